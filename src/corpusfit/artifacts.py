@@ -1,0 +1,93 @@
+"""Store and restore anything made of arrays, numbers and names.
+
+What: one `.safetensors` file for a frozen dataclass; arrays as tensors, the rest as JSON in
+the file's own header.
+Why: a fitted scorer has to reach workers and later commands, and a pickle would run code.
+Trade-off: fields must be numpy arrays, numbers, strings, booleans, None, or lists, tuples and
+string-keyed dicts of those; that is the price for a file that is safe to open and to share.
+Reference: the safetensors format.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from corpusfit.errors import ModelError, StorageError
+
+__all__ = ["read_arrays", "restore", "store", "write_arrays", "write_bytes"]
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all: aside, fsync, rename.
+
+    Raises:
+        StorageError: the disk is full or the path cannot be written.
+    """
+    aside = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(aside, "wb") as f:
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        aside.replace(path)
+    except OSError as e:
+        aside.unlink(missing_ok=True)
+        raise StorageError(
+            f"Cannot write {path}: {e.strerror or e}. Make room or permit writing, then run the "
+            "same command again: finished shards are kept."
+        ) from e
+
+
+def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
+    """Write named arrays and a JSON header as one safetensors file, whole or not at all."""
+    tensors = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
+    write_bytes(path, save(tensors, {"json": json.dumps(header, sort_keys=True)}))
+
+
+def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read what `write_arrays` wrote.
+
+    Raises:
+        ModelError: the file is not a whole safetensors file of ours.
+    """
+    try:
+        with safe_open(path, framework="numpy") as f:
+            arrays = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+            header = json.loads((f.metadata() or {})["json"])
+    except (SafetensorError, OSError, KeyError, ValueError) as e:
+        raise ModelError(f"{path} is not a file that corpusfit wrote: {e}.") from e
+    return arrays, header
+
+
+def store(path: Path, kind: str, thing: Any) -> None:
+    """Store a dataclass instance under a kind that `restore` can look up again."""
+    arrays: dict[str, NDArray[Any]] = {}
+    plain: dict[str, Any] = {}
+    for field in dataclasses.fields(thing):
+        value = getattr(thing, field.name)
+        if isinstance(value, np.ndarray):
+            arrays[field.name] = value
+        else:
+            plain[field.name] = value
+    write_arrays(path, arrays, {"kind": kind, "fields": plain})
+
+
+def restore(path: Path, resolve: Callable[[str], type[Any]]) -> Any:
+    """Restore what `store` wrote; `resolve` turns the kind into the class.
+
+    JSON has no tuples: a field that was a tuple comes back as one, because lists are never stored.
+    """
+    arrays, header = read_arrays(path)
+    plain = {k: tuple(v) if isinstance(v, list) else v for k, v in header["fields"].items()}
+    return resolve(header["kind"])(**arrays, **plain)

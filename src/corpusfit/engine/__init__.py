@@ -1,0 +1,1 @@
+"""Where the work runs: map a function over shards, with resume."""

@@ -1,0 +1,301 @@
+"""The plan of a run: one frozen dataclass a stage.
+
+What: every setting of a run, with its default and its check; read from TOML, changed by
+`a.b=c` overrides, written into the manifest.
+Why: a run is repeated from its plan, and a changed plan is noticed by comparing it.
+Trade-off: flat groups of plain values only, so that a plan is TOML, JSON and a command line at
+once; a method's own settings live with the method (`score/contract.py`) and travel as `options`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corpusfit.errors import UsageError, bad_setting
+
+__all__ = ["ChoosePlan", "CutPlan", "EmbedPlan", "FitPlan", "MethodPlan", "Plan", "ReadPlan"]
+
+UNITS = ("window", "sentence", "paragraph", "fixed", "document")
+POLICIES = ("top", "continuous", "resample")
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """How rows become documents.
+
+    Attributes:
+        text_field: name of the field or column with the text.
+        id_field: name of the field or column with the input's own id; absent is fine.
+        txt: documents of `.txt` files: `blocks` between blank lines, or `lines`.
+        strict: the first rejected row is an error.
+        shard_mb: a shard closes once it holds this many MiB of unpacked rows.
+        max_row_mb: a row longer than this many MiB is rejected.
+        max_ratio: an archive that unpacks to more than this many times its size is cut off.
+    """
+
+    text_field: str = "text"
+    id_field: str = "id"
+    txt: str = "blocks"
+    strict: bool = False
+    shard_mb: float = 4.0
+    max_row_mb: float = 32.0
+    max_ratio: float = 2000.0
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        if self.txt not in ("blocks", "lines"):
+            raise bad_setting("read.txt", "blocks or lines", self.txt)
+        for name in ("shard_mb", "max_row_mb", "max_ratio"):
+            _positive(f"read.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class CutPlan:
+    """How documents become units and segments (TADPOLE, section 3.2 and appendix D).
+
+    Attributes:
+        unit: `window` (sentences packed up to the limit), `sentence`, `paragraph`, `fixed`
+            (windows that ignore sentences) or `document`.
+        pieces: no unit but `document` is longer than this many estimated word pieces.
+        gamma: consecutive units in a segment.
+    """
+
+    unit: str = "window"
+    pieces: int = 256
+    gamma: int = 15
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        if self.unit not in UNITS:
+            raise bad_setting("--unit", f"one of {', '.join(UNITS)}", self.unit)
+        _positive("cut.pieces", self.pieces)
+        _positive("cut.gamma", self.gamma)
+
+
+@dataclass(frozen=True)
+class EmbedPlan:
+    """How units become vectors.
+
+    Attributes:
+        embedder: `minilm`, `static`, `static:` and a model, a model folder, or a hub id.
+        pooling: `mean` of the last hidden state (TADPOLE, section 3.1) or `cls`.
+        precision: `auto` (bf16 where the hardware has it), `bf16` or `fp32`.
+        device: `auto`, `cpu` or `cuda`.
+        batch_tokens: a batch holds at most this many tokens, padding counted.
+    """
+
+    embedder: str = "minilm"
+    pooling: str = "mean"
+    precision: str = "auto"
+    device: str = "auto"
+    batch_tokens: int = 8192
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        for name, allowed in (
+            ("pooling", ("mean", "cls")),
+            ("precision", ("auto", "bf16", "fp32")),
+            ("device", ("auto", "cpu", "cuda")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise bad_setting(
+                    f"embed.{name}", f"one of {', '.join(allowed)}", getattr(self, name)
+                )
+        _positive("embed.batch_tokens", self.batch_tokens)
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """What a method is fitted on.
+
+    Attributes:
+        background: units in the uniform sample of the corpus.
+        max_target: target units beyond this many are left out by a seeded draw.
+        normalise: undo a task's own tokenisation and entity marks in the target's text.
+    """
+
+    background: int = 10_000
+    max_target: int = 20_000
+    normalise: bool = True
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        _positive("fit.background", self.background)
+        _positive("fit.max_target", self.max_target)
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """Which method, and its own settings by name."""
+
+    name: str = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Nothing to check here: the registry words what a method does not know."""
+
+
+@dataclass(frozen=True)
+class ChoosePlan:
+    """Which segments are taken, and with what weight.
+
+    At most one of fraction, segments, tokens and threshold; a fraction of 0.2 (TADPOLE, Figure 5)
+    when none is given, or everything with `continuous`.
+
+    Attributes:
+        policy: `top`, `continuous` (lambda as weight) or `resample` (drawn by lambda).
+        fraction: share of the segments, in (0, 1].
+        segments: how many segments.
+        tokens: estimated word pieces at most.
+        threshold: the lowest score taken.
+        c: steepness C of lambda.
+        alpha: midpoint of lambda, in standard deviations of the anomaly score.
+    """
+
+    policy: str = "top"
+    fraction: float | None = None
+    segments: int | None = None
+    tokens: int | None = None
+    threshold: float | None = None
+    c: float = 1.0
+    alpha: float = 0.0
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        if self.policy not in POLICIES:
+            raise bad_setting("--weights", f"one of {', '.join(POLICIES)}", self.policy)
+        amounts = ("fraction", "segments", "tokens", "threshold")
+        given = [f"--{a}" for a in amounts if getattr(self, a) is not None]
+        if len(given) > 1:
+            raise bad_setting("The amount", "given once", " and ".join(given), "Keep one of them.")
+        if self.fraction is not None and not 0 < self.fraction <= 1:
+            raise bad_setting(
+                "--fraction", "in (0, 1]", self.fraction, "For a tenth of the corpus say 0.1."
+            )
+        if self.policy == "resample" and self.threshold is not None:
+            raise bad_setting(
+                "--threshold",
+                "left out with --weights resample",
+                self.threshold,
+                "Say how much to draw with --fraction, --segments or --tokens.",
+            )
+        for name in ("segments", "tokens"):
+            if getattr(self, name) is not None:
+                _positive(f"--{name}", getattr(self, name))
+        if self.c < 0:
+            raise bad_setting("choose.c", "0 or more", self.c)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every setting of a run that can change its result."""
+
+    read: ReadPlan = ReadPlan()
+    cut: CutPlan = CutPlan()
+    embed: EmbedPlan = EmbedPlan()
+    fit: FitPlan = FitPlan()
+    method: MethodPlan = MethodPlan()
+    choose: ChoosePlan = ChoosePlan()
+    seed: int = 0
+
+    def check(self) -> Plan:
+        """The plan itself, after every group was checked.
+
+        Raises:
+            UsageError: names the setting, what is allowed, what came, and the cure.
+        """
+        for group in (self.read, self.cut, self.embed, self.fit, self.method, self.choose):
+            group.check()
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain nested values, ready for JSON or TOML."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Plan:
+        """A plan from nested values; what is not named keeps its default."""
+        plan = cls()
+        for path, value in _leaves(values):
+            plan = plan.with_value(path, value)
+        return plan.check()
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Plan:
+        """A plan from a TOML file.
+
+        Raises:
+            UsageError: the file cannot be read, is not TOML, or has a setting that does not exist.
+        """
+        try:
+            return cls.from_dict(tomllib.loads(path.read_text("utf-8")))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+            raise UsageError(f"--plan must be a readable TOML file; {path}: {e}.") from e
+
+    def with_overrides(self, overrides: Iterable[str]) -> Plan:
+        """This plan after overrides like `cut.gamma=5`; values are TOML, bare words are strings."""
+        plan = self
+        for item in overrides:
+            path, sign, raw = item.partition("=")
+            if not sign:
+                raise bad_setting("--set", "KEY=VALUE", item, "For instance --set cut.gamma=5.")
+            try:
+                value = tomllib.loads(f"v = {raw}")["v"]
+            except tomllib.TOMLDecodeError:
+                value = raw
+            plan = plan.with_value(path.strip(), value)
+        return plan
+
+    def with_value(self, path: str, value: Any) -> Plan:
+        """This plan with one setting changed; `method.NAME` reaches the method's own settings."""
+        group_name, _, name = path.partition(".")
+        if path == "seed":
+            return dataclasses.replace(self, seed=_typed("seed", "int", value))
+        groups = [f.name for f in dataclasses.fields(self) if f.name != "seed"]
+        if group_name not in groups or not name:
+            raise _unknown(path, [*groups, "seed"])
+        group = getattr(self, group_name)
+        fields = {f.name: f for f in dataclasses.fields(group)}
+        if group_name == "method" and name not in fields:
+            name = name.removeprefix("options.")
+            changed = dataclasses.replace(group, options={**group.options, name: value})
+        elif name in fields:
+            typed = _typed(path, str(fields[name].type), value)
+            changed = dataclasses.replace(group, **{name: typed})
+        else:
+            raise _unknown(path, [f"{group_name}.{f}" for f in fields])
+        return dataclasses.replace(self, **{group_name: changed})
+
+
+def _positive(setting: str, value: float) -> None:
+    if not value > 0:
+        raise bad_setting(setting, "above 0", value)
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}", value
+
+
+def _unknown(path: str, allowed: list[str]) -> UsageError:
+    near = difflib.get_close_matches(path, allowed, n=1, cutoff=0.0)
+    return bad_setting("A setting", f"one of {', '.join(allowed)}", path, f"Perhaps {near[0]}?")
+
+
+def _typed(path: str, annotation: str, value: Any) -> Any:
+    """The value as the annotated type, an int being a fine float."""
+    names = annotation.replace(" ", "").split("|")
+    if "float" in names and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value).__name__ not in names and not (value is None and "None" in names):
+        raise bad_setting(path, f"a {annotation}", value)
+    return value

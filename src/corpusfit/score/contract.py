@@ -1,0 +1,75 @@
+"""The contract of every scoring method.
+
+What: `Method` (settings) and `Scorer` (the fitted result).
+Why: settings in the constructor, data in `fit`, the result a new object; so a fitted scorer is
+nothing but arrays, numbers and names, and is all that travels to a worker or into a file.
+Trade-off: every method has to say what it learned in arrays, also where a library hands over an
+opaque object; in return nothing is ever pickled.
+
+To add a method: one file in `score/methods/`, its name the method's name, holding one subclass
+of each class below, both frozen dataclasses. Nothing else is touched: command line, reference,
+stored form and contract tests follow from it.
+
+Every scorer is turned so that HIGHER MEANS MORE LIKE THE TARGET. (The papers' anomaly detectors
+give low scores to inliers; TADPOLE, section 3.2.)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.types import Reads, Texts, Vectors
+
+__all__ = ["Batch", "Family", "Method", "Scorer"]
+
+Batch = TypeVar("Batch", Texts, Vectors)
+"""What a method reads: Arrow texts, or float32 embeddings [n, d]."""
+
+Family = Literal["detector", "centroid", "classifier", "lexical", "baseline"]
+"""Kin methods make the same mistakes, so in the agreement vote a family counts once."""
+
+
+@dataclass(frozen=True)
+class Scorer(ABC, Generic[Batch]):
+    """A fitted method: a frozen dataclass of arrays, numbers and names."""
+
+    @abstractmethod
+    def score(self, batch: Batch) -> NDArray[np.float32]:
+        """Score texts or embeddings.
+
+        Args:
+            batch: n texts, or float32 [n, d].
+
+        Returns:
+            float32 [n], finite, higher = more like the target. A text's score depends on the
+            scorer and the text alone, never on its neighbours in the batch.
+        """
+
+
+@dataclass(frozen=True)
+class Method(ABC, Generic[Batch]):
+    """A way to tell how like the target a text is; its fields are its settings."""
+
+    reads: ClassVar[Reads]
+    family: ClassVar[Family]
+    scorer: ClassVar[type]
+    needs: ClassVar[str] = ""
+    """The extra of corpusfit that `fit` or `score` imports from, if any."""
+
+    @abstractmethod
+    def fit(self, target: Batch, background: Batch, *, seed: int) -> Scorer[Batch]:
+        """Learn what the target looks like.
+
+        Args:
+            target: the target's units, n texts or float32 [n, d]; at least one.
+            background: a bounded uniform sample of the corpus's units, same form; at least one.
+            seed: the only source of chance.
+
+        Returns:
+            The fitted scorer.
+        """

@@ -1,0 +1,99 @@
+"""Find scoring methods by name.
+
+What: lists the files of `score/methods/` and the entry-point group `corpusfit.methods`.
+Why: adding a method touches one file; listing does not import any (some need torch or PyOD).
+Trade-off: a method's name is its file's name, and there is no other way to name it.
+
+`pyod:ECOD` names a family of methods in one file: what follows the colon is handed to the
+method's field `detector`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import importlib
+import inspect
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from corpusfit.errors import UnknownMethodError, UsageError, bad_setting
+from corpusfit.score.contract import Method, Scorer
+
+__all__ = ["build", "load", "names", "scorer_class"]
+
+_FOLDER = Path(__file__).parent / "methods"
+_GROUP = "corpusfit.methods"
+
+
+def names() -> list[str]:
+    """All method names, sorted: ours by file, third parties' by entry point."""
+    ours = {p.stem for p in _FOLDER.glob("*.py") if not p.stem.startswith("_")}
+    return sorted(ours | {e.name for e in entry_points(group=_GROUP)})
+
+
+def load(name: str) -> type[Method[Any]]:
+    """The method's class.
+
+    Raises:
+        UnknownMethodError: no method has that name; names the nearest.
+    """
+    base = name.split(":", 1)[0]
+    if base not in names():
+        near = difflib.get_close_matches(base, names(), n=1, cutoff=0.0)[0]
+        allowed = ", ".join(["auto", *names()])
+        raise UnknownMethodError(
+            f"--method must be one of {allowed}; got {name!r}. Did you mean {near!r}?"
+        )
+    for entry in entry_points(group=_GROUP):
+        if entry.name == base:
+            return _method_of(importlib.import_module(entry.module))
+    return _method_of(importlib.import_module(f"corpusfit.score.methods.{base}"))
+
+
+def _method_of(module: ModuleType) -> type[Method[Any]]:
+    found: list[type[Method[Any]]] = [
+        c
+        for _, c in inspect.getmembers(module, inspect.isclass)
+        if issubclass(c, Method) and c.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        raise UsageError(f"{module.__name__} must define one Method; it defines {len(found)}.")
+    return found[0]
+
+
+def build(name: str, options: Mapping[str, Any]) -> Method[Any]:
+    """The method with its settings.
+
+    Args:
+        name: a method's name, or `pyod:` and a PyOD detector's.
+        options: settings by field name; the rest keep their defaults.
+
+    Raises:
+        UnknownMethodError: no such method.
+        UsageError: no such setting, or a value it does not allow.
+    """
+    cls = load(name)
+    given = dict(options)
+    if ":" in name:
+        given["detector"] = name.split(":", 1)[1]
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    for key, value in given.items():
+        if key not in fields:
+            allowed = ", ".join(fields) or "nothing"
+            raise bad_setting(f"A setting of {name}", f"one of: {allowed}", key)
+        default = fields[key].default
+        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            given[key] = float(value)
+        elif default is not dataclasses.MISSING and type(default) is not type(value):
+            raise bad_setting(f"method.{key}", f"a {type(default).__name__}", value)
+    return cls(**given)
+
+
+def scorer_class(name: str) -> type[Scorer[Any]]:
+    """The class that a stored scorer of this method is restored as."""
+    cls: type[Scorer[Any]] = load(name).scorer
+    return cls

@@ -1,0 +1,1 @@
+"""Stage 2, cut: documents into units, units into segments."""

@@ -1,0 +1,1 @@
+"""Stage 5, choose: from scores to the segments taken and their weights."""

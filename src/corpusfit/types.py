@@ -1,0 +1,150 @@
+"""What the stages hand to each other.
+
+What: plain frozen records and columnar tables; no behaviour beyond reading them.
+Why: stages never import each other, so what flows between them has to live below all.
+Trade-off: columns (numpy, Arrow) instead of objects, because a corpus has a billion rows;
+the few records (`Document`, `Reject`) live for one document only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+__all__ = [
+    "Document",
+    "Reads",
+    "Reject",
+    "Segments",
+    "Shard",
+    "Source",
+    "Texts",
+    "Units",
+    "Vectors",
+]
+
+Texts: TypeAlias = pa.LargeStringArray
+"""n texts as one Arrow array: bytes and offsets, no Python objects."""
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""n embeddings, shape [n, d]."""
+
+Reads = Literal["text", "embedding"]
+"""What a method looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One input: a file, a Hugging Face dataset split, or spooled standard input.
+
+    Attributes:
+        name: path relative to the common folder of the inputs, with `/`; identity in every output.
+        url: where it is read from (a local path, an fsspec URL, or `hub:` and a dataset id).
+        format: `jsonl`, `txt`, `csv`, `tsv`, `parquet` or `hub`.
+        compression: `""`, `gz`, `zst`, `bz2` or `xz`.
+        size: bytes as stored, for progress; 0 when not known.
+        fingerprint: hex digest of the stored bytes (of id, split and revision for `hub`).
+    """
+
+    name: str
+    url: str
+    format: str
+    compression: str
+    size: int
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A run of consecutive rows of one source: the piece of work one worker does at a time.
+
+    Cut by content alone, so that its number means the same for any worker count.
+
+    Attributes:
+        index: number in the whole corpus, from 0, in reading order.
+        source: number of its source.
+        format: the source's format, which says how `data` is parsed.
+        first_row: number of its first row within the source, from 0.
+        first_byte: where that row begins in the unpacked source.
+        data: the raw rows; their form belongs to the format's module.
+        rejects: rows already found unusable while cutting (too long, truncated archive).
+        position: stored bytes of the source read so far, for progress.
+    """
+
+    index: int
+    source: int
+    format: str
+    first_row: int
+    first_byte: int
+    data: bytes
+    rejects: tuple[Reject, ...]
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One usable row; `byte` is where it begins in the unpacked source, `id` the input's own."""
+
+    row: int
+    byte: int
+    text: str
+    id: str | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """One row that was read and not used, and why."""
+
+    row: int
+    byte: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of one shard, in reading order; n of them.
+
+    Attributes:
+        row: int64 [n], the document's row in its source.
+        start: int64 [n], first character in the document's text.
+        end: int64 [n], one past the last character.
+        pieces: int32 [n], estimated word pieces.
+    """
+
+    row: NDArray[np.int64]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    pieces: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The segments of one shard, in reading order; m of them over n units.
+
+    Attributes:
+        row: int64 [m], the document's row in its source.
+        segment: int32 [m], number within the document, from 0.
+        start: int64 [m], first character in the document's text.
+        end: int64 [m], one past the last character.
+        units: int32 [m], how many units it joins.
+        tokens: int64 [m], estimated word pieces.
+        first_unit: int64 [m], its first unit's place in the shard's `Units`.
+    """
+
+    row: NDArray[np.int64]
+    segment: NDArray[np.int32]
+    start: NDArray[np.int64]
+    end: NDArray[np.int64]
+    units: NDArray[np.int32]
+    tokens: NDArray[np.int64]
+    first_unit: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.row)
