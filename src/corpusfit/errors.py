@@ -85,6 +85,11 @@ class MissingDependencyError(CorpusfitError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs the extra {extra!r}: pip install 'corpusfit[{extra}]'.")
+        self._given = (feature, extra)
+
+    def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str]]:
+        """Travel between processes by what it was made of."""
+        return type(self), self._given
 
 
 class ModelError(CorpusfitError):

@@ -1,1 +1,7 @@
-"""Where the work runs: map a function over shards, with resume."""
+"""Where the work runs: map a job over shards."""
+
+from corpusfit.engine.contract import Engine, Job
+from corpusfit.engine.local import LocalEngine
+from corpusfit.engine.progress import Progress
+
+__all__ = ["Engine", "Job", "LocalEngine", "Progress"]

@@ -52,7 +52,7 @@ _DIGITS_A_PIECE = 3
 _PACK_LIMIT = 8
 
 
-def _class_of(char: str) -> int:
+def _class_of(char: str) -> int:  # noqa: PLR0911
     category = unicodedata.category(char)
     if char in "\n\r\v\f\x85\u2028\u2029":
         return _NEWLINE
@@ -158,14 +158,14 @@ def cut_points(  # noqa: C901, PLR0912, PLR0915
             ):
                 rank = 1
             filled = total > at_start
-            if filled and (gap or kind == _SOLO or before == _SOLO):
+            if filled and (gap or kind == _SOLO or before == _SOLO):  # noqa: PLR1714
                 word, at_word = i, total
             if filled and rank > 0:
                 sentence, at_sentence = i, total
             cut, at_cut = -1, 0
-            if (mode == SENTENCE and rank > 0) or (mode == PARAGRAPH and rank == 2):
-                if filled:
-                    cut, at_cut = i, total
+            wanted = (mode == SENTENCE and rank > 0) or (mode == PARAGRAPH and rank == 2)
+            if wanted and filled:
+                cut, at_cut = i, total
             if cut < 0 and mode != WHOLE and total + cost - at_start > limit and filled:
                 cut, at_cut = i, total
                 if mode != FIXED and sentence > start:
@@ -197,7 +197,7 @@ def cut_points(  # noqa: C901, PLR0912, PLR0915
             if kind != _DIGIT:
                 digits = 0
         if blank:
-            newlines += 1 if kind == _NEWLINE and not (codes[i] == 13) else 0
+            newlines += 1 if kind == _NEWLINE and codes[i] != 13 else 0
             gap = True
         else:
             gap, newlines, before = False, 0, kind

@@ -1,0 +1,51 @@
+"""The contract of every engine.
+
+What: `Job` (what to do with one piece of work) and `Engine` (where it is done).
+Why: the same jobs run in local processes and on a cluster, and give the same bytes.
+Trade-off: a job is plain settings and paths, never data or models; it opens what it needs in the
+worker, once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, TypeVar
+
+__all__ = ["Engine", "Job", "Piece", "Result"]
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+class Job(ABC, Generic[Piece, Result]):
+    """What a worker does to a piece; a frozen dataclass of settings and paths."""
+
+    @abstractmethod
+    def start(self) -> Callable[[Piece], Result]:
+        """Open models and files; called once in each worker. Returns the work itself."""
+
+
+class Engine(ABC):
+    """Runs jobs over pieces; a context manager that owns its workers."""
+
+    @abstractmethod
+    def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
+        """Do a job on every piece.
+
+        Pieces are drawn as workers become free, so that they never pile up in memory.
+
+        Yields:
+            Results in the order they are finished; a caller may not depend on that order.
+
+        Raises:
+            WorkerError: a worker died.
+        """
+
+    @abstractmethod
+    def __enter__(self) -> Engine:
+        """Start the workers."""
+
+    @abstractmethod
+    def __exit__(self, *_: object) -> None:
+        """Stop the workers; at once if an error is under way."""

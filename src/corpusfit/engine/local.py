@@ -1,0 +1,155 @@
+"""Run jobs in processes of this machine.
+
+What: a pool of worker processes, each with one compute thread, fed a few pieces ahead.
+Why: one thread a worker makes the arithmetic the same for any number of workers, and two
+processes of one thread each encode faster than one process of two.
+Trade-off: every worker holds its own copy of the model; and workers start afresh (`spawn`),
+which costs a second but is safe beside threads and CUDA.
+Reference: datatrove's local executor, for resuming by asking what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from corpusfit.engine.contract import Engine, Job, Piece, Result
+from corpusfit.errors import WorkerError, bad_setting
+
+__all__ = ["LocalEngine"]
+
+_ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+_AHEAD = 2  # pieces in flight for each worker: one being done, one waiting
+_open: tuple[bytes, Callable[[Any], Any]] | None = None
+
+
+class LocalEngine(Engine):
+    """Worker processes on this machine.
+
+    Args:
+        workers: how many processes; None takes one for each core this process may use.
+
+    Raises:
+        UsageError: workers is below 1.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise bad_setting("--workers", "1 or more", workers)
+        self.workers = workers or _cores()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> LocalEngine:
+        """Start the workers."""
+        self._pool = ProcessPoolExecutor(
+            self.workers, multiprocessing.get_context("spawn"), initializer=_prepare_worker
+        )
+        with _fresh_children():
+            self._pool.submit(_nothing).result()
+        return self
+
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        """Stop the workers; kill them if an error is under way, their pieces are done again."""
+        if self._pool is None:
+            return
+        if kind is not None:
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool = None
+
+    def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
+        """Do a job on every piece; see `Engine.map`."""
+        if self._pool is None:
+            raise WorkerError(
+                "The engine is not started: use it as `with LocalEngine() as engine`."
+            )
+        packed = pickle.dumps(job)
+        waiting = iter(pieces)
+        running: set[Future[Result]] = set()
+        try:
+            while True:
+                room = self.workers * _AHEAD - len(running)
+                running |= {
+                    self._pool.submit(_do, packed, piece)
+                    for piece in itertools.islice(waiting, room)
+                }
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        except BrokenProcessPool as e:
+            raise WorkerError(
+                "A worker process died, most likely for want of memory. Run the same command again "
+                "with fewer --workers: finished shards are kept."
+            ) from e
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _do(packed: bytes, piece: Any) -> Any:
+    """In a worker: open the job unless it is open, then do the piece."""
+    global _open  # noqa: PLW0603
+    if _open is None or _open[0] != packed:
+        _open = None  # let go of the last job's model before the next one is loaded
+        job = pickle.loads(packed)  # noqa: S301  from our own parent process, through its pipe
+        _open = (packed, job.start())
+    return _open[1](piece)
+
+
+def _nothing() -> None:
+    """A first piece, so that all workers start at once."""
+
+
+def _prepare_worker() -> None:
+    """Leave Ctrl-C to the parent, and end when the parent is gone, even by SIGKILL."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+@contextlib.contextmanager
+def _fresh_children() -> Iterator[None]:
+    """Children get one compute thread each and do not run the caller's script again."""
+    main = sys.modules["__main__"]
+    before = {name: os.environ.get(name) for name in (*_ONE_THREAD, "TOKENIZERS_PARALLELISM")}
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"), TOKENIZERS_PARALLELISM="false")
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,64 @@
+"""The background: a bounded, uniform sample of the corpus's units.
+
+What: every unit gets a pseudo-random key from the seed and its place; the k smallest keys win.
+Why: `fit` has to run on one machine whatever the size of the corpus.
+Trade-off: keys come from a hash of the place (shard, unit), not from a generator, so shards can
+be sampled anywhere, in any order, and merged to the same sample.
+Reference: bottom-k sampling, equal to reservoir sampling; SplitMix64 (Steele et al. 2014).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["bottom_k", "place_keys", "uniform"]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """SplitMix64's finalizer: one 64-bit hash a value."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def place_keys(seed: int, shard: int, n: int) -> NDArray[np.uint64]:
+    """uint64 [n]: the keys of a shard's n units (or segments)."""
+    base = np.array([seed & (2**64 - 1)], np.uint64)
+    stream = _mix(_mix(base + _GOLDEN) + np.uint64(shard) * _GOLDEN)
+    return _mix(stream + np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN)
+
+
+def uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """float64 [n] in (0, 1), from keys."""
+    return ((keys >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+
+
+def bottom_k(
+    counts: Iterable[tuple[int, int]], k: int, seed: int
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """The places of a uniform sample of k units.
+
+    Args:
+        counts: (shard, number of its units), by shard.
+        k: how many; all units when there are fewer.
+        seed: the only source of chance.
+
+    Returns:
+        (shard, int64 places within it, increasing) for every shard that has some, by shard.
+    """
+    keys = np.empty(0, np.uint64)
+    shards = np.empty(0, np.int64)
+    places = np.empty(0, np.int64)
+    for shard, n in counts:
+        keys = np.append(keys, place_keys(seed, shard, n))
+        shards = np.append(shards, np.full(n, shard, np.int64))
+        places = np.append(places, np.arange(n))
+        if len(keys) > k:
+            kept = np.sort(np.argsort(keys, kind="stable")[:k])
+            keys, shards, places = keys[kept], shards[kept], places[kept]
+    return [(int(s), places[shards == s]) for s in np.unique(shards)]

@@ -1,0 +1,71 @@
+"""Relevance weights from scores.
+
+What: lambda = 1 / (1 + exp(-C (alpha - A))), where A is the anomaly score (our score turned
+round) normalised to mean 0 and variance 1 over the corpus's segments; and the keys that draw
+segments without replacement in proportion to lambda.
+Why: a weight in the loss keeps every text in play; drawing by the same weight spends no step on
+texts that hardly count (the open question in TADPOLE, appendix E).
+Trade-off: mean and variance are summed part by part in float64, in the order of the parts, so
+that they come out the same for any number of workers.
+Reference: TADPOLE, section 3.2 and Algorithm 1; Gumbel top-k (Vieira 2014; Kool et al. 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.kernels.chance import place_keys, uniform
+
+__all__ = ["Moments", "draw_keys", "moments", "relevance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Mean and standard deviation of the scores of all segments."""
+
+    mean: float
+    deviation: float
+
+
+def moments(parts: Iterable[NDArray[np.float32]]) -> Moments:
+    """Mean and population standard deviation over all parts (Chan et al. 1979, pairwise)."""
+    n, mean, squares = 0, 0.0, 0.0
+    for part in parts:
+        if not len(part):
+            continue
+        wide = part.astype(np.float64)
+        part_mean = float(wide.mean())
+        delta = part_mean - mean
+        both = n + len(wide)
+        mean += delta * len(wide) / both
+        squares += float(((wide - part_mean) ** 2).sum()) + delta**2 * n * len(wide) / both
+        n = both
+    return Moments(mean, float(np.sqrt(squares / n)) if n else 0.0)
+
+
+def relevance(
+    scores: NDArray[np.float32], over: Moments, *, c: float, alpha: float
+) -> NDArray[np.float32]:
+    """float32 [n] in [0, 1]: lambda of TADPOLE, section 3.2.
+
+    A corpus whose scores are all equal has A = 0 everywhere.
+    """
+    spread = over.deviation or 1.0
+    anomaly = (over.mean - scores.astype(np.float64)) / spread
+    exponent = np.clip(c * (alpha - anomaly), -700, 700)
+    return (1.0 / (1.0 + np.exp(-exponent))).astype(np.float32)
+
+
+def draw_keys(weights: NDArray[np.float32], *, seed: int, part: int) -> NDArray[np.float32]:
+    """float32 [n]: log weight plus Gumbel noise; the k largest are a weighted draw of k.
+
+    The noise is a hash of seed, part and position, so it does not depend on who computes it.
+    """
+    chance = uniform(place_keys(seed, part, len(weights)))
+    tiny = np.finfo(np.float32).tiny
+    keys = np.log(np.maximum(weights.astype(np.float64), tiny)) - np.log(-np.log(chance))
+    return keys.astype(np.float32)
