@@ -1,1 +1,6 @@
-"""Stage 3, embed: turn units into vectors, once per corpus and model."""
+"""Stage 3: units become vectors."""
+
+from corpusfit.embed.contract import Encoder
+from corpusfit.embed.load import load, prepare
+
+__all__ = ["Encoder", "load", "prepare"]

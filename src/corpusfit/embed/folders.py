@@ -1,0 +1,133 @@
+"""From what the user wrote to a model folder on this machine.
+
+What: `--embedder` words that are folders or hub ids, checked and made local.
+Why: everything after this reads plain files, so that identity is the bytes in them and a mistake
+is found before any worker starts.
+Trade-off: a folder is judged by its files, not by loading it; only safetensors are accepted,
+because other weights are pickles, which run code.
+Reference: the sentence-transformers folder layout (`modules.json`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from corpusfit.embed.contract import file_digest
+from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
+
+__all__ = ["file_digests", "find", "is_static", "transformer_folder"]
+
+ALLOWED = "minilm, static, static:MODEL, a model folder or a Hugging Face hub id"
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+WANTED = ("*.safetensors", "*.json", "*.txt", "*.model")
+UNWANTED = ("onnx/*", "openvino/*", "coreml/*")
+IDENTITY = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges*", "*.model")
+IDENTITY_MORE = ("special_tokens_map.json", "added_tokens.json")
+
+
+def find(name: str, *, refresh: bool = True) -> Path:
+    """The folder of a model, downloaded when it is a hub id.
+
+    Args:
+        name: a folder or a hub id.
+        refresh: ask the hub first; otherwise only for what is not here yet.
+
+    Returns:
+        A folder that exists.
+
+    Raises:
+        UsageError: it is neither a folder nor a possible hub id.
+        ModelError: the hub does not know it or cannot be reached.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    if folder.exists():
+        raise bad_setting("--embedder", ALLOWED, name, "That is a file; name its folder.")
+    if not HUB_ID.fullmatch(name):
+        raise bad_setting("--embedder", ALLOWED, name, "There is no such folder.")
+    return _download(name, refresh)
+
+
+def _download(name: str, refresh: bool) -> Path:
+    """The hub's snapshot of a model, without its pickles."""
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
+    except ImportError as e:
+        raise MissingDependencyError("A model from the hub", "embed") from e
+    wanted: dict[str, Any] = {"allow_patterns": list(WANTED), "ignore_patterns": list(UNWANTED)}
+    try:
+        if not refresh:
+            try:
+                return Path(snapshot_download(name, local_files_only=True, **wanted))
+            except LocalEntryNotFoundError:
+                pass
+        return Path(snapshot_download(name, **wanted))
+    except RepositoryNotFoundError as e:
+        cure = "The Hugging Face hub has no such model, or it is private; check the spelling."
+        raise bad_setting("--embedder", ALLOWED, name, cure) from e
+    except Exception as e:  # the hub client passes on whatever its HTTP library raises
+        raise ModelError(
+            f"--embedder must be {ALLOWED}; got {name!r}, which is no folder here, and the "
+            f"Hugging Face hub could not be reached ({type(e).__name__}). Name a folder that "
+            "holds the model, or use --embedder minilm."
+        ) from e
+
+
+def transformer_folder(folder: Path) -> Path:
+    """Where the transformer lies inside a model folder: itself, or as `modules.json` says.
+
+    Raises:
+        ModelError: files are missing, or the first module is not a transformer.
+    """
+    for module in _json(folder / "modules.json", [])[:1]:
+        if not str(module.get("type", "")).endswith("Transformer"):
+            raise ModelError(
+                f"--embedder: the first module in {folder / 'modules.json'} must be a Transformer; "
+                f"got {module.get('type')!r}. Name another model."
+            )
+        folder = folder / str(module.get("path", ""))
+    if not (folder / "config.json").is_file():
+        raise ModelError(
+            f"--embedder must name a folder with a Hugging Face model; {folder} has no "
+            "config.json. Save the model there with save_pretrained."
+        )
+    if not any(folder.glob("*.safetensors")):
+        other = sorted(p.name for p in folder.glob("*.bin")) or ["no weights"]
+        raise ModelError(
+            f"--embedder must name a model with safetensors weights; {folder} has {other[0]}. "
+            "Other formats can run code when opened: load the model where you trust it and save "
+            "it again with save_pretrained."
+        )
+    return folder
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a folder holds a static (model2vec) model rather than a transformer."""
+    modules = _json(folder / "modules.json", [])
+    if modules and str(modules[0].get("type", "")).endswith("StaticEmbedding"):
+        return True
+    return bool(_json(folder / "config.json", {}).get("model_type") == "model2vec")
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file that decides a transformer's vectors, by file name."""
+    paths = {p for pattern in (*IDENTITY, *IDENTITY_MORE) for p in folder.glob(pattern)}
+    return {p.name: file_digest(p) for p in sorted(paths) if p.is_file()}
+
+
+def _json(path: Path, default: Any) -> Any:
+    """A JSON file's value, of the default's kind, or the default where there is no such file."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return default
+    except (OSError, ValueError) as e:
+        raise ModelError(f"--embedder: {path} cannot be read: {e}.") from e
+    if not isinstance(value, type(default)):
+        raise ModelError(f"--embedder: {path} is not what a model folder holds there.")
+    return value

@@ -1,0 +1,69 @@
+"""From the setting `--embedder` to an encoder.
+
+What: `prepare`, once, in the process that plans a run; `load`, in each process that encodes.
+Why: downloads, distillation and mistakes belong before the first worker starts; workers then only
+read files.
+Trade-off: names are words here, not classes found by a registry: there are two kinds of encoder,
+and any model is one of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from corpusfit.embed.contract import Encoder
+from corpusfit.embed.distill import distilled_folder
+from corpusfit.embed.folders import find, is_static
+from corpusfit.embed.minilm import minilm_folder
+from corpusfit.embed.static import load_static, static_fingerprint
+from corpusfit.embed.transformer import fingerprint, load_transformer
+from corpusfit.plan import EmbedPlan
+
+__all__ = ["load", "prepare"]
+
+
+def prepare(plan: EmbedPlan, cache: Path) -> str:
+    """Make the planned encoder ready to load: download, verify, distil.
+
+    Args:
+        plan: which embedder, and how it pools and computes.
+        cache: folder where distilled models are kept.
+
+    Returns:
+        The encoder's fingerprint, equal to that of what `load` gives on this machine.
+
+    Raises:
+        UsageError: the plan names something that cannot be an embedder or a device.
+        ModelError: the model cannot be used.
+        MissingDependencyError: an extra is not installed.
+        StorageError: the cache cannot be written.
+    """
+    plan.check()
+    folder, static = _folder(plan.embedder, cache, refresh=True)
+    return static_fingerprint(folder) if static else fingerprint(folder, plan)
+
+
+def load(plan: EmbedPlan, cache: Path) -> Encoder:
+    """The planned encoder, ready to encode; what `prepare` did is found, or done now.
+
+    Args:
+        plan: as given to `prepare`.
+        cache: as given to `prepare`.
+
+    Raises:
+        CorpusfitError: as `prepare`.
+    """
+    folder, static = _folder(plan.embedder, cache, refresh=False)
+    if static:
+        return load_static(folder, plan.embedder)
+    return load_transformer(folder, plan, plan.embedder)
+
+
+def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:
+    """Folder of the model to load, and whether it is a static one."""
+    word, _, model = embedder.partition(":")
+    if word != "static":
+        folder = minilm_folder() if embedder == "minilm" else find(embedder, refresh=refresh)
+        return folder, is_static(folder)
+    source = find(model, refresh=refresh) if model not in ("", "minilm") else minilm_folder()
+    return (source if is_static(source) else distilled_folder(source, cache)), True

@@ -1,0 +1,249 @@
+"""Contextual vectors from any Hugging Face transformer.
+
+What: the mean of the last hidden state over a text's own tokens, or its `cls` vector; encoders,
+decoders (GPT-2) and the encoder half of encoder-decoders (T5).
+Why: TADPOLE's best methods read contextual vectors, and encoding is where a run's hours go:
+batches of equal length under a token budget, bf16 where the processor multiplies it.
+Trade-off: eager PyTorch and the model's own code, so that any architecture works; a graph compiler
+would gain on one model and cost a minute for each. In bf16 a vector's last bits depend on the
+texts encoded with it; a text's vector is bitwise repeatable for the same call.
+Reference: TADPOLE, section 3.1; Aharoni & Goldberg, Unsupervised Domain Clusters, section 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.embed.batches import pad, token_batches
+from corpusfit.embed.contract import Encoder, Progress, digest
+from corpusfit.embed.folders import file_digests, transformer_folder
+from corpusfit.embed.hardware import resolve
+from corpusfit.errors import MissingDependencyError, ModelError
+from corpusfit.plan import EmbedPlan
+from corpusfit.types import Vectors
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["TransformerEncoder", "fingerprint", "load_model", "load_transformer"]
+
+CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and a sort over them is enough
+LONGEST = 8_192  # tokens; a decoder that takes 128k would need hours and all memory for one row
+DEFAULT_LENGTH = 512  # for models that state no limit, such as T5
+CHARACTERS = 64  # no tokenizer averages more a token over a whole text; spares it the rest of one
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerEncoder(Encoder):
+    """A loaded transformer and how its states become one vector.
+
+    Attributes:
+        model: the torch module, in evaluation mode, on its device.
+        tokenizer: its Hugging Face tokenizer.
+        pooling: `mean` or `cls`.
+        max_length: tokens, special ones included; what comes after is left out.
+        batch_tokens: rows times longest row of a batch, at most.
+    """
+
+    name: str
+    dim: int
+    fingerprint: str
+    model: Any
+    tokenizer: Any
+    pooling: str
+    max_length: int
+    batch_tokens: int
+
+    def encode(self, texts: Sequence[str], on_progress: Progress | None = None) -> Vectors:
+        """One vector a text; see `Encoder.encode`."""
+        out = np.empty((len(texts), self.dim), dtype=np.float32)
+        for start in range(0, len(texts), CHUNK):
+            ids = self._tokens(texts[start : start + CHUNK])
+            out[start : start + CHUNK] = self.encode_ids(ids, on_progress)
+        return out
+
+    def encode_ids(self, ids: list[list[int]], on_progress: Progress | None = None) -> Vectors:
+        """One vector for each list of token ids, float32 [n, dim]; none of them empty."""
+        lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
+        out = np.empty((len(ids), self.dim), dtype=np.float32)
+        for batch in token_batches(lengths, self.batch_tokens):
+            out[batch] = self._forward([ids[i] for i in batch], lengths[batch])
+            if on_progress is not None:
+                on_progress(len(batch))
+        return out
+
+    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text, truncated; a text without any is one padding token."""
+        ids: list[list[int]] = self.tokenizer(
+            [text[: CHARACTERS * self.max_length] for text in texts],
+            truncation=True,
+            max_length=self.max_length,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )["input_ids"]
+        return [row or [self._fill] for row in ids]
+
+    @property
+    def _fill(self) -> int:
+        """What stands in for nothing; masked, so that any id does: GPT-2 has no padding token."""
+        tokenizer = self.tokenizer
+        for token in (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id):
+            if token is not None:
+                return int(token)
+        return 0
+
+    def _forward(self, ids: list[list[int]], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Vectors of one batch, float32 [k, dim]."""
+        import torch
+
+        device = self.model.device
+        tokens = torch.from_numpy(pad(ids, self._fill)).to(device)
+        real = torch.from_numpy(lengths).to(device)
+        mask = torch.arange(tokens.shape[1], device=device) < real[:, None]
+        full = lengths[0] == lengths[-1]  # no padding: attention without a mask is faster
+        with torch.inference_mode():
+            states = self.model(
+                input_ids=tokens, attention_mask=None if full else mask.long()
+            ).last_hidden_state
+            pooled = (
+                self._mean(states, mask, real)
+                if self.pooling == "mean"
+                else self._cls(states, tokens, real)
+            )
+        vectors: NDArray[np.float32] = pooled.float().cpu().numpy()
+        return vectors
+
+    @staticmethod
+    def _mean(states: torch.Tensor, mask: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+        """Mean over the real tokens, summed in float32 whatever the states are in."""
+        import torch
+
+        kept = states.masked_fill(~mask[:, :, None], 0)
+        return kept.sum(1, dtype=torch.float32) / real[:, None]
+
+    def _cls(self, states: torch.Tensor, tokens: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
+        """The first state where the tokenizer opens with a cls token, else the last real one.
+
+        A decoder's first position has seen nothing; its last has seen the whole text.
+        """
+        import torch
+
+        cls = self.tokenizer.cls_token_id
+        if cls is not None and bool((tokens[:, 0] == cls).all()):
+            return states[:, 0]
+        return states[torch.arange(len(states), device=states.device), real - 1]
+
+
+def fingerprint(folder: Path, plan: EmbedPlan) -> str:
+    """Identity of the vectors a model folder gives under a plan, from its files alone.
+
+    Precision, device and batching are part of it because they move a vector's last bits.
+
+    Raises:
+        UsageError: the plan's device is not there.
+        ModelError: files are missing.
+    """
+    device, precision = resolve(plan)
+    return digest(
+        {
+            "kind": "transformer 1",
+            "files": file_digests(transformer_folder(folder)),
+            "pooling": plan.pooling,
+            "device": device,
+            "precision": precision,
+            "batch_tokens": plan.batch_tokens,
+        }
+    )
+
+
+def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEncoder:
+    """An encoder from a local model folder.
+
+    Args:
+        folder: a transformers or sentence-transformers folder.
+        plan: pooling, precision, device and batching.
+        name: what the user called it.
+
+    Raises:
+        UsageError: the plan's device is not there.
+        ModelError: the folder does not hold a model that can be loaded.
+        MissingDependencyError: torch or transformers is not installed.
+    """
+    device, precision = resolve(plan)
+    model, tokenizer = load_model(folder, precision)
+    return TransformerEncoder(
+        name=name,
+        dim=int(model.config.hidden_size),
+        fingerprint=fingerprint(folder, plan),
+        model=model.to(device),
+        tokenizer=tokenizer,
+        pooling=plan.pooling,
+        max_length=_max_length(model, tokenizer),
+        batch_tokens=plan.batch_tokens,
+    )
+
+
+def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
+    """A transformer and its tokenizer from local files: safetensors only, no code of the model's.
+
+    Args:
+        folder: a transformers or sentence-transformers folder.
+        precision: `bf16` or `fp32`.
+
+    Returns:
+        The torch module in evaluation mode (an encoder-decoder's encoder alone), the tokenizer.
+    """
+    try:
+        import torch
+        from transformers import AutoModel, AutoTokenizer
+    except ImportError as e:
+        raise MissingDependencyError("A transformer as --embedder", "embed") from e
+    place = str(transformer_folder(folder))
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    local = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        with _quiet():
+            tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, **local)
+            model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **local)
+    except Exception as e:  # a broken folder shows as any of a dozen kinds
+        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        raise ModelError(f"--embedder: the model in {folder} cannot be loaded: {reason}") from e
+    if model.config.is_encoder_decoder:
+        model = model.get_encoder()
+    model.config.use_cache = False
+    return model.eval(), tokenizer
+
+
+def _max_length(model: Any, tokenizer: Any) -> int:
+    """Most tokens the model takes: the smaller of what its tokenizer and its positions say.
+
+    RoBERTa's positions begin after its padding index, so that 514 of them hold 512 tokens.
+    """
+    positions = getattr(model.config, "max_position_embeddings", None) or DEFAULT_LENGTH
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    offset = getattr(table, "padding_idx", None)
+    limit = positions - (0 if offset is None else offset + 1)
+    return int(min(limit, tokenizer.model_max_length, LONGEST))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No bars and no reports while a model loads; the user's own settings come back after."""
+    from transformers.utils import logging
+
+    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bar:
+            logging.enable_progress_bar()
