@@ -1,0 +1,128 @@
+"""`isolation_forest`: the target is what random cuts isolate late.
+
+What: trees that cut a random feature at a random place; a text that needs many cuts to end up
+alone lies where the target is dense.
+Why: TADPOLE's choice among six detectors (section 3.1, Table 1, appendices C and D), and the
+cheapest detector to score with.
+Trade-off: cuts are parallel to the axes, so what a rotation of the space shows is lost; with a
+general sentence encoder the centroid methods rank better. Trees are grown by scikit-learn and
+then laid out as arrays, so that scoring needs neither scikit-learn nor its float64 input.
+Reference: Liu, Ting and Zhou (2008), Isolation Forest; TADPOLE, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.kernels.forest import complete_heap, walk
+from corpusfit.score.blocks import blockwise, plain_rows
+from corpusfit.score.contract import Family, Method, Scorer
+from corpusfit.types import Reads, Vectors
+
+__all__ = ["IsolationForest", "IsolationForestScorer"]
+
+_ROWS = 4096
+
+
+def _average_path(n: NDArray[np.int64]) -> NDArray[np.float64]:
+    """c(n), cuts of an unsuccessful search among n (TADPOLE, appendix C), H by its asymptote."""
+    many = np.maximum(n, 3).astype(np.float64)
+    c = 2.0 * (np.log(many - 1.0) + np.euler_gamma) - 2.0 * (many - 1.0) / many
+    return np.where(n <= 1, 0.0, np.where(n == 2, 1.0, c))
+
+
+@dataclass(frozen=True)
+class IsolationForestScorer(Scorer[Vectors]):
+    """Trees as complete heaps; see `kernels/forest.py`.
+
+    Attributes:
+        feature: int32 [trees, 2^depth - 1].
+        threshold: float32 [trees, 2^depth - 1].
+        path: float32 [trees, 2^depth], cuts to the leaf plus c(texts left in it).
+        normal: sum over the trees of c(subsample).
+        width: dimensions of the embeddings.
+    """
+
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float32]
+    path: NDArray[np.float32]
+    normal: float
+    width: int
+
+    def score(self, batch: Vectors) -> NDArray[np.float32]:
+        """Score float32 [n, d]: minus Liu's anomaly score, float32 [n] in (-1, 0)."""
+
+        def block(x: Vectors) -> NDArray[np.float64]:
+            cuts = walk(x, self.feature, self.threshold, self.path)
+            return np.asarray(-np.exp2(-cuts / self.normal))
+
+        return blockwise(batch, self.width, block, _ROWS)
+
+
+@dataclass(frozen=True)
+class IsolationForest(Method[Vectors]):
+    """Random trees on the target and a little background (TADPOLE, Algorithm 1, stage 1).
+
+    Attributes:
+        trees: how many.
+        subsample: texts a tree is grown on, 2 to 4096; depth is at most its logarithm.
+        background: random corpus texts mixed in, as a share of the target's size.
+    """
+
+    reads: ClassVar[Reads] = "embedding"
+    family: ClassVar[Family] = "detector"
+    scorer: ClassVar[type] = IsolationForestScorer
+    needs: ClassVar[str] = "embed"
+
+    trees: int = 100
+    subsample: int = 256
+    background: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.trees < 1:
+            raise bad_setting("method.trees", "at least 1", self.trees)
+        if not 2 <= self.subsample <= 4096:
+            raise bad_setting("method.subsample", "from 2 to 4096", self.subsample)
+        if not 0.0 <= self.background <= 10.0:
+            raise bad_setting("method.background", "from 0 to 10", self.background)
+
+    def fit(self, target: Vectors, background: Vectors, *, seed: int) -> IsolationForestScorer:
+        """Grow the trees on the target and max(1, share of its size) background texts.
+
+        Raises:
+            MissingDependencyError: scikit-learn is not installed.
+        """
+        try:
+            from sklearn.ensemble import IsolationForest as Grower
+        except ImportError as e:
+            raise MissingDependencyError("isolation_forest", "embed") from e
+        count = min(len(background), max(1, round(self.background * len(target))))
+        chosen = np.random.default_rng(seed % 2**64).choice(len(background), count, replace=False)
+        x = plain_rows(np.concatenate([target, background[np.sort(chosen)]]))
+        grown = Grower(
+            n_estimators=self.trees,
+            max_samples=min(self.subsample, len(x)),
+            random_state=seed % 2**32,
+        ).fit(x)
+        return _laid_out([e.tree_ for e in grown.estimators_], grown.max_samples_, x.shape[1])
+
+
+def _laid_out(trees: list[Any], subsample: int, width: int) -> IsolationForestScorer:
+    depth = max(1, *(t.max_depth for t in trees))
+    heaps = []
+    for t in trees:
+        cuts = np.zeros(t.node_count)
+        for node in np.flatnonzero(t.children_left >= 0):  # scikit-learn numbers parents first
+            cuts[t.children_left[node]] = cuts[t.children_right[node]] = cuts[node] + 1
+        path = cuts + _average_path(t.n_node_samples)
+        arrays = (t.children_left, t.children_right, t.feature, t.threshold, path)
+        heaps.append(complete_heap(*arrays, depth=depth))
+    features, thresholds, paths = zip(*heaps, strict=True)
+    normal = len(trees) * float(_average_path(np.array(subsample)))
+    stacks = np.stack(features), np.stack(thresholds), np.stack(paths)
+    return IsolationForestScorer(*stacks, normal, width)

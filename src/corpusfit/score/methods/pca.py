@@ -1,0 +1,90 @@
+"""`pca`: in the subspace that the target spans.
+
+What: minus the distance between a text and its projection on the target's main directions.
+Why: one of TADPOLE's six detectors (section 3.1, Table 1; Harrou et al., 2015); cheap, and blind
+to where inside the subspace a text lies.
+Trade-off: what is typical along the kept directions is ignored, so a text far out in the
+target's plane scores well. Two products a text (project, rebuild) instead of one and a
+difference of squares, because the latter loses all digits of small errors.
+Reference: Shyu, Chen, Sarinnapakorn and Chang (2003), A Novel Anomaly Detection Scheme Based on
+Principal Component Classifier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.errors import bad_setting
+from corpusfit.kernels.vectors import products, squared_distances
+from corpusfit.score.blocks import blockwise, plain_rows
+from corpusfit.score.contract import Family, Method, Scorer
+from corpusfit.types import Reads, Vectors
+
+__all__ = ["Pca", "PcaScorer"]
+
+
+@dataclass(frozen=True)
+class PcaScorer(Scorer[Vectors]):
+    """The target's subspace.
+
+    Attributes:
+        mean: float32 [1, d].
+        components: float32 [c, d], orthonormal rows; c may be 0.
+    """
+
+    mean: Vectors
+    components: Vectors
+
+    def score(self, batch: Vectors) -> NDArray[np.float32]:
+        """Score float32 [n, d]: minus the reconstruction error's length, float32 [n] <= 0."""
+        width = self.mean.shape[1]
+        origin = np.zeros((1, width), np.float32)
+        back = np.ascontiguousarray(self.components.T)
+
+        def block(x: Vectors) -> NDArray[np.float32]:
+            centred = x - self.mean
+            if len(self.components):
+                centred -= products(products(centred, self.components), back)
+            return np.asarray(-np.sqrt(squared_distances(centred, origin)[:, 0]))
+
+        return blockwise(batch, width, block)
+
+
+@dataclass(frozen=True)
+class Pca(Method[Vectors]):
+    """Well rebuilt from the target's main directions.
+
+    Attributes:
+        variance: share of the target's variance that the directions explain, in (0, 1).
+    """
+
+    reads: ClassVar[Reads] = "embedding"
+    family: ClassVar[Family] = "detector"
+    scorer: ClassVar[type] = PcaScorer
+
+    variance: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.variance < 1.0:
+            raise bad_setting("method.variance", "above 0 and below 1", self.variance)
+
+    def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PcaScorer:
+        """Find the directions in the target; background and seed are not used.
+
+        A target that does not vary has none: the score is minus the distance to it.
+        """
+        x = target.astype(np.float64)
+        mean = x.mean(axis=0, keepdims=True)
+        x -= mean
+        if len(x) > x.shape[1]:
+            x = np.asarray(np.linalg.qr(x, mode="r"))  # same directions, far fewer rows
+        _, spread, directions = np.linalg.svd(x, full_matrices=False)
+        explained = np.cumsum(spread**2)
+        count = 0
+        if explained[-1] > 0.0:
+            count = int(np.searchsorted(explained, self.variance * explained[-1], "right")) + 1
+        return PcaScorer(plain_rows(mean), plain_rows(directions[:count]))

@@ -1,0 +1,187 @@
+"""Compare methods on the user's own data: two verdicts, side by side.
+
+What: (1) the paper's protocol: the target split 90/10, a random part of the corpus as outliers,
+F1, AUROC and average precision; (2) agreement: how far the tenth of a corpus sample that a method
+puts on top is also on top for methods of other kinds.
+Why: (1) rewards a method for finding the target's style, since held-out target texts share it;
+what unlike methods agree on is the domain.
+Trade-off: agreement needs several families of methods and says nothing about one alone; both
+verdicts are always given.
+Reference: TADPOLE, section 3.1 (ranking) and Table 1; DANA, section 3.1.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.score.contract import Method
+
+__all__ = ["Trial", "Verdict", "agreement", "trial", "verdicts"]
+
+TOP = 0.1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One method, one seed.
+
+    Attributes:
+        f1, auroc, ap: on held-out target texts against random corpus texts.
+        fit_s: seconds to fit.
+        rate: units scored a second, one thread.
+        top: int64, the places of the top tenth of the corpus sample, increasing.
+    """
+
+    method: str
+    family: str
+    seed: int
+    f1: float
+    auroc: float
+    ap: float
+    fit_s: float
+    rate: float
+    top: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One method over all seeds; every figure as (mean, standard deviation)."""
+
+    method: str
+    family: str
+    agreement: tuple[float, float]
+    f1: tuple[float, float]
+    auroc: tuple[float, float]
+    ap: tuple[float, float]
+    fit_s: tuple[float, float]
+    rate: tuple[float, float]
+
+
+def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed: int) -> Trial:
+    """Fit on 90 % of the target and see what the method finds.
+
+    The background is dealt into three: one part to fit on, one to find the F1 threshold against
+    (the size of the training target at most), one as outliers (the size of the held-out target)
+    and for the agreement vote.
+
+    Args:
+        name: the method's name.
+        method: the method with its settings.
+        target: n >= 2 target units, texts or float32 [n, d].
+        background: m >= 4 corpus units, same form.
+        seed: of the split and of the fit.
+    """
+    chance = np.random.default_rng(seed)
+    deal = chance.permutation(_size(target))
+    held = max(1, round(0.1 * len(deal)))
+    test, train = np.sort(deal[:held]), np.sort(deal[held:])
+    corpus = chance.permutation(_size(background))
+    third = len(corpus) // 3
+    fit_part, calm, vote = (
+        np.sort(p) for p in (corpus[:third], corpus[third : 2 * third], corpus[2 * third :])
+    )
+    started = time.perf_counter()
+    scorer = method.fit(_take(target, train), _take(background, fit_part), seed=seed)
+    fitted = time.perf_counter()
+    votes = scorer.score(_take(background, vote))
+    scored = time.perf_counter()
+    outliers = votes[chance.permutation(len(votes))[:held]]
+    inliers = scorer.score(_take(target, test))
+    threshold = _best_threshold(
+        scorer.score(_take(target, train)), scorer.score(_take(background, calm[: len(train)]))
+    )
+    f1, auroc, ap = _quality(inliers, outliers, threshold)
+    k = max(1, round(TOP * len(votes)))
+    top = np.sort(vote[np.argsort(-votes, kind="stable")[:k]])
+    rate = len(votes) / max(scored - fitted, 1e-9)
+    return Trial(name, method.family, seed, f1, auroc, ap, fitted - started, rate, top)
+
+
+def _size(batch: Any) -> int:
+    return len(batch)
+
+
+def _take(batch: Any, places: NDArray[np.int64]) -> Any:
+    return batch[places] if isinstance(batch, np.ndarray) else batch.take(places)
+
+
+def _best_threshold(inliers: NDArray[np.float32], outliers: NDArray[np.float32]) -> float:
+    """The threshold with the highest F1 on training scores."""
+    scores = np.concatenate([inliers, outliers])
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(order < len(inliers))
+    f1 = 2 * hits / (np.arange(1, len(scores) + 1) + len(inliers))
+    return float(scores[order[np.argmax(f1)]])
+
+
+def _quality(
+    inliers: NDArray[np.float32], outliers: NDArray[np.float32], threshold: float
+) -> tuple[float, float, float]:
+    """F1 at the threshold, AUROC, average precision."""
+    from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+    scores = np.concatenate([inliers, outliers])
+    truth = np.arange(len(scores)) < len(inliers)
+    return (
+        float(f1_score(truth, scores >= threshold, zero_division=0.0)),
+        float(roc_auc_score(truth, scores)),
+        float(average_precision_score(truth, scores)),
+    )
+
+
+def agreement(
+    tops: Mapping[str, NDArray[np.int64]], families: Mapping[str, str]
+) -> dict[str, float]:
+    """How far each method's top agrees with the others', a family counting once.
+
+    Args:
+        tops: the top places of the same sample, by method.
+        families: the family of each; baselines have no vote.
+
+    Returns:
+        For each method the mean, over families, of the mean overlap with that family's methods
+        (itself left out), as a share of the top; 0 when there is nobody to agree with.
+    """
+    voters = [m for m in tops if families[m] != "baseline"]
+    found = {}
+    for method, top in tops.items():
+        by_family: dict[str, list[float]] = {}
+        for other in voters:
+            if other != method:
+                shared = len(np.intersect1d(top, tops[other], assume_unique=True)) / len(top)
+                by_family.setdefault(families[other], []).append(shared)
+        means = [float(np.mean(v)) for v in by_family.values()]
+        found[method] = float(np.mean(means)) if means else 0.0
+    return found
+
+
+def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
+    """Both verdicts over all seeds, the method with most agreement first."""
+    by_seed: dict[int, dict[str, Trial]] = {}
+    for t in trials:
+        by_seed.setdefault(t.seed, {})[t.method] = t
+    agreed = {
+        seed: agreement({m: t.top for m, t in of.items()}, {m: t.family for m, t in of.items()})
+        for seed, of in by_seed.items()
+    }
+    found = []
+    for method in sorted({t.method for t in trials}):
+        of = sorted((t for t in trials if t.method == method), key=lambda t: t.seed)
+        spread = {
+            name: _spread([getattr(t, name) for t in of])
+            for name in ("f1", "auroc", "ap", "fit_s", "rate")
+        }
+        vote = _spread([agreed[t.seed][method] for t in of])
+        found.append(Verdict(method, of[0].family, vote, **spread))
+    return sorted(found, key=lambda v: (v.family == "baseline", -v.agreement[0], v.method))
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and sample standard deviation (0 for one value)."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

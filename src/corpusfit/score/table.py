@@ -1,0 +1,95 @@
+"""The stored scores: one Parquet file a shard, one row a segment.
+
+What: writes and reads `scores/part-00000.parquet`.
+Why: scores outlive the run; people open them with any tool, and `choose` reads nothing else.
+Trade-off: weight and selected stand beside the score, so choosing rewrites the part; in return
+there is one table to look at.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from corpusfit.artifacts import write_bytes
+from corpusfit.types import Segments
+
+__all__ = ["part_path", "parts", "read_columns", "rewrite", "write"]
+
+SCHEMA = pa.schema(
+    [
+        ("source", pa.dictionary(pa.int32(), pa.string())),
+        ("row", pa.int64()),
+        ("segment", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("units", pa.int32()),
+        ("tokens", pa.int64()),
+        ("score", pa.float32()),
+        ("weight", pa.float32()),
+        ("selected", pa.bool_()),
+    ]
+)
+
+
+def part_path(folder: Path, shard: int) -> Path:
+    """Where a shard's scores are."""
+    return folder / f"part-{shard:05d}.parquet"
+
+
+def parts(folder: Path) -> Iterator[tuple[int, Path]]:
+    """(shard, path) of every part, by shard."""
+    found = [(int(m[1]), p) for p in folder.iterdir() if (m := _NAME.match(p.name))]
+    return iter(sorted(found))
+
+
+_NAME = re.compile(r"part-(\d+)\.parquet$")
+
+
+def write(
+    folder: Path, shard: int, source: str, segments: Segments, scores: NDArray[np.float32]
+) -> None:
+    """Write a shard's m segments with their scores [m]; nothing is selected yet."""
+    m = len(segments)
+    names = pa.DictionaryArray.from_arrays(np.zeros(m, np.int32), pa.array([source]))
+    columns = [
+        names,
+        segments.row,
+        segments.segment,
+        segments.start,
+        segments.end,
+        segments.units,
+        segments.tokens,
+        scores,
+        np.zeros(m, np.float32),
+        np.zeros(m, bool),
+    ]
+    _write(part_path(folder, shard), pa.table(columns, schema=SCHEMA))
+
+
+def rewrite(path: Path, weight: NDArray[np.float32], selected: NDArray[np.bool_]) -> None:
+    """Write a part again with another choice."""
+    table = pq.read_table(path, schema=SCHEMA)
+    for name, values in (("weight", weight), ("selected", selected)):
+        place = SCHEMA.get_field_index(name)
+        table = table.set_column(place, SCHEMA.field(name), pa.array(values))
+    _write(path, table)
+
+
+def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
+    """Some columns of a part as numpy arrays."""
+    table = pq.ParquetFile(path).read(columns=list(names))
+    return [table.column(name).to_numpy() for name in names]
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    write_bytes(path, buffer.getvalue())

@@ -1,0 +1,213 @@
+"""Every scoring method that the registry lists meets the contract of `score/contract.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from corpusfit import artifacts
+from corpusfit.errors import CorpusfitError, InputError, UnknownMethodError, UsageError
+from corpusfit.score import registry
+
+WIDTH = 24
+NAMES = sorted({*registry.names(), "pyod:ECOD", "pyod:KNN"} - {"pyod"})
+EMBEDDING = [n for n in NAMES if registry.load(n).reads == "embedding"]
+
+
+def seeded(*parts):
+    return np.random.default_rng(zlib.crc32(repr(parts).encode()))
+
+
+def blob(rng, n, side):
+    """Embeddings of one of two topics: unit noise around centres 2.5 apart in every dimension."""
+    centre = np.zeros(WIDTH)
+    centre[side::2] = 2.5
+    return (centre + rng.standard_normal((n, WIDTH))).astype(np.float32)
+
+
+TOPICS = (
+    "protein kinase binds the receptor and inhibits cell growth in mice",
+    "the market fell as investors sold shares before the quarterly results",
+)
+
+
+def prose(rng, n, side):
+    words = TOPICS[side].split()
+    return pa.array(
+        [" ".join(rng.choice(words, rng.integers(8, 20))) + "." for _ in range(n)],
+        pa.large_string(),
+    )
+
+
+def draw(name, rng, n, side):
+    return (blob if registry.load(name).reads == "embedding" else prose)(rng, n, side)
+
+
+def join(*parts):
+    return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
+
+
+def pick(batch, places):
+    return batch[places] if isinstance(batch, np.ndarray) else batch.take(pa.array(places))
+
+
+def fitted(name, n=60, seed=7, target=None):
+    rng = seeded("fit")
+    target = draw(name, rng, n, 0) if target is None else target
+    background = join(draw(name, rng, 90, 1), draw(name, rng, 10, 0))
+    return registry.build(name, {}).fit(target, background, seed=seed)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def case(request):
+    """A method's name, its fitted scorer, and a batch half of whose rows are like the target."""
+    name = request.param
+    rng = seeded("score")
+    return name, fitted(name), join(draw(name, rng, 30, 0), draw(name, rng, 31, 1))
+
+
+def test_scores_are_finite_float32_one_a_row(case):
+    _, scorer, batch = case
+    scores = scorer.score(batch)
+    assert scores.dtype == np.float32
+    assert scores.shape == (61,)
+    assert np.isfinite(scores).all()
+
+
+def test_held_out_target_texts_score_higher_than_far_ones(case):
+    name, scorer, batch = case
+    scores = scorer.score(batch)
+    if registry.load(name).family == "baseline":
+        pytest.skip("a baseline knows nothing of the target")
+    near, far = scores[:30], scores[30:]
+    assert np.mean(near[:, None] > far[None, :]) > 0.9
+
+
+def test_a_row_scores_the_same_bits_in_any_batch(case):
+    _, scorer, batch = case
+    whole = scorer.score(batch)
+    order = seeded("order").permutation(61)
+    assert (scorer.score(pick(batch, order)) == whole[order]).all()
+    for size in (1, 2, 7, 32):
+        parts = [pick(batch, np.arange(61)[i : i + size]) for i in range(0, 61, size)]
+        assert (np.concatenate([scorer.score(p) for p in parts]) == whole).all()
+    repeated = np.arange(5 * 61) % 61
+    assert (scorer.score(pick(batch, repeated)) == whole[repeated]).all()
+
+
+def test_an_empty_batch_has_no_scores(case):
+    _, scorer, batch = case
+    assert scorer.score(batch[:0]).shape == (0,)
+
+
+def test_a_scorer_is_arrays_numbers_and_names(case):
+    _, scorer, _ = case
+    for field in dataclasses.fields(scorer):
+        assert isinstance(
+            getattr(scorer, field.name), np.ndarray | bool | int | float | str | tuple
+        )
+
+
+def test_a_stored_scorer_gives_the_same_bits(case, tmp_path):
+    name, scorer, batch = case
+    artifacts.store(tmp_path / "scorer", name, scorer)
+    restored = artifacts.restore(tmp_path / "scorer", registry.scorer_class)
+    assert type(restored) is type(scorer)
+    assert (restored.score(batch) == scorer.score(batch)).all()
+
+
+def test_the_same_seed_gives_the_same_bits(case):
+    name, scorer, batch = case
+    assert (fitted(name).score(batch) == scorer.score(batch)).all()
+
+
+def test_fitting_leaves_its_input_alone(case):
+    name, _, _ = case
+    if registry.load(name).reads == "text":
+        pytest.skip("Arrow arrays cannot be changed")
+    target = draw(name, seeded("alone"), 30, 0)
+    target.flags.writeable = False
+    assert np.isfinite(fitted(name, target=target).score(target)).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 20])
+def test_a_tiny_target_is_enough(case, n):
+    name, _, batch = case
+    assert np.isfinite(fitted(name, n).score(batch)).all()
+
+
+def _odd_targets():
+    rng = seeded("odd")
+    row = rng.standard_normal((1, WIDTH)).astype(np.float32)
+    some = blob(rng, 30, 0)
+    constant = some.copy()
+    constant[:, 3:] = 1.0
+    half_flat = some.copy()
+    half_flat[:20, 1:] = 0.0
+    yield "zeros", np.zeros((12, WIDTH), np.float32)
+    yield "repeats", np.repeat(row, 40, axis=0)
+    yield "repeats and others", np.concatenate([np.repeat(row, 40, axis=0), some])
+    yield "constant dimensions", constant
+    yield "zeros among others", np.concatenate([np.zeros((25, WIDTH), np.float32), some])
+    yield "mostly flat", half_flat
+    yield "tiny", some * np.float32(1e-6)
+    yield "large", some * np.float32(1e4)
+
+
+ODD = dict(_odd_targets())
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", EMBEDDING)
+def test_odd_targets_still_give_finite_repeatable_scores(name, odd):
+    target = ODD[odd]
+    scorer = fitted(name, target=target)
+    batch = np.concatenate([target[-5:], np.zeros((2, WIDTH), np.float32), blob(seeded(0), 5, 1)])
+    scores = scorer.score(batch)
+    assert np.isfinite(scores).all()
+    assert (scorer.score(batch[::-1]) == scores[::-1]).all()
+
+
+@pytest.mark.parametrize("name", EMBEDDING)
+def test_another_embedders_vectors_are_refused(name):
+    with pytest.raises(InputError, match="24"):
+        fitted(name).score(np.zeros((3, WIDTH + 1), np.float32))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_method_says_what_it_is_and_where_it_is_from(name):
+    cls = registry.load(name)
+    module = importlib.import_module(cls.__module__)
+    assert re.search(r"\((19|20)\d\d[a-z]?\)|section \d", module.__doc__)
+    assert module.__doc__.startswith(f"`{name.split(':')[0]}")
+    assert cls.__doc__
+    assert cls.fit.__doc__
+    assert cls.scorer.score.__doc__
+    assert cls.reads in ("text", "embedding")
+    assert cls.family in ("detector", "centroid", "classifier", "lexical", "baseline")
+    for field in dataclasses.fields(cls):
+        assert field.default is not dataclasses.MISSING
+        assert f"{field.name}:" in inspect.getdoc(cls)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_settings_are_checked(name):
+    with pytest.raises(UsageError, match="no_such"):
+        registry.build(name, {"no_such": 1})
+    for field in dataclasses.fields(registry.load(name)):
+        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+            with pytest.raises(UsageError, match=f"method.{field.name} must be"):
+                registry.build(name, {field.name: type(field.default)(-1)})
+
+
+def test_an_unknown_method_is_answered_with_the_nearest():
+    with pytest.raises(UnknownMethodError, match="isolation_forest"):
+        registry.load("isolationforest")
+    assert issubclass(UnknownMethodError, CorpusfitError)
