@@ -1,0 +1,172 @@
+"""CSV and TSV: records under a header, quoted fields that may hold line ends.
+
+What: a block is the header and whole records, so that each is parsed alone; `row` counts records
+from 0, the header not among them.
+Why: where a record ends depends on the quotes before it, so borders are found while reading,
+by the rule the standard library's parser follows: a quote opens a field only where one begins.
+Trade-off: a record with more fields than the header is rejected rather than guessed at; fewer
+are fine as long as the text is among them. A quote that is never closed takes the rest of the
+file as one rejected row.
+Reference: RFC 4180; Python's `csv`, dialects `excel` and `excel-tab`.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from corpusfit.corpus import rejects
+from corpusfit.corpus.cutting import BOM, MIB, Block, Scan, cut
+from corpusfit.corpus.fields import Row, from_value
+from corpusfit.corpus.unpack import Stream
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Reject, Shard, Source
+
+__all__ = ["blocks", "parse"]
+
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_QUOTE = ord('"')
+
+
+def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
+    """Runs of whole records, each behind the header."""
+    stream = Stream(source, plan)
+    delimiter = _DELIMITERS[source.format]
+    chunks = iter(stream)
+    header, rest = _header(chunks, delimiter, int(plan.max_row_mb * MIB))
+    if rest is None:
+        reason = stream.problem or (rejects.too_long(plan) if header else "")
+        if reason:
+            yield Block(0, 0, b"", (Reject(0, 0, reason),), stream.position)
+        return
+    following = _Following(stream, rest, chunks)
+    for block in cut(following, _Records(delimiter), plan, first_byte=len(header)):
+        yield replace(block, data=header + block.data) if block.data else block
+
+
+def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+    """The records of one shard."""
+    if not shard.data:
+        return
+    delimiter = _DELIMITERS[shard.format]
+    csv.field_size_limit(max(csv.field_size_limit(), len(shard.data)))
+    scanner = _Records(delimiter)
+    ends = scanner(shard.data)[0].tolist()
+    header = shard.data[: ends[0]].removeprefix(BOM).decode(errors="replace")
+    names = next(csv.reader((header,), delimiter=delimiter), [])
+    text_at, id_at = (_place(names, name) for name in (plan.text_field, plan.id_field))
+    if ends[-1] < len(shard.data):
+        ends.append(len(shard.data))
+    for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
+        byte = shard.first_byte + begin - ends[0]
+        values = _values(row, byte, shard.data[begin:end], delimiter, len(names))
+        if isinstance(values, Reject):
+            yield values
+        elif scanner.unclosed and end == len(shard.data):
+            yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
+        elif not 0 <= text_at < len(values):
+            yield Reject(row, byte, rejects.missing_field(plan.text_field, names[: len(values)]))
+        else:
+            id = values[id_at] if 0 <= id_at < len(values) else None
+            yield from_value(row, byte, values[text_at], id)
+
+
+def _values(row: int, byte: int, raw: bytes, delimiter: str, most: int) -> list[str] | Reject:
+    """The fields of one record, or why it has none."""
+    if not raw.strip(b"\r\n"):
+        return Reject(row, byte, rejects.EMPTY_LINE)
+    try:
+        values = next(csv.reader((raw.decode(),), delimiter=delimiter))
+    except UnicodeDecodeError:
+        return Reject(row, byte, rejects.INVALID_UTF8)
+    except (csv.Error, StopIteration) as e:
+        return Reject(row, byte, rejects.malformed_csv(e))
+    if len(values) > most:
+        detail = f"{len(values)} fields under a header of {most}"
+        return Reject(row, byte, rejects.malformed_csv(detail))
+    return values
+
+
+def _place(names: list[str], name: str) -> int:
+    return names.index(name) if name in names else -1
+
+
+def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[bytes, bytes | None]:
+    """The first record, and what follows it in the chunks read; None without a whole one."""
+    scanner, held = _Records(delimiter), b""
+    for chunk in chunks:
+        ends, _ = scanner(chunk)
+        held += chunk
+        if len(ends):
+            end = len(held) - len(chunk) + int(ends[0])
+            return (held[:end], held[end:]) if end <= longest else (held[:end], None)
+        if len(held) > longest:
+            return held, None
+    return b"", None
+
+
+class _Following:
+    """The stream after its header; position and problem are the stream's."""
+
+    def __init__(self, stream: Stream, rest: bytes, chunks: Iterator[bytes]) -> None:
+        self._stream, self._rest, self._chunks = stream, rest, chunks
+
+    @property
+    def position(self) -> int:
+        return self._stream.position
+
+    @property
+    def problem(self) -> str:
+        return self._stream.problem
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self._rest:
+            yield self._rest
+        yield from self._chunks
+
+
+class _Records:
+    """The scanner of records: the ends of lines outside quoted fields."""
+
+    def __init__(self, delimiter: str) -> None:
+        self._stop = re.compile(rb'\n|(?<=[\n%s])"' % delimiter.encode())
+        self._row = 0
+        self._before = b"\n"  # the byte before the chunk
+        self._quoted = False  # inside a quoted field
+        self._quote = False  # the last byte was a quote in a quoted field; the next one decides
+
+    @property
+    def unclosed(self) -> bool:
+        """Whether the input ended inside a quoted field."""
+        return self._quoted and not self._quote
+
+    def __call__(self, chunk: bytes) -> Scan:
+        data, at = self._before + chunk, 1
+        ends: list[int] = []
+        while at < len(data):
+            if self._quote:
+                self._quote = False
+                self._quoted = data[at] == _QUOTE
+                at += self._quoted
+            elif self._quoted:
+                at = data.find(b'"', at) + 1
+                if not at:
+                    break
+                self._quote = True
+            else:
+                stop = self._stop.search(data, at)
+                if not stop:
+                    break
+                at = stop.end()
+                self._quoted = data[at - 1] == _QUOTE
+                if not self._quoted:
+                    ends.append(at - 1)
+        self._before = data[-1:]
+        numbers = self._row + np.arange(1, len(ends) + 1, dtype=np.int64)
+        self._row += len(ends)
+        return np.array(ends, np.int64), numbers

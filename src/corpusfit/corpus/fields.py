@@ -1,0 +1,43 @@
+"""From a parsed row to a document, or the reason why not: the checks every format shares.
+
+What: text must be a string with something in it and no NUL; an id is kept if it is a string
+or an integer.
+Why: one set of words and one order of checks, whatever the input looks like.
+Trade-off: none of note; the functions are called once a row, so they stay short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from corpusfit.corpus import rejects
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Document, Reject
+
+__all__ = ["Row", "from_mapping", "from_value"]
+
+Row = Document | Reject
+"""What reading one row gives."""
+
+
+def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
+    """A row of a format with named fields, such as JSON."""
+    if not isinstance(record, Mapping):
+        return Reject(row, byte, rejects.NOT_AN_OBJECT)
+    if plan.text_field not in record:
+        return Reject(row, byte, rejects.missing_field(plan.text_field, record))
+    return from_value(row, byte, record[plan.text_field], record.get(plan.id_field))
+
+
+def from_value(row: int, byte: int, text: object, id: object = None) -> Row:
+    """A row whose text and id are already found."""
+    if text is None:
+        return Reject(row, byte, rejects.NULL_TEXT)
+    if not isinstance(text, str):
+        return Reject(row, byte, rejects.not_a_string(text))
+    if "\0" in text:
+        return Reject(row, byte, rejects.NUL)
+    if not text or text.isspace():
+        return Reject(row, byte, rejects.EMPTY_TEXT)
+    kept = id if isinstance(id, str | int) and not isinstance(id, bool) else None
+    return Document(row, byte, text, kept)

@@ -1,0 +1,64 @@
+"""The table of formats: what a name or a suffix stands for.
+
+What: each format is a module with `blocks` (cut its stream into whole rows) and `parse` (the
+rows of one shard).
+Why: the rest of the stage looks here and knows no format by name.
+Trade-off: registered by hand, one line a format; a reader is rarely added, unlike a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from corpusfit.corpus import csv, hub, jsonl, parquet, text
+from corpusfit.corpus.cutting import Block
+from corpusfit.corpus.fields import Row
+from corpusfit.corpus.unpack import COMPRESSIONS
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Shard, Source
+
+__all__ = ["FORMATS", "Format", "allowed_suffixes", "format_of"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One way rows are stored.
+
+    Attributes:
+        suffixes: file names that end so, before any archive suffix.
+        blocks: cuts a source into blocks, in the coordinator.
+        parse: reads the rows of a shard, in a worker.
+    """
+
+    suffixes: tuple[str, ...]
+    blocks: Callable[[Source, ReadPlan], Iterator[Block]]
+    parse: Callable[[Shard, ReadPlan], Iterator[Row]]
+
+
+FORMATS: dict[str, Format] = {
+    "jsonl": Format((".jsonl", ".ndjson"), jsonl.blocks, jsonl.parse),
+    "txt": Format((".txt",), text.blocks, text.parse),
+    "csv": Format((".csv",), csv.blocks, csv.parse),
+    "tsv": Format((".tsv",), csv.blocks, csv.parse),
+    "parquet": Format((".parquet",), parquet.blocks, parquet.parse),
+    "hub": Format((), hub.blocks, jsonl.parse),
+}
+
+
+def format_of(name: str) -> tuple[str, str] | None:
+    """The format and the archive (or `""`) that a file name's suffixes say; None if neither."""
+    stem, _, last = name.lower().rpartition(".")
+    compression = last if last in COMPRESSIONS else ""
+    stem = stem if compression else name.lower()
+    for format_name, form in FORMATS.items():
+        if stem.endswith(form.suffixes):
+            return format_name, compression
+    return None
+
+
+def allowed_suffixes() -> str:
+    """The suffixes in words, for messages."""
+    suffixes = [suffix for form in FORMATS.values() for suffix in form.suffixes]
+    archives = ", ".join(f".{c}" for c in COMPRESSIONS)
+    return f"{', '.join(suffixes)}, each plain or with {archives}"

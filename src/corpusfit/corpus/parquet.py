@@ -1,0 +1,170 @@
+"""Parquet: the text and id columns, in batches.
+
+What: a block is an Arrow IPC stream of the two columns; `row` is the row in the file, `byte` is
+always 0, since columns have no one place for a row.
+Why: pyarrow reads only the columns asked for and keeps strings as bytes until they are checked.
+Trade-off: pyarrow holds whole pages, so a giant value costs its size while it is read, unlike in
+the other formats. A compressed `.parquet.gz` is unpacked into a temporary file first, since the
+format needs to seek.
+Reference: https://parquet.apache.org/docs/file-format
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from corpusfit.corpus import rejects
+from corpusfit.corpus.cutting import MIB, Block
+from corpusfit.corpus.fields import Row, from_value
+from corpusfit.corpus.files import open_stored, unreadable
+from corpusfit.corpus.unpack import Stream
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Reject, Shard, Source
+
+__all__ = ["blocks", "parse"]
+
+_BATCH = 256
+_FIELDS, _TYPE = b"fields", b"type"
+
+
+def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
+    """Runs of rows whose texts fill a shard; a text over the row limit closes its block."""
+    batches = _Batches(source, plan)
+    limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
+    held: list[Any] = []
+    size = first = row = 0
+    for batch in batches:
+        begin = 0
+        for at, length in enumerate(_lengths(batch)):
+            long = length > longest
+            size += 0 if long else length
+            row += 1
+            if not long and size < limit:
+                continue
+            held.append(batch.slice(begin, at - begin + (not long)))
+            rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
+            yield Block(first, 0, _packed(held), rejected, source.size)
+            held, size, first, begin = [], 0, row, at + 1
+        held.append(batch.slice(begin))
+    rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
+    if row > first or rejected:
+        yield Block(first, 0, _packed(held), rejected, source.size)
+
+
+def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+    """The rows of one shard."""
+    if not shard.data:
+        return
+    table = pa.ipc.open_stream(shard.data).read_all()
+    notes = table.schema.metadata
+    if plan.text_field not in table.column_names:
+        if _TYPE in notes:
+            reason = f"{rejects.kind(rejects.not_a_string(0))}: {notes[_TYPE].decode()}"
+        else:
+            reason = rejects.missing_field(plan.text_field, notes[_FIELDS].decode().split("\n"))
+        yield from (Reject(shard.first_row + i, 0, reason) for i in range(table.num_rows))
+        return
+    ids = (
+        table[plan.id_field].to_pylist()
+        if plan.id_field in table.column_names
+        else [None] * table.num_rows
+    )
+    texts = table[plan.text_field].to_pylist()
+    for row, (text, id) in enumerate(zip(texts, ids, strict=True), shard.first_row):
+        try:
+            yield from_value(row, 0, _decoded(text), _decoded(id))
+        except UnicodeDecodeError:
+            yield Reject(row, 0, rejects.INVALID_UTF8)
+
+
+def _decoded(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+class _Batches:
+    """Record batches of the columns needed; `problem` says why they ended early."""
+
+    def __init__(self, source: Source, plan: ReadPlan) -> None:
+        self.problem = ""
+        self._source, self._plan = source, plan
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            with self._file() as file:
+                if self.problem or not self._source.size:
+                    return
+                parquet = pq.ParquetFile(file)
+                names = parquet.schema_arrow.names
+                wanted = [n for n in (self._plan.text_field, self._plan.id_field) if n in names]
+                for batch in parquet.iter_batches(_BATCH, columns=wanted, use_threads=False):
+                    yield _plain(batch, self._plan, names)
+        except (pa.ArrowException, OSError) as e:
+            if getattr(e, "errno", None):
+                raise unreadable(self._source.url, e) from e
+            self.problem = rejects.unreadable_parquet(e)
+
+    def _file(self) -> BinaryIO:
+        """The stored file, or its unpacked form."""
+        if not self._source.compression:
+            return open_stored(self._source.url)
+        stream = Stream(self._source, self._plan)
+        file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115 (the caller closes it)
+        for chunk in stream:
+            file.write(chunk)
+        file.seek(0)
+        self.problem = stream.problem
+        return file
+
+
+def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
+    """The batch with strings as bytes, integers as they are, and nothing else."""
+    notes, columns = {_FIELDS: "\n".join(names).encode()}, {}
+    for name in batch.schema.names:
+        column = batch.column(name)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        kind = column.type
+        if pa.types.is_null(kind) or _is_string(kind):
+            columns[name] = column.cast(pa.large_binary())
+        elif name == plan.text_field:
+            notes[_TYPE] = str(kind).encode()
+        elif pa.types.is_integer(kind):
+            columns[name] = column
+    fields = [pa.field(name, column.type) for name, column in columns.items()]
+    schema = pa.schema(fields, metadata=notes)
+    if not columns:
+        return batch.select([]).replace_schema_metadata(notes)
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+
+
+def _is_string(kind: Any) -> bool:
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _lengths(batch: Any) -> list[int]:
+    """Bytes of each text; 8 where there is none, so that such rows fill shards too."""
+    column = next((c for c in batch.columns if pa.types.is_large_binary(c.type)), None)
+    if column is None:
+        return [8] * int(batch.num_rows)
+    lengths = pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False)
+    return cast("list[int]", np.add(lengths, 8).tolist())
+
+
+def _packed(batches: list[Any]) -> bytes:
+    """The batches as one Arrow IPC stream; nothing for no rows."""
+    batches = [b for b in batches if b.num_rows]
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return cast("bytes", sink.getvalue().to_pybytes())

@@ -1,0 +1,84 @@
+"""Why a row was not used: every reason in one place.
+
+What: the words of each reason; `kind` cuts off what varies, so that a summary can count.
+Why: people read the reasons, programs sum them; both need the same few sentences.
+Trade-off: plain strings instead of an enumeration, since they travel through JSON and CSV;
+detail stands after the first `": "`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from corpusfit.plan import ReadPlan
+
+__all__ = [
+    "EMPTY_LINE",
+    "EMPTY_TEXT",
+    "INVALID_UTF8",
+    "MALFORMED_JSON",
+    "NOT_AN_OBJECT",
+    "NUL",
+    "NULL_TEXT",
+    "UNCLOSED_QUOTE",
+    "kind",
+]
+
+MALFORMED_JSON = "malformed JSON"
+INVALID_UTF8 = "invalid UTF-8"
+NOT_AN_OBJECT = "row is not an object"
+NULL_TEXT = "text is null"
+EMPTY_TEXT = "text is empty"
+EMPTY_LINE = "empty line"
+NUL = "text contains NUL"
+UNCLOSED_QUOTE = "unclosed quote"
+
+_SHOWN = 8
+
+
+def kind(reason: str) -> str:
+    """The reason without its detail: what a summary counts by."""
+    return reason.partition(": ")[0]
+
+
+def missing_field(field: str, fields: Iterable[object]) -> str:
+    """The row lacks the text field; says which fields it has (the first eight)."""
+    names = [str(name)[:40] for name in fields]
+    shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return f"missing field {field!r}: fields are {shown}" if names else f"missing field {field!r}"
+
+
+def not_a_string(value: object) -> str:
+    """The text field holds something else."""
+    return f"text is not a string: {type(value).__name__}"
+
+
+def malformed_csv(detail: object) -> str:
+    """A record cannot be parsed, or has more fields than the header."""
+    return f"malformed CSV: {detail}"
+
+
+def too_long(plan: ReadPlan) -> str:
+    """The row is over the limit; names it."""
+    return f"row longer than {plan.max_row_mb:g} MiB"
+
+
+def truncated(compression: str) -> str:
+    """The archive ends before its end mark."""
+    return f"truncated .{compression} archive"
+
+
+def corrupt(compression: str, detail: object) -> str:
+    """The archive cannot be unpacked further."""
+    return f"corrupt .{compression} archive: {detail}"
+
+
+def bomb(plan: ReadPlan) -> str:
+    """The archive unpacks to suspiciously much; names the limit."""
+    return f"bomb limit: archive unpacks to more than {plan.max_ratio:g} times its size"
+
+
+def unreadable_parquet(error: BaseException) -> str:
+    """Parquet says the file is broken; the first line of how."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return f"unreadable parquet: {lines[0][:200]}"

@@ -1,0 +1,64 @@
+"""Standard input, and pipes: kept in a file so that they can be read again.
+
+What: the bytes as they come, with format and archive told from their beginning.
+Why: a corpus is read more than once (a background sample, then the scores; again after a stop).
+Trade-off: it costs the disk the input's size.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from corpusfit.corpus.cutting import BOM
+from corpusfit.corpus.files import fingerprint
+from corpusfit.corpus.unpack import Stream
+from corpusfit.errors import StorageError
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Source
+
+__all__ = ["spooled"]
+
+_MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
+
+
+def spooled(given: str, spool: Path, role: str) -> Source:
+    """Copy `-` or a pipe into the folder `spool` and describe it.
+
+    JSON lines if the first byte that is not white space is `{`, else plain text.
+
+    Raises:
+        StorageError: the copy cannot be written.
+    """
+    name = "stdin" if given == "-" else Path(given).name
+    copy = spool / f"{role}-{name}"
+    try:
+        spool.mkdir(parents=True, exist_ok=True)
+        with copy.open("wb") as out:
+            if given == "-":
+                shutil.copyfileobj(sys.stdin.buffer, out, 1 << 20)
+            else:
+                with Path(given).open("rb") as pipe:
+                    shutil.copyfileobj(pipe, out, 1 << 20)
+            out.flush()
+            os.fsync(out.fileno())
+    except OSError as e:
+        raise StorageError(f"{given} cannot be kept as {copy}: {e.strerror or e}.") from e
+    return _described(name, copy)
+
+
+def _described(name: str, copy: Path) -> Source:
+    with copy.open("rb") as file:
+        start = file.read(8)
+    archive = next((c for magic, c in _MAGIC.items() if start.startswith(magic)), "")
+    digest, size = fingerprint(str(copy))
+    source = Source(name, str(copy), "txt", archive, size, digest)
+    begin = b""
+    for chunk in Stream(source, ReadPlan()):
+        begin = chunk.removeprefix(BOM).lstrip()
+        if begin:
+            break
+    form = "jsonl" if begin.startswith(b"{") else "txt"
+    return Source(name, str(copy), form, archive, size, digest)

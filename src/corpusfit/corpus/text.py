@@ -1,0 +1,104 @@
+"""Plain text: documents between blank lines, or one a line.
+
+What: `row` is the line on which a document begins, in both modes; a line of white space is blank.
+Why: a line number is what a person can look up; documents are what is counted.
+Trade-off: with `blocks` row numbers have gaps, and blank lines are borders, not rows; with
+`lines` a blank line is a row that was rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from corpusfit.corpus import rejects
+from corpusfit.corpus.cutting import BOM, Block, Lines, Scan, cut
+from corpusfit.corpus.fields import Row, from_value
+from corpusfit.corpus.jsonl import lines_of
+from corpusfit.corpus.unpack import Stream
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Reject, Shard, Source
+
+__all__ = ["blocks", "parse"]
+
+_BORDER = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
+_LEADING = re.compile(rb"(?:[ \t\r\f\v]*+\n)*+")
+_SPACES = np.zeros(256, np.bool_)
+_SPACES[list(b" \t\r\n\f\v")] = True
+
+
+def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
+    """Runs of whole documents."""
+    scanner = Lines() if plan.txt == "lines" else _BlankLines()
+    for block in cut(Stream(source, plan), scanner, plan):
+        if plan.txt == "lines" or block.rejects or not block.data.isspace():
+            yield block
+
+
+def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+    """The documents of one shard."""
+    return _parse_lines(shard) if plan.txt == "lines" else _parse_blocks(shard)
+
+
+def _parse_lines(shard: Shard) -> Iterator[Row]:
+    byte = shard.first_byte
+    for row, line in enumerate(lines_of(shard.data), shard.first_row):
+        whole = _document(row, byte, line)
+        yield whole or Reject(row, byte, rejects.EMPTY_LINE)
+        byte += len(line) + 1
+
+
+def _parse_blocks(shard: Shard) -> Iterator[Row]:
+    data, row = shard.data, shard.first_row
+    leading = _LEADING.match(data)
+    begin = leading.end() if leading else 0
+    row += data.count(b"\n", 0, begin)
+    while begin < len(data):
+        border = _BORDER.search(data, begin)
+        end, following = border.span() if border else (len(data), len(data))
+        document = _document(row, shard.first_byte + begin, data[begin:end])
+        if document:
+            yield document
+        row += data.count(b"\n", begin, following)
+        begin = following
+
+
+def _document(row: int, byte: int, raw: bytes) -> Row | None:
+    """The text without the line ends around it; None if nothing is left."""
+    if byte == 0:
+        raw = raw.removeprefix(BOM)
+    raw = raw.rstrip(b" \t\r\n\f\v")
+    if not raw:
+        return None
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return Reject(row, byte, rejects.INVALID_UTF8)
+    return from_value(row, byte, text.replace("\r\n", "\n"))
+
+
+class _BlankLines:
+    """The scanner of `blocks`: a row ends with a blank line, and numbers are those of lines."""
+
+    def __init__(self) -> None:
+        self._row = 0
+        self._blank = True  # the line left open by the chunk before holds only white space
+
+    def __call__(self, chunk: bytes) -> Scan:
+        codes = np.frombuffer(chunk, np.uint8)
+        ends = np.flatnonzero(codes == 10).astype(np.int64) + 1
+        starts = np.concatenate(([0], ends))
+        candidates = np.flatnonzero(_SPACES[codes[starts[:-1]]])
+        blank = np.zeros(len(ends), np.bool_)
+        for i in candidates.tolist():
+            blank[i] = chunk[starts[i] : ends[i]].isspace()
+        if len(ends):
+            blank[0] &= self._blank
+            self._blank = True
+        rest = chunk[starts[-1] :]
+        self._blank = self._blank and (not rest or rest.isspace())
+        numbers = self._row + np.arange(1, len(ends) + 1, dtype=np.int64)
+        self._row += len(ends)
+        return ends[blank], numbers[blank]

@@ -1,0 +1,148 @@
+"""A stored file as a stream of unpacked chunks, plain or .gz, .zst, .bz2 or .xz.
+
+What: `Stream` iterates over bytes; what goes wrong in an archive is its `problem`, not an
+exception, so the rows before are kept.
+Why: python-zstandard's `stream_reader` takes a truncated file for a whole one; the incremental
+objects (`decompress`, `eof`, `unused_data`) of all four libraries tell the difference.
+Trade-off: output per call is bounded by `max_length` where the library has it; zstd does not, so
+it is fed 4 KiB at a time, which can burst to 128 MiB at the very worst.
+Reference: RFC 8878 (zstd: a block is at most 128 KiB), RFC 1952 (gzip members).
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import zstandard
+
+from corpusfit.corpus import rejects
+from corpusfit.corpus.files import CHUNK, open_stored, read_full
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Source
+
+__all__ = ["COMPRESSIONS", "Stream"]
+
+_FEED = {"zst": 4096}
+_FREE = 32 << 20
+"""Bytes unpacked before the bomb limit is looked at: small files compress well for good reasons."""
+_MEMORY = 1 << 29
+"""Bytes a window or a dictionary may take."""
+_ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
+
+_OPENERS: dict[str, Callable[[], Any]] = {
+    "gz": lambda: zlib.decompressobj(31),
+    "zst": lambda: zstandard.ZstdDecompressor(max_window_size=_MEMORY).decompressobj(),
+    "bz2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(memlimit=_MEMORY),
+}
+
+COMPRESSIONS = tuple(_OPENERS)
+"""Suffixes of the archives that can be read, without the dot."""
+
+
+class Stream:
+    """The unpacked bytes of one source, once.
+
+    Attributes:
+        position: stored bytes used so far.
+        problem: why the stream ended early, a reject reason; empty while all is well.
+    """
+
+    def __init__(self, source: Source, plan: ReadPlan) -> None:
+        self.position = 0
+        self.problem = ""
+        self._source = source
+        self._plan = plan
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Chunks of about one MiB.
+
+        Raises:
+            InputError: the stored bytes cannot be read (a disk, a network; not the content).
+        """
+        if not self._source.compression:
+            for chunk in self._stored(CHUNK):
+                self.position += len(chunk)
+                yield chunk
+            return
+        parts: list[bytes] = []
+        held = 0
+        for part in self._limited():
+            parts.append(part)
+            held += len(part)
+            if held >= CHUNK:
+                yield b"".join(parts)
+                parts, held = [], 0
+        if parts:
+            yield b"".join(parts)
+
+    def _stored(self, size: int) -> Iterator[bytes]:
+        with open_stored(self._source.url) as file:
+            while chunk := read_full(file, size, self._source.url):
+                yield chunk
+
+    def _limited(self) -> Iterator[bytes]:
+        """What the archive holds, up to the bomb limit."""
+        size = 0
+        for part in self._unpacked():
+            size += len(part)
+            if size > _FREE and size > self._plan.max_ratio * self.position:
+                self.problem = rejects.bomb(self._plan)
+                return
+            yield part
+
+    def _unpacked(self) -> Iterator[bytes]:
+        """Member after member, until the end or a problem."""
+        suffix = self._source.compression
+        member, started = _OPENERS[suffix](), False
+        for stored in self._pieces():
+            data = stored
+            self.position += len(stored)
+            while data:
+                if not started and _is_padding(data, suffix, self.position > len(stored)):
+                    break
+                started = True
+                try:
+                    for part in _parts(member, data, suffix):
+                        if part:
+                            yield part
+                except _ERRORS as e:
+                    self.problem = rejects.corrupt(suffix, e)
+                    return
+                data = member.unused_data if member.eof else b""
+                if member.eof:
+                    member, started = _OPENERS[suffix](), False
+        if started:
+            self.problem = rejects.truncated(suffix)
+
+    def _pieces(self) -> Iterator[bytes]:
+        feed = _FEED.get(self._source.compression, CHUNK)
+        for chunk in self._stored(CHUNK):
+            for at in range(0, len(chunk), feed):
+                yield chunk[at : at + feed]
+
+
+def _is_padding(data: bytes, suffix: str, later: bool) -> bool:
+    """Whether zeros fill the file after a gzip or xz member (tapes and block devices do that)."""
+    return later and suffix in ("gz", "xz") and not data.strip(b"\0")
+
+
+def _parts(member: Any, data: bytes, suffix: str) -> Iterator[bytes]:
+    """The output of one piece of input, in bounded parts."""
+    if suffix == "zst":
+        yield member.decompress(data)
+    elif suffix == "gz":
+        while True:
+            part = member.decompress(data, CHUNK)
+            yield part
+            data = member.unconsumed_tail
+            if member.eof or (not data and len(part) < CHUNK):
+                return
+    else:
+        yield member.decompress(data, CHUNK)
+        while not (member.eof or member.needs_input):
+            yield member.decompress(b"", CHUNK)
