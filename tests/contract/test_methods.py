@@ -176,6 +176,20 @@ def test_odd_targets_still_give_finite_repeatable_scores(name, odd):
 
 
 @pytest.mark.parametrize("name", EMBEDDING)
+def test_wide_rows_score_the_same_bits_in_any_batch(name):
+    """Sizes at which BLAS does give a row other bits in another place of the batch."""
+    rng = seeded("wide")
+    rows = 24 if registry.load(name).needs == "pyod" else 530
+    target, background = rng.standard_normal((2, 150, 384)).astype(np.float32)
+    batch = rng.standard_normal((rows, 384)).astype(np.float32)
+    scorer = registry.build(name, {}).fit(target, background, seed=0)
+    whole = scorer.score(batch)
+    order = rng.permutation(rows)
+    assert (scorer.score(batch[order]) == whole[order]).all()
+    assert (np.concatenate([scorer.score(batch[i : i + 1]) for i in range(24)]) == whole[:24]).all()
+
+
+@pytest.mark.parametrize("name", EMBEDDING)
 def test_another_embedders_vectors_are_refused(name):
     with pytest.raises(InputError, match="24"):
         fitted(name).score(np.zeros((3, WIDTH + 1), np.float32))

@@ -1,0 +1,141 @@
+"""Time ours against a peer, honestly, and write down what was seen.
+
+What: both run in turn, A B A B, after one warm-up each; medians and the median of paired ratios.
+Why: on a shared machine the speed drifts by tens of percent; neighbours in time share the drift,
+so the ratio of a pair is steadier than the ratio of two averages.
+Trade-off: wall time, a handful of runs: good for factors, not for percents.
+Reference: Kalibera and Jones (2013), Rigorous Benchmarking in Reasonable Time.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+LIBRARIES = ("corpusfit", "numpy", "numba", "pyarrow", "scikit-learn", "isotree", "pyod", "torch")
+
+
+def paired(
+    name: str,
+    ours: Callable[[], Any],
+    peer: Callable[[], Any],
+    *,
+    runs: int = 7,
+    note: str = "",
+    work: float = 0.0,
+    unit: str = "rows",
+    extra: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Run ours and the peer in turn, write `results/NAME.json`, print one line.
+
+    Args:
+        name: of the comparison, and of the file.
+        ours: runs our side once.
+        peer: runs the other side once, on the same input.
+        runs: pairs after one warm-up each.
+        note: what is compared, on what, with how many threads.
+        work: how much one run does; rates are given where it is not 0.
+        unit: what `work` counts.
+        extra: more to write down, such as how well the answers agree.
+
+    Returns:
+        What was written. `ratio` is the peer's time over ours: above 1 means ours is faster.
+    """
+    ours(), peer()
+    pairs = [(_seconds(ours), _seconds(peer)) for _ in range(runs)]
+    mine, theirs = (_summary(side, work, unit) for side in zip(*pairs, strict=True))
+    ratios = [b / a for a, b in pairs]
+    result = {
+        "name": name,
+        "note": note,
+        "runs": runs,
+        "ours": mine,
+        "peer": theirs,
+        "ratio": {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)},
+        "work": {"amount": work, "unit": unit},
+        "extra": dict(extra or {}),
+        "machine": machine(),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(_line(result))
+    return result
+
+
+def machine() -> dict[str, Any]:
+    """Hardware, versions, commit and date of this run."""
+    return {
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "libraries": {name: v for name in LIBRARIES if (v := _version(name))},
+        "commit": _git("rev-parse", "HEAD"),
+        "changed": bool(_git("status", "--porcelain", "--untracked-files=no", "--", "src")),
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def _summary(seconds: tuple[float, ...], work: float, unit: str) -> dict[str, float]:
+    median = statistics.median(seconds)
+    out = {"median_s": median, "min_s": min(seconds), "max_s": max(seconds)}
+    if work:
+        out[f"{unit}_per_s"] = work / median
+    return out
+
+
+def _line(result: dict[str, Any]) -> str:
+    unit, ratio = result["work"]["unit"], result["ratio"]
+    cells = [f"{result['name']:32s}"]
+    for side in ("ours", "peer"):
+        part = result[side]
+        rate = part.get(f"{unit}_per_s")
+        cells.append(f"{side} {rate:,.0f} {unit}/s" if rate else f"{side} {part['median_s']:.3f} s")
+    cells.append(f"ratio {ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})")
+    return " | ".join(cells)
+
+
+def _cpu() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(
+        ["git", *words],
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip()
