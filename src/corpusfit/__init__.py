@@ -1,1 +1,15 @@
-"""Find the part of a corpus that is like your task, and show that it is."""
+"""Find the part of a corpus that is like your task, and show that it is.
+
+import corpusfit
+
+run = corpusfit.select(target="task.jsonl", corpus="pile/", out="out/", fraction=0.1)
+for segment in run:
+    print(segment["score"], segment["source"], segment["text"][:80])
+"""
+
+from corpusfit.api import choose, rank, score, select
+from corpusfit.errors import CorpusfitError
+from corpusfit.pipeline import Machine, Selection
+from corpusfit.plan import Plan
+
+__all__ = ["CorpusfitError", "Machine", "Plan", "Selection", "choose", "rank", "score", "select"]

@@ -10,12 +10,13 @@ Reference: the safetensors format.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,20 @@ from safetensors.numpy import save
 
 from corpusfit.errors import ModelError, StorageError
 
-__all__ = ["read_arrays", "restore", "store", "write_arrays", "write_bytes"]
+__all__ = [
+    "read_arrays",
+    "read_header",
+    "restore",
+    "store",
+    "write_arrays",
+    "write_bytes",
+    "writing",
+]
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all: aside, fsync, rename.
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that appears whole or not at all: aside, fsync, rename.
 
     Raises:
         StorageError: the disk is full or the path cannot be written.
@@ -37,7 +47,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(aside, "wb") as f:
-            f.write(data)
+            yield f
             f.flush()
             os.fsync(f.fileno())
         aside.replace(path)
@@ -47,6 +57,17 @@ def write_bytes(path: Path, data: bytes) -> None:
             f"Cannot write {path}: {e.strerror or e}. Make room or permit writing, then run the "
             "same command again: finished shards are kept."
         ) from e
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all; raises as `writing` does."""
+    with writing(path) as f:
+        f.write(data)
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The JSON header of what `write_arrays` wrote, without its arrays."""
+    return _open(path, lambda f: {})[1]
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
@@ -61,9 +82,15 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     Raises:
         ModelError: the file is not a whole safetensors file of ours.
     """
+    return _open(path, lambda f: {name: f.get_tensor(name) for name in f.keys()})  # noqa: SIM118
+
+
+def _open(
+    path: Path, take: Callable[[Any], dict[str, NDArray[Any]]]
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     try:
         with safe_open(path, framework="numpy") as f:
-            arrays = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+            arrays = take(f)
             header = json.loads((f.metadata() or {})["json"])
     except (SafetensorError, OSError, KeyError, ValueError) as e:
         raise ModelError(f"{path} is not a file that corpusfit wrote: {e}.") from e

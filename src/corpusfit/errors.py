@@ -7,7 +7,7 @@ Trade-off: few classes, because people act on the sentence; a class exists only 
 program would act differently.
 
     CorpusfitError                 exit 1
-    ├── UsageError                 exit 2: a wrong setting; says what is allowed, what came, the cure
+    ├── UsageError                 exit 2: a wrong setting; says what is allowed, what came, a cure
     │   ├── UnknownMethodError     names the nearest method
     │   └── OutputFolderError      the output folder holds something else
     ├── InputError                 the target or the corpus cannot be used as it is

@@ -63,8 +63,24 @@ class RunFolder:
         self.scores = path / "scores"
         self.selected = path / "selected"
         self.work = path / ".corpusfit"
+        self.scored = self.work / "scored"
+        self.fit = self.work / "fit"
 
-    def open(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
+    def claim(self) -> None:
+        """Make sure that the folder is ours to write to.
+
+        Raises:
+            OutputFolderError: the folder holds something else.
+        """
+        if (self.work / "run.json").exists() or not self.path.exists():
+            return
+        if not self.path.is_dir() or any(p != self.work for p in self.path.iterdir()):
+            raise OutputFolderError(
+                f"--out must be a new or empty folder, or one that corpusfit wrote; {self.path} "
+                "holds something else. Name another folder."
+            )
+
+    def begin(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
         """Begin or resume a run in this folder.
 
         Args:
@@ -72,37 +88,39 @@ class RunFolder:
             overwrite: throw away an earlier corpusfit run that differs.
 
         Raises:
-            OutputFolderError: the folder holds something else.
             ChangedInputError: it holds a run with another identity; names what differs.
         """
         begun = self.work / "run.json"
-        wanted = json.loads(json.dumps({"format": FORMAT, **identity}, default=str))
+        wanted = _plain(identity)
         if begun.exists():
             differing = _differences(json.loads(begun.read_text("utf-8")), wanted)
             if differing and not overwrite:
+                cure = "Use another --out, or --overwrite to start anew."
+                if all(d.startswith("choose.") for d in differing) and self.finished():
+                    cure = f"To choose again from its scores: corpusfit choose {self.path} …"
                 raise ChangedInputError(
                     f"{self.path} holds a run that began with other inputs or settings: "
-                    f"{'; '.join(differing[:5])}. Use another --out, or --overwrite to start anew."
+                    f"{'; '.join(differing[:5])}. {cure}"
                 )
             if differing:
                 self._clear()
-        elif self.path.exists() and (not self.path.is_dir() or any(self._foreign())):
-            raise OutputFolderError(
-                f"--out must be a new or empty folder, or one that corpusfit wrote; {self.path} "
-                "holds something else. Name another folder."
-            )
-        write_bytes(begun, json.dumps(wanted, indent=1, sort_keys=True).encode())
+        self._write_identity(identity)
 
-    def _foreign(self) -> list[Path]:
-        return [p for p in self.path.iterdir() if p != self.work]
+    def _write_identity(self, identity: Mapping[str, Any]) -> None:
+        data = json.dumps(_plain(identity), indent=1, sort_keys=True)
+        write_bytes(self.work / "run.json", data.encode())
 
     def _clear(self) -> None:
-        for name in ("scores", "selected", ".corpusfit/scored", ".corpusfit/written"):
+        """Throw away what an earlier run made; spooled standard input stays."""
+        for name in ("scores", "selected", ".corpusfit/scored", ".corpusfit/fit"):
             shutil.rmtree(self.path / name, ignore_errors=True)
-        for file in ("manifest.json", "rejects.jsonl"):
-            (self.path / file).unlink(missing_ok=True)
-        for file in self.work.glob("*.safetensors"):
-            file.unlink()
+        for name in (
+            "manifest.json",
+            "rejects.jsonl",
+            ".corpusfit/chosen.json",
+            ".corpusfit/scored.json",
+        ):
+            (self.path / name).unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
         """The manifest, if the run is complete."""
@@ -114,23 +132,38 @@ class RunFolder:
         data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
         write_bytes(self.path / "manifest.json", data.encode())
 
-    def reopen(self) -> None:
-        """Take the completion mark away while the selection is changed."""
+    def amend(self, identity: Mapping[str, Any]) -> None:
+        """Take the completion mark away and go on under another choice."""
         (self.path / "manifest.json").unlink(missing_ok=True)
+        self._write_identity(identity)
 
-    def require(self) -> dict[str, Any]:
-        """The manifest of a complete run.
+    def keep_scored(self, manifest: Mapping[str, Any]) -> None:
+        """Mark that the whole corpus is scored, and keep what is known by then."""
+        write_bytes(self.work / "scored.json", json.dumps(manifest, default=str).encode())
+
+    def scored_so_far(self) -> dict[str, Any] | None:
+        """What `keep_scored` kept, if scoring was finished."""
+        path = self.work / "scored.json"
+        return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+    def require_scored(self) -> dict[str, Any]:
+        """What `keep_scored` kept.
 
         Raises:
-            InputError: the folder is not a finished run.
+            InputError: the folder holds no scored corpus.
         """
-        manifest = self.finished()
+        manifest = self.scored_so_far()
         if manifest is None:
             raise InputError(
-                f"{self.path} is not a finished corpusfit run. Run `corpusfit select` or "
-                "`corpusfit score` with --out there first."
+                f"{self.path} holds no scored corpus. Run `corpusfit select` or `corpusfit score` "
+                "with --out there first."
             )
         return manifest
+
+
+def _plain(identity: Mapping[str, Any]) -> Any:
+    """As it comes back from JSON."""
+    return json.loads(json.dumps({"format": FORMAT, **identity}, default=str))
 
 
 def _differences(before: Any, now: Any, path: str = "") -> list[str]:
@@ -142,8 +175,8 @@ def _differences(before: Any, now: Any, path: str = "") -> list[str]:
         return found
     if before == now:
         return []
-    if path.startswith("inputs."):
-        name = path.removeprefix("inputs.")
+    role, _, name = path.partition(".")
+    if role in ("target", "corpus"):
         what = "is new" if before is None else "is gone" if now is None else "has changed"
-        return [f"{name} {what}"]
+        return [f"{role} file {name} {what}"]
     return [f"{path} was {before!r}, is {now!r}"]

@@ -87,14 +87,15 @@ class EmbedPlan:
         pooling: `mean` of the last hidden state (TADPOLE, section 3.1) or `cls`.
         precision: `auto` (bf16 where the hardware has it), `bf16` or `fp32`.
         device: `auto`, `cpu` or `cuda`.
-        batch_tokens: a batch holds at most this many tokens, padding counted.
+        batch_tokens: a batch holds at most this many tokens, padding counted; 0 takes 1,024 on
+            a CPU (measured best: a layer stays in the cache) and 32,768 on a GPU.
     """
 
     embedder: str = "minilm"
     pooling: str = "mean"
     precision: str = "auto"
     device: str = "auto"
-    batch_tokens: int = 8192
+    batch_tokens: int = 0
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
@@ -107,7 +108,8 @@ class EmbedPlan:
                 raise bad_setting(
                     f"embed.{name}", f"one of {', '.join(allowed)}", getattr(self, name)
                 )
-        _positive("embed.batch_tokens", self.batch_tokens)
+        if self.batch_tokens < 0:
+            raise bad_setting("embed.batch_tokens", "0 or more", self.batch_tokens)
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,14 @@ class MethodPlan:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Nothing to check here: the registry words what a method does not know."""
+        """Raise `UsageError` for settings without a method; the registry checks the rest."""
+        if self.name == "auto" and self.options:
+            raise bad_setting(
+                "--method",
+                "named when its settings are given",
+                f"auto with {', '.join(self.options)}",
+                "Say for instance --method knn --set method.k=10.",
+            )
 
 
 @dataclass(frozen=True)

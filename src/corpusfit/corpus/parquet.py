@@ -100,11 +100,14 @@ class _Batches:
             with self._file() as file:
                 if self.problem or not self._source.size:
                     return
-                parquet = pq.ParquetFile(file)
+                parquet = pq.ParquetFile(file, buffer_size=MIB)  # not whole column chunks
                 names = parquet.schema_arrow.names
                 wanted = [n for n in (self._plan.text_field, self._plan.id_field) if n in names]
-                for batch in parquet.iter_batches(_BATCH, columns=wanted, use_threads=False):
-                    yield _plain(batch, self._plan, names)
+                for group in range(parquet.num_row_groups):  # a batch over two would lose both
+                    for batch in parquet.iter_batches(
+                        _BATCH, row_groups=[group], columns=wanted, use_threads=False
+                    ):
+                        yield _plain(batch, self._plan, names)
         except (pa.ArrowException, OSError) as e:
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e

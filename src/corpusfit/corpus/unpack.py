@@ -4,9 +4,9 @@ What: `Stream` iterates over bytes; what goes wrong in an archive is its `proble
 exception, so the rows before are kept.
 Why: python-zstandard's `stream_reader` takes a truncated file for a whole one; the incremental
 objects (`decompress`, `eof`, `unused_data`) of all four libraries tell the difference.
-Trade-off: output per call is bounded by `max_length` where the library has it; zstd does not, so
-it is fed 4 KiB at a time, which can burst to 128 MiB at the very worst.
-Reference: RFC 8878 (zstd: a block is at most 128 KiB), RFC 1952 (gzip members).
+Trade-off: output per call is bounded by `max_length` where the library has it; for zstd, which
+does not, by feeding it one block at a time (`zstdblocks`).
+Reference: RFC 8878 (zstd), RFC 1952 (gzip members).
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from typing import Any
 
 import zstandard
 
-from corpusfit.corpus import rejects
+from corpusfit.corpus import rejects, zstdblocks
 from corpusfit.corpus.files import CHUNK, open_stored, read_full
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
 __all__ = ["COMPRESSIONS", "Stream"]
 
-_FEED = {"zst": 4096}
 _FREE = 32 << 20
 """Bytes unpacked before the bomb limit is looked at: small files compress well for good reasons."""
+_PART = 1 << 16
+"""Bytes in and out of one call; what it put out is lost when the call ends in an error."""
 _MEMORY = 1 << 29
 """Bytes a window or a dictionary may take."""
 _ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
@@ -98,37 +99,36 @@ class Stream:
     def _unpacked(self) -> Iterator[bytes]:
         """Member after member, until the end or a problem."""
         suffix = self._source.compression
-        member, started = _OPENERS[suffix](), False
-        for stored in self._pieces():
-            data = stored
-            self.position += len(stored)
+        member, started, ended = _OPENERS[suffix](), False, False
+        for piece in self._pieces():
+            data = piece
+            self.position += len(piece)
             while data:
-                if not started and _is_padding(data, suffix, self.position > len(stored)):
+                if ended and not started and _is_padding(data, suffix):
                     break
                 started = True
                 try:
-                    for part in _parts(member, data, suffix):
-                        if part:
-                            yield part
+                    yield from _parts(member, data, suffix)
                 except _ERRORS as e:
                     self.problem = rejects.corrupt(suffix, e)
                     return
                 data = member.unused_data if member.eof else b""
                 if member.eof:
-                    member, started = _OPENERS[suffix](), False
+                    member, started, ended = _OPENERS[suffix](), False, True
         if started:
             self.problem = rejects.truncated(suffix)
 
     def _pieces(self) -> Iterator[bytes]:
-        feed = _FEED.get(self._source.compression, CHUNK)
-        for chunk in self._stored(CHUNK):
-            for at in range(0, len(chunk), feed):
-                yield chunk[at : at + feed]
+        """Stored bytes in the amounts that are fed to the library."""
+        stored = self._stored(CHUNK)
+        if self._source.compression == "zst":
+            return zstdblocks.blocks(stored)
+        return (chunk[at : at + _PART] for chunk in stored for at in range(0, len(chunk), _PART))
 
 
-def _is_padding(data: bytes, suffix: str, later: bool) -> bool:
+def _is_padding(data: bytes, suffix: str) -> bool:
     """Whether zeros fill the file after a gzip or xz member (tapes and block devices do that)."""
-    return later and suffix in ("gz", "xz") and not data.strip(b"\0")
+    return suffix in ("gz", "xz") and not data.strip(b"\0")
 
 
 def _parts(member: Any, data: bytes, suffix: str) -> Iterator[bytes]:
@@ -137,12 +137,12 @@ def _parts(member: Any, data: bytes, suffix: str) -> Iterator[bytes]:
         yield member.decompress(data)
     elif suffix == "gz":
         while True:
-            part = member.decompress(data, CHUNK)
+            part = member.decompress(data, _PART)
             yield part
             data = member.unconsumed_tail
-            if member.eof or (not data and len(part) < CHUNK):
+            if member.eof or (not data and len(part) < _PART):
                 return
     else:
-        yield member.decompress(data, CHUNK)
+        yield member.decompress(data, _PART)
         while not (member.eof or member.needs_input):
-            yield member.decompress(b"", CHUNK)
+            yield member.decompress(b"", _PART)

@@ -10,15 +10,26 @@ Reference: torch.cuda.is_bf16_supported; the x86 flags avx512_bf16 and amx_bf16.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from corpusfit.errors import MissingDependencyError, bad_setting
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["cpu_has_bf16", "resolve"]
+__all__ = ["Hardware", "cpu_has_bf16", "resolve"]
+
+BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
 
 
-def resolve(plan: EmbedPlan) -> tuple[str, str]:
-    """Device (`cpu` or `cuda`) and precision (`bf16` or `fp32`) of a plan on this machine.
+class Hardware(NamedTuple):
+    """What a plan comes to on this machine: all that it says about arithmetic."""
+
+    device: str
+    precision: str
+    batch_tokens: int
+
+
+def resolve(plan: EmbedPlan) -> Hardware:
+    """Device (`cpu` or `cuda`), precision (`bf16` or `fp32`) and batch of a plan on this machine.
 
     Raises:
         UsageError: cuda was asked for and there is none.
@@ -32,11 +43,13 @@ def resolve(plan: EmbedPlan) -> tuple[str, str]:
     if plan.device == "cuda" and not there:
         raise bad_setting("embed.device", "auto or cpu here", "cuda", "torch sees no CUDA device.")
     if plan.precision != "auto":
-        return ("cuda" if there else "cpu"), plan.precision
-    if there:
-        fast = torch.cuda.is_bf16_supported(including_emulation=False)
-        return "cuda", "bf16" if fast else "fp32"
-    return "cpu", "bf16" if cpu_has_bf16() else "fp32"
+        precision = plan.precision
+    elif there:
+        precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    else:
+        precision = "bf16" if cpu_has_bf16() else "fp32"
+    device = "cuda" if there else "cpu"
+    return Hardware(device, precision, plan.batch_tokens or BATCH_TOKENS[device])
 
 
 def cpu_has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import read_arrays, write_arrays
+from corpusfit.artifacts import read_arrays, read_header, write_arrays
 from corpusfit.types import Units, Vectors
 
 __all__ = ["VectorStore"]
@@ -55,6 +55,10 @@ class VectorStore:
         arrays, tally = read_arrays(self._part(shard))
         units = Units(arrays["row"], arrays["start"], arrays["end"], arrays["pieces"])
         return units, arrays["vectors"].astype(np.float32), tally
+
+    def tally(self, shard: int) -> dict[str, Any]:
+        """What was counted in one shard."""
+        return read_header(self._part(shard))
 
     def gather(self, places: Sequence[tuple[int, NDArray[np.int64]]]) -> Vectors:
         """float32 [k, d]: the vectors at (shard, places within it), in that order."""

@@ -150,15 +150,12 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
         UsageError: the plan's device is not there.
         ModelError: files are missing.
     """
-    device, precision = resolve(plan)
     return digest(
         {
             "kind": "transformer 1",
             "files": file_digests(transformer_folder(folder)),
             "pooling": plan.pooling,
-            "device": device,
-            "precision": precision,
-            "batch_tokens": plan.batch_tokens,
+            **resolve(plan)._asdict(),
         }
     )
 
@@ -176,17 +173,17 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         ModelError: the folder does not hold a model that can be loaded.
         MissingDependencyError: torch or transformers is not installed.
     """
-    device, precision = resolve(plan)
-    model, tokenizer = load_model(folder, precision)
+    hardware = resolve(plan)
+    model, tokenizer = load_model(folder, hardware.precision)
     return TransformerEncoder(
         name=name,
         dim=int(model.config.hidden_size),
         fingerprint=fingerprint(folder, plan),
-        model=model.to(device),
+        model=model.to(hardware.device),
         tokenizer=tokenizer,
         pooling=plan.pooling,
         max_length=_max_length(model, tokenizer),
-        batch_tokens=plan.batch_tokens,
+        batch_tokens=hardware.batch_tokens,
     )
 
 

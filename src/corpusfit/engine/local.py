@@ -61,8 +61,6 @@ class LocalEngine(Engine):
         self._pool = ProcessPoolExecutor(
             self.workers, multiprocessing.get_context("spawn"), initializer=_prepare_worker
         )
-        with _fresh_children():
-            self._pool.submit(_nothing).result()
         return self
 
     def __exit__(self, kind: object = None, *_: object) -> None:
@@ -87,10 +85,9 @@ class LocalEngine(Engine):
         try:
             while True:
                 room = self.workers * _AHEAD - len(running)
-                running |= {
-                    self._pool.submit(_do, packed, piece)
-                    for piece in itertools.islice(waiting, room)
-                }
+                for piece in itertools.islice(waiting, room):
+                    with _fresh_children():  # a worker is started when the first piece needs it
+                        running.add(self._pool.submit(_do, packed, piece))
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -118,10 +115,6 @@ def _do(packed: bytes, piece: Any) -> Any:
         job = pickle.loads(packed)  # noqa: S301  from our own parent process, through its pipe
         _open = (packed, job.start())
     return _open[1](piece)
-
-
-def _nothing() -> None:
-    """A first piece, so that all workers start at once."""
 
 
 def _prepare_worker() -> None:

@@ -28,8 +28,8 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def place_keys(seed: int, shard: int, n: int) -> NDArray[np.uint64]:
     """uint64 [n]: the keys of a shard's n units (or segments)."""
-    base = np.array([seed & (2**64 - 1)], np.uint64)
-    stream = _mix(_mix(base + _GOLDEN) + np.uint64(shard) * _GOLDEN)
+    base, place = (np.array([x & (2**64 - 1)], np.uint64) for x in (seed, shard))
+    stream = _mix(_mix(base + _GOLDEN) + place * _GOLDEN)
     return _mix(stream + np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN)
 
 

@@ -25,6 +25,9 @@ from corpusfit.score.contract import Method
 __all__ = ["Trial", "Verdict", "agreement", "trial", "verdicts"]
 
 TOP = 0.1
+HELD_OUT = 0.1
+MOST_TARGET = 2_000
+"""Target units that a trial looks at; more would not change a verdict, only slow it down."""
 
 
 @dataclass(frozen=True)
@@ -73,25 +76,19 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
     Args:
         name: the method's name.
         method: the method with its settings.
-        target: n >= 2 target units, texts or float32 [n, d].
-        background: m >= 4 corpus units, same form.
+        target: n target units, texts or float32 [n, d].
+        background: m corpus units, same form.
         seed: of the split and of the fit.
     """
     chance = np.random.default_rng(seed)
-    deal = chance.permutation(_size(target))
-    held = max(1, round(0.1 * len(deal)))
-    test, train = np.sort(deal[:held]), np.sort(deal[held:])
-    corpus = chance.permutation(_size(background))
-    third = len(corpus) // 3
-    fit_part, calm, vote = (
-        np.sort(p) for p in (corpus[:third], corpus[third : 2 * third], corpus[2 * third :])
-    )
+    train, test = _split(chance.permutation(len(target))[:MOST_TARGET])
+    fit_part, calm, vote = _deal(chance.permutation(len(background)))
     started = time.perf_counter()
     scorer = method.fit(_take(target, train), _take(background, fit_part), seed=seed)
     fitted = time.perf_counter()
     votes = scorer.score(_take(background, vote))
     scored = time.perf_counter()
-    outliers = votes[chance.permutation(len(votes))[:held]]
+    outliers = votes[chance.permutation(len(votes))[: len(test)]]
     inliers = scorer.score(_take(target, test))
     threshold = _best_threshold(
         scorer.score(_take(target, train)), scorer.score(_take(background, calm[: len(train)]))
@@ -103,8 +100,15 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
     return Trial(name, method.family, seed, f1, auroc, ap, fitted - started, rate, top)
 
 
-def _size(batch: Any) -> int:
-    return len(batch)
+def _split(deal: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The paper's 90/10; a single text is both."""
+    held = max(1, round(HELD_OUT * len(deal)))
+    return np.sort(deal[held:] if len(deal) > 1 else deal), np.sort(deal[:held])
+
+
+def _deal(deal: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Three thirds of the corpus sample; of a corpus of one or two units all of it, three times."""
+    return [np.sort(p) for p in np.array_split(deal, 3)] if len(deal) >= 3 else [deal] * 3
 
 
 def _take(batch: Any, places: NDArray[np.int64]) -> Any:

@@ -1,0 +1,198 @@
+"""The Python API: the commands with the command line's words.
+
+What: `select`, `score`, `choose` and `rank` with keyword settings.
+Why: the command line is one door to the library, this is the other; both build a `Plan`.
+Trade-off: only the settings that people change often have a keyword here; `settings` reaches the
+rest as `"cut.gamma=5"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from corpusfit import pipeline
+from corpusfit.pipeline import Machine, Selection
+from corpusfit.plan import Plan
+from corpusfit.score.rank import Verdict
+
+__all__ = ["Machine", "build_plan", "choose", "estimate", "rank", "score", "select"]
+
+Inputs: TypeAlias = str | Path | Sequence[str | Path]
+
+_WORDS = {
+    "method": "method.name",
+    "fraction": "choose.fraction",
+    "segments": "choose.segments",
+    "tokens": "choose.tokens",
+    "threshold": "choose.threshold",
+    "weights": "choose.policy",
+    "embedder": "embed.embedder",
+    "unit": "cut.unit",
+    "text_field": "read.text_field",
+    "strict": "read.strict",
+    "seed": "seed",
+}
+"""The settings that have a word of their own, and where they are in the plan."""
+
+
+def build_plan(plan: Plan | Path | str | None, settings: Sequence[str], **words: Any) -> Plan:
+    """A plan from a plan or a TOML file, then single words, then `a.b=c` settings.
+
+    Raises:
+        UsageError: a setting does not exist or its value is not allowed.
+    """
+    built = Plan() if plan is None else plan
+    if not isinstance(built, Plan):
+        built = Plan.from_toml(Path(built))
+    for word, value in words.items():
+        if value is not None:
+            built = built.with_value(_WORDS[word], value)
+    return built.with_overrides(settings).check()
+
+
+def _listed(inputs: Inputs) -> list[str]:
+    return [str(inputs)] if isinstance(inputs, str | Path) else [str(i) for i in inputs]
+
+
+def select(
+    *,
+    target: Inputs,
+    corpus: Inputs,
+    out: Path | str,
+    plan: Plan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **words: Any,
+) -> Selection:
+    """Find the part of a corpus that is like a task.
+
+    Args:
+        target: files, folders, globs, URLs or dataset ids with texts of the task.
+        corpus: the same for the pile to choose from.
+        out: a new or empty folder, or one of the same run to resume.
+        plan: a plan or a TOML file to start from.
+        settings: further settings as `"cut.gamma=5"`.
+        overwrite: replace another run in `out`.
+        machine: where it runs, with how many workers, and what is told of it.
+        **words: method, fraction, segments, tokens, threshold, weights, embedder, unit,
+            text_field, strict, seed: as the options of the same name.
+
+    Returns:
+        The finished run: iterate over it for the selected segments.
+
+    Raises:
+        CorpusfitError: see `corpusfit.errors`.
+    """
+    return pipeline.select(
+        build_plan(plan, settings, **words),
+        _listed(target),
+        _listed(corpus),
+        Path(out),
+        machine=machine or Machine(),
+        overwrite=overwrite,
+    )
+
+
+def score(
+    *,
+    target: Inputs,
+    corpus: Inputs,
+    out: Path | str,
+    plan: Plan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **words: Any,
+) -> Selection:
+    """As `select`, but scores only."""
+    return pipeline.score(
+        build_plan(plan, settings, **words),
+        _listed(target),
+        _listed(corpus),
+        Path(out),
+        machine=machine or Machine(),
+        overwrite=overwrite,
+    )
+
+
+def estimate(
+    *,
+    target: Inputs,
+    corpus: Inputs,
+    plan: Plan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **words: Any,
+) -> dict[str, Any]:
+    """What `select` would read and take, measured on a sample; takes `select`'s arguments.
+
+    Returns:
+        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb.
+    """
+    return pipeline.estimate(
+        build_plan(plan, settings, **words),
+        _listed(target),
+        _listed(corpus),
+        machine=machine or Machine(),
+    )
+
+
+def choose(
+    out: Path | str,
+    *,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **words: Any,
+) -> Selection:
+    """Choose again from stored scores.
+
+    Args:
+        out: the folder of a `select` or `score`.
+        settings: further settings as `"choose.alpha=-1"`.
+        machine: as in `select`.
+        **words: fraction, segments, tokens, threshold, weights.
+
+    Returns:
+        The run with its new selection.
+    """
+    amount = build_plan(None, settings, **words).choose
+    return pipeline.choose(Path(out), amount, machine=machine or Machine())
+
+
+def rank(
+    *,
+    target: Inputs,
+    corpus: Inputs,
+    methods: Sequence[str] = (),
+    seeds: int = 3,
+    plan: Plan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **words: Any,
+) -> list[Verdict]:
+    """Rank methods on this target and corpus.
+
+    Args:
+        target: as in `select`.
+        corpus: as in `select`.
+        methods: names; none means all but PyOD's.
+        seeds: how many splits of the target.
+        plan: as in `select`.
+        settings: as in `select`.
+        machine: as in `select`.
+        **words: embedder, unit, text_field, seed.
+
+    Returns:
+        One verdict a method, most agreement first.
+    """
+    return pipeline.rank(
+        build_plan(plan, settings, **words),
+        _listed(target),
+        _listed(corpus),
+        methods=methods,
+        seeds=seeds,
+        machine=machine or Machine(),
+    )

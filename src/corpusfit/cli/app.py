@@ -1,0 +1,47 @@
+"""The `corpusfit` command: gathers the commands and words what goes wrong.
+
+Why: errors become one sentence and an exit code in one place, so no command catches anything.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import typer
+
+from corpusfit.cli import choose, demo, methods, rank, score, select
+from corpusfit.cli.show import say
+from corpusfit.errors import CorpusfitError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="corpusfit",
+    help="Find the part of a corpus that is like your task.",
+    epilog="Begin with: corpusfit demo",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for module in (demo, select, score, choose, rank, methods):
+    module.register(app)
+
+STOPPED = 130
+
+
+def main() -> None:
+    """Run a command line and exit with its code."""
+    try:
+        code = app(standalone_mode=False)
+    except CorpusfitError as e:
+        say(f"Error: {e}")
+        code = e.exit_code
+    except click.exceptions.Abort:
+        say("Stopped. Run the same command again to go on: finished shards are kept.")
+        code = STOPPED
+    except click.ClickException as e:
+        e.show()
+        code = e.exit_code
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,54 @@
+"""`corpusfit choose`: another amount or policy, from stored scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corpusfit import api
+from corpusfit.cli import options as o
+from corpusfit.cli.show import Bar, as_json
+from corpusfit.cli.summary import show_run
+
+__all__ = ["register"]
+
+EXAMPLE = """Choose again from the scores of an earlier run: nothing is scored anew.
+
+Example:
+
+  corpusfit choose out/ --fraction 0.05"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("choose", help=EXAMPLE)(choose)
+
+
+def choose(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a select or score run.")],
+    fraction: o.Fraction = None,
+    segments: o.SegmentCount = None,
+    tokens: o.TokenCount = None,
+    threshold: o.Threshold = None,
+    weights: o.WeightPolicy = None,
+    workers: o.Workers = None,
+    settings: o.Settings = None,
+    json: o.Json = False,
+) -> None:
+    """Parse, call, print."""
+    run = api.choose(
+        folder,
+        settings=settings or (),
+        machine=api.Machine(workers=workers, progress=Bar()),
+        fraction=fraction,
+        segments=segments,
+        tokens=tokens,
+        threshold=threshold,
+        weights=weights,
+    )
+    if json:
+        as_json({"out": str(folder), **run.manifest})
+    else:
+        show_run(folder, run.manifest)

@@ -1,0 +1,72 @@
+"""`corpusfit demo`: the main job on text that every machine has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corpusfit import api
+from corpusfit.cli import options as o
+from corpusfit.cli.show import Bar, as_json, percent, say
+from corpusfit.cli.summary import show_run
+from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
+
+__all__ = ["register"]
+
+EXAMPLE = """The main job in about a minute, on text that every Python has.
+
+The corpus is the docstrings of the standard library, one file a family of modules; the task is a
+hundred docstrings of its network modules. How well the rest of that family is found can be
+checked, because where every text comes from is known.
+
+Example:
+
+  corpusfit demo"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo", help=EXAMPLE)(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the demo.")] = Path("demo-out"),
+    embedder: o.Embedder = None,
+    workers: o.Workers = None,
+    cache: o.Cache = None,
+    json: o.Json = False,
+) -> None:
+    """Write the text, select, compare with the truth."""
+    task, corpus = write_demo_text(out / "text", seed=0)
+    truth = sum(1 for _ in (corpus / f"{TARGET_FAMILY}.jsonl").open())
+    say(
+        f"Task: {sum(1 for _ in task.open())} docstrings of Python's {TARGET_FAMILY} modules. "
+        f"Corpus: docstrings of {len(FAMILIES)} families of modules, "
+        f"{truth} of them {TARGET_FAMILY}."
+    )
+    run = api.select(
+        target=task,
+        corpus=corpus,
+        out=out / "selection",
+        segments=truth,
+        embedder=embedder,
+        machine=api.Machine(workers=workers, cache=cache, progress=Bar()),
+        overwrite=True,
+    )
+    selected = run.manifest["selected"]
+    hits = selected["by_source"][f"{TARGET_FAMILY}.jsonl"]
+    found = {
+        "precision": hits["selected"] / selected["segments"],
+        "recall": hits["selected"] / hits["segments"],
+        "chance": hits["segments"] / run.manifest["counts"]["segments"],
+    }
+    if json:
+        as_json({"out": str(run.path), **found, **run.manifest})
+        return
+    show_run(run.path, run.manifest)
+    say(
+        f"Against the truth: precision {percent(found['precision'], 1)}, recall "
+        f"{percent(found['recall'], 1)}; taking any text would give {percent(found['chance'], 1)}."
+    )

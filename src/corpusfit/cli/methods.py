@@ -1,0 +1,61 @@
+"""`corpusfit methods`: what there is, what each reads, needs and can be set to."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from corpusfit.cli import options as o
+from corpusfit.cli.show import as_json, say, table
+from corpusfit.score import registry
+
+__all__ = ["register"]
+
+EXAMPLE = """List the scoring methods, or describe one with its settings.
+
+Example:
+
+  corpusfit methods
+  corpusfit methods knn"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("methods", help=EXAMPLE)(methods)
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
+    json: o.Json = False,
+) -> None:
+    """Parse, call, print."""
+    if name is not None:
+        registry.load(name)
+    found = [_described(n) for n in ([name] if name else registry.names())]
+    if json:
+        as_json({"methods": found})
+    elif name:
+        about = inspect.getmodule(registry.load(name)).__doc__ or ""
+        typer.echo(about.strip())
+        typer.echo("\nSettings (--set method.NAME=VALUE):")
+        for key, value in found[0]["settings"].items():
+            typer.echo(f"  {key} = {value!r}")
+    else:
+        rows = [[m["name"], m["family"], m["reads"], m["needs"] or "–", m["what"]] for m in found]
+        table("Scoring methods", ["method", "family", "reads", "extra", "what"], rows)
+        say("One method in full: corpusfit methods NAME")
+
+
+def _described(name: str) -> dict[str, Any]:
+    cls = registry.load(name)
+    return {
+        "name": name,
+        "family": cls.family,
+        "reads": cls.reads,
+        "needs": cls.needs,
+        "what": (inspect.getdoc(cls) or "").split("\n", 1)[0],
+        "settings": {f.name: f.default for f in dataclasses.fields(cls)},
+    }

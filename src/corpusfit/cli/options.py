@@ -1,0 +1,117 @@
+"""The options that several commands share, each worded once.
+
+Why: `select`, `score` and `rank` must mean the same by the same word.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "Cache",
+    "Corpus",
+    "DryRun",
+    "Embedder",
+    "EngineName",
+    "Fraction",
+    "Json",
+    "MethodName",
+    "Out",
+    "Overwrite",
+    "PlanFile",
+    "Seed",
+    "SegmentCount",
+    "Settings",
+    "Strict",
+    "Target",
+    "TextField",
+    "Threshold",
+    "TokenCount",
+    "Unit",
+    "WeightPolicy",
+    "Workers",
+]
+
+INPUTS = "a file, folder, glob, URL, dataset id or - (standard input); may be repeated"
+
+Target = Annotated[
+    list[str], typer.Option("--target", help=f"Texts of your task: {INPUTS}.", show_default=False)
+]
+Corpus = Annotated[
+    list[str],
+    typer.Option("--corpus", help=f"The pile to choose from: {INPUTS}.", show_default=False),
+]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", help="Folder for the results; the same run resumes there.", show_default=False
+    ),
+]
+MethodName = Annotated[
+    str | None,
+    typer.Option(
+        "--method", help="A name from `corpusfit methods`, or auto (the default): agreement."
+    ),
+]
+Embedder = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        help="minilm (the default), static (fast), static:MODEL, a model folder or a hub id.",
+    ),
+]
+Fraction = Annotated[
+    float | None,
+    typer.Option("--fraction", help="Share of the segments to take, in (0, 1]; 0.2 by default."),
+]
+SegmentCount = Annotated[int | None, typer.Option("--segments", help="How many segments to take.")]
+TokenCount = Annotated[
+    int | None, typer.Option("--tokens", help="Estimated word pieces to take at most.")
+]
+Threshold = Annotated[
+    float | None, typer.Option("--threshold", help="Take every segment that scores this or more.")
+]
+WeightPolicy = Annotated[
+    str | None,
+    typer.Option(
+        "--weights",
+        help="top (the default), continuous (lambda as weight) or resample (drawn by lambda).",
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option("--unit", help="window (the default), sentence, paragraph, fixed or document."),
+]
+TextField = Annotated[
+    str | None, typer.Option("--text-field", help="Field or column with the text; `text` if not.")
+]
+Strict = Annotated[
+    bool | None, typer.Option("--strict", help="The first row that cannot be used is an error.")
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="The only source of chance; 0 if not.")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", help="Worker processes; one for each core if not.")
+]
+EngineName = Annotated[str, typer.Option("--engine", help="Where it runs: local.")]
+Cache = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache", help="Folder for embeddings; $CORPUSFIT_CACHE or the user's cache if not."
+    ),
+]
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", help="A TOML file with settings to start from.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any other setting, as KEY=VALUE, for instance cut.gamma=5."),
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say what would be read, and the time and space it would take."),
+]

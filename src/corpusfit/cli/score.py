@@ -1,0 +1,67 @@
+"""`corpusfit score`: scores only, to choose from later."""
+
+from __future__ import annotations
+
+import typer
+
+from corpusfit import api
+from corpusfit.cli import options as o
+from corpusfit.cli.show import Bar, as_json
+from corpusfit.cli.summary import show_estimate, show_run
+
+__all__ = ["register"]
+
+EXAMPLE = """Score a corpus by how like your task it is, without choosing yet.
+
+Example:
+
+  corpusfit score --target task.jsonl --corpus pile/ --out out/
+  corpusfit choose out/ --tokens 1000000"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("score", help=EXAMPLE)(score)
+
+
+def score(
+    target: o.Target,
+    corpus: o.Corpus,
+    out: o.Out,
+    method: o.MethodName = None,
+    embedder: o.Embedder = None,
+    unit: o.Unit = None,
+    text_field: o.TextField = None,
+    strict: o.Strict = None,
+    seed: o.Seed = None,
+    engine: o.EngineName = "local",
+    workers: o.Workers = None,
+    cache: o.Cache = None,
+    plan: o.PlanFile = None,
+    settings: o.Settings = None,
+    overwrite: o.Overwrite = False,
+    dry_run: o.DryRun = False,
+    json: o.Json = False,
+) -> None:
+    """Parse, call, print."""
+    built = api.build_plan(
+        plan,
+        settings or (),
+        method=method,
+        embedder=embedder,
+        unit=unit,
+        text_field=text_field,
+        strict=strict,
+        seed=seed,
+    )
+    machine = api.Machine(engine, workers, cache, Bar())
+    if dry_run:
+        show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)
+        return
+    run = api.score(
+        target=target, corpus=corpus, out=out, plan=built, overwrite=overwrite, machine=machine
+    )
+    if json:
+        as_json({"out": str(out), **run.manifest})
+    else:
+        show_run(out, run.manifest)

@@ -1,0 +1,79 @@
+"""`corpusfit select`: the main job."""
+
+from __future__ import annotations
+
+import typer
+
+from corpusfit import api
+from corpusfit.cli import options as o
+from corpusfit.cli.show import Bar, as_json
+from corpusfit.cli.summary import show_estimate, show_run
+
+__all__ = ["register"]
+
+EXAMPLE = """Find the part of a corpus that is like your task.
+
+Example:
+
+  corpusfit select --target task.jsonl --corpus pile/ --fraction 0.1 --out out/
+
+Writes out/selected (the text), out/scores (every segment's score) and out/manifest.json. A run
+that was stopped goes on with the same command."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("select", help=EXAMPLE)(select)
+
+
+def select(
+    target: o.Target,
+    corpus: o.Corpus,
+    out: o.Out,
+    method: o.MethodName = None,
+    embedder: o.Embedder = None,
+    fraction: o.Fraction = None,
+    segments: o.SegmentCount = None,
+    tokens: o.TokenCount = None,
+    threshold: o.Threshold = None,
+    weights: o.WeightPolicy = None,
+    unit: o.Unit = None,
+    text_field: o.TextField = None,
+    strict: o.Strict = None,
+    seed: o.Seed = None,
+    engine: o.EngineName = "local",
+    workers: o.Workers = None,
+    cache: o.Cache = None,
+    plan: o.PlanFile = None,
+    settings: o.Settings = None,
+    overwrite: o.Overwrite = False,
+    dry_run: o.DryRun = False,
+    json: o.Json = False,
+) -> None:
+    """Parse, call, print."""
+    built = api.build_plan(
+        plan,
+        settings or (),
+        method=method,
+        embedder=embedder,
+        fraction=fraction,
+        segments=segments,
+        tokens=tokens,
+        threshold=threshold,
+        weights=weights,
+        unit=unit,
+        text_field=text_field,
+        strict=strict,
+        seed=seed,
+    )
+    machine = api.Machine(engine, workers, cache, Bar())
+    if dry_run:
+        show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)
+        return
+    run = api.select(
+        target=target, corpus=corpus, out=out, plan=built, overwrite=overwrite, machine=machine
+    )
+    if json:
+        as_json({"out": str(out), **run.manifest})
+    else:
+        show_run(out, run.manifest)

@@ -1,0 +1,107 @@
+"""What commands print: tables and bars for people, one JSON object for programs.
+
+Why: standard output carries the result and nothing else, so that it can be piped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import (
+    Progress as RichProgress,
+)
+from rich.table import Table
+from rich.text import Text
+
+from corpusfit.engine import Progress
+
+__all__ = ["Bar", "as_json", "percent", "say", "table"]
+
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+_out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def say(message: str) -> None:
+    """One line for the user, on standard error."""
+    _err.print(message, markup=False)
+
+
+def as_json(thing: Any) -> None:
+    """One JSON object on standard output."""
+    sys.stdout.write(json.dumps(thing, ensure_ascii=False, default=str) + "\n")
+
+
+def percent(part: float, whole: float) -> str:
+    """A share with one decimal."""
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on standard output; the first column is text, the others are figures."""
+    shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for i, name in enumerate(columns):
+        shown.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)
+    for row in rows:
+        shown.add_row(*(Text(cell) for cell in row))
+    _out.print(shown)
+    _out.print()
+
+
+class _Rate(ProgressColumn):
+    """Units a second since the stage began."""
+
+    def render(self, task: Task) -> Text:
+        units, seconds = task.fields["units"], task.elapsed or 0
+        return Text(f"{units / seconds:,.0f} units/s" if units and seconds else "")
+
+
+class Bar(Progress):
+    """Progress on standard error: a bar on a terminal, silent otherwise; warnings always."""
+
+    def __init__(self) -> None:
+        self._bar: RichProgress | None = None
+        self._units = 0
+
+    def begin(self, stage: str, total: float) -> None:
+        """Show a stage."""
+        if not _err.is_terminal:
+            return
+        columns = (
+            TextColumn("{task.description:16}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.percentage:>3.0f} %"),
+            _Rate(),
+            TimeRemainingColumn(),
+        )
+        self._units = 0
+        self._bar = RichProgress(*columns, console=_err)
+        self._bar.add_task(stage, total=total or None, units=0)
+        self._bar.start()
+
+    def advance(self, done: float, units: int = 0) -> None:
+        """Move the bar."""
+        if self._bar is not None:
+            self._units += units
+            task = self._bar.task_ids[0]
+            self._bar.update(task, advance=done, units=self._units)
+
+    def end(self) -> None:
+        """Leave the bar as it stands."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def warn(self, message: str) -> None:
+        """A warning, above the bar."""
+        say(f"Warning: {message}")

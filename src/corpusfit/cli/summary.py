@@ -1,0 +1,102 @@
+"""What a run looks like on a terminal: counts, composition by source, the ranking.
+
+Why: the user's first question is what was taken, the second why by that method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpusfit.cli.show import as_json, percent, say, table
+
+__all__ = ["show_composition", "show_estimate", "show_ranking", "show_run"]
+
+
+def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
+    """The summary of a finished run."""
+    counts, method = manifest["counts"], manifest["method"]["name"]
+    say(
+        f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
+        f"{counts['rejected']:,} rejected; {counts['units']:,} units, "
+        f"{counts['segments']:,} segments."
+    )
+    for why, n in counts["reasons"].items():
+        say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
+    if manifest["ranking"]:
+        say(
+            f"Method: {method}, chosen by agreement: of its top tenth of a corpus sample, methods "
+            "of other kinds share the most."
+        )
+        show_ranking(manifest["ranking"])
+    else:
+        say(f"Method: {method}.")
+    selected = manifest["selected"]
+    if selected is None:
+        say(f"Scores are in {out / 'scores'}. Choose from them: corpusfit choose {out}")
+        return
+    show_composition(selected)
+    say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")
+
+
+def show_composition(selected: Mapping[str, Any]) -> None:
+    """Where the selected segments come from."""
+    sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["selected"])
+    corpus = sum(n["segments"] for _, n in sources)
+    shown = [
+        [
+            name,
+            f"{n['segments']:,}",
+            percent(n["segments"], corpus),
+            f"{n['selected']:,}",
+            percent(n["selected"], selected["segments"]),
+            f"{n['tokens']:,}",
+        ]
+        for name, n in sources[:_ROWS]
+    ]
+    rest = len(sources) - _ROWS
+    title = f"Selected: {selected['segments']:,} segments, about {selected['tokens']:,} word pieces"
+    columns = ["source", "segments", "of corpus", "selected", "of selected", "word pieces"]
+    table(title, columns, shown)
+    if rest > 0:
+        say(f"… and {rest} more sources; all are in manifest.json.")
+
+
+_ROWS = 30
+
+
+def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
+    """Both verdicts on every method."""
+    rows = [
+        [
+            v["method"],
+            v["family"],
+            *(_spread(v[name]) for name in ("agreement", "f1", "auroc", "ap")),
+            f"{v['fit_s'][0]:.2f}",
+            f"{v['rate'][0]:,.0f}",
+        ]
+        for v in ranking
+    ]
+    columns = ["method", "family", "agreement", "F1", "AUROC", "AP", "fit s", "units/s"]
+    table("Ranking of methods (mean ± standard deviation over seeds)", columns, rows)
+
+
+def _spread(value: Sequence[float]) -> str:
+    return f"{value[0]:.2f} ± {value[1]:.2f}"
+
+
+def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
+    """What a run would take."""
+    if json:
+        as_json(estimate)
+        return
+    say(
+        f"{estimate['sources']} files, {estimate['stored_mb']:,.0f} MB stored, about "
+        f"{estimate['text_mb']:,.0f} MB of text in about {estimate['units']:,} units."
+    )
+    say(
+        f"About {estimate['seconds']:,.0f} s with {estimate['workers']} workers, "
+        f"{estimate['memory_mb']:,.0f} MB of memory, {estimate['disk_mb']:,.0f} MB of disk "
+        "(measured on a sample; nothing was written)."
+    )

@@ -1,0 +1,60 @@
+"""Jobs that encode: a shard of the corpus into the vector store, or a few texts.
+
+Trade-off: a shard is encoded as a whole, batches cut from its units alone, so that its vectors
+do not depend on which worker had it or what came before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpusfit.embed import load
+from corpusfit.embed.store import VectorStore
+from corpusfit.engine import Job
+from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.plan import CutPlan, EmbedPlan, ReadPlan
+from corpusfit.segments import cut_units, unit_texts
+from corpusfit.types import Shard, Vectors
+
+__all__ = ["EmbedShards", "EmbedTexts"]
+
+
+@dataclass(frozen=True)
+class EmbedShards(Job[Shard, tuple[int, Tally]]):
+    """Read, cut and encode a shard; keep its units and vectors in the store; returns its number."""
+
+    read: ReadPlan
+    cut: CutPlan
+    embed: EmbedPlan
+    cache: Path
+    store: Path
+    names: tuple[str, ...]
+
+    def start(self) -> Callable[[Shard], tuple[int, Tally]]:
+        """Load the encoder."""
+        encoder, store = load(self.embed, self.cache), VectorStore(self.store)
+
+        def work(shard: Shard) -> tuple[int, Tally]:
+            documents, tally = read_shard(shard, self.read, self.names)
+            units = cut_units(documents, self.cut)
+            tally.units = len(units)
+            vectors = encoder.encode(unit_texts(documents, units).to_pylist())
+            store.write(shard.index, units, vectors, tally.as_dict())
+            return shard.index, tally
+
+        return work
+
+
+@dataclass(frozen=True)
+class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
+    """Encode numbered batches of texts."""
+
+    embed: EmbedPlan
+    cache: Path
+
+    def start(self) -> Callable[[tuple[int, list[str]]], tuple[int, Vectors]]:
+        """Load the encoder."""
+        encoder = load(self.embed, self.cache)
+        return lambda piece: (piece[0], encoder.encode(piece[1]))

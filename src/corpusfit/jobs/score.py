@@ -1,0 +1,93 @@
+"""Jobs that score: from stored vectors, or straight from text.
+
+What: unit scores, their means by segment, one Parquet part and one completion mark a shard.
+Why: only this step is done for every unit of the corpus.
+Trade-off: the mark is written after the part and carries the tally, so a killed run does at most
+the shards in flight again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpusfit.artifacts import restore, write_bytes
+from corpusfit.embed.store import VectorStore
+from corpusfit.engine import Job
+from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.plan import CutPlan, ReadPlan
+from corpusfit.score import registry, table
+from corpusfit.score.contract import Scorer
+from corpusfit.segments import cut_units, join_units, segment_scores, unit_texts
+from corpusfit.types import Shard, Units
+
+__all__ = ["ScoreTexts", "ScoreVectors", "mark_path"]
+
+
+def mark_path(marks: Path, shard: int) -> Path:
+    """Where a finished shard's mark is."""
+    return marks / f"part-{shard:05d}.json"
+
+
+@dataclass(frozen=True)
+class _Score:
+    """What both ways of scoring share: where the scorer is and where scores go."""
+
+    scorer: Path
+    gamma: int
+    names: tuple[str, ...]
+    scores: Path
+    marks: Path
+
+    def load(self) -> Scorer[Any]:
+        scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+        return scorer
+
+    def finish(self, shard: int, units: Units, unit_scores: Any, tally: Tally) -> Tally:
+        segments = join_units(units, self.gamma)
+        tally.segments = len(segments)
+        scores = segment_scores(segments, unit_scores)
+        table.write(self.scores, shard, self.names[tally.source], segments, scores)
+        write_bytes(mark_path(self.marks, shard), json.dumps(tally.as_dict()).encode())
+        return tally
+
+
+@dataclass(frozen=True)
+class ScoreVectors(_Score, Job[int, Tally]):
+    """Score a shard's stored vectors."""
+
+    store: Path
+
+    def start(self) -> Callable[[int], Tally]:
+        """Restore the scorer."""
+        scorer, store = self.load(), VectorStore(self.store)
+
+        def work(shard: int) -> Tally:
+            units, vectors, tally = store.read(shard)
+            return self.finish(shard, units, scorer.score(vectors), Tally(**tally))
+
+        return work
+
+
+@dataclass(frozen=True)
+class ScoreTexts(_Score, Job[Shard, Tally]):
+    """Read, cut and score a shard of text."""
+
+    read: ReadPlan
+    cut: CutPlan
+
+    def start(self) -> Callable[[Shard], Tally]:
+        """Restore the scorer."""
+        scorer = self.load()
+
+        def work(shard: Shard) -> Tally:
+            documents, tally = read_shard(shard, self.read, self.names)
+            units = cut_units(documents, self.cut)
+            tally.units = len(units)
+            unit_scores = scorer.score(unit_texts(documents, units))
+            return self.finish(shard.index, units, unit_scores, tally)
+
+        return work

@@ -1,0 +1,15 @@
+"""The journey as a few calls: `select`, `score`, `choose`, `rank`.
+
+What: the order of the steps; each step is a file beside this one.
+Why: this package alone knows every stage.
+Trade-off: every step leaves files and begins by asking which are missing; that is what makes a
+killed run resumable.
+Reference: TADPOLE, Algorithm 1.
+"""
+
+from corpusfit.pipeline.commands import choose, rank, score, select
+from corpusfit.pipeline.estimate import estimate
+from corpusfit.pipeline.result import Selection
+from corpusfit.pipeline.run import Machine
+
+__all__ = ["Machine", "Selection", "choose", "estimate", "rank", "score", "select"]

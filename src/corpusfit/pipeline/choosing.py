@@ -1,0 +1,112 @@
+"""From scores to the selected text.
+
+What: decides over the stored scores, rewrites the parts' weight and selected columns, then reads
+the corpus again and writes the text that was taken.
+Why: `select` and `choose` end the same way, and `choose` must not need a score again.
+Trade-off: the decision is made again from the scores after a kill (seconds), the text is not.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+
+from corpusfit.artifacts import write_bytes, writing
+from corpusfit.jobs.reading import Reasons
+from corpusfit.jobs.write import WriteSelected, selected_path
+from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.run import Run
+from corpusfit.pipeline.scoring import tallies
+from corpusfit.score import table
+from corpusfit.select import ScoredPart
+from corpusfit.select import choose as decide
+
+__all__ = ["Chosen", "choose_segments", "count_rows", "write_selected"]
+
+
+@dataclass
+class Chosen:
+    """What was taken: counts, the lowest score taken, and composition by source."""
+
+    segments: int = 0
+    tokens: int = 0
+    threshold: float | None = None
+    by_source: dict[str, dict[str, int]] = field(default_factory=dict)
+    parts: list[int] = field(default_factory=list)
+
+    def add(self, part: ScoredPart, selected: Any, source: str) -> None:
+        """Count one part."""
+        counted = self.by_source.setdefault(source, Counter(segments=0, selected=0, tokens=0))
+        counted["segments"] += len(selected)
+        counted["selected"] += int(selected.sum())
+        counted["tokens"] += int(part.tokens[selected].sum())
+        if selected.any():
+            self.parts.append(part.index)
+            self.segments += int(selected.sum())
+            self.tokens += int(part.tokens[selected].sum())
+            lowest = float(part.scores[selected].min())
+            self.threshold = lowest if self.threshold is None else min(self.threshold, lowest)
+
+
+def _scored(folder: RunFolder) -> Iterator[ScoredPart]:
+    for index, path in table.parts(folder.scores):
+        scores, tokens = table.read_columns(path, "score", "tokens")
+        yield ScoredPart(index, np.asarray(scores, np.float32), np.asarray(tokens, np.int64))
+
+
+def choose_segments(run: Run, folder: RunFolder) -> Chosen:
+    """Decide, and write weight and selected beside every score."""
+    source_of = {shard: tally.source for shard, tally in tallies(folder)}
+    chosen = Chosen()
+    paths = dict(table.parts(folder.scores))
+    with run.stage("choose", len(paths)):
+        choices = decide(lambda: _scored(folder), run.plan.choose, seed=run.plan.seed)
+        for choice, part in zip(choices, _scored(folder), strict=True):
+            table.rewrite(paths[choice.index], choice.weight, choice.selected)
+            chosen.add(part, choice.selected, run.names[source_of[choice.index]])
+            run.machine.progress.advance(1)
+    return chosen
+
+
+def write_selected(run: Run, folder: RunFolder, chosen: Chosen) -> None:
+    """Write the text of what was taken; parts of another choice are thrown away first."""
+    mark = folder.work / "chosen.json"
+    wanted = json.dumps(vars(run.plan.choose), sort_keys=True).encode()
+    if not mark.exists() or mark.read_bytes() != wanted:
+        shutil.rmtree(folder.selected, ignore_errors=True)
+        write_bytes(mark, wanted)
+    folder.selected.mkdir(exist_ok=True)
+    missing = {i for i in chosen.parts if not selected_path(folder.selected, i).exists()}
+    if not missing:
+        return
+    job = WriteSelected(run.plan.read, run.names, folder.scores, folder.selected)
+    for _ in run.over_shards("write", job, lambda shard: shard not in missing):
+        pass
+
+
+def count_rows(run: Run, folder: RunFolder) -> dict[str, Any]:
+    """Write `rejects.jsonl` and add up what was read; rows = documents + rejects."""
+    total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
+    reasons = Reasons()
+    with writing(folder.path / "rejects.jsonl") as out:
+        for _, tally in tallies(folder):
+            reasons.add(tally.rejects)
+            total.update(
+                rows=tally.documents + len(tally.rejects),
+                documents=tally.documents,
+                rejected=len(tally.rejects),
+                units=tally.units,
+                segments=tally.segments,
+                characters=tally.characters,
+            )
+            for row, byte, reason in tally.rejects:
+                line = {"source": run.names[tally.source], "row": row, "byte": byte}
+                out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
+    return {**total, "reasons": dict(reasons.counts.most_common())}

@@ -1,0 +1,241 @@
+"""The commands as functions: `select`, `score`, `choose`, `rank`.
+
+What: opens the folder, finds the inputs, runs the steps, writes the manifest last.
+Why: the command line and the Python API call the same four functions.
+Trade-off: paths and settings only; who wants single steps uses the stages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from corpusfit import corpus
+from corpusfit.engine import Engine
+from corpusfit.errors import ChangedInputError
+from corpusfit.jobs.fit import PrepareEncoder, Sample
+from corpusfit.manifest import RunFolder, source_identity, versions
+from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
+from corpusfit.pipeline.ranking import SEEDS, candidates, rank_methods, ranking_of
+from corpusfit.pipeline.result import Selection
+from corpusfit.pipeline.run import Machine, Run
+from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
+from corpusfit.pipeline.scoring import score_corpus
+from corpusfit.plan import ChoosePlan, MethodPlan, Plan
+from corpusfit.score import registry
+from corpusfit.score.rank import Verdict
+from corpusfit.types import Source
+
+HERE = Machine()
+
+__all__ = ["choose", "rank", "score", "select"]
+
+
+def select(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    out: Path,
+    *,
+    machine: Machine = HERE,
+    overwrite: bool = False,
+) -> Selection:
+    """Find the part of the corpus that is like the target.
+
+    Args:
+        plan: every setting that can change the result.
+        target: files, folders, globs, URLs or dataset ids with texts of the task.
+        corpus_inputs: the same for the pile to choose from; `-` is standard input.
+        out: a new or empty folder, or one of the same run to resume.
+        machine: where it runs.
+        overwrite: replace another run in `out`.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        CorpusfitError: see `errors.py`; everything finished so far is kept.
+    """
+    return _run(plan, target, corpus_inputs, out, machine, overwrite, selecting=True)
+
+
+def score(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    out: Path,
+    *,
+    machine: Machine = HERE,
+    overwrite: bool = False,
+) -> Selection:
+    """As `select`, but scores only; `choose` takes it from there."""
+    return _run(plan, target, corpus_inputs, out, machine, overwrite, selecting=False)
+
+
+def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selection:
+    """Choose again from stored scores: another amount or policy.
+
+    Args:
+        out: the folder of a `select` or `score`.
+        amount: policy and amount.
+        machine: where it runs.
+
+    Raises:
+        InputError: `out` holds no scored corpus.
+        ChangedInputError: the corpus is no longer what was scored.
+    """
+    folder = RunFolder(out)
+    manifest = folder.require_scored()
+    plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
+    target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
+    changed = corpus.changed(sources)
+    if changed:
+        raise ChangedInputError(
+            f"{', '.join(changed[:3])} changed since {out} was scored. Put the files back, or "
+            "score again with `corpusfit select` and another --out."
+        )
+    with machine.start() as engine:
+        run = Run(plan, machine, engine, folder.work, target, sources)
+        folder.amend(_identity(plan, target, sources))
+        return _finish(run, folder, manifest, selecting=True)
+
+
+def rank(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    *,
+    methods: Sequence[str] = (),
+    seeds: int = SEEDS,
+    machine: Machine = HERE,
+) -> list[Verdict]:
+    """Rank methods on the user's own data.
+
+    Args:
+        plan: read, cut, embed and fit settings; its method and amount are not used.
+        target: as in `select`.
+        corpus_inputs: as in `select`; one pass over its text draws the sample.
+        methods: names; none means all but PyOD's.
+        seeds: how many splits.
+        machine: where it runs.
+
+    Returns:
+        The verdicts, best agreement first.
+    """
+    names = list(methods) or candidates(["text", "embedding"])
+    reads = {registry.load(name).reads for name in names}
+    with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
+        work = Path(scratch)
+        run = _open(plan, target, corpus_inputs, work, machine, engine)
+        samples = Sample(work, "target"), Sample(work, "background")
+        target_texts(run, samples[0])
+        background_texts(run, samples[1], plan.fit.background)
+        if "embedding" in reads:
+            with run.stage("prepare encoder"):
+                run.one(PrepareEncoder(run.cache), plan.embed)
+            for sample in samples:
+                add_vectors(run, sample)
+        return rank_methods(run, names, *samples, seeds)
+
+
+def _identity(plan: Plan, target: Sequence[Source], sources: Sequence[Source]) -> dict[str, Any]:
+    """What must be the same for a run to be resumed; `strict` may be given or dropped."""
+    settings = plan.as_dict()
+    del settings["read"]["strict"]
+    return {
+        **settings,
+        "target": source_identity(target),
+        "corpus": source_identity(sources),
+        "versions": {"corpusfit": versions()["corpusfit"]},
+    }
+
+
+def _run(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    out: Path,
+    machine: Machine,
+    overwrite: bool,
+    *,
+    selecting: bool,
+) -> Selection:
+    """What `select` and `score` share."""
+    plan.check()
+    if plan.method.name != "auto":
+        registry.build(plan.method.name, plan.method.options)
+    folder = RunFolder(out)
+    folder.claim()
+    with machine.start() as engine:
+        run = _open(plan, target, corpus_inputs, folder.work, machine, engine)
+        folder.begin(_identity(plan, run.target, run.sources), overwrite=overwrite)
+        done = folder.finished()
+        if done is not None and (not selecting or done["selected"]):
+            return Selection(out, done)
+        manifest = folder.scored_so_far()
+        if manifest is None:
+            used = score_corpus(run, folder)
+            manifest = _manifest(run, folder, used)
+            folder.keep_scored(manifest)
+        return _finish(run, folder, manifest, selecting=selecting)
+
+
+def _open(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    work: Path,
+    machine: Machine,
+    engine: Engine,
+) -> Run:
+    """Find and fingerprint the inputs."""
+    started = time.perf_counter()
+    run = Run(
+        plan,
+        machine,
+        engine,
+        work,
+        corpus.find(target, plan.read, spool=work, role="target"),
+        corpus.find(corpus_inputs, plan.read, spool=work, role="corpus"),
+    )
+    run.seconds["find inputs"] = round(time.perf_counter() - started, 3)
+    return run
+
+
+def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
+    """All that is known once the corpus is scored."""
+    return {
+        "corpusfit": versions()["corpusfit"],
+        "versions": versions(),
+        "plan": run.plan.as_dict(),
+        "method": dataclasses.asdict(used),
+        "ranking": ranking_of(folder),
+        "target": [dataclasses.asdict(s) for s in run.target],
+        "corpus": [dataclasses.asdict(s) for s in run.sources],
+        "counts": count_rows(run, folder),
+        "warnings": run.warnings,
+        "seconds": run.seconds,
+    }
+
+
+def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
+    """Choose and write, then the manifest as the mark that all is there."""
+    selected: dict[str, Any] | None = None
+    if selecting:
+        chosen = choose_segments(run, folder)
+        write_selected(run, folder, chosen)
+        selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
+    whole = {
+        **manifest,
+        "plan": run.plan.as_dict(),
+        "selected": selected,
+        "warnings": list(dict.fromkeys([*manifest["warnings"], *run.warnings])),
+        "seconds": {**manifest["seconds"], **run.seconds},
+        "workers": getattr(run.engine, "workers", None),
+    }
+    folder.finish(whole)
+    return Selection(folder.path, whole)

@@ -1,0 +1,61 @@
+"""Which method: the ranking of methods, and `auto`.
+
+What: runs the trials of `score/rank.py` over methods and seeds on the workers, and picks.
+Why: no method is best on every target; the choice has to be made on the user's own data and shown.
+Trade-off: `auto` goes by agreement, not by the paper's F1, which rewards finding the target's
+style; both are written down.
+Reference: TADPOLE, section 3.1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from corpusfit.artifacts import write_bytes
+from corpusfit.jobs.fit import Rank, Sample
+from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.run import Run
+from corpusfit.plan import MethodPlan
+from corpusfit.score import registry
+from corpusfit.score.rank import Verdict, verdicts
+
+__all__ = ["candidates", "pick", "rank_methods", "ranking_of"]
+
+SEEDS = 3
+
+
+def candidates(reads: Sequence[str]) -> list[str]:
+    """The methods that need no choice of their own: all but PyOD's."""
+    return [n for n in registry.names() if n != "pyod" and registry.load(n).reads in reads]
+
+
+def rank_methods(
+    run: Run, names: Sequence[str], target: Sample, background: Sample, seeds: int
+) -> list[Verdict]:
+    """Both verdicts on the named methods, best agreement first."""
+    pieces = [
+        (MethodPlan(name, run.plan.method.options if len(names) == 1 else {}), run.plan.seed + i)
+        for i in range(seeds)
+        for name in names
+    ]
+    return verdicts(list(run.over("rank", Rank(target, background), pieces)))
+
+
+def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:
+    """The method with most agreement; the ranking is kept in the run's folder."""
+    kept = folder.fit / "ranking.json"
+    if not kept.exists():
+        names = [n for n in candidates(["embedding"]) if registry.load(n).family != "baseline"]
+        found = rank_methods(run, names, target, background, SEEDS)
+        write_bytes(kept, json.dumps([dataclasses.asdict(v) for v in found]).encode())
+    return MethodPlan(ranking_of(folder)[0]["method"])
+
+
+def ranking_of(folder: RunFolder) -> list[dict[str, Any]]:
+    """The ranking that `auto` went by, as plain values; empty when a method was named."""
+    kept = folder.fit / "ranking.json"
+    ranking: list[dict[str, Any]] = json.loads(kept.read_bytes()) if kept.exists() else []
+    return ranking

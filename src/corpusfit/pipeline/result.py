@@ -1,0 +1,52 @@
+"""What a finished run left, for programs.
+
+What: the manifest, the scores as an Arrow table, the selected texts as an iterator.
+Why: the files are the result; this only saves the caller from opening them by hand.
+Trade-off: nothing is cached, so it is as flat in memory as the files allow.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from corpusfit.score import table
+
+__all__ = ["Selection"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A finished run.
+
+    Attributes:
+        path: its folder.
+        manifest: what `manifest.json` says.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The selected segments, in the corpus's order: text, source, row, segment, score …."""
+        for part in sorted((self.path / "selected").glob("part-*.jsonl.zst"), key=_number):
+            with open(part, "rb") as f:
+                lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f))
+                yield from map(orjson.loads, lines)
+
+    def scores(self) -> Iterator[pa.Table]:
+        """The scores, one Arrow table a shard, one row a segment."""
+        for _, path in table.parts(self.path / "scores"):
+            yield pq.read_table(path, schema=table.SCHEMA)
+
+
+def _number(part: Path) -> int:
+    return int(part.name[len("part-") :].split(".", 1)[0])

@@ -1,0 +1,145 @@
+"""What the steps of one command share.
+
+What: the plan, the sources, the workers, the work folder and what is said along the way.
+Why: every step needs most of it; handing each over singly would hide what a step really does.
+Trade-off: a small mutable object in an otherwise frozen world, living for one command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from corpusfit import corpus
+from corpusfit.engine import Engine, Job, LocalEngine, Progress
+from corpusfit.errors import EmptyInputError, bad_setting
+from corpusfit.jobs.reading import Reasons
+from corpusfit.plan import Plan
+from corpusfit.types import Shard, Source
+
+__all__ = ["Machine", "Run", "default_cache"]
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+def default_cache() -> Path:
+    """Where embeddings and distilled models are kept: $CORPUSFIT_CACHE, or the user's cache."""
+    given = os.environ.get("CORPUSFIT_CACHE")
+    if given:
+        return Path(given)
+    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a command runs and what it says; nothing here can change a result.
+
+    Attributes:
+        engine: `local`.
+        workers: worker processes; None for one a core.
+        cache: folder for embeddings and distilled models; None for the user's cache.
+        progress: told what is going on.
+    """
+
+    engine: str = "local"
+    workers: int | None = None
+    cache: Path | None = None
+    progress: Progress = field(default_factory=Progress)
+
+    def start(self) -> Engine:
+        """The engine, not yet started.
+
+        Raises:
+            UsageError: no such engine.
+        """
+        if self.engine != "local":
+            raise bad_setting("--engine", "local", self.engine)
+        return LocalEngine(self.workers)
+
+
+@dataclass
+class Run:
+    """One command under way."""
+
+    plan: Plan
+    machine: Machine
+    engine: Engine
+    work: Path
+    target: list[Source]
+    sources: list[Source]
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    shard_count: int = 0
+
+    @property
+    def cache(self) -> Path:
+        """The cache folder."""
+        return self.machine.cache or default_cache()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The corpus's source names, by number."""
+        return tuple(s.name for s in self.sources)
+
+    def warn(self, message: str) -> None:
+        """Tell the user, and keep it for the manifest."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            self.machine.progress.warn(message)
+
+    @contextlib.contextmanager
+    def stage(self, name: str, total: float = 0) -> Iterator[None]:
+        """Time a stage and show its progress."""
+        started = time.perf_counter()
+        self.machine.progress.begin(name, total)
+        try:
+            yield
+        finally:
+            self.machine.progress.end()
+            took = time.perf_counter() - started
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
+
+    def over_shards(
+        self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
+    ) -> Iterator[R]:
+        """Read the corpus and do a job on every shard that is not done, with progress by bytes.
+
+        Afterwards `shard_count` is known.
+        """
+        with self.stage(name, sum(s.size for s in self.sources)):
+            yield from self.engine.map(job, (s for s in self.shards() if not done(s.index)))
+
+    def over(self, name: str, job: Job[P, R], pieces: list[P]) -> Iterator[R]:
+        """Do a job on listed pieces, with progress by pieces."""
+        with self.stage(name, len(pieces)):
+            for result in self.engine.map(job, pieces):
+                self.machine.progress.advance(1)
+                yield result
+
+    def one(self, job: Job[P, R], piece: P) -> R:
+        """Do a job once, in a worker."""
+        return next(iter(list(self.engine.map(job, [piece]))))
+
+    def shards(self) -> Iterator[Shard]:
+        """The corpus's shards; progress moves as stored bytes are read."""
+        source, before = -1, 0
+        for shard in corpus.shards(self.sources, self.plan.read):
+            if shard.source != source:
+                source, before = shard.source, 0
+            self.machine.progress.advance(shard.position - before)
+            before = shard.position
+            self.shard_count = shard.index + 1
+            yield shard
+
+    def nothing_read(self, rejected: Reasons) -> EmptyInputError:
+        """The error for a corpus without one usable row."""
+        return EmptyInputError(
+            f"--corpus has no usable row ({rejected}). Name the field with the text "
+            "with --text-field, or point --corpus at other files."
+        )

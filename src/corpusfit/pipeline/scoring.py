@@ -1,0 +1,140 @@
+"""From the corpus to scores: embed, fit, score.
+
+What: each step does what is missing and leaves files; the last one leaves `scores/`.
+Why: a run killed at any instant goes on where it was.
+Trade-off: embeddings live in a cache outside the run, so that the next run, another method, or a
+resumed run finds them by content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from corpusfit.artifacts import write_bytes
+from corpusfit.embed.store import VectorStore
+from corpusfit.jobs.embed import EmbedShards
+from corpusfit.jobs.fit import Fit, PrepareEncoder, Sample
+from corpusfit.jobs.reading import Reasons, Tally
+from corpusfit.jobs.sample import SampleVectors
+from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
+from corpusfit.kernels.chance import bottom_k
+from corpusfit.manifest import RunFolder, digest, source_identity
+from corpusfit.pipeline.ranking import pick
+from corpusfit.pipeline.run import Run
+from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
+from corpusfit.plan import MethodPlan
+from corpusfit.score import registry
+
+__all__ = ["score_corpus", "tallies"]
+
+
+def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
+    """Write `scores/` for the whole corpus; returns the method that was used.
+
+    Raises:
+        EmptyInputError: nothing usable in the target or the corpus.
+    """
+    target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
+    target_texts(run, target)
+    reads = "embedding"
+    if run.plan.method.name != "auto":
+        method = registry.build(run.plan.method.name, run.plan.method.options)
+        reads = method.reads
+    if reads == "text":
+        background_texts(run, background, run.plan.fit.background)
+        chosen = _fit(run, folder, target, background)
+        _score_texts(run, folder)
+    else:
+        store, counts = _embed(run)
+        add_vectors(run, target)
+        _background_vectors(run, store, counts, background)
+        chosen = _fit(run, folder, target, background)
+        _score_vectors(run, folder, store, len(counts))
+    return chosen
+
+
+def tallies(folder: RunFolder) -> Iterator[tuple[int, Tally]]:
+    """(shard, tally) of every scored shard, in order."""
+    for mark in sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:])):
+        yield int(mark.stem[5:]), Tally(**json.loads(mark.read_bytes()))
+
+
+def _fit(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:
+    chosen = run.plan.method
+    if chosen.name == "auto":
+        chosen = pick(run, folder, target, background)
+    with run.stage("fit"):
+        run.one(Fit(target, background, folder.fit / "scorer.safetensors", run.plan.seed), chosen)
+    return chosen
+
+
+def _embed(run: Run) -> tuple[Path, list[int]]:
+    """Encode what is not in the store yet; returns the store and the number of units by shard."""
+    with run.stage("prepare encoder"):
+        encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
+    identity = {
+        "sources": source_identity(run.sources),
+        "read": {k: v for k, v in vars(run.plan.read).items() if k != "strict"},
+        "cut": [run.plan.cut.unit, run.plan.cut.pieces],
+        "encoder": encoder,
+    }
+    folder = run.cache / "embeddings" / digest(identity)
+    complete = folder / "complete.json"
+    if complete.exists():
+        counts: list[int] = json.loads(complete.read_bytes())
+        return folder, counts
+    store = VectorStore(folder)
+    job = EmbedShards(run.plan.read, run.plan.cut, run.plan.embed, run.cache, folder, run.names)
+    rejected, found = Reasons(), {}
+    for shard, tally in run.over_shards("embed", job, store.has):
+        found[shard] = tally.units
+        rejected.add(tally.rejects)
+        run.machine.progress.advance(0, tally.units)
+    for shard in range(run.shard_count):
+        if shard not in found:
+            tally = Tally(**store.tally(shard))
+            found[shard] = tally.units
+            rejected.add(tally.rejects)
+    if not sum(found.values()):
+        raise run.nothing_read(rejected)
+    counts = [found[i] for i in range(run.shard_count)]
+    write_bytes(complete, json.dumps(counts).encode())
+    write_bytes(folder / "about.json", json.dumps(identity, indent=1).encode())
+    return folder, counts
+
+
+def _background_vectors(run: Run, store: Path, counts: list[int], background: Sample) -> None:
+    places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
+    with run.stage("sample"):
+        run.one(SampleVectors(store, background.vectors), places)
+
+
+def _score_vectors(run: Run, folder: RunFolder, store: Path, shards: int) -> None:
+    job = ScoreVectors(
+        folder.fit / "scorer.safetensors",
+        run.plan.cut.gamma,
+        run.names,
+        folder.scores,
+        folder.scored,
+        store,
+    )
+    missing = [i for i in range(shards) if not mark_path(folder.scored, i).exists()]
+    for tally in run.over("score", job, missing):
+        run.machine.progress.advance(0, tally.units)
+
+
+def _score_texts(run: Run, folder: RunFolder) -> None:
+    job = ScoreTexts(
+        folder.fit / "scorer.safetensors",
+        run.plan.cut.gamma,
+        run.names,
+        folder.scores,
+        folder.scored,
+        run.plan.read,
+        run.plan.cut,
+    )
+    done = lambda shard: mark_path(folder.scored, shard).exists()  # noqa: E731
+    for tally in run.over_shards("score", job, done):
+        run.machine.progress.advance(0, tally.units)

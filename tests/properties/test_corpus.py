@@ -1,0 +1,174 @@
+"""Reading, whatever the bytes: nothing lost, and shards that follow from the content alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusfit.corpus import cutting, find, normalise, rows, shards
+from corpusfit.corpus.csv import _Records
+from corpusfit.corpus.text import _BlankLines
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Document, Reject
+
+GOOD = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
+SIZES = st.sampled_from([1e-6, 1e-5, 1e-4, 1e-3, 1.0])
+WORDS = [b"\n", b"\n\n", b"\r\n", b" ", b"\t", b'"', b",", b"a", b"\xff", b"\0"]
+RECORDS = [b'{"text": "b"}\n', b'"c\nd"']
+PIECES = st.lists(st.sampled_from(WORDS + RECORDS), max_size=60).map(b"".join)
+
+
+def read(data: bytes, suffix: str, **values):
+    plan = ReadPlan(**values)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"a.{suffix}")
+        path.write_bytes(data)
+        sources = find([str(path)], plan, spool=Path(folder), role="corpus")
+        found = list(shards(sources, plan))
+        assert [s.index for s in found] == list(range(len(found)))
+        return [row for shard in found for row in rows(shard, plan)]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "txt"),
+    [("jsonl", "lines"), ("txt", "lines"), ("txt", "blocks"), ("csv", "lines"), ("tsv", "lines")],
+)
+@given(data=PIECES, shard_mb=SIZES, max_row_mb=st.sampled_from([1e-5, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_any_bytes_in_any_shards(suffix, txt, data, shard_mb, max_row_mb):
+    whole = read(data, suffix, txt=txt, max_row_mb=max_row_mb)
+    assert read(data, suffix, txt=txt, max_row_mb=max_row_mb, shard_mb=shard_mb) == whole
+    numbers = [row.row for row in whole]
+    assert numbers == sorted(set(numbers))
+    if suffix == "jsonl" or (suffix, txt) == ("txt", "lines"):
+        lines = data.split(b"\n")
+        assert len(whole) == len(lines) - (not lines[-1])
+        starts = [sum(len(line) + 1 for line in lines[:i]) for i in range(len(whole))]
+        assert [row.byte for row in whole] == starts
+
+
+@given(texts=st.lists(GOOD), shard_mb=SIZES)
+@settings(max_examples=60, deadline=None)
+def test_csv_round_trip(texts, shard_mb):
+    out = io.StringIO()
+    csv.writer(out).writerows([["text"], *([text] for text in texts)])
+    found = read(out.getvalue().encode(), "csv", shard_mb=shard_mb)
+    assert [row.text for row in found] == texts
+
+
+@given(texts=st.lists(st.one_of(GOOD, st.none(), st.just(" "))), shard_mb=SIZES)
+@settings(max_examples=40, deadline=None)
+def test_parquet_round_trip(texts, shard_mb):
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), sink, row_group_size=3)
+    found = read(sink.getvalue(), "parquet", shard_mb=shard_mb)
+    assert [row.row for row in found] == list(range(len(texts)))
+    assert [row.text if isinstance(row, Document) else None for row in found] == [
+        text if text and text.strip() else None for text in texts
+    ]
+
+
+@given(texts=st.lists(GOOD), shard_mb=SIZES)
+@settings(max_examples=60, deadline=None)
+def test_bytes_point_at_rows(texts, shard_mb):
+    data = "\n\n".join(texts).encode()
+    for row in read(data, "txt", shard_mb=shard_mb):
+        assert isinstance(row, Document)
+        assert data[row.byte :].startswith(row.text.encode())
+        assert data.count(b"\n", 0, row.byte) == row.row
+
+
+class Chunked:
+    """Bytes in chunks of any size."""
+
+    position = 0
+    problem = ""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data, self.size = data, size
+
+    def __iter__(self):
+        return (self.data[i : i + self.size] for i in range(0, len(self.data), self.size))
+
+
+@given(
+    data=PIECES,
+    size=st.integers(1, 40),
+    scanner=st.sampled_from([cutting.Lines, _BlankLines, lambda: _Records(",")]),
+    limit=st.integers(1, 60),
+    longest=st.integers(1, 60),
+    problem=st.sampled_from(["", "truncated"]),
+)
+@settings(max_examples=300, deadline=None)
+def test_blocks_do_not_follow_chunks(data, size, scanner, limit, longest, problem):
+    plan = ReadPlan(shard_mb=limit / cutting.MIB, max_row_mb=longest / cutting.MIB)
+
+    def blocks(size):
+        chunks = Chunked(data, size)
+        chunks.problem = problem
+        return list(cutting.cut(chunks, scanner(), plan))
+
+    found = blocks(size)
+    assert found == blocks(len(data) + 1)
+    for block in found:
+        assert data[block.first_byte :].startswith(block.data)
+        assert all(isinstance(r, Reject) for r in block.rejects)
+
+
+MARKS = st.sampled_from(
+    [
+        "",
+        " , ",
+        " . ",
+        "``",
+        "''",
+        "`",
+        "'",
+        " n't",
+        " 's",
+        "-LRB-",
+        "-RRB-",
+        "<< ",
+        " >>",
+        "[[ ",
+        " ]]",
+        "<br />",
+        "&amp;",
+        "amp;",
+        "lt;",
+        "&lt;",
+        "b",
+        ">",
+        " #39;",
+        "#39;s",
+        " quot;",
+        "\n",
+        "  ",
+        "a",
+        "(",
+        " )",
+        "...",
+        " %",
+        "5",
+        "\x92",
+        "\xa0",
+        ":",
+        ";",
+        "it 's",
+    ]
+)
+
+
+@given(st.lists(st.one_of(MARKS, st.text(max_size=5)), max_size=25).map("".join))
+@settings(max_examples=500, deadline=None)
+def test_normalise_twice_is_once(text):
+    once = normalise(text)
+    assert normalise(once) == once

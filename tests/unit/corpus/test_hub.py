@@ -1,0 +1,105 @@
+"""Hugging Face datasets: a local folder stands in for the hub."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from corpusfit.corpus import find, rows, shards
+from corpusfit.errors import InputError, MissingDependencyError
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Document, Reject
+
+pytest.importorskip("datasets", reason="the extra hub is not installed")
+
+
+@pytest.fixture
+def offline(monkeypatch, tmp_path):
+    """No network is asked and no cache of the machine is used."""
+    import datasets.config
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True, raising=False)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", tmp_path / "modules")
+
+
+@pytest.fixture
+def dataset(write, offline):
+    rows = [{"text": f"row {i}", "id": i, "label": i % 2} for i in range(200)]
+    rows[3]["text"] = None
+    rows[4]["text"] = ""
+    path = write("box/train.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    write("box/test.jsonl", '{"text": "held out", "id": 0, "label": 0}\n')
+    return path.parent
+
+
+def test_a_split(read, dataset):
+    found = read(f"hub:{dataset}")
+    assert len(found) == 200
+    assert found[0] == Document(0, 0, "row 0", 0)
+    assert [(r.row, r.reason) for r in found if isinstance(r, Reject)] == [
+        (3, "text is null"),
+        (4, "text is empty"),
+    ]
+    assert read(f"hub:{dataset}", shard_mb=1e-3) == found
+    assert [r.text for r in read(f"hub:{dataset}@test")] == ["held out"]
+
+
+def test_name_and_fingerprint(dataset, tmp_path):
+    def one(given):
+        return find([given], ReadPlan(), spool=tmp_path, role="corpus")[0]
+
+    train, test = one(f"hub:{dataset}"), one(f"hub:{dataset}@test")
+    assert (train.name, test.name, train.format) == ("box@train", "box@test", "hub")
+    assert train.fingerprint == one(f"hub:{dataset}@train").fingerprint != test.fingerprint
+    (dataset / "train.jsonl").write_text('{"text": "other", "id": 1, "label": 0}\n')
+    assert one(f"hub:{dataset}").fingerprint != train.fingerprint
+
+
+def test_no_such_field(read, dataset):
+    row = read(f"hub:{dataset}@test", text_field="body")[0]
+    assert row == Reject(0, 0, "missing field 'body': fields are text, id, label")
+
+
+def test_no_such_split(read, dataset):
+    with pytest.raises(InputError, match=r"--corpus must name a split .*train.*got .*@dev"):
+        read(f"hub:{dataset}@dev")
+
+
+@pytest.mark.parametrize("given", ["hub:nobody/nothing", "nobody/nothing", "hub:/no/such/folder"])
+def test_unreachable(read, offline, given):
+    with pytest.raises(InputError, match=r"^--corpus must be .* got '.*no") as caught:
+        read(given)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_the_library(read, monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[hub\]"):
+        read("hub:owner/name")
+
+
+def test_it_fails_while_streaming(dataset, tmp_path):
+    plan = ReadPlan()
+    sources = find([f"hub:{dataset}"], plan, spool=tmp_path, role="corpus")
+    (dataset / "train.jsonl").unlink()
+    with pytest.raises(InputError, match=r"cannot be read: [^\n]*\.$"):
+        list(shards(sources, plan))
+
+
+def test_values_that_json_does_not_have(monkeypatch, tmp_path):
+    import datasets
+
+    from corpusfit.types import Source
+
+    given = [{"text": object()}, {"text": "\ud800"}, {"text": "fine", "id": 3}]
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: given)
+    source = Source("x", "hub:x@train", "hub", "", 0, "")
+    plan = ReadPlan()
+    found = [r for s in shards([source], plan) for r in rows(s, plan)]
+    assert [r.reason for r in found[:2]] == ["text is not a string: dict", "invalid UTF-8"]
+    assert found[2].text == "fine"

@@ -1,0 +1,107 @@
+"""Parquet: types of columns, limits, broken files."""
+
+from __future__ import annotations
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusfit.types import Document, Reject
+
+
+@pytest.fixture
+def table(tmp_path):
+    def table(name="a.parquet", row_group_size=None, **columns):
+        path = tmp_path / name
+        pq.write_table(pa.table(columns), path, row_group_size=row_group_size)
+        return path
+
+    return table
+
+
+def test_rows(read, table):
+    path = table(text=["one", None, " ", "a\0b", "zwölf"], id=[1, 2, 3, 4, None], other=[0.0] * 5)
+    assert read(path) == [
+        Document(0, 0, "one", 1),
+        Reject(1, 0, "text is null"),
+        Reject(2, 0, "text is empty"),
+        Reject(3, 0, "text contains NUL"),
+        Document(4, 0, "zwölf", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
+)
+def test_every_kind_of_string(read, table, kind):
+    texts = pa.array(["a", "b", None, "a"]).cast(kind)
+    rows = read(table(text=texts, id=pa.array(["x", "y", "z", None]).cast(kind)))
+    assert rows[0] == Document(0, 0, "a", "x")
+    assert rows[2] == Reject(2, 0, "text is null")
+    assert rows[3] == Document(3, 0, "a", None)
+
+
+def test_text_that_is_no_string(read, table):
+    assert read(table(text=[1, 2], id=["a", "b"])) == [
+        Reject(0, 0, "text is not a string: int64"),
+        Reject(1, 0, "text is not a string: int64"),
+    ]
+
+
+def test_a_column_of_nulls(read, table):
+    assert [r.reason for r in read(table(text=pa.nulls(2)))] == ["text is null"] * 2
+
+
+def test_no_text_column(read, table):
+    rows = read(table(body=["x", "y"], n=[1, 2]))
+    assert rows[1] == Reject(1, 0, "missing field 'text': fields are body, n")
+
+
+def test_invalid_utf8(read, table):
+    raw = pa.array([b"ok", b"\xff"])
+    text = pa.Array.from_buffers(pa.string(), 2, raw.buffers())
+    assert [type(r).__name__ for r in read(table(text=text))] == ["Document", "Reject"]
+
+
+def test_shards_do_not_follow_row_groups(read, table):
+    texts = [f"text {i} " * 20 for i in range(1000)]
+    path, other = table(text=texts, row_group_size=7), table("b.parquet", text=texts)
+    rows = read(path, shard_mb=1e-3)
+    assert rows == read(other, shard_mb=0.1)
+    assert [r.text for r in rows] == texts
+
+
+def test_a_long_row(read, table):
+    rows = read(table(text=["a", "x" * 5000, "b"]), max_row_mb=1e-3)
+    assert rows == [
+        Document(0, 0, "a", None),
+        Reject(1, 0, "row longer than 0.001 MiB"),
+        Document(2, 0, "b", None),
+    ]
+
+
+def test_packed_and_empty(read, table, write):
+    path = table(text=["a", "b"])
+    packed = write("p.parquet.gz", gzip.compress(path.read_bytes()))
+    assert read(packed) == read(path)
+    assert read(write("e.parquet", b"")) == []
+    assert read(table("n.parquet", text=pa.array([], pa.string()))) == []
+    cut = write("t.parquet.gz", gzip.compress(path.read_bytes())[:-20])
+    assert [r.reason for r in read(cut)] == ["truncated .gz archive"]
+
+
+def test_broken_files(read, table, write):
+    path = table(text=[f"text {i}" * 50 for i in range(3000)], row_group_size=1000)
+    data = path.read_bytes()
+    (row,) = read(write("cut.parquet", data[: len(data) // 2]))
+    assert row.reason.startswith("unreadable parquet: ")
+    middle = len(data) // 2
+    broken = data[:middle] + b"\xff" * 200 + data[middle + 200 :]
+    rows = read(write("broken.parquet", broken))
+    assert [r.row for r in rows] == list(range(len(rows)))
+    assert rows[-1].reason.startswith("unreadable parquet: ")
+    assert all(isinstance(r, Document) for r in rows[:-1])
+    assert len(rows) > 1000

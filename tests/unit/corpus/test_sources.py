@@ -1,0 +1,230 @@
+"""What can be named as an input, and what is said when it cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import threading
+
+import fsspec
+import pytest
+
+from corpusfit.corpus import find as find_sources
+from corpusfit.corpus import rows, shards
+from corpusfit.errors import EmptyInputError, InputError, UsageError
+from corpusfit.plan import ReadPlan
+
+ROW = b'{"text": "x"}\n'
+
+
+@pytest.fixture
+def find(tmp_path):
+    def find(*inputs, role="corpus", **settings):
+        spool = tmp_path / "spool"
+        return find_sources([str(i) for i in inputs], ReadPlan(**settings), spool=spool, role=role)
+
+    return find
+
+
+@pytest.fixture
+def memory():
+    fs = fsspec.filesystem("memory")
+    yield fs
+    fs.store.clear()
+    fs.pseudo_dirs[:] = [""]
+
+
+def names(sources):
+    return [source.name for source in sources]
+
+
+def test_one_file(find, write):
+    path = write("deep/down/a.jsonl.gz", gzip.compress(ROW))
+    (source,) = find(path)
+    assert (source.name, source.format, source.compression) == ("a.jsonl.gz", "jsonl", "gz")
+    assert source.size == path.stat().st_size
+    assert source.fingerprint == hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+
+
+def test_a_folder_without_what_is_hidden_or_unknown(find, write, tmp_path):
+    kept = ["b.txt", "a/z.csv", "a/b/c.parquet", "a/UPPER.JSONL"]
+    for name in [*kept, "a/.hidden.txt", ".cache/x.txt", "a/notes.md", "a/x.gz", "noext"]:
+        write(f"in/{name}", b"")
+    assert names(find(tmp_path / "in")) == sorted(kept)
+
+
+def test_names_are_relative_to_what_inputs_share(find, write, tmp_path):
+    write("in/a/1.txt", b"")
+    write("in/b/1.txt", b"")
+    inside = tmp_path / "in"
+    assert names(find(inside / "b", inside / "a")) == ["a/1.txt", "b/1.txt"]
+    assert names(find(inside / "a" / "1.txt", inside / "b" / "1.txt")) == ["a/1.txt", "b/1.txt"]
+    assert names(find(f"{inside}/*/1.txt")) == ["a/1.txt", "b/1.txt"]
+    assert names(find(f"{inside}/**/*.txt")) == ["a/1.txt", "b/1.txt"]
+    assert names(find(f"{inside}/[b]*")) == ["b/1.txt"]
+
+
+def test_named_twice_is_one_source(find, write, tmp_path):
+    path = write("a.txt", b"")
+    assert names(find(path, tmp_path, f"{tmp_path}/*.txt", f"file://{path}")) == ["a.txt"]
+
+
+def test_relative_paths_and_home(find, write, tmp_path, monkeypatch):
+    write("in/a.txt", b"")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert names(find("in")) == names(find("~/in")) == names(find("in/a.txt")) == ["a.txt"]
+
+
+def test_a_name_with_wildcards_in_it(find, write):
+    assert names(find(write("a[1].txt", b""))) == ["a[1].txt"]
+
+
+@pytest.mark.parametrize("role", ["target", "corpus"])
+def test_missing(find, tmp_path, role):
+    for given in (f"{tmp_path}/none.jsonl", f"{tmp_path}/none", f"{tmp_path}/*.txt"):
+        with pytest.raises(InputError, match=rf"^--{role} must be .*; got '.*Check the spelling"):
+            find(given, role=role)
+
+
+def test_unknown_suffix(find, write):
+    with pytest.raises(InputError, match=r"--corpus must be .*\.jsonl.*\.parquet.*got '.*a\.md'"):
+        find(write("a.md", b""))
+    with pytest.raises(InputError, match=r"\.zst"):
+        find(write("a.gz", b""))
+
+
+def test_a_folder_with_nothing_readable(find, write, tmp_path):
+    write("in/a.md", b"")
+    for given in (tmp_path / "in", f"{tmp_path}/in/*"):
+        with pytest.raises(EmptyInputError, match=r"--target .*/in.* has none\..*\.jsonl"):
+            find(given, role="target")
+
+
+def test_no_input(find):
+    with pytest.raises(EmptyInputError, match="--target must name at least one input"):
+        find(role="target")
+
+
+def test_a_wrong_plan(find):
+    with pytest.raises(UsageError, match=r"read\.txt"):
+        find("a.txt", txt="pages")
+
+
+def test_unreadable(find, write, monkeypatch):
+    path = write("a.txt", b"x")
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.open", refuse)
+    with pytest.raises(InputError, match=r"a\.txt cannot be read: Permission denied\."):
+        find(path)
+
+
+def test_urls(find, memory, read, write):
+    memory.pipe("/box/a/1.jsonl", ROW)
+    memory.pipe("/box/b/2.jsonl.gz", gzip.compress(ROW * 2))
+    memory.pipe("/box/b/.hidden.txt", b"")
+    assert names(find("memory://box")) == ["a/1.jsonl", "b/2.jsonl.gz"]
+    assert names(find("memory://box/*/*.gz")) == ["b/2.jsonl.gz"]
+    (source,) = find("memory://box/a/1.jsonl")
+    assert source.name == "1.jsonl"
+    assert source.fingerprint == find(write("same.jsonl", ROW))[0].fingerprint
+    assert len(read("memory://box")) == 3
+    assert names(find("memory://box/a", write("x/1.jsonl", ROW))) == ["1.jsonl", "memory/1.jsonl"]
+
+
+def test_parquet_from_a_url(memory, read, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "a.parquet")
+    memory.pipe("/box/a.parquet", (tmp_path / "a.parquet").read_bytes())
+    assert read("memory://box/a.parquet") == read(tmp_path / "a.parquet")
+
+
+def test_urls_that_cannot_be_read(find, memory):
+    memory.pipe("/box/a.md", b"")
+    with pytest.raises(InputError, match=r"protocol 'nowhere' is not known"):
+        find("nowhere://x/a.jsonl")
+    with pytest.raises(InputError, match=r"does not exist"):
+        find("memory://none.jsonl")
+    with pytest.raises(EmptyInputError, match=r"memory://box"):
+        find("memory://box")
+    with pytest.raises(InputError, match=r"got 'memory://box/a\.md'"):
+        find("memory://box/a.md")
+
+
+def test_a_library_that_is_not_installed(find, monkeypatch):
+    def missing(*_, **__):
+        raise ImportError("Install s3fs to access S3", name="s3fs")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", missing)
+    with pytest.raises(InputError, match=r"s3://.*s3fs.*pip install 'fsspec\[s3\]'"):
+        find("s3://bucket/a.jsonl")
+
+
+def test_a_store_that_states_a_digest_is_not_read_twice(monkeypatch):
+    from corpusfit.corpus import files
+
+    class Store:
+        def info(self, path):
+            return {"size": 5, "ETag": path}
+
+    monkeypatch.setattr(files, "filesystem", lambda url, setting: (Store(), url))
+    assert files.fingerprint("s3://b/x") == files.fingerprint("s3://b/x")
+    assert files.fingerprint("s3://b/x")[0] != files.fingerprint("s3://b/y")[0]
+    assert files.fingerprint("s3://b/x")[1] == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "archive"),
+    [
+        (b'\n {"text": "x"}\n', "jsonl", ""),
+        (b'\xef\xbb\xbf{"text": "x"}\n', "jsonl", ""),
+        (b"plain\n", "txt", ""),
+        (b"", "txt", ""),
+        (gzip.compress(b'{"text": "x"}\n'), "jsonl", "gz"),
+    ],
+)
+def test_standard_input(find, monkeypatch, tmp_path, content, form, archive):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    (source,) = find("-", "-")
+    assert (source.name, source.format, source.compression) == ("stdin", form, archive)
+    assert source.url == str(tmp_path / "spool" / "corpus-stdin")
+    plan = ReadPlan()
+    first, again = ([r for s in shards([source], plan) for r in rows(s, plan)] for _ in "ab")
+    assert first == again
+
+
+def test_a_pipe(find, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(ROW))
+    writer.start()
+    (source,) = find(pipe)
+    writer.join()
+    assert (source.name, source.format, source.size) == ("pipe", "jsonl", len(ROW))
+
+
+def test_a_file_called_as_standard_input(find, monkeypatch, write):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
+    found = find("-", write("stdin.txt", b""))
+    assert len(set(names(found))) == 2
+
+
+def test_shards_are_numbered_through(find, write, tmp_path):
+    write("a.jsonl", ROW * 3)
+    write("b.jsonl", b"")
+    write("c.jsonl", ROW)
+    plan = ReadPlan(shard_mb=2e-5)
+    found = list(shards(find(tmp_path), plan))
+    assert [s.index for s in found] == [0, 1, 2]
+    assert [(s.source, s.first_row, s.first_byte) for s in found] == [
+        (0, 0, 0),
+        (0, 2, 28),
+        (2, 0, 0),
+    ]

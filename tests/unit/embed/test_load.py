@@ -1,0 +1,100 @@
+"""Names of embedders: what each word means, and what is said when it means nothing."""
+
+import shutil
+import sys
+
+import pytest
+
+from corpusfit.embed import load, prepare
+from corpusfit.errors import MissingDependencyError, ModelError, UsageError
+from corpusfit.plan import EmbedPlan
+
+HUB = "huggingface_hub.snapshot_download"
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "./missing", "a/b/c", "", "two words"])
+@pytest.mark.parametrize("prefix", ["", "static:"])
+def test_what_cannot_be_a_model(name, prefix, tmp_path):
+    if prefix + name == "static:":
+        pytest.skip("static: alone is static")
+    with pytest.raises(UsageError, match=r"--embedder must be minilm, static.*no such folder"):
+        prepare(EmbedPlan(embedder=prefix + name), tmp_path)
+
+
+def test_a_file_is_not_a_folder(tmp_path):
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(UsageError, match="name its folder"):
+        prepare(EmbedPlan(embedder=str(tmp_path / "model.safetensors")), tmp_path)
+
+
+def test_a_hub_id_is_downloaded_without_pickles(tiny_bert, tmp_path, monkeypatch):
+    asked = []
+
+    def download(name, **options):
+        asked.append((name, options))
+        return str(tiny_bert)
+
+    monkeypatch.setattr(HUB, download)
+    plan = EmbedPlan(embedder="someone/some-model", precision="fp32")
+    assert prepare(plan, tmp_path) == load(plan, tmp_path).fingerprint
+    assert [name for name, _ in asked] == ["someone/some-model"] * 2
+    assert "local_files_only" not in asked[0][1]
+    assert asked[1][1]["local_files_only"]
+    patterns = asked[0][1]["allow_patterns"]
+    assert "*.safetensors" in patterns
+    assert not [p for p in patterns if p in ("*", "*.bin", "*.py", "*.pt", "*.pkl")]
+
+
+def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    for name in ("someone/some-model", "static:someone/some-model"):
+        with pytest.raises(ModelError, match=r"hub could not be reached.*--embedder minilm") as e:
+            prepare(EmbedPlan(embedder=name), tmp_path)
+        assert "\n" not in str(e.value)
+
+
+def test_a_worker_downloads_what_is_not_here_yet(tiny_bert, tmp_path, monkeypatch):
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    def download(name, local_files_only=False, **options):
+        if local_files_only:
+            raise LocalEntryNotFoundError("nothing here")
+        return str(tiny_bert)
+
+    monkeypatch.setattr(HUB, download)
+    assert load(EmbedPlan(embedder="someone/some-model"), tmp_path).dim == 32
+
+
+def test_a_hub_id_that_does_not_exist(tmp_path, monkeypatch):
+    from huggingface_hub.errors import RepositoryNotFoundError
+
+    def download(name, **options):
+        error = RepositoryNotFoundError.__new__(RepositoryNotFoundError)
+        Exception.__init__(error, "404")
+        raise error
+
+    monkeypatch.setattr(HUB, download)
+    with pytest.raises(UsageError, match="no such model"):
+        prepare(EmbedPlan(embedder="minlm"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("embedder", "missing", "extra"),
+    [("tiny_bert", "torch", "embed"), ("static_folder", "model2vec", "embed")],
+)
+def test_a_missing_library_names_its_extra(
+    embedder, missing, extra, tiny_bert, tmp_path, monkeypatch
+):
+    folder = tiny_bert
+    if embedder == "static_folder":
+        folder = shutil.copytree(tiny_bert, tmp_path / "static")
+        (folder / "config.json").write_text('{"model_type": "model2vec"}')
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(MissingDependencyError, match=rf"corpusfit\[{extra}\]"):
+        load(EmbedPlan(embedder=str(folder)), tmp_path)
+
+
+def test_loading_says_nothing(tiny_bert, tmp_path, capfd):
+    load(EmbedPlan(embedder=str(tiny_bert)), tmp_path).encode(["a"])
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,163 @@
+"""Static vectors against model2vec's own encode, and the distillation against its recipe."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from corpusfit.embed import load, prepare
+from corpusfit.embed.distill import principal_components, rarity
+from corpusfit.errors import ModelError
+from corpusfit.plan import EmbedPlan
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def plan(tiny_bert, cache):
+    plan = EmbedPlan(embedder=f"static:{tiny_bert}")
+    prepare(plan, cache)
+    return plan
+
+
+@pytest.fixture(scope="session")
+def distilled(plan, cache):
+    (folder,) = cache.iterdir()  # and nothing is left aside
+    return folder
+
+
+@pytest.fixture(params=["float32", "float16", "quantised", "short", "plain"])
+def model(request, distilled):
+    """model2vec models of each form, by model2vec itself."""
+    from model2vec import StaticModel
+
+    model = StaticModel.from_pretrained(distilled)
+    forms = {
+        "float32": {},
+        "float16": {"vectors": model.embedding.astype(np.float16)},
+        "quantised": {
+            "vectors": model.embedding[:20],
+            "token_mapping": np.arange(len(model.tokens)) % 20,
+            "weights": np.linspace(0.5, 2, len(model.tokens), dtype=np.float32),
+        },
+        "short": {"max_length": 3},
+        "plain": {"normalize": False},
+    }
+    settings = {"vectors": model.embedding, "normalize": True, **forms[request.param]}
+    return StaticModel(tokenizer=model.tokenizer, **settings), request.param
+
+
+def test_agrees_with_model2vec(model, texts, tmp_path):
+    static, form = model
+    static.save_pretrained(tmp_path / "m")
+    one = load(EmbedPlan(embedder=f"static:{tmp_path / 'm'}"), tmp_path)
+    expected = static.encode(texts).astype(np.float32)
+    atol = 2e-3 if form == "float16" else 1e-6
+    np.testing.assert_allclose(one.encode(texts), expected, atol=atol)
+    assert one.dim == 32
+
+
+def test_a_static_folder_is_known_without_the_word(distilled, cache):
+    bare = load(EmbedPlan(embedder=str(distilled)), cache)
+    worded = load(EmbedPlan(embedder=f"static:{distilled}"), cache)
+    assert bare.fingerprint == worded.fingerprint
+
+
+def test_bits_do_not_depend_on_the_batch(plan, cache, texts):
+    one = load(plan, cache)
+    many = texts * 700  # more than one chunk
+    vectors = one.encode(many)
+    alone = np.concatenate([one.encode([text]) for text in texts])
+    assert vectors.tobytes() == np.tile(alone, (700, 1)).tobytes()
+
+
+def test_no_texts_an_empty_text_and_progress(plan, cache, texts):
+    one = load(plan, cache)
+    assert one.encode([]).shape == (0, one.dim)
+    assert one.encode([""]).tolist() == [[0.0] * one.dim]
+    told = []
+    one.encode(texts * 700, told.append)
+    assert sum(told) == len(texts) * 700
+
+
+def test_distilled_once_and_fingerprint_kept(plan, cache, distilled):
+    before = (distilled / "model.safetensors").stat().st_mtime_ns
+    assert prepare(plan, cache) == load(plan, cache).fingerprint
+    assert (distilled / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_distilling_again_gives_the_same_bytes(plan, cache, tmp_path):
+    assert prepare(plan, tmp_path) == prepare(plan, cache)
+
+
+def test_distillation_follows_the_recipe(tiny_bert, distilled):
+    """Token by token: [CLS] token [SEP] through BERT, mean, PCA, SIF."""
+    import torch
+    from safetensors.numpy import load_file
+    from sklearn.decomposition import PCA
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    model = AutoModel.from_pretrained(tiny_bert).eval()
+    special = tokenizer.all_special_ids
+    used = [i for i in range(len(tokenizer)) if i not in special]
+    ids = [[tokenizer.cls_token_id, i, tokenizer.sep_token_id] for i in used]
+    with torch.no_grad():
+        states = model(input_ids=torch.tensor(ids)).last_hidden_state.mean(1).numpy()
+    expected = PCA(32, svd_solver="full").fit_transform(states) * rarity(len(used))[:, None]
+    table = load_file(distilled / "model.safetensors")["embeddings"]
+    np.testing.assert_allclose(np.abs(table[used]), np.abs(expected), atol=2e-4)
+    assert not table[special].any()
+
+
+def test_rarity_is_siffed_zipf():
+    n, a = 1000, 1e-4
+    p = (1 / np.arange(2, n + 2)) / (1 / np.arange(2, n + 2)).sum()
+    np.testing.assert_allclose(rarity(n), a / (a + p), rtol=1e-6)
+
+
+def test_principal_components_keep_no_more_than_there_are():
+    vectors = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
+    kept = principal_components(vectors, 3)
+    assert kept.shape == (50, 3)
+    assert principal_components(vectors, 256).shape == (50, 8)
+    assert (np.diff(kept.var(0)) <= 0).all()
+
+
+def test_a_decoder_can_be_distilled(tiny_gpt2, texts, tmp_path):
+    plan = EmbedPlan(embedder=f"static:{tiny_gpt2}")
+    vectors = load(plan, tmp_path).encode(texts)
+    norms = np.linalg.norm(vectors, axis=1)
+    np.testing.assert_allclose(norms, [float(bool(t)) for t in texts], atol=1e-6)
+
+
+def test_torch_stays_unimported(distilled, tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from corpusfit.embed import load\n"
+        "from corpusfit.plan import EmbedPlan\n"
+        f"one = load(EmbedPlan(embedder={f'static:{distilled}'!r}), Path({str(tmp_path)!r}))\n"
+        "one.encode(['a', 'b'])\n"
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
+def test_broken_static_folders_are_named(distilled, tmp_path):
+    import shutil
+
+    folder = shutil.copytree(distilled, tmp_path / "m")
+    (folder / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load(EmbedPlan(embedder=f"static:{folder}"), tmp_path)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"no model\.safetensors"):
+        prepare(EmbedPlan(embedder=f"static:{folder}"), tmp_path)

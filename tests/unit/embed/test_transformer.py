@@ -1,0 +1,198 @@
+"""The transformer encoder against sentence-transformers, against the model called by hand, and
+against itself in other batches."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+
+from corpusfit.embed import load, prepare
+from corpusfit.embed.hardware import cpu_has_bf16
+from corpusfit.errors import ModelError, UsageError
+from corpusfit.plan import EmbedPlan
+
+FP32 = EmbedPlan(precision="fp32", device="cpu")
+
+
+def encoder(folder, tmp_path, **changes):
+    return load(dataclasses.replace(FP32, embedder=str(folder), **changes), tmp_path)
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_gpt2"])
+def folder(request):
+    return request.getfixturevalue(request.param)
+
+
+def by_hand(folder, text):
+    """Hidden states of one text alone, [tokens, dim], straight from transformers."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder).eval()
+    ids = tokenizer(text, truncation=True, max_length=64, return_tensors="pt")
+    with torch.no_grad():
+        return model(**ids).last_hidden_state[0].numpy()
+
+
+def test_mean_is_that_of_the_model_called_by_hand(folder, texts, tmp_path):
+    vectors = encoder(folder, tmp_path).encode(texts)
+    assert vectors.dtype == np.float32
+    for text, vector in zip(texts, vectors, strict=True):
+        if text:
+            np.testing.assert_allclose(vector, by_hand(folder, text).mean(0), atol=1e-5)
+
+
+@pytest.mark.parametrize(("which", "position"), [("tiny_bert", 0), ("tiny_gpt2", -1)])
+def test_cls_is_the_first_state_and_a_decoders_last(which, position, request, texts, tmp_path):
+    folder = request.getfixturevalue(which)
+    vectors = encoder(folder, tmp_path, pooling="cls").encode(texts)
+    for text, vector in zip(texts, vectors, strict=True):
+        if text:
+            np.testing.assert_allclose(vector, by_hand(folder, text)[position], atol=1e-5)
+
+
+def test_mean_agrees_with_sentence_transformers(tiny_bert, texts, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    except ImportError:
+        from sentence_transformers.models import Pooling, Transformer
+    transformer = Transformer(str(tiny_bert))
+    peer = SentenceTransformer(modules=[transformer, Pooling(32, "mean")], device="cpu")
+    saved = tmp_path / "saved"
+    peer.save_pretrained(str(saved))
+    expected = peer.encode(texts, convert_to_numpy=True)
+    for folder in (tiny_bert, saved):
+        vectors = encoder(folder, tmp_path).encode(texts)
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_order_neighbours_and_budget_change_nothing_but_last_bits(folder, texts, tmp_path):
+    one = encoder(folder, tmp_path)
+    vectors = one.encode(texts)
+    alone = np.concatenate([one.encode([text]) for text in texts])
+    np.testing.assert_allclose(vectors, alone, atol=1e-5)
+    np.testing.assert_allclose(one.encode(texts[::-1])[::-1], vectors, atol=1e-5)
+    small = encoder(folder, tmp_path, batch_tokens=7)
+    np.testing.assert_allclose(small.encode(texts), vectors, atol=1e-5)
+    assert one.encode(texts).tobytes() == vectors.tobytes()
+
+
+def test_no_texts_and_an_empty_text(folder, tmp_path):
+    one = encoder(folder, tmp_path)
+    assert one.encode([]).shape == (0, one.dim) == (0, 32)
+    assert np.isfinite(one.encode([""])).all()
+
+
+def test_long_texts_are_cut_at_the_models_limit(folder, tmp_path):
+    one = encoder(folder, tmp_path)
+    assert one.max_length == 64
+    words = "the kinase binds " * 5_000
+    np.testing.assert_allclose(one.encode([words]), one.encode([words + "more"]), atol=1e-6)
+
+
+def test_the_model_never_sees_more_than_the_budget(tiny_bert, texts, tmp_path):
+    one = encoder(tiny_bert, tmp_path, batch_tokens=80)
+    seen = []
+    one.model.register_forward_pre_hook(
+        lambda _, args, kwargs: seen.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    one.encode(texts * 20)
+    assert seen
+    assert max(seen) <= 80
+
+
+def test_progress_adds_up(folder, texts, tmp_path):
+    told = []
+    encoder(folder, tmp_path).encode(texts, told.append)
+    assert sum(told) == len(texts)
+
+
+def test_bf16_stays_close(tiny_bert, texts, tmp_path):
+    exact = encoder(tiny_bert, tmp_path).encode(texts)
+    rough = encoder(tiny_bert, tmp_path, precision="bf16").encode(texts)
+    cosine = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
+    assert cosine.min() > 0.995
+
+
+def test_fingerprint_is_identity_of_content(tiny_bert, tmp_path):
+    def of(folder, **changes):
+        return prepare(dataclasses.replace(FP32, embedder=str(folder), **changes), tmp_path)
+
+    copy = shutil.copytree(tiny_bert, tmp_path / "elsewhere")
+    first = of(tiny_bert)
+    assert encoder(tiny_bert, tmp_path).fingerprint == first == of(copy)
+    assert int(first, 16) >= 0
+    others = {first, of(copy, pooling="cls"), of(copy, precision="bf16"), of(copy, batch_tokens=9)}
+    weights = copy / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+    others.add(of(copy))
+    assert len(others) == 5
+
+
+def test_an_encoder_decoder_gives_its_encoder(tiny_bert, texts, tmp_path):
+    from transformers import T5Config, T5Model
+
+    folder = shutil.copytree(tiny_bert, tmp_path / "t5")
+    sizes = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 1, "num_heads": 2}
+    T5Model(T5Config(vocab_size=200, **sizes)).save_pretrained(folder)
+    vectors = encoder(folder, tmp_path).encode(texts)
+    assert vectors.shape == (len(texts), 16)
+    assert np.isfinite(vectors).all()
+
+
+def test_robertas_positions_begin_late(tiny_bert, tmp_path):
+    from transformers import RobertaConfig, RobertaModel
+
+    folder = shutil.copytree(tiny_bert, tmp_path / "roberta")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = RobertaConfig(
+        vocab_size=200, max_position_embeddings=34, intermediate_size=24, pad_token_id=1, **sizes
+    )
+    RobertaModel(config).save_pretrained(folder)
+    one = encoder(folder, tmp_path)
+    assert one.max_length == 32
+    assert np.isfinite(one.encode(["the kinase binds " * 100])).all()
+
+
+def test_other_weights_are_refused(tiny_bert, tmp_path):
+    folder = shutil.copytree(tiny_bert, tmp_path / "bin")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"safetensors.*pytorch_model\.bin.*save_pretrained"):
+        prepare(EmbedPlan(embedder=str(folder)), tmp_path)
+
+
+def test_broken_folders_are_named(tiny_bert, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(ModelError, match=r"config\.json"):
+        prepare(EmbedPlan(embedder=str(empty)), tmp_path)
+    broken = shutil.copytree(tiny_bert, tmp_path / "broken")
+    (broken / "model.safetensors").write_bytes(b"no weights at all")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        encoder(broken, tmp_path)
+    (broken / "config.json").write_text("{")
+    with pytest.raises(ModelError, match="cannot be read"):
+        prepare(EmbedPlan(embedder=str(broken)), tmp_path)
+    (broken / "config.json").write_text("{}")
+    (broken / "modules.json").write_text('[{"type": "sentence_transformers.models.BoW"}]')
+    with pytest.raises(ModelError, match="BoW"):
+        prepare(EmbedPlan(embedder=str(broken)), tmp_path)
+
+
+def test_cuda_where_there_is_none(tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(UsageError, match=r"embed\.device"):
+        prepare(EmbedPlan(embedder=str(tiny_bert), device="cuda"), tmp_path)
+
+
+def test_bf16_is_read_from_the_processors_flags(tmp_path):
+    info = tmp_path / "cpuinfo"
+    assert not cpu_has_bf16(info)
+    info.write_text("model name : x\nflags\t\t: fpu avx512f\n")
+    assert not cpu_has_bf16(info)
+    info.write_text("flags\t\t: fpu avx512_bf16\n")
+    assert cpu_has_bf16(info)
