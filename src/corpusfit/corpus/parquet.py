@@ -100,7 +100,8 @@ class _Batches:
             with self._file() as file:
                 if self.problem or not self._source.size:
                     return
-                parquet = pq.ParquetFile(file, buffer_size=MIB)  # not whole column chunks
+                # pages one by one, not whole column chunks
+                parquet = pq.ParquetFile(file, buffer_size=MIB, pre_buffer=False)
                 names = parquet.schema_arrow.names
                 wanted = [n for n in (self._plan.text_field, self._plan.id_field) if n in names]
                 for group in range(parquet.num_row_groups):  # a batch over two would lose both

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import random
+import tracemalloc
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from corpusfit.corpus import find, shards
+from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject
 
 
@@ -105,3 +109,20 @@ def test_broken_files(read, table, write):
     assert rows[-1].reason.startswith("unreadable parquet: ")
     assert all(isinstance(r, Document) for r in rows[:-1])
     assert len(rows) > 1000
+
+
+def test_a_giant_row_group_is_not_read_whole(tmp_path):
+    path = tmp_path / "a.parquet"
+    draw = random.Random(0)
+    texts = [draw.randbytes(1000).hex() for _ in range(20_000)]
+    pq.write_table(pa.table({"text": texts}), path, compression="none")
+    del texts
+    plan = ReadPlan(shard_mb=1.0)
+    sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in shards(sources, plan)) == 39
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 << 20 < path.stat().st_size
