@@ -43,9 +43,9 @@ def find(name: str, *, refresh: bool = True) -> Path:
         ModelError: the hub does not know it or cannot be reached.
     """
     folder = Path(name).expanduser()
-    if folder.is_dir():
+    if name and folder.is_dir():
         return folder
-    if folder.exists():
+    if name and folder.exists():
         raise bad_setting("--embedder", ALLOWED, name, "That is a file; name its folder.")
     if not HUB_ID.fullmatch(name):
         raise bad_setting("--embedder", ALLOWED, name, "There is no such folder.")

@@ -61,9 +61,10 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
 
 def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:
     """Folder of the model to load, and whether it is a static one."""
-    word, _, model = embedder.partition(":")
+    word, colon, model = embedder.partition(":")
     if word != "static":
         folder = minilm_folder() if embedder == "minilm" else find(embedder, refresh=refresh)
         return folder, is_static(folder)
-    source = find(model, refresh=refresh) if model not in ("", "minilm") else minilm_folder()
+    from_wheel = not colon or model == "minilm"
+    source = minilm_folder() if from_wheel else find(model, refresh=refresh)
     return (source if is_static(source) else distilled_folder(source, cache)), True

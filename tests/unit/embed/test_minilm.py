@@ -36,7 +36,6 @@ def wheel():
     return minilm_folder()
 
 
-@pytest.mark.slow
 def test_agrees_with_sentence_transformers(wheel, tmp_path):
     from sentence_transformers import SentenceTransformer
 
@@ -51,7 +50,6 @@ def test_agrees_with_sentence_transformers(wheel, tmp_path):
     assert one.fingerprint == prepare(FP32, tmp_path)
 
 
-@pytest.mark.slow
 def test_bf16_keeps_cosines(wheel, tmp_path):
     texts = [" ".join(str(i * n) for i in range(n)) for n in range(1, 40, 3)]
     exact = load(FP32, tmp_path).encode(texts)
