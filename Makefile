@@ -32,7 +32,8 @@ unit: install
 	$(BIN)/pytest -n $(CORES) --dist loadgroup
 
 bench: install
-	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
+	for name in encode isolation_forest memory; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf .venv demo-out build dist src/*.egg-info

@@ -19,7 +19,7 @@ import orjson
 
 from corpusfit.artifacts import write_bytes
 
-__all__ = ["FAMILIES", "TARGET_FAMILY", "write_demo_text"]
+__all__ = ["FAMILIES", "TARGET_FAMILY", "docstrings", "write_demo_text"]
 
 FAMILIES = {
     "network": "http urllib email smtplib imaplib poplib ftplib socket socketserver ssl xmlrpc",
@@ -47,7 +47,7 @@ def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
     """
     chance = random.Random(seed)
     for family, modules in FAMILIES.items():
-        texts = sorted(set(_docstrings(modules.split())))
+        texts = sorted(set(docstrings(modules.split())))
         chance.shuffle(texts)
         if family == TARGET_FAMILY:
             _write(folder / "task.jsonl", texts[:_TARGET_TEXTS])
@@ -56,7 +56,7 @@ def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
     return folder / "task.jsonl", folder / "corpus"
 
 
-def _docstrings(modules: list[str]) -> Iterator[str]:
+def docstrings(modules: list[str]) -> Iterator[str]:
     """Docstrings of at least some length, of modules, classes and functions."""
     library = Path(sysconfig.get_paths()["stdlib"])
     for module in modules:

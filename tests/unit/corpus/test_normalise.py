@@ -30,7 +30,7 @@ from corpusfit.corpus import normalise
         ("the << [[ NO ]] synthase >>", "the NO synthase"),
         ("only << tyrosine kinase >> here", "only tyrosine kinase here"),
         ("only [[ tyrosine kinase ]] here", "only tyrosine kinase here"),
-        ("about it.<br /><br />Pressing play", "about it.\n\nPressing play"),
+        ("about it.<br /><br />Pressing play", "about it.<br /><br />Pressing play"),
         ("North Korea #39;s border", "North Korea's border"),
         ("flies  quot;in the face, quot; he said", 'flies "in the face," he said'),
         ("near Afghan &lt;b&gt;...&lt;/b&gt; border", "near Afghan ... border"),

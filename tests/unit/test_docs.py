@@ -1,0 +1,30 @@
+"""The written pages agree with the code."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+from corpusfit.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_settings_page_is_what_the_code_says():
+    spec = importlib.util.spec_from_file_location("make_settings", ROOT / "docs/make_settings.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs/settings.md").read_text("utf-8") == module.page(), (
+        "run .venv/bin/python docs/make_settings.py"
+    )
+
+
+def test_readme_is_short_and_names_every_command_and_package():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert text.count("\n") <= 150
+    for command in app.registered_commands:
+        assert f"corpusfit {command.name}" in text or command.name in ("demo", "score"), command.name
+    for package in (ROOT / "src/corpusfit").iterdir():
+        if package.name.startswith("_") or package.name == "py.typed":
+            continue
+        name = package.name + ("/" if package.is_dir() else "")
+        assert re.search(rf"\b{re.escape(name)}", text), f"README's map lacks {name}"
