@@ -80,7 +80,8 @@ def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, thre
                 work=len(some),
                 unit="texts",
                 note=f"all-MiniLM-L6-v2, {len(some)} {name}, CPU, threads a side: {threads}; "
-                f"ours {ours.model.dtype}, sentence-transformers as it comes (fp32, batch 32, 256 tokens); "
+                f"ours {ours.model.dtype}, sentence-transformers as it comes "
+                "(fp32, batch 32, 256 tokens); "
                 "cosine to it at 512 tokens, as ours",
                 extra={
                     "mean_cosine": mean_cosine(ours.encode(some), whole.encode(some)),
