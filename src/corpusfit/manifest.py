@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import write_bytes
+from corpusfit.artifacts import sweep, write_bytes
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
 from corpusfit.types import Source
 
@@ -107,6 +107,7 @@ class RunFolder:
         self._write_identity(identity)
 
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
+        sweep(self.path)
         data = json.dumps(_plain(identity), indent=1, sort_keys=True)
         write_bytes(self.work / "run.json", data.encode())
 
@@ -128,7 +129,10 @@ class RunFolder:
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest: the mark that all else is there."""
+        """Write the manifest: the mark that all else is there, and nothing but that."""
+        for folder in (self.scores, self.selected, self.scored, self.fit):
+            for aside in folder.glob("*.part"):  # what a killed worker was writing
+                aside.unlink(missing_ok=True)
         data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
         write_bytes(self.path / "manifest.json", data.encode())
 

@@ -4,9 +4,10 @@ What: (1) the paper's protocol: the target split 90/10, a random part of the cor
 F1, AUROC and average precision; (2) agreement: how far the tenth of a corpus sample that a method
 puts on top is also on top for methods of other kinds.
 Why: (1) rewards a method for finding the target's style, since held-out target texts share it;
-what unlike methods agree on is the domain.
+what unlike methods agree on is the domain. In the vote a family of kin methods has one voice, and
+more of it the better it tells held-out target texts from the corpus.
 Trade-off: agreement needs several families of methods and says nothing about one alone; both
-verdicts are always given.
+verdicts are always given. How well each did on targets with a known domain: docs/auto.md.
 Reference: TADPOLE, section 3.1 (ranking) and Table 1; DANA, section 3.1.
 """
 
@@ -20,12 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.score.contract import Method
+from corpusfit.score.contract import Family, Method
 
 __all__ = ["Trial", "Verdict", "agreement", "trial", "verdicts"]
 
 TOP = 0.1
 HELD_OUT = 0.1
+LEAST_CREDIT = 0.01
 MOST_TARGET = 2_000
 """Target units that a trial looks at; more would not change a verdict, only slow it down."""
 
@@ -42,7 +44,7 @@ class Trial:
     """
 
     method: str
-    family: str
+    family: Family
     seed: int
     f1: float
     auroc: float
@@ -57,7 +59,7 @@ class Verdict:
     """One method over all seeds; every figure as (mean, standard deviation)."""
 
     method: str
-    family: str
+    family: Family
     agreement: tuple[float, float]
     f1: tuple[float, float]
     auroc: tuple[float, float]
@@ -140,49 +142,69 @@ def _quality(
 
 
 def agreement(
-    tops: Mapping[str, NDArray[np.int64]], families: Mapping[str, str]
+    tops: Mapping[str, NDArray[np.int64]],
+    families: Mapping[str, Family],
+    credit: Mapping[str, float],
 ) -> dict[str, float]:
-    """How far each method's top agrees with the others', a family counting once.
+    """How far each method's top agrees with the others', kin methods speaking with one voice.
 
     Args:
         tops: the top places of the same sample, by method.
-        families: the family of each; baselines have no vote.
+        families: the family of each; baselines have no voice.
+        credit: weight of each method's voice, above 0.
 
     Returns:
-        For each method the mean, over families, of the mean overlap with that family's methods
-        (itself left out), as a share of the top; 0 when there is nobody to agree with.
+        For each method the overlap of its top with the others', as a share of the top: the mean by
+        credit within each family (the method itself left out), then the mean of families by their
+        mean credit; 0 when there is nobody to agree with.
     """
-    voters = [m for m in tops if families[m] != "baseline"]
     found = {}
     for method, top in tops.items():
-        by_family: dict[str, list[float]] = {}
-        for other in voters:
-            if other != method:
+        voices: dict[str, list[tuple[float, float]]] = {}
+        for other in tops:
+            if other != method and families[other] != "baseline":
                 shared = len(np.intersect1d(top, tops[other], assume_unique=True)) / len(top)
-                by_family.setdefault(families[other], []).append(shared)
-        means = [float(np.mean(v)) for v in by_family.values()]
-        found[method] = float(np.mean(means)) if means else 0.0
+                voices.setdefault(families[other], []).append((shared, credit[other]))
+        found[method] = _family_mean(list(voices.values()))
     return found
 
 
+def _family_mean(voices: Sequence[Sequence[tuple[float, float]]]) -> float:
+    """Mean of families, each a list of (overlap, credit)."""
+    if not voices:
+        return 0.0
+    overlaps = [float(np.average([s for s, _ in v], weights=[c for _, c in v])) for v in voices]
+    credits = [float(np.mean([c for _, c in v])) for v in voices]
+    return float(np.average(overlaps, weights=credits))
+
+
 def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
-    """Both verdicts over all seeds, the method with most agreement first."""
-    by_seed: dict[int, dict[str, Trial]] = {}
-    for t in trials:
-        by_seed.setdefault(t.seed, {})[t.method] = t
-    agreed = {
-        seed: agreement({m: t.top for m, t in of.items()}, {m: t.family for m, t in of.items()})
-        for seed, of in by_seed.items()
+    """Both verdicts over all seeds, the method with most agreement first.
+
+    A method's credit in the vote is 2 AUROC - 1 on held-out target texts, mean over seeds, at least
+    `LEAST_CREDIT`.
+    """
+    by_method: dict[str, list[Trial]] = {}
+    for t in sorted(trials, key=lambda t: (t.method, t.seed)):
+        by_method.setdefault(t.method, []).append(t)
+    families = {m: of[0].family for m, of in by_method.items()}
+    credit = {
+        m: max(LEAST_CREDIT, 2 * float(np.mean([t.auroc for t in of])) - 1)
+        for m, of in by_method.items()
     }
+    seeds = sorted({t.seed for t in trials})
+    agreed = [
+        agreement({t.method: t.top for t in trials if t.seed == seed}, families, credit)
+        for seed in seeds
+    ]
     found = []
-    for method in sorted({t.method for t in trials}):
-        of = sorted((t for t in trials if t.method == method), key=lambda t: t.seed)
+    for method, of in by_method.items():
         spread = {
             name: _spread([getattr(t, name) for t in of])
             for name in ("f1", "auroc", "ap", "fit_s", "rate")
         }
-        vote = _spread([agreed[t.seed][method] for t in of])
-        found.append(Verdict(method, of[0].family, vote, **spread))
+        vote = _spread([a[method] for a in agreed])
+        found.append(Verdict(method, families[method], vote, **spread))
     return sorted(found, key=lambda v: (v.family == "baseline", -v.agreement[0], v.method))
 
 
