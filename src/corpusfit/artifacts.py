@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,10 +31,13 @@ __all__ = [
     "read_header",
     "restore",
     "store",
+    "sweep",
     "write_arrays",
     "write_bytes",
     "writing",
 ]
+
+_ASIDE = re.compile(r"\.\d+\.part$")
 
 
 @contextlib.contextmanager
@@ -51,12 +55,22 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             f.flush()
             os.fsync(f.fileno())
         aside.replace(path)
-    except OSError as e:
-        aside.unlink(missing_ok=True)
+    except BaseException as e:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        if not isinstance(e, OSError):
+            raise
         raise StorageError(
             f"Cannot write {path}: {e.strerror or e}. Make room or permit writing, then run the "
             "same command again: finished shards are kept."
         ) from e
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left aside below a folder that nobody is writing to."""
+    for left in folder.rglob("*.part"):
+        if _ASIDE.search(left.name):
+            left.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, data: bytes) -> None:

@@ -107,7 +107,6 @@ class RunFolder:
         self._write_identity(identity)
 
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
-        sweep(self.path)
         data = json.dumps(_plain(identity), indent=1, sort_keys=True)
         write_bytes(self.work / "run.json", data.encode())
 
@@ -130,9 +129,7 @@ class RunFolder:
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest: the mark that all else is there, and nothing but that."""
-        for folder in (self.scores, self.selected, self.scored, self.fit):
-            for aside in folder.glob("*.part"):  # what a killed worker was writing
-                aside.unlink(missing_ok=True)
+        sweep(self.path)
         data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
         write_bytes(self.path / "manifest.json", data.encode())
 

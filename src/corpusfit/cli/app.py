@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
 
 from corpusfit.cli import choose, demo, methods, rank, score, select
@@ -29,19 +28,17 @@ for module in (demo, select, score, choose, rank, methods):
     module.register(app)
 
 STOPPED = 130
+"""What Typer exits with after Ctrl-C."""
 
 
 def main() -> None:
-    """Run a command line and exit with its code."""
+    """Run a command line and exit with its code; wrong usage is worded by Typer, with code 2."""
     try:
-        code = app(standalone_mode=False)
+        app()
     except CorpusfitError as e:
         say(f"Error: {e}")
-        code = e.exit_code
-    except click.exceptions.Abort:
-        say("Stopped. Run the same command again to go on: finished shards are kept.")
-        code = STOPPED
-    except click.ClickException as e:
-        e.show()
-        code = e.exit_code
-    sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(e.exit_code)
+    except SystemExit as e:
+        if e.code == STOPPED:
+            say("Stopped. Run the same command again to go on: finished shards are kept.")
+        raise

@@ -17,7 +17,7 @@ from corpusfit.errors import StrictError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Shard
 
-__all__ = ["Reasons", "Tally", "read_shard"]
+__all__ = ["Reasons", "Tally", "read_shard", "require_none_rejected"]
 
 
 @dataclass
@@ -56,6 +56,19 @@ class Reasons:
         return listed or "it is empty"
 
 
+def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
+    """Hold `--strict`.
+
+    Raises:
+        StrictError: a row was rejected; names the first.
+    """
+    for row, _, reason in tally.rejects[:1]:
+        raise StrictError(
+            f"{names[tally.source]}, row {row}: {reason}. "
+            "Mend the row, or leave out --strict to skip such rows."
+        )
+
+
 def read_shard(
     shard: Shard, plan: ReadPlan, names: tuple[str, ...]
 ) -> tuple[list[Document], Tally]:
@@ -68,12 +81,9 @@ def read_shard(
     tally = Tally(shard.source)
     for row in rows(shard, plan):
         if isinstance(row, Reject):
-            if plan.strict:
-                raise StrictError(
-                    f"{names[shard.source]}, row {row.row}: {row.reason}. "
-                    "Mend the row, or leave out --strict to skip such rows."
-                )
             tally.rejects.append((row.row, row.byte, row.reason))
+            if plan.strict:
+                require_none_rejected(tally, names)
         else:
             documents.append(row)
             tally.characters += len(row.text)

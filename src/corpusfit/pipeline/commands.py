@@ -16,7 +16,7 @@ from typing import Any
 
 from corpusfit import corpus
 from corpusfit.engine import Engine
-from corpusfit.errors import ChangedInputError
+from corpusfit.errors import ChangedInputError, bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.manifest import RunFolder, source_identity, versions
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
@@ -24,7 +24,7 @@ from corpusfit.pipeline.ranking import SEEDS, candidates, rank_methods, ranking_
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
-from corpusfit.pipeline.scoring import score_corpus
+from corpusfit.pipeline.scoring import hold_strict, score_corpus
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.rank import Verdict
@@ -126,6 +126,8 @@ def rank(
     Returns:
         The verdicts, best agreement first.
     """
+    if seeds < 1:
+        raise bad_setting("--seeds", "1 or more", seeds)
     names = list(methods) or candidates(["text", "embedding"])
     reads = {registry.load(name).reads for name in names}
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
@@ -173,12 +175,14 @@ def _run(
     with machine.start() as engine:
         run = _open(plan, target, corpus_inputs, folder.work, machine, engine)
         folder.begin(_identity(plan, run.target, run.sources), overwrite=overwrite)
+        hold_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
             used = score_corpus(run, folder)
+            hold_strict(run, folder)
             manifest = _manifest(run, folder, used)
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)

@@ -16,7 +16,7 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.embed.store import VectorStore
 from corpusfit.jobs.embed import EmbedShards
 from corpusfit.jobs.fit import Fit, PrepareEncoder, Sample
-from corpusfit.jobs.reading import Reasons, Tally
+from corpusfit.jobs.reading import Reasons, Tally, require_none_rejected
 from corpusfit.jobs.sample import SampleVectors
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.kernels.chance import bottom_k
@@ -27,7 +27,7 @@ from corpusfit.pipeline.samples import add_vectors, background_texts, target_tex
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 
-__all__ = ["score_corpus", "tallies"]
+__all__ = ["hold_strict", "score_corpus", "tallies"]
 
 
 def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
@@ -59,6 +59,17 @@ def tallies(folder: RunFolder) -> Iterator[tuple[int, Tally]]:
     """(shard, tally) of every scored shard, in order."""
     for mark in sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:])):
         yield int(mark.stem[5:]), Tally(**json.loads(mark.read_bytes()))
+
+
+def hold_strict(run: Run, folder: RunFolder) -> None:
+    """Under `--strict`, mind also the rows that an earlier command read without it.
+
+    Raises:
+        StrictError: a row of a scored shard was rejected.
+    """
+    if run.plan.read.strict:
+        for _, tally in tallies(folder):
+            require_none_rejected(tally, run.names)
 
 
 def _fit(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:

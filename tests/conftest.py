@@ -1,0 +1,138 @@
+"""Shared by all tests: a cache of their own, tiny encoders, an engine without processes.
+
+The encoders are built here from random numbers and a tokenizer trained on a few sentences, so
+that no test downloads anything.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from corpusfit.engine import Engine
+from corpusfit.pipeline import Machine
+
+SENTENCES = [
+    "the kinase inhibitor binds the receptor with high affinity",
+    "the binding of aspirin to cyclooxygenase is irreversible",
+    "investors sold shares before the quarterly results of the market",
+    "a small model reads small words, and unknown ones in pieces.",
+]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """No test reads or fills the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("corpusfit-cache")
+        patch.setenv("CORPUSFIT_CACHE", str(folder))
+        yield folder
+
+
+class InlineEngine(Engine):
+    """Every job in this process, one piece after the other."""
+
+    workers = 1
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def map(self, job, pieces):
+        work = None
+        for piece in pieces:
+            work = work or job.start()
+            yield work(piece)
+
+
+@dataclass(frozen=True)
+class InlineMachine(Machine):
+    """A machine without worker processes: the same jobs, milliseconds instead of seconds."""
+
+    def start(self):
+        super().start()
+        return InlineEngine()
+
+
+@pytest.fixture(scope="session")
+def inline():
+    """A machine that does everything in this process."""
+    return InlineMachine()
+
+
+@pytest.fixture
+def inline_cli(monkeypatch):
+    """Commands run in this process do their work in it too."""
+    monkeypatch.setattr("corpusfit.api.Machine", InlineMachine)
+
+
+@pytest.fixture
+def jsonl(tmp_path):
+    """Write rows, or texts, as JSON lines; returns the path."""
+
+    def write(name, rows):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = [{"text": r} if isinstance(r, str) else r for r in rows]
+        lines = (json.dumps(r, ensure_ascii=False) + "\n" for r in rows)
+        path.write_text("".join(lines), "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def word_pieces():
+    """A trained WordPiece tokenizer of `tokenizers`."""
+    from tokenizers import BertWordPieceTokenizer
+
+    trained = BertWordPieceTokenizer(lowercase=True)
+    trained.train_from_iterator(SENTENCES, vocab_size=200, min_frequency=1)
+    return trained
+
+
+@pytest.fixture(scope="session")
+def tiny_static(tmp_path_factory, word_pieces):
+    """A folder with a random model2vec model of 16 dimensions; needs no torch."""
+    from safetensors.numpy import save_file
+
+    folder = tmp_path_factory.mktemp("models") / "static"
+    folder.mkdir()
+    word_pieces.save(str(folder / "tokenizer.json"))
+    size = word_pieces.get_vocab_size()
+    vectors = np.random.default_rng(0).standard_normal((size, 16)).astype(np.float32)
+    save_file({"embeddings": vectors}, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"model_type": "model2vec", "normalize": True}))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory, word_pieces):
+    """A folder with a random two-layer BERT, 32 wide."""
+    import torch
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("models") / "bert"
+    folder.mkdir()
+    trained = folder / "trained.json"
+    word_pieces.save(str(trained))
+    tokenizer = BertTokenizerFast(tokenizer_file=str(trained), model_max_length=64)
+    trained.unlink()
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+    )
+    BertModel(config).save_pretrained(folder)
+    return folder

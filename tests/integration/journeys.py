@@ -1,0 +1,58 @@
+"""What the journeys share: texts to read, and what to look at in what a run left."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from pathlib import Path
+from typing import NamedTuple
+
+_WORDS = """
+task: kinase receptor binds protein inhibitor enzyme affinity ligand cell assay
+market: shares market investors sold quarterly results fell profit bank bonds
+kitchen: flour butter oven stir onion garlic simmer salt bowl serve
+"""
+WORDS = {line.split(": ")[0]: line.split()[1:] for line in _WORDS.strip().splitlines()}
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+def prose(topic, n, seed=0, most=60):
+    """n texts of a topic's words, all different."""
+    chance = random.Random(f"{topic}{seed}")
+    return [
+        " ".join(chance.choices(WORDS[topic], k=chance.randint(4, most))) + f" {i}."
+        for i in range(n)
+    ]
+
+
+def digests(folder, *parts):
+    """SHA-256 of every file below the named parts of a folder, by relative path."""
+    return {
+        file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for part in parts or ("scores", "selected")
+        for file in sorted(Path(folder, part).rglob("*"))
+        if file.is_file()
+    }
+
+
+def stamps(folder, pattern):
+    """What changes when a file is written anew: its inode and time, by name."""
+    return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in Path(folder).glob(pattern)}
+
+
+def rejects(folder):
+    """The rows of `rejects.jsonl`."""
+    return [json.loads(line) for line in Path(folder, "rejects.jsonl").read_bytes().splitlines()]
+
+
+def scores(run):
+    """Every segment's row of `scores/`, as dictionaries, in order."""
+    return [row for table in run.scores() for row in table.to_pylist()]

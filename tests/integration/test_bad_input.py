@@ -1,0 +1,419 @@
+"""Bad input is an event, not a crash: one clear sentence, or a counted, explained reject."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+
+import pytest
+import zstandard
+from journeys import digests, prose, rejects, scores, stamps
+
+import corpusfit
+from corpusfit.errors import (
+    EmptyInputError,
+    InputError,
+    OutputFolderError,
+    StorageError,
+    StrictError,
+    UnknownMethodError,
+    UsageError,
+)
+
+GOOD = [json.dumps({"text": t}).encode() for t in prose("market", 6)]
+BAD = {
+    "malformed JSON": b'{"text": "a bracket is missing"',
+    "malformed JSON: surrogate": rb'{"text": "half a pair \ud800"}',
+    "invalid UTF-8": b'{"text": "caf\xe9"}',
+    "text contains NUL": rb'{"text": "before\u0000after"}',
+    "malformed JSON: raw NUL": b'{"text": "before\0after"}',
+    "text is not a string": b'{"text": ["a", "list"]}',
+    "text is null": b'{"text": null}',
+    "text is empty": b'{"text": " \\n "}',
+    "missing field 'text'": b'{"body": "elsewhere"}',
+    "row is not an object": b'"only a string"',
+    "empty line": b"",
+}
+
+
+@pytest.fixture
+def random_run(tmp_path, task, inline):
+    """`select` with `random`, in this process."""
+
+    def run(corpus, target=task, out="out", **words):
+        return corpusfit.select(
+            target=target,
+            corpus=corpus,
+            out=tmp_path / out,
+            machine=inline,
+            **{"method": "random", **words},
+        )
+
+    return run
+
+
+def add_up(run, corpus=None):
+    """Check that every row is accounted for; returns the rejects."""
+    counts = run.manifest["counts"]
+    lines = rejects(run.path)
+    assert counts["rows"] == counts["documents"] + counts["rejected"]
+    assert counts["rejected"] == len(lines) == sum(counts["reasons"].values())
+    assert Counter(line["reason"].split(": ")[0] for line in lines) == counts["reasons"]
+    assert all(list(line) == ["source", "row", "byte", "reason"] for line in lines)
+    assert len({(s["source"], s["row"]) for s in scores(run)}) == counts["documents"]
+    return lines
+
+
+@pytest.mark.parametrize("shard_mb", [4.0, 0.0001])
+def test_bad_rows_are_rejected_with_place_and_reason(random_run, tmp_path, shard_mb):
+    lines = [line for pair in zip(GOOD * 2, BAD.values(), strict=False) for line in pair]
+    corpus = tmp_path / "mixed.jsonl"
+    corpus.write_bytes(b"\n".join(lines) + b"\n")
+    run = random_run(corpus, settings=[f"read.shard_mb={shard_mb}"], fraction=1.0)
+    found = add_up(run)
+    assert run.manifest["counts"]["rows"] == len(lines)
+    assert [line["row"] for line in found] == list(range(1, 2 * len(BAD), 2))
+    whole = corpus.read_bytes()
+    for line, (reason, raw) in zip(found, BAD.items(), strict=True):
+        assert line["source"] == "mixed.jsonl"
+        assert line["reason"].startswith(reason.split(": ")[0])
+        assert whole[line["byte"] :].startswith(raw + b"\n")
+    assert [s["text"] for s in run] == [json.loads(r)["text"] for r in (GOOD * 2)[: len(BAD)]]
+
+
+@pytest.mark.parametrize("reason", BAD)
+def test_strict_makes_the_first_one_an_error(random_run, tmp_path, reason):
+    corpus = tmp_path / "mixed.jsonl"
+    corpus.write_bytes(b"\n".join([*GOOD, BAD[reason], *GOOD]) + b"\n")
+    with pytest.raises(StrictError, match=r"mixed\.jsonl, row 6: .*--strict"):
+        random_run(corpus, strict=True)
+
+
+def test_strict_also_minds_rows_that_were_read_before(task, tmp_path, tiny_static, inline):
+    """An earlier run left embeddings, finished shards or a whole result; its rejects remain."""
+    corpus = tmp_path / "mixed.jsonl"
+    corpus.write_bytes(b"\n".join([*GOOD, b"oops", *GOOD]) + b"\n")
+
+    def run(out, **words):
+        corpusfit.select(
+            target=task,
+            corpus=corpus,
+            out=tmp_path / out,
+            machine=inline,
+            embedder=str(tiny_static),
+            method="domain_cosine",
+            **words,
+        )
+
+    run("lenient")
+    for out in ("lenient", "embedded before"):
+        with pytest.raises(StrictError, match=r"mixed\.jsonl, row 6: malformed JSON"):
+            run(out, strict=True)
+
+
+def test_strict_in_the_target(random_run, tmp_path, pile):
+    target = tmp_path / "target.jsonl"
+    target.write_bytes(b"\n".join([*GOOD, b"oops"]))
+    with pytest.raises(StrictError, match=r"target\.jsonl, row 6"):
+        random_run(pile, target, strict=True)
+
+
+def test_bad_rows_of_the_target_are_a_warning(random_run, tmp_path, pile):
+    target = tmp_path / "target.jsonl"
+    target.write_bytes(b"\n".join([*GOOD * 5, b"oops", *GOOD]))
+    run = random_run(pile, target)
+    assert any(
+        "1 rows of the target were not used: malformed" in w for w in run.manifest["warnings"]
+    )
+    assert add_up(run) == []
+
+
+def packed_line(suffix, mib):
+    """A JSON line of so many MiB between two good ones, in as many archive members."""
+    text = bytes(random.Random(0).choices(b"abcdefghij ", k=4096)) * 256
+    pack = gzip.compress if suffix == "gz" else zstandard.ZstdCompressor().compress
+    parts = [GOOD[0] + b'\n{"text": "', *[text] * mib, b'"}\n' + GOOD[1] + b"\n"]
+    packed = {part: pack(part) for part in set(parts)}
+    return b"".join(packed[part] for part in parts)
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst"])
+def test_a_line_of_200_mb_is_one_reject(random_run, tmp_path, suffix):
+    corpus = tmp_path / f"long.jsonl.{suffix}"
+    corpus.write_bytes(packed_line(suffix, 200))
+    run = random_run(corpus, fraction=1.0)
+    (line,) = add_up(run)
+    assert line == {
+        "source": corpus.name,
+        "row": 1,
+        "byte": len(GOOD[0]) + 1,
+        "reason": "row longer than 32 MiB",
+    }
+    assert [s["row"] for s in run] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [("gz", gzip.compress), ("zst", zstandard.ZstdCompressor().compress)]
+)
+def test_a_truncated_archive_keeps_what_came_before(random_run, tmp_path, suffix, pack):
+    rows = [json.dumps({"text": t}).encode() + b"\n" for t in prose("market", 3000)]
+    whole = pack(b"".join(rows))
+    corpus = tmp_path / f"cut.jsonl.{suffix}"
+    corpus.write_bytes(whole[: len(whole) * 3 // 4])
+    lines = add_up(run := random_run(corpus, fraction=1.0))
+    assert lines[-1]["reason"] == f"truncated .{suffix} archive"
+    assert 500 < run.manifest["counts"]["documents"] < 3000
+    taken = [s["text"] for s in run]
+    assert taken == [json.loads(r)["text"] for r in rows[: len(taken)]]
+
+
+def test_a_bomb_is_cut_off(random_run, tmp_path):
+    corpus = tmp_path / "bomb.jsonl.zst"
+    bomb = zstandard.ZstdCompressor().compress(b"a" * (80 << 20))
+    corpus.write_bytes(zstandard.ZstdCompressor().compress(GOOD[0] + b"\n") + bomb)
+    lines = rejects(random_run(corpus, settings=["read.max_ratio=50"]).path)
+    assert lines[-1]["reason"].startswith("bomb limit: archive unpacks to more than 50 times")
+
+
+@pytest.mark.parametrize("content", ["", "\n", '{"text": ""}\n'])
+def test_an_empty_target(cli, task, pile, tmp_path, content):
+    target = tmp_path / "empty.jsonl"
+    target.write_text(content)
+    done = cli("select", "--target", target, "--corpus", pile, "--out", tmp_path / "o")
+    assert done.code == 1
+    assert done.err.startswith("Error: --target has no usable text (")
+    assert "--text-field" in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_small_target_works_and_says_what_is_unreliable(jsonl, pile, cli, tmp_path):
+    target = jsonl("few.jsonl", [*prose("task", 19), *prose("task", 19)])
+    done = cli(
+        "select",
+        "--target",
+        target,
+        "--corpus",
+        pile,
+        "--out",
+        tmp_path / "o",
+        "--method",
+        "random",
+    )
+    assert done.code == 0
+    assert "Warning: The target has only 19 different texts" in done.err
+    assert "ranking of methods and the detectors' scores are unreliable below 20" in done.err
+    assert done.err.count("Warning") == 1
+    enough = jsonl("enough.jsonl", prose("task", 20))
+    done = cli(
+        "select",
+        "--target",
+        enough,
+        "--corpus",
+        pile,
+        "--out",
+        tmp_path / "p",
+        "--method",
+        "random",
+    )
+    assert (done.code, "Warning" in done.err) == (0, False)
+
+
+def test_a_target_of_one_text_ranks_methods(jsonl, pile, inline, tiny_static, tmp_path):
+    run = corpusfit.select(
+        target=jsonl("one.jsonl", prose("task", 1)),
+        corpus=pile,
+        out=tmp_path / "o",
+        machine=inline,
+        embedder=str(tiny_static),
+    )
+    assert run.manifest["method"]["name"] in {v["method"] for v in run.manifest["ranking"]}
+    assert "only 1 different texts" in run.manifest["warnings"][0]
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "it is empty"),
+        ("\n\n", r"empty line \(2 rows\)"),
+        ('{"text": null}\n', r"text is null \(1 rows\)"),
+    ],
+)
+def test_an_empty_corpus(random_run, tmp_path, tiny_static, content, why, embedded):
+    corpus = tmp_path / "empty.jsonl"
+    corpus.write_text(content)
+    words = {"method": "domain_cosine", "embedder": str(tiny_static)} if embedded else {}
+        content, r"text is null \(1 rows\)"
+    )
+    with pytest.raises(EmptyInputError, match=rf"--corpus has no usable row \({why}\)"):
+        random_run(corpus, **words)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_no_row_with_the_text_field(random_run, jsonl, cli, task, tmp_path):
+    corpus = jsonl("other.jsonl", [{"body": "x", "title": "y"}] * 3)
+    with pytest.raises(EmptyInputError) as error:
+        random_run(corpus)
+    for words in ("missing field 'text'", "body, title", "(3 rows)", "--text-field"):
+        assert words in str(error.value)
+    done = cli(
+        *("select", "--target", task, "--corpus", corpus, "--out", tmp_path / "o"),
+        *("--method", "random", "--dry-run"),
+    )
+    assert done.code == 1
+    assert "fields are body, title" in done.err
+
+
+def test_another_text_field(random_run, jsonl):
+    corpus, target = (
+        jsonl(name, [{"body": t} for t in prose(topic, 30)])
+        for name, topic in (("c.jsonl", "market"), ("t.jsonl", "task"))
+    )
+    run = random_run(corpus, target, text_field="body")
+    assert add_up(run) == []
+    assert run.manifest["counts"]["documents"] == 30
+
+
+@pytest.mark.parametrize("role", ["target", "corpus"])
+def test_inputs_that_are_not_there(cli, task, pile, tmp_path, role):
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "notes.md").write_text("not text for us")
+    for given, why in (
+        (tmp_path / "bare", "has none"),
+        (tmp_path / "nowhere.jsonl", "does not exist"),
+        (tmp_path / "*.nothing", "matches nothing"),
+        (tmp_path / "bare" / "notes.md", "Rename it"),
+    ):
+        inputs = {"target": task, "corpus": pile, role: given}
+        done = cli(
+            *("select", "--target", inputs["target"], "--corpus", inputs["corpus"]),
+            *("--out", tmp_path / "o"),
+        )
+        assert done.code == 1
+        assert done.err.startswith("Error: ")
+        assert f"--{role}" in done.err
+        assert why in done.err
+        assert str(given) in done.err
+        assert done.out == ""
+
+
+def test_an_unknown_method_is_answered_with_the_nearest(cli, random_run, task, pile, tmp_path):
+    with pytest.raises(UnknownMethodError, match=r"got 'isolationforest'.*'isolation_forest'\?"):
+        random_run(pile, method="isolationforest")
+    done = cli(
+        *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "o"),
+        *("--method", "randon"),
+    )
+    assert done.code == 2
+    assert done.err.endswith("Did you mean 'random'?\n")
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("fraction", [0, -0.1, 1.5, float("nan")])
+def test_a_fraction_outside_its_range(cli, random_run, task, pile, tmp_path, fraction):
+    with pytest.raises(UsageError, match=r"--fraction must be in \(0, 1\]; got .*0\.1"):
+        random_run(pile, fraction=fraction)
+    done = cli(
+        *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "o"),
+        *("--method", "random", "--fraction", fraction),
+    )
+    assert done.code == 2
+    assert "--fraction must be in (0, 1]" in done.err
+
+
+def test_a_whole_fraction_takes_everything(random_run, pile):
+    run = random_run(pile, fraction=1)
+    assert all(s["selected"] for s in scores(run))
+
+
+def test_an_output_folder_with_something_else(cli, random_run, task, pile, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputFolderError, match="holds something else"):
+        random_run(pile, overwrite=True)
+    done = cli("select", "--target", task, "--corpus", pile, "--out", out, "--method", "random")
+    assert done.code == 2
+    assert str(out) in done.err
+    assert [p.name for p in out.iterdir()] == ["thesis.tex"]
+    file = tmp_path / "file"
+    file.write_text("x")
+    with pytest.raises(OutputFolderError, match="holds something else"):
+        random_run(pile, out="file")
+    with pytest.raises(StorageError, match=r"Cannot write .*inside"):
+        random_run(pile, out="file/inside")
+
+
+def test_an_empty_output_folder_is_fine(random_run, pile, tmp_path):
+    (tmp_path / "out").mkdir()
+    assert random_run(pile).manifest["counts"]["rejected"] == 0
+
+
+def test_choose_in_a_folder_without_scores(tmp_path, inline, cli):
+    with pytest.raises(InputError, match=r"holds no scored corpus.*corpusfit select"):
+        corpusfit.choose(tmp_path, machine=inline, fraction=0.5)
+    done = cli("choose", tmp_path / "nowhere", "--fraction", 0.5)
+    assert done.code == 1
+    assert "holds no scored corpus" in done.err
+
+
+SMALL_SHARDS = ("--method", "random", "--set", "read.shard_mb=0.002")
+
+
+@pytest.fixture
+def arguments(task, pile, tmp_path):
+    """A run of about forty shards in two processes, and where it goes."""
+    return (
+        *("select", "--target", task, "--corpus", pile, "--fraction", 0.5),
+        *("--workers", 2, "--out", tmp_path / "out", *SMALL_SHARDS),
+    )
+
+
+@pytest.fixture
+def expected(random_run, pile):
+    """What that run writes when nothing goes wrong."""
+    run = random_run(pile, out="whole", fraction=0.5, settings=["read.shard_mb=0.002"])
+    return digests(run.path)
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_sentence_and_can_be_resumed(
+    command, cli, arguments, expected, tmp_path
+):
+    largest = max(p.stat().st_size for p in (tmp_path / "whole/selected").iterdir())
+    failed = command(*arguments, file_limit=largest - 1)
+    assert failed.code == 1
+    assert "Traceback" not in failed.err
+    last = failed.err.splitlines()[-1]
+    assert last.startswith("Error: Cannot write")
+    assert "File too large" in last
+    assert "same command again" in last
+    assert failed.out == ""
+    assert not (tmp_path / "out/manifest.json").exists()
+    before = stamps(tmp_path / "out/.corpusfit/scored", "part-*.json")
+    assert cli(*arguments).code == 0
+    assert digests(tmp_path / "out") == expected
+    after = stamps(tmp_path / "out/.corpusfit/scored", "part-*.json")
+    assert before.items() <= after.items()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_130_and_can_be_resumed(start, cli, arguments, expected, tmp_path):
+    marks = tmp_path / "out/.corpusfit/scored"
+    process = start(*arguments)
+    while process.poll() is None and not any(marks.glob("part-*.json")):
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "Stopped. Run the same command again to go on: finished shards are kept.\n"
+    assert out == ""
+    before = stamps(marks, "part-*.json")
+    assert cli(*arguments).code == 0
+    assert digests(tmp_path / "out") == expected
+    assert before.items() <= stamps(marks, "part-*.json").items()
