@@ -56,3 +56,8 @@ def rejects(folder):
 def scores(run):
     """Every segment's row of `scores/`, as dictionaries, in order."""
     return [row for table in run.scores() for row in table.to_pylist()]
+
+
+def children(pid):
+    """Ids of a process's living children (Linux)."""
+    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -9,10 +9,11 @@ import random
 import signal
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import zstandard
-from journeys import digests, prose, rejects, scores, stamps
+from journeys import children, digests, prose, rejects, scores, stamps
 
 import corpusfit
 from corpusfit.errors import (
@@ -248,8 +249,6 @@ def test_an_empty_corpus(random_run, tmp_path, tiny_static, content, why, embedd
     corpus = tmp_path / "empty.jsonl"
     corpus.write_text(content)
     words = {"method": "domain_cosine", "embedder": str(tiny_static)} if embedded else {}
-        content, r"text is null \(1 rows\)"
-    )
     with pytest.raises(EmptyInputError, match=rf"--corpus has no usable row \({why}\)"):
         random_run(corpus, **words)
     assert not (tmp_path / "out" / "manifest.json").exists()
@@ -417,3 +416,23 @@ def test_ctrl_c_ends_with_130_and_can_be_resumed(start, cli, arguments, expected
     assert cli(*arguments).code == 0
     assert digests(tmp_path / "out") == expected
     assert before.items() <= stamps(marks, "part-*.json").items()
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_workers_start_is_quiet_too(start, arguments):
+    process = start(*arguments)
+    while process.poll() is None and not any(map(imports_numpy, children(process.pid))):
+        time.sleep(0.002)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.startswith("Stopped.")
+    assert (err.count("\n"), out) == (1, "")
+
+
+def imports_numpy(pid):
+    """Whether a worker is past reading its orders and loads the library now."""
+    try:
+        return "numpy" in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False

@@ -132,15 +132,20 @@ def _prepare_worker() -> None:
 
 @contextlib.contextmanager
 def _fresh_children() -> Iterator[None]:
-    """Children get one compute thread each and do not run the caller's script again."""
+    """Children get one compute thread each and do not run the caller's script again.
+
+    They inherit that SIGINT is blocked, so that Ctrl-C is the parent's from their first moment.
+    """
     main = sys.modules["__main__"]
     before = {name: os.environ.get(name) for name in (*_ONE_THREAD, "TOKENIZERS_PARALLELISM")}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"), TOKENIZERS_PARALLELISM="false")
     sys.modules["__main__"] = types.ModuleType("__main__")
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         sys.modules["__main__"] = main
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
