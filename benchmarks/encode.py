@@ -90,6 +90,32 @@ def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, thre
             )
 
 
+def as_run(texts: dict[str, list[str]], cache: Path) -> None:
+    """As a run encodes, in worker processes of one thread, against the peer with all threads."""
+    from sentence_transformers import SentenceTransformer
+
+    from corpusfit.embed.minilm import minilm_folder
+    from corpusfit.engine import LocalEngine
+    from corpusfit.jobs.embed import EmbedTexts
+    from corpusfit.plan import EmbedPlan
+
+    peer = SentenceTransformer(str(minilm_folder()), device="cpu")
+    with LocalEngine() as engine:
+        for name, some in texts.items():
+            shares = [some[i :: engine.workers] for i in range(engine.workers)]
+            job = EmbedTexts(EmbedPlan(device="cpu"), cache)
+            paired(
+                f"encode_minilm_{name}_as_run",
+                lambda job=job, shares=shares: list(engine.map(job, list(enumerate(shares)))),
+                lambda some=some: peer.encode(some),
+                runs=5,
+                work=len(some),
+                unit="texts",
+                note=f"all-MiniLM-L6-v2, {len(some)} {name}, CPU: {engine.workers} workers "
+                "of one thread, as `select` runs; sentence-transformers as it comes, all threads",
+            )
+
+
 def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
     """The static model distilled from MiniLM, by our loop and by model2vec's."""
     from model2vec import StaticModel
@@ -124,6 +150,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         sets = {"docstrings": texts[:TEXTS], "windows": windows(texts[TEXTS:])}
         against_sentence_transformers(sets, Path(folder), threads)
+        as_run(sets, Path(folder))
         against_model2vec(texts, Path(folder), threads)
 
 

@@ -11,7 +11,6 @@ Run: .venv/bin/python benchmarks/memory.py [METHOD]
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -19,9 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import RESULTS, machine
-
 from corpusfit.demo import FAMILIES, docstrings
+from harness import RESULTS, machine
 
 LIMIT_MB = 100
 SIZES_MB = (100, 1000)
@@ -38,11 +36,14 @@ def main(method: str) -> None:
         for size in SIZES_MB:
             write_corpus(folder / f"{size}.jsonl", texts, size)
             seconds, peaks[size] = run(folder, size, target, method)
-            print(f"{size:5d} MB of text: {peaks[size]:7.0f} MB resident, {seconds:6.0f} s", flush=True)
+            print(
+                f"{size:5d} MB of text: {peaks[size]:7.0f} MB resident, {seconds:6.0f} s",
+                flush=True,
+            )
     small, large = (peaks[s] for s in SIZES_MB)
     result = {
         "name": "memory",
-        "note": f"peak resident MB of all processes of `select --embedder static --method {method}`",
+        "note": f"peak resident MB of all processes: select --embedder static --method {method}",
         "peak_mb": peaks,
         "growth_mb": large - small,
         "limit_mb": LIMIT_MB,
@@ -81,13 +82,12 @@ def run(folder: Path, size: int, target: Path, method: str) -> tuple[float, floa
 def family(pid: int) -> list[int]:
     """A process and all its descendants."""
     parents: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                fields = Path(f"/proc/{entry}/stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            parents.setdefault(int(fields[1]), []).append(int(entry))
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = stat.read_text().rsplit(")", 1)[1].split()[1]
+        except OSError:
+            continue
+        parents.setdefault(int(parent), []).append(int(stat.parent.name))
     found, new = [], [pid]
     while new:
         found += new

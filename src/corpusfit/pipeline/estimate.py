@@ -87,7 +87,7 @@ def estimate(
         }
 
 
-_WORKER_MB = {False: 250, True: 700}
+_WORKER_MB = {False: 250, True: 1250}
 """Resident memory of a worker, without and with an encoder, as measured with `minilm`."""
 
 

@@ -1,0 +1,141 @@
+"""How well `auto` picks, and whether normalising the target helps: targets with known domains.
+
+What: for each task, every method scores a sample of a corpus whose files are named by their true
+domain; average precision for the domain, what each way of picking a method would have got, with
+the target's text as it comes and normalised.
+Why: the claim that agreement picks better than held-out F1 has to be measured, not believed.
+Trade-off: the true domain of a file is a coarse truth: a biomedical sentence may stand in a
+Wikipedia file; so figures compare methods, they do not grade them.
+
+Run: .venv/bin/python benchmarks/auto.py TASKS PILE EMBEDDER [SAMPLE]
+TASKS has TASK/train.jsonl.zst, PILE has DOMAIN_*.jsonl.zst (the pairs are in DOMAINS below).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import average_precision_score
+
+from corpusfit import corpus
+from corpusfit.embed import load, prepare
+from corpusfit.jobs.reading import read_shard
+from corpusfit.jobs.sample import SampleTexts, merge
+from corpusfit.pipeline.run import default_cache
+from corpusfit.plan import Plan
+from corpusfit.score import registry
+from corpusfit.score.rank import trial, verdicts
+from corpusfit.segments import cut_units, unit_texts
+from corpusfit.types import Document
+from harness import RESULTS, machine
+
+DOMAINS = {
+    "chemprot": "bio_",
+    "acl_arc": "cs_",
+    "scierc": "cs_",
+    "sst2": "reviews_",
+    "imdb": "reviews_",
+    "ag_news": "news_",
+    "financial_phrasebank": "finance_",
+    "hyperpartisan": "news_",
+}
+SEEDS, TARGET_TEXTS = 3, 500
+
+
+def main(tasks: Path, pile: Path, embedder: str, size: int) -> None:
+    """Measure every task and write the result."""
+    plan = Plan().with_value("embed.embedder", embedder)
+    prepare(plan.embed, default_cache())
+    encoder = load(plan.embed, default_cache())
+    texts, sources = sample(pile, plan, size)
+    background = encoder.encode(texts)
+    rows = {}
+    for task, prefix in DOMAINS.items():
+        truth = np.char.startswith(sources, prefix)
+        raw = target(tasks / task / "train.jsonl.zst", plan)
+        rows[task] = {
+            form: measure(encoder.encode(units(forms, plan)), background, truth)
+            for form, forms in (("raw", raw), ("normalised", [corpus.normalise(t) for t in raw]))
+        }
+        print(task, {form: r["picked"] for form, r in rows[task].items()}, flush=True)
+    mean = {
+        form: {
+            pick: float(np.mean([r[form]["picked"][pick][1] for r in rows.values()]))
+            for pick in rows["sst2"][form]["picked"]
+        }
+        for form in ("raw", "normalised")
+    }
+    print("mean", mean)
+    result = {"name": "auto", "embedder": embedder, "sample": size, "tasks": rows, "mean": mean}
+    path = RESULTS / f"auto_{embedder}.json"
+    path.write_text(json.dumps({**result, "machine": machine()}, indent=1) + "\n")
+
+
+def sample(pile: Path, plan: Plan, size: int) -> tuple[list[str], np.ndarray]:
+    """A uniform sample of the pile's units and the file each is from."""
+    with tempfile.TemporaryDirectory() as spool:
+        found = corpus.find([str(pile)], plan.read, spool=Path(spool), role="corpus")
+    names = tuple(s.name for s in found)
+    work = SampleTexts(plan.read, plan.cut, names, size, plan.seed).start()
+    drawn, source = [], {}
+    for shard in corpus.shards(found, plan.read):
+        drawn.append(work(shard))
+        source[shard.index] = names[shard.source]
+    kept = merge(drawn, size)
+    return [t for d in kept for t in d.texts], np.array(
+        [source[d.shard] for d in kept for _ in d.texts]
+    )
+
+
+def target(path: Path, plan: Plan) -> list[str]:
+    """A seeded draw of a task's different texts."""
+    found = corpus.find([str(path)], plan.read, spool=path.parent, role="target")
+    texts = [
+        d.text
+        for shard in corpus.shards(found, plan.read)
+        for d in read_shard(shard, plan.read, (path.name,))[0]
+    ]
+    texts = list(dict.fromkeys(texts))
+    drawn = np.random.default_rng(0).permutation(len(texts))[:TARGET_TEXTS]
+    return [texts[i] for i in np.sort(drawn)]
+
+
+def units(texts: list[str], plan: Plan) -> list[str]:
+    """The units of different texts."""
+    documents = [Document(i, 0, t, None) for i, t in enumerate(dict.fromkeys(texts))]
+    return unit_texts(documents, cut_units(documents, plan.cut)).to_pylist()
+
+
+def measure(vectors: np.ndarray, background: np.ndarray, truth: np.ndarray) -> dict[str, object]:
+    """Average precision of each method for the true domain, and what each way of picking gets."""
+    names = [n for n in registry.names() if n != "pyod" and registry.load(n).reads == "embedding"]
+    methods = {n: registry.build(n, {}) for n in names}
+    ap = {
+        n: float(
+            average_precision_score(truth, m.fit(vectors, background, seed=0).score(background))
+        )
+        for n, m in methods.items()
+    }
+    trials = [
+        trial(n, m, vectors, background, seed=s) for n, m in methods.items() for s in range(SEEDS)
+    ]
+    ranked = verdicts(trials)
+    picks = {
+        "best": max(ap, key=ap.__getitem__),
+        "agreement": ranked[0].method,
+        "f1": max(ranked, key=lambda v: v.f1).method,
+        **{f"always {n}": n for n in ("isolation_forest", "domain_cosine", "centroid_distance")},
+    }
+    return {
+        "ap": ap,
+        "chance": float(truth.mean()),
+        "picked": {k: (n, ap[n]) for k, n in picks.items()},
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int((sys.argv[4:] or ["6000"])[0]))
