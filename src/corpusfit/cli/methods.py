@@ -31,7 +31,7 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Parse, call, print; units are those one core scores a second, see `Method.cost`."""
     if name is not None:
         registry.load(name)
     found = [_described(n) for n in ([name] if name else registry.names())]
@@ -44,8 +44,12 @@ def methods(
         for key, value in found[0]["settings"].items():
             typer.echo(f"  {key} = {value!r}")
     else:
-        rows = [[m["name"], m["family"], m["reads"], m["needs"] or "–", m["what"]] for m in found]
-        table("Scoring methods", ["method", "family", "reads", "extra", "what"], rows)
+        rows = [
+            [m["name"], m["family"], m["reads"], m["needs"] or "–", m["cost"], m["what"]]
+            for m in found
+        ]
+        columns = ["method", "family", "reads", "extra", "units", "what"]
+        table("Scoring methods", columns, rows, words=[c for c in columns if c != "units"])
         say("One method in full: corpusfit methods NAME")
 
 
@@ -56,6 +60,7 @@ def _described(name: str) -> dict[str, Any]:
         "family": cls.family,
         "reads": cls.reads,
         "needs": cls.needs,
+        "cost": cls.cost,
         "what": (inspect.getdoc(cls) or "").split("\n", 1)[0],
         "settings": {f.name: f.default for f in dataclasses.fields(cls)},
     }

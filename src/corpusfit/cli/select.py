@@ -15,7 +15,7 @@ EXAMPLE = """Find the part of a corpus that is like your task.
 
 Example:
 
-  corpusfit select --target task.jsonl --corpus pile/ --fraction 0.1 --out out/
+  corpusfit select --target task.jsonl --corpus pile/ --out out/
 
 Writes out/selected (the text), out/scores (every segment's score) and out/manifest.json. A run
 that was stopped goes on with the same command."""

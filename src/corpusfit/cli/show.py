@@ -47,11 +47,18 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on standard output; the first column is text, the others are figures."""
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = ()
+) -> None:
+    """A table on standard output; the first column and those in `words` are text, the rest figures.
+
+    A last column of words may be folded, nothing else is.
+    """
     shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for i, name in enumerate(columns):
-        shown.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)
+    for name in columns:
+        left = name in (columns[0], *words)
+        folded = left and name == columns[-1]
+        shown.add_column(name, justify="left" if left else "right", no_wrap=not folded)
     for row in rows:
         shown.add_row(*(Text(cell) for cell in row))
     _out.print(shown)

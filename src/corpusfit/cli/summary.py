@@ -79,7 +79,8 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
         for v in ranking
     ]
     columns = ["method", "family", "agreement", "F1", "AUROC", "AP", "fit s", "units/s"]
-    table("Ranking of methods (mean ± standard deviation over seeds)", columns, rows)
+    title = "Ranking of methods (mean ± standard deviation over seeds)"
+    table(title, columns, rows, words=["family"])
 
 
 def _spread(value: Sequence[float]) -> str:

@@ -48,6 +48,7 @@ class CentroidDistance(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "centroid"
     scorer: ClassVar[type] = CentroidDistanceScorer
+    cost: ClassVar[str] = "9,800,000/s"
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> CentroidDistanceScorer:
         """Average both; the seed is not used."""

@@ -48,6 +48,7 @@ class DomainCosine(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "centroid"
     scorer: ClassVar[type] = DomainCosineScorer
+    cost: ClassVar[str] = "8,500,000/s"
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> DomainCosineScorer:
         """Average the target; background and seed are not used."""

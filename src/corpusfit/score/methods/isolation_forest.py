@@ -77,6 +77,7 @@ class IsolationForest(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = IsolationForestScorer
+    cost: ClassVar[str] = "1,300,000/s"
     needs: ClassVar[str] = "embed"
 
     trees: int = 100

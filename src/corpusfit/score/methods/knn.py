@@ -53,6 +53,7 @@ class Knn(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = KnnScorer
+    cost: ClassVar[str] = "19,000/s"
 
     k: int = 5
 

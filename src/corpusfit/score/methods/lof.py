@@ -75,6 +75,7 @@ class Lof(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = LofScorer
+    cost: ClassVar[str] = "24,000/s"
 
     neighbours: int = 20
 

@@ -62,6 +62,7 @@ class OneClassSvm(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = OneClassSvmScorer
+    cost: ClassVar[str] = "38,000/s"
     needs: ClassVar[str] = "embed"
 
     nu: float = 0.5

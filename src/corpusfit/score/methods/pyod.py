@@ -146,6 +146,7 @@ class Pyod(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = PyodScorer
+    cost: ClassVar[str] = "by detector"
     needs: ClassVar[str] = "pyod"
 
     detector: str = "ECOD"

@@ -67,6 +67,7 @@ class RobustCovariance(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "detector"
     scorer: ClassVar[type] = RobustCovarianceScorer
+    cost: ClassVar[str] = "490,000/s"
     needs: ClassVar[str] = "embed"
 
     components: int = 50
