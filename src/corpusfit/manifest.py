@@ -96,7 +96,7 @@ class RunFolder:
             differing = _differences(json.loads(begun.read_text("utf-8")), wanted)
             if differing and not overwrite:
                 cure = "Use another --out, or --overwrite to start anew."
-                if all(d.startswith("choose.") for d in differing) and self.finished():
+                if all(d.startswith("choose.") for d in differing) and self.finished() is not None:
                     cure = f"To choose again from its scores: corpusfit choose {self.path} …"
                 raise ChangedInputError(
                     f"{self.path} holds a run that began with other inputs or settings: "

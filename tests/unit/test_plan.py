@@ -1,0 +1,68 @@
+"""The plan: TOML, overrides, and errors that say what to do."""
+
+import json
+
+import pytest
+
+from corpusfit.errors import UsageError
+from corpusfit.plan import Plan
+
+
+def test_a_plan_survives_json_and_toml(tmp_path):
+    plan = Plan().with_overrides(
+        [
+            "cut.gamma=5",
+            "method.name=knn",
+            "method.k=10",
+            "seed=7",
+            "choose.fraction=1",
+            "read.txt=lines",
+        ]
+    )
+    assert plan.choose.fraction == 1.0
+    assert plan.method.options == {"k": 10}
+    assert Plan.from_dict(json.loads(json.dumps(plan.as_dict()))) == plan
+    path = tmp_path / "plan.toml"
+    path.write_text(
+        'seed = 7\n[cut]\ngamma = 5\n[method]\nname = "knn"\nk = 10\n[choose]\nfraction = 1\n'
+        '[read]\ntxt = "lines"\n'
+    )
+    assert Plan.from_toml(path) == plan
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("cut.gama=5", "cut.gamma"),
+        ("gamma=5", "cut"),
+        ("cut.gamma", "KEY=VALUE"),
+        ("cut.gamma=many", "int"),
+        ("cut.gamma=0", "above 0"),
+        ("cut.unit=word", "window, sentence"),
+        ("choose.fraction=1.5", "(0, 1]"),
+        ("choose.fraction=0", "(0, 1]"),
+        ("choose.segments=-1", "above 0"),
+        ("choose.policy=best", "top, continuous, resample"),
+        ("embed.pooling=max", "mean, cls"),
+        ("method.k=3", "--method"),
+        ("read.max_row_mb=nan", "above 0"),
+    ],
+)
+def test_errors_name_what_is_allowed(override, words):
+    with pytest.raises(UsageError) as e:
+        Plan().with_overrides([override]).check()
+    assert words in str(e.value)
+
+
+def test_two_amounts_are_one_too_many():
+    with pytest.raises(UsageError, match="--fraction and --tokens"):
+        Plan().with_overrides(["choose.fraction=0.1", "choose.tokens=5"]).check()
+    with pytest.raises(UsageError, match="--threshold"):
+        Plan().with_overrides(["choose.policy=resample", "choose.threshold=5.0"]).check()
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path):
+    path = tmp_path / "plan.toml"
+    path.write_text("not toml at all")
+    with pytest.raises(UsageError, match=r"plan\.toml"):
+        Plan.from_toml(path)
