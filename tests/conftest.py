@@ -1,4 +1,4 @@
-"""Shared by all tests: a cache of their own, tiny encoders, an engine without processes.
+"""Shared by all tests: a cache of their own, tiny encoders, an engine without processes, no fsync.
 
 The encoders are built here from random numbers and a tokenizer trained on a few sentences, so
 that no test downloads anything.
@@ -30,6 +30,14 @@ def own_cache(tmp_path_factory):
         folder = tmp_path_factory.mktemp("corpusfit-cache")
         patch.setenv("CORPUSFIT_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_fsync():
+    """This process does not wait for the disk; the processes that are killed do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda _: None)
+        yield
 
 
 class InlineEngine(Engine):

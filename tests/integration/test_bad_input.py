@@ -424,7 +424,7 @@ def test_ctrl_c_while_workers_start_is_quiet_too(start, arguments):
     while process.poll() is None and not any(map(imports_numpy, children(process.pid))):
         time.sleep(0.002)
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.startswith("Stopped.")
     assert err.splitlines()[1:] == []

@@ -7,9 +7,11 @@ Trade-off: it costs the disk the input's size.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from corpusfit.corpus.cutting import BOM
@@ -27,16 +29,18 @@ _MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7z
 def spooled(given: str, spool: Path, role: str) -> Source:
     """Copy `-` or a pipe into the folder `spool` and describe it.
 
-    JSON lines if the first byte that is not white space is `{`, else plain text.
+    JSON lines if the first byte that is not white space is `{`, else plain text. A copy of other
+    content that is there already stays: an earlier run needs it.
 
     Raises:
         StorageError: the copy cannot be written.
     """
     name = "stdin" if given == "-" else Path(given).name
     copy = spool / f"{role}-{name}"
+    incoming = copy.with_name(f"{copy.name}.{os.getpid()}.part")
     try:
         spool.mkdir(parents=True, exist_ok=True)
-        with copy.open("wb") as out:
+        with incoming.open("wb") as out:
             if given == "-":
                 shutil.copyfileobj(sys.stdin.buffer, out, 1 << 20)
             else:
@@ -44,9 +48,15 @@ def spooled(given: str, spool: Path, role: str) -> Source:
                     shutil.copyfileobj(pipe, out, 1 << 20)
             out.flush()
             os.fsync(out.fileno())
+        source = _described(name, incoming)
+        if copy.exists() and fingerprint(str(copy))[0] != source.fingerprint:
+            copy = copy.with_name(f"{copy.name}-{source.fingerprint[:8]}")
+        incoming.replace(copy)
     except OSError as e:
+        with contextlib.suppress(OSError):
+            incoming.unlink()
         raise StorageError(f"{given} cannot be kept as {copy}: {e.strerror or e}.") from e
-    return _described(name, copy)
+    return replace(source, url=str(copy))
 
 
 def _described(name: str, copy: Path) -> Source:

@@ -132,22 +132,38 @@ def _prepare_worker() -> None:
 
 @contextlib.contextmanager
 def _fresh_children() -> Iterator[None]:
-    """Children get one compute thread each and do not run the caller's script again.
-
-    They inherit that SIGINT is blocked, so that Ctrl-C is the parent's from their first moment.
-    """
+    """Children get one compute thread each and do not run the caller's script again."""
     main = sys.modules["__main__"]
     before = {name: os.environ.get(name) for name in (*_ONE_THREAD, "TOKENIZERS_PARALLELISM")}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"), TOKENIZERS_PARALLELISM="false")
     sys.modules["__main__"] = types.ModuleType("__main__")
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        with _ctrl_c_waits():
+            yield
     finally:
         sys.modules["__main__"] = main
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _ctrl_c_waits() -> Iterator[None]:
+    """Children inherit that SIGINT is blocked; ours is held back until they have their orders.
+
+    Blocking alone would not hold it back: another thread takes it, and this one raises.
+    """
+    held: list[int] = []
+    ours = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, lambda *_: held.append(1)) if ours else None
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if ours:
+            signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+        if held:
+            signal.raise_signal(signal.SIGINT)

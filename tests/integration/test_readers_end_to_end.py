@@ -1,0 +1,208 @@
+"""Whatever form the same documents come in, the same texts get the same scores."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import sys
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from journeys import prose, scores
+
+import corpusfit
+
+PACK = {
+    "gz": gzip.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+}
+TEXTS = [
+    *prose("task", 20),
+    'a "quoted" text, with commas;\tand a tab',
+    "two lines\nof one text",
+    "細胞の受容体に結合する。阻害剤の効果を測定した。",
+    "激酶抑制剂与受体结合。结果表明亲和力很高！",
+    "ตัวรับจับกับโปรตีน เอนไซม์ทำงานได้ดี",
+    "Größe und Maß 🧪 naïve café",
+    *prose("market", 20),
+]
+
+
+def as_jsonl():
+    lines = (json.dumps({"text": t, "id": i}, ensure_ascii=False) for i, t in enumerate(TEXTS))
+    return "\n".join(lines).encode() + b"\n"
+
+
+def as_table(delimiter):
+    sheet = io.StringIO(newline="")
+    writer = csv.writer(sheet, delimiter=delimiter)
+    writer.writerow(["id", "text"])
+    writer.writerows(enumerate(TEXTS))
+    return sheet.getvalue().encode()
+
+
+def as_parquet():
+    sink = io.BytesIO()
+    table = pa.table({"text": TEXTS, "id": list(range(len(TEXTS)))})
+    pq.write_table(table, sink, row_group_size=7)
+    return sink.getvalue()
+
+
+FORMS = {
+    "jsonl": as_jsonl(),
+    "csv": as_table(","),
+    "tsv": as_table("\t"),
+    "parquet": as_parquet(),
+    "txt": "\n\n".join(TEXTS).encode(),
+    **{f"jsonl.{suffix}": pack(as_jsonl()) for suffix, pack in PACK.items()},
+    "csv.gz": gzip.compress(as_table(",")),
+    "parquet.zst": PACK["zst"](as_parquet()),
+    "txt.xz": lzma.compress("\n\n".join(TEXTS).encode()),
+}
+
+
+@pytest.fixture
+def read(task, tmp_path, inline, tiny_static):
+    """Everything of a corpus, selected, with its scores by a method that reads embeddings."""
+
+    def read(corpus, **words):
+        return corpusfit.select(
+            target=task,
+            corpus=corpus,
+            out=tmp_path / "out",
+            machine=inline,
+            fraction=1.0,
+            **{"method": "centroid_distance", "embedder": str(tiny_static), **words},
+        )
+
+    return read
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory, inline, tiny_static):
+    """(text, score) of every document as JSON lines."""
+    folder = tmp_path_factory.mktemp("expected")
+    (folder / "corpus.jsonl").write_bytes(as_jsonl())
+    (folder / "task.txt").write_text("\n\n".join(prose("task", 40)))
+    run = corpusfit.select(
+        target=folder / "task.txt",
+        corpus=folder / "corpus.jsonl",
+        out=folder / "out",
+        machine=inline,
+        fraction=1.0,
+        method="centroid_distance",
+        embedder=str(tiny_static),
+    )
+    found = [(s["text"], s["score"]) for s in run]
+    assert [text for text, _ in found] == TEXTS
+    assert len({score for _, score in found}) > 35
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_form_does_not_matter(read, expected, tmp_path, form):
+    path = tmp_path / f"corpus.{form}"
+    path.write_bytes(FORMS[form])
+    run = read(path)
+    assert [(s["text"], s["score"]) for s in run] == expected
+    assert {s["source"] for s in run} == {path.name}
+    assert run.manifest["counts"]["rejected"] == 0
+    numbers = [s["row"] for s in run]
+    if form.startswith("txt"):
+        lines = "\n\n".join(TEXTS).split("\n")
+        assert [lines[row] for row in numbers] == [t.split("\n")[0] for t in TEXTS]
+    else:
+        assert numbers == list(range(len(TEXTS)))
+    ids = [s["id"] for s in run]
+    as_read = {"csv": str, "tsv": str, "txt": lambda _: None}.get(form.split(".")[0], int)
+    assert ids == [as_read(i) for i in range(len(TEXTS))]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "txt", "jsonl.zst"])
+def test_standard_input(read, expected, monkeypatch, form):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS[form])))
+    run = read("-")
+    assert [(s["text"], s["score"]) for s in run] == expected
+    assert {s["source"] for s in run} == {"stdin"}
+
+
+def test_choosing_again_from_standard_input(read, monkeypatch, inline):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS["jsonl"])))
+    run = read("-")
+    monkeypatch.setattr(sys, "stdin", None)
+    best = sorted((s for s in run), key=lambda s: -s["score"])[:3]
+    chosen = corpusfit.choose(run.path, segments=3, machine=inline)
+    assert {s["text"] for s in chosen} == {s["text"] for s in best}
+
+
+def test_other_words_on_standard_input_spoil_nothing(read, monkeypatch, inline):
+    """They are a change of the corpus, and what the folder holds can still be chosen from."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS["jsonl"])))
+    run = read("-")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"other words\n")))
+    with pytest.raises(corpusfit.CorpusfitError, match="corpus file stdin has changed"):
+        read("-")
+    assert len(list(corpusfit.choose(run.path, segments=3, machine=inline))) == 3
+
+
+def test_a_folder_of_all_forms(read, tmp_path):
+    for form, content in FORMS.items():
+        path = tmp_path / "pile" / form.replace(".", "-") / f"corpus.{form}"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    (tmp_path / "pile" / "README.md").write_text("passed over")
+    run = read(tmp_path / "pile", method="random")
+    by_source = run.manifest["selected"]["by_source"]
+    assert set(by_source) == {f"{f.replace('.', '-')}/corpus.{f}" for f in FORMS}
+    assert {n["selected"] for n in by_source.values()} == {len(TEXTS)}
+
+
+DOCUMENTS = [
+    "Das ist z.B. ein Satz. Und noch einer, usw. und so fort! Maße in µm? Ja.\n\nNeuer Absatz. "
+    * 8,
+    "激酶抑制剂与受体结合。结果表明，亲和力很高！「为什么？」他问。\n第二段在这里。" * 12,
+    "細胞の受容体に結合する。阻害剤の効果を測定した。カタカナのテキスト！" * 15,
+    "ตัวรับจับกับโปรตีน เอนไซม์ทำงานได้ดี การศึกษานี้แสดงให้เห็นว่า ผลลัพธ์ดีมาก " * 10,
+    "مرحبا بالعالم. كيف حالك؟ هذا نص طويل، وفيه جمل كثيرة. " * 10,
+    "Emoji 👩‍🔬🧪 and e\u0301 combining; e.g. Dr. Smith's U.S. lab (cf. Fig. 3). It works. " * 10,
+    "word " * 700,
+    "x" * 3000,
+    " \n\n leading and trailing space \n\n ",
+    "one",
+]
+
+
+@pytest.mark.parametrize("unit", ["window", "sentence", "paragraph", "fixed", "document"])
+def test_offsets_point_back_into_the_document(read, jsonl, unit):
+    corpus = jsonl("documents.jsonl", DOCUMENTS)
+    run = read(corpus, method="random", unit=unit, settings=["cut.pieces=16", "cut.gamma=2"])
+    place = {(s["row"], s["segment"]): (s["start"], s["end"]) for s in scores(run)}
+    joined = [""] * len(DOCUMENTS)
+    segments = 0
+    for segment in run:
+        start, end = place[segment["row"], segment["segment"]]
+        assert segment["text"] == DOCUMENTS[segment["row"]][start:end]
+        assert start == len(joined[segment["row"]])
+        joined[segment["row"]] += segment["text"]
+        segments += 1
+    assert joined == DOCUMENTS
+    assert segments == len(place) == run.manifest["counts"]["segments"]
+    assert (segments > len(DOCUMENTS)) == (unit != "document")
+    for row in scores(run):
+        assert 1 <= row["units"] <= 2
+        assert unit == "document" or row["tokens"] <= 16 * row["units"]
+
+
+def test_the_default_segments_join_fifteen_units(read, jsonl):
+    corpus = jsonl("long.jsonl", ["A short sentence. " * 40, "Another one. " * 3])
+    run = read(corpus, method="random", unit="sentence")
+    found = [(s["row"], s["segment"], s["units"]) for s in scores(run)]
+    assert found == [(0, 0, 15), (0, 1, 15), (0, 2, 10), (1, 0, 3)]

@@ -1,0 +1,328 @@
+"""The same inputs, plan and seed give the same bytes, whatever happens on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from journeys import children, digests, prose, scores, stamps
+
+import corpusfit
+from corpusfit import Machine
+from corpusfit.errors import ChangedInputError, InputError
+
+SHARDS = "read.shard_mb=0.002"
+"""About fifty shards."""
+
+
+@pytest.fixture
+def run(task, pile, tmp_path, inline):
+    """`select` with `random` over many shards, in this process."""
+
+    def run(out="out", **words):
+        machine = words.pop("machine", inline)
+        given = {"target": task, "corpus": pile, "method": "random", "settings": [SHARDS], **words}
+        return corpusfit.select(out=tmp_path / out, machine=machine, **given)
+
+    return run
+
+
+@pytest.fixture
+def command_line(task, pile):
+    """The same run as a command line."""
+
+    def command_line(out, *more):
+        return (
+            *("select", "--target", task, "--corpus", pile, "--out", out),
+            *("--method", "random", "--set", SHARDS, *more),
+        )
+
+    return command_line
+
+
+def test_any_number_of_workers_gives_the_same_bytes(run):
+    whole = digests(run("inline").path)
+    assert len(whole) > 40
+    for workers in (1, 2):
+        assert digests(run(f"with {workers}", machine=Machine(workers=workers)).path) == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoder", ["tiny_static", "tiny_encoder"])
+def test_embeddings_give_the_same_bytes_too(run, request, tmp_path, pile, inline, encoder):
+    """With other workers, an empty cache, and the corpus copied elsewhere."""
+    words = {
+        "method": "domain_cosine",
+        "embedder": str(request.getfixturevalue(encoder)),
+        "settings": ["read.shard_mb=0.01"],
+    }
+    shutil.copytree(pile, tmp_path / "elsewhere" / "copy")
+    caches = [tmp_path / "cache here", tmp_path / "cache there"]
+    with one_thread():
+        here = run("here", machine=type(inline)(cache=caches[0]), **words)
+    machine = Machine(workers=2, cache=caches[1])
+    there = run("there", corpus=tmp_path / "elsewhere" / "copy", machine=machine, **words)
+    assert len(digests(here.path)) > 8
+    assert digests(here.path) == digests(there.path)
+    names = [{p.name for p in (cache / "embeddings").iterdir()} for cache in caches]
+    assert names[0] == names[1]
+
+
+@contextlib.contextmanager
+def one_thread():
+    """As in a worker."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_embeddings_in_the_cache_are_used_and_change_nothing(run, tmp_path, tiny_static, inline):
+    words = {"method": "domain_cosine", "embedder": str(tiny_static)}
+    machine = type(inline)(cache=tmp_path / "cache")
+    first = run("first", machine=machine, **words)
+    before = stamps(tmp_path / "cache/embeddings", "*/*")
+    assert before
+    again = run("again", machine=machine, **words)
+    assert stamps(tmp_path / "cache/embeddings", "*/*") == before
+    assert digests(first.path) == digests(again.path)
+    other = run("other", machine=machine, **{**words, "method": "centroid_distance"})
+    assert stamps(tmp_path / "cache/embeddings", "*/*") == before
+    assert digests(other.path, "scores") != digests(first.path, "scores")
+
+
+def test_a_copied_corpus_and_another_order_of_inputs(run, pile, tmp_path):
+    whole = digests(run("here").path)
+    copy = tmp_path / "a" / "longer" / "path"
+    shutil.copytree(pile, copy)
+    assert digests(run("copied", corpus=copy).path) == whole
+    files = sorted(copy.iterdir(), reverse=True)
+    assert digests(run("listed", corpus=files).path) == whole
+    assert digests(run("globbed", corpus=f"{copy}/*.jsonl").path) == whole
+
+
+def test_another_seed_is_another_answer(run):
+    assert digests(run("a", seed=1).path, "scores") != digests(run("b", seed=2).path, "scores")
+
+
+@pytest.mark.parametrize("words", [{"workers": 3}, {"cache": "another"}, {"strict": True}])
+def test_what_cannot_change_the_result_may_change_on_resuming(run, tmp_path, inline, words):
+    before = run()
+    strict = words.pop("strict", None)
+    if "cache" in words:
+        words["cache"] = tmp_path / words["cache"]
+    assert run(machine=type(inline)(**words), strict=strict).manifest == before.manifest
+
+
+def test_running_a_finished_run_again_does_nothing(run):
+    before = run()
+    stamped = stamps(before.path, "**/part-*") | stamps(before.path, "*.json*")
+    again = run()
+    assert stamps(before.path, "**/part-*") | stamps(before.path, "*.json*") == stamped
+    assert again.manifest == before.manifest
+
+
+def kill_at(process, folder, pattern, count):
+    """SIGKILL a process as soon as so many files are there; whether it still ran."""
+    while len(list(folder.glob(pattern))) < count:
+        if process.poll() is not None:
+            return False
+        time.sleep(0.001)
+    process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_ends_the_same(run, start, cli, command_line, tmp_path):
+    whole = digests(run("whole").path)
+    out = tmp_path / "killed"
+    marks = out / ".corpusfit/scored"
+    chance = random.Random(20)
+    moments = [
+        (".corpusfit/scored/part-*.json", chance.randint(1, 15)),
+        (".corpusfit/scored/part-*.json", chance.randint(20, 30)),
+        ("selected/part-*.zst", chance.randint(1, 8)),
+    ]
+    kept = {}
+    for pattern, count in moments:
+        assert kill_at(start(*command_line(out)), out, pattern, count), pattern
+        assert not (out / "manifest.json").exists()
+        assert kept.items() <= stamps(marks, "part-*.json").items()
+        kept = stamps(marks, "part-*.json")
+    assert cli(*command_line(out)).code == 0
+    assert kept.items() <= stamps(marks, "part-*.json").items()
+    assert digests(out) == whole
+    assert {p.name for p in out.iterdir()} == {p.name for p in (tmp_path / "whole").iterdir()}
+
+
+@pytest.mark.slow
+def test_embeddings_that_were_finished_are_not_made_again(
+    run, start, cli, command_line, tmp_path, tiny_static
+):
+    words = ("--method", "domain_cosine", "--embedder", tiny_static)
+    settings = {"method": "domain_cosine", "embedder": str(tiny_static)}
+    whole = digests(run("whole", **settings).path)
+    out, cache = tmp_path / "killed", tmp_path / "cache"
+    process = start(*command_line(out, *words, "--cache", cache))
+    assert kill_at(process, cache, "embeddings/*/part-*.safetensors", 7)
+    kept = stamps(cache, "embeddings/*/part-*.safetensors")
+    assert cli(*command_line(out, *words, "--cache", cache)).code == 0
+    assert kept.items() <= stamps(cache, "embeddings/*/part-*.safetensors").items()
+    assert digests(out) == whole
+
+
+@pytest.mark.slow
+def test_workers_end_when_their_parent_is_killed(start, command_line, tmp_path):
+    process = start(*command_line(tmp_path / "out", "--workers", 2))
+    workers = set()
+    while len(workers) < 3:  # two, and the standard library's resource tracker
+        assert process.poll() is None
+        workers = set(children(process.pid))
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60
+    while any(alive(pid) for pid in workers):
+        assert time.monotonic() < deadline, "orphans"
+        time.sleep(0.01)
+
+
+def alive(pid):
+    """Whether a process still does something (Linux)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_choose_equals_a_fresh_select(run, inline):
+    """And choosing back gives what was there before."""
+    few = ["read.shard_mb=0.01"]
+    first = run(fraction=0.1, settings=few)
+    amounts = [
+        {"fraction": 0.5},
+        {"segments": 33},
+        {"tokens": 2000},
+        {"threshold": 0.75},
+        {"weights": "continuous"},
+        {"weights": "continuous", "segments": 50, "settings": ["choose.alpha=-1", "choose.c=2"]},
+        {"weights": "resample", "fraction": 0.3},
+        {"fraction": 0.1},
+    ]
+    before = digests(first.path)
+    for i, words in enumerate(amounts):
+        chosen = corpusfit.choose(first.path, machine=inline, **words)
+        fresh = run(f"fresh {i}", **{**words, "settings": [*few, *words.get("settings", ())]})
+        assert digests(chosen.path) == digests(fresh.path), words
+        assert chosen.manifest["selected"] == fresh.manifest["selected"]
+        assert chosen.manifest["plan"] == fresh.manifest["plan"]
+        taken = [s for s in scores(chosen) if s["selected"]]
+        assert len(taken) == chosen.manifest["selected"]["segments"] == len(list(chosen))
+        if "segments" in words:
+            assert len(taken) == words["segments"]
+        if "tokens" in words:
+            assert 1900 < sum(s["tokens"] for s in taken) <= 2000
+        if "threshold" in words:
+            assert {s["row"] for s in taken} == {
+                s["row"] for s in scores(fresh) if s["score"] >= 0.75 and s["selected"]
+            }
+    assert digests(first.path) == before
+
+
+def test_score_then_choose_equals_select(run, task, pile, tmp_path, inline):
+    scored = corpusfit.score(
+        target=task,
+        corpus=pile,
+        out=tmp_path / "scored",
+        method="random",
+        settings=[SHARDS],
+        machine=inline,
+    )
+    assert scored.manifest["selected"] is None
+    assert not any(s["selected"] for s in scores(scored))
+    assert list(scored) == []
+    chosen = corpusfit.choose(scored.path, fraction=0.25, machine=inline)
+    assert digests(chosen.path) == digests(run(fraction=0.25).path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pattern", "count"), [("chosen.json", 1), ("../selected/part-*", 9)])
+def test_choose_killed_in_the_middle_resumes(run, start, cli, tmp_path, pattern, count):
+    first, fresh = run("first", fraction=0.1), run("fresh", fraction=0.9)
+    work = first.path / ".corpusfit"
+    if pattern == "chosen.json":
+        (work / "chosen.json").unlink()
+    else:
+        for part in (first.path / "selected").iterdir():
+            part.unlink()
+    arguments = ("choose", first.path, "--fraction", 0.9)
+    assert kill_at(start(*arguments), work, pattern, count)
+    assert not (first.path / "manifest.json").exists()
+    assert cli(*arguments).code == 0
+    assert digests(first.path) == digests(fresh.path)
+
+
+def test_a_changed_file_is_named(run, pile, inline, tmp_path):
+    first = run()
+    before = digests(first.path)
+    path = pile / "market.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"shares", b"stocks", 1))
+    with pytest.raises(ChangedInputError, match=r"corpus file market\.jsonl has changed\."):
+        run()
+    with pytest.raises(ChangedInputError, match=r"^market\.jsonl changed since .* was scored"):
+        corpusfit.choose(first.path, fraction=0.5, machine=inline)
+    path.rename(pile / "other.jsonl")
+    with pytest.raises(ChangedInputError) as error:
+        run()
+    assert "market.jsonl is gone; corpus file other.jsonl is new" in str(error.value)
+    with pytest.raises(InputError, match=r"market\.jsonl cannot be read: No such file"):
+        corpusfit.choose(first.path, fraction=0.5, machine=inline)
+    assert digests(first.path) == before
+    assert (first.path / "manifest.json").exists()
+
+
+def test_a_changed_target_is_named(run, jsonl):
+    run()
+    jsonl("task.jsonl", prose("kitchen", 30))
+    with pytest.raises(ChangedInputError, match=r"target file task\.jsonl has changed"):
+        run()
+
+
+def test_a_touched_file_is_not_a_change(run, pile):
+    before = run()
+    os.utime(pile / "market.jsonl", (1, 1))
+    assert run().manifest == before.manifest
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        ({"seed": 1}, "seed was 0, is 1"),
+        ({"unit": "sentence"}, "cut.unit was 'window', is 'sentence'"),
+        ({"settings": ["read.shard_mb=0.003"]}, "read.shard_mb was 0.002, is 0.003"),
+        ({"fraction": 0.3}, "choose.fraction was None, is 0.3. To choose again"),
+        ({"seed": 1, "fraction": 0.3}, "choose.fraction was None, is 0.3; seed was 0, is 1"),
+    ],
+)
+def test_a_changed_setting_is_named(run, words, what):
+    first = run()
+    before = digests(first.path)
+    with pytest.raises(ChangedInputError) as error:
+        run(**words)
+    assert what in str(error.value)
+    assert digests(first.path) == before
+    fresh = run("fresh", **words)
+    assert digests(run(overwrite=True, **words).path) == digests(fresh.path)
