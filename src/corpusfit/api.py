@@ -8,11 +8,14 @@ rest as `"cut.gamma=5"`.
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from corpusfit import pipeline
+from corpusfit.errors import bad_setting
 from corpusfit.pipeline import Machine, Selection
 from corpusfit.plan import Plan
 from corpusfit.score.rank import Verdict
@@ -41,8 +44,11 @@ def build_plan(plan: Plan | Path | str | None, settings: Sequence[str], **words:
     """A plan from a plan or a TOML file, then single words, then `a.b=c` settings.
 
     Raises:
-        UsageError: a setting does not exist or its value is not allowed.
+        UsageError: a word or a setting does not exist, or its value is not allowed.
     """
+    for word in words.keys() - _WORDS.keys():
+        near = difflib.get_close_matches(word, _WORDS, n=1, cutoff=0.0)[0]
+        raise bad_setting("A keyword", f"one of {', '.join(_WORDS)}", word, f"Perhaps {near}?")
     built = Plan() if plan is None else plan
     if not isinstance(built, Plan):
         built = Plan.from_toml(Path(built))
@@ -158,8 +164,16 @@ def choose(
     Returns:
         The run with its new selection.
     """
-    amount = build_plan(None, settings, **words).choose
-    return pipeline.choose(Path(out), amount, machine=machine or Machine())
+    plan = build_plan(None, settings, **words)
+    given = [*words, *(item.partition("=")[0].strip() for item in settings)]
+    if plan != dataclasses.replace(Plan(), choose=plan.choose):
+        raise bad_setting(
+            "A setting of choose",
+            "fraction, segments, tokens, threshold, weights, choose.c or choose.alpha",
+            ", ".join(given),
+            "What was scored is settled: score again with another --out to change the rest.",
+        )
+    return pipeline.choose(Path(out), plan.choose, machine=machine or Machine())
 
 
 def rank(

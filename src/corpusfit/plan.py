@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -85,6 +86,8 @@ class EmbedPlan:
     Attributes:
         embedder: `minilm`, `static`, `static:` and a model, a model folder, or a hub id.
         pooling: `mean` of the last hidden state (TADPOLE, section 3.1) or `cls`.
+        unit_length: scale a transformer's vectors to length 1; else a longer text's mean is a
+            shorter vector, and detectors see how long a text is before what it says.
         precision: `auto` (bf16 where the hardware has it), `bf16` or `fp32`.
         device: `auto`, `cpu` or `cuda`.
         batch_tokens: a batch holds at most this many tokens, padding counted; 0 takes 1,024 on
@@ -93,6 +96,7 @@ class EmbedPlan:
 
     embedder: str = "minilm"
     pooling: str = "mean"
+    unit_length: bool = True
     precision: str = "auto"
     device: str = "auto"
     batch_tokens: int = 0
@@ -197,6 +201,10 @@ class ChoosePlan:
         for name in ("segments", "tokens"):
             if getattr(self, name) is not None:
                 _positive(f"--{name}", getattr(self, name))
+        if self.threshold is not None:
+            _finite("--threshold", self.threshold)
+        _finite("choose.alpha", self.alpha)
+        _finite("choose.c", self.c)
         if self.c < 0:
             raise bad_setting("choose.c", "0 or more", self.c)
 
@@ -221,6 +229,8 @@ class Plan:
         """
         for group in (self.read, self.cut, self.embed, self.fit, self.method, self.choose):
             group.check()
+        if not 0 <= self.seed < 2**63:
+            raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
         return self
 
     def as_dict(self) -> dict[str, Any]:
@@ -283,8 +293,13 @@ class Plan:
 
 
 def _positive(setting: str, value: float) -> None:
-    if not value > 0:
+    if not 0 < value < math.inf:
         raise bad_setting(setting, "above 0", value)
+
+
+def _finite(setting: str, value: float) -> None:
+    if not math.isfinite(value):
+        raise bad_setting(setting, "a finite number", value)
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

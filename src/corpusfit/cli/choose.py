@@ -18,6 +18,7 @@ EXAMPLE = """Choose again from the scores of an earlier run: nothing is scored a
 
 Example:
 
+\b
   corpusfit choose out/ --fraction 0.05"""
 
 

@@ -18,6 +18,7 @@ EXAMPLE = """List the scoring methods, or describe one with its settings.
 
 Example:
 
+\b
   corpusfit methods
   corpusfit methods knn"""
 

@@ -21,6 +21,7 @@ Two verdicts stand side by side: agreement with unlike methods on what is releva
 
 Example:
 
+\b
   corpusfit rank --target task.jsonl --corpus pile/"""
 
 

@@ -15,6 +15,7 @@ EXAMPLE = """Score a corpus by how like your task it is, without choosing yet.
 
 Example:
 
+\b
   corpusfit score --target task.jsonl --corpus pile/ --out out/
   corpusfit choose out/ --tokens 1000000"""
 

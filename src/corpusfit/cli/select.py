@@ -15,6 +15,7 @@ EXAMPLE = """Find the part of a corpus that is like your task.
 
 Example:
 
+\b
   corpusfit select --target task.jsonl --corpus pile/ --out out/
 
 Writes out/selected (the text), out/scores (every segment's score) and out/manifest.json. A run

@@ -27,7 +27,13 @@ class Job(ABC, Generic[Piece, Result]):
 
 
 class Engine(ABC):
-    """Runs jobs over pieces; a context manager that owns its workers."""
+    """Runs jobs over pieces; a context manager that owns its workers.
+
+    Attributes:
+        workers: how many pieces are worked on at once.
+    """
+
+    workers: int
 
     @abstractmethod
     def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:

@@ -239,7 +239,7 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.warnings])),
         "seconds": {**manifest["seconds"], **run.seconds},
-        "workers": getattr(run.engine, "workers", None),
+        "workers": run.engine.workers,
     }
     folder.finish(whole)
     return Selection(folder.path, whole)

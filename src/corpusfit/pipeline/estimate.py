@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpusfit import corpus
-from corpusfit.engine import LocalEngine
 from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import PrepareEncoder
 from corpusfit.jobs.reading import Reasons, read_shard
@@ -47,7 +46,7 @@ def estimate(
         EmptyInputError: the first shard has no usable row.
     """
     plan.check()
-    with TemporaryDirectory(prefix="corpusfit-") as scratch, LocalEngine(machine.workers) as engine:
+    with TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
         work = Path(scratch)
         corpus.find(target, plan.read, spool=work, role="target")
         sources = corpus.find(corpus_inputs, plan.read, spool=work, role="corpus")
