@@ -1,0 +1,95 @@
+"""The background sample is the same however the corpus is split up and in whatever order."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusfit.jobs.reading import Tally
+from corpusfit.jobs.sample import Drawn, merge
+from corpusfit.kernels.chance import bottom_k, place_keys, uniform
+
+shard_sizes = st.dictionaries(st.integers(0, 10**6), st.integers(0, 40), max_size=8)
+
+
+def listed(drawn):
+    return [(shard, places.tolist()) for shard, places in drawn]
+
+
+@settings(max_examples=200, deadline=None)
+@given(shard_sizes, st.integers(1, 60), st.integers(0, 2**63 - 1), st.randoms())
+def test_the_order_of_shards_does_not_matter(sizes, k, seed, order):
+    counts = sorted(sizes.items())
+    shuffled = list(counts)
+    order.shuffle(shuffled)
+    drawn = listed(bottom_k(counts, k, seed))
+    assert listed(bottom_k(shuffled, k, seed)) == drawn
+    assert [shard for shard, _ in drawn] == sorted({shard for shard, _ in drawn})
+    assert sum(len(places) for _, places in drawn) == min(k, sum(sizes.values()))
+    for shard, places in drawn:
+        assert places
+        assert places == sorted(set(places))
+        assert places[-1] < sizes[shard]
+
+
+@settings(max_examples=200, deadline=None)
+@given(shard_sizes, st.integers(1, 60), st.integers(0, 2**63 - 1), st.data())
+def test_drawing_texts_by_shard_and_merging_is_the_same_sample(sizes, k, seed, data):
+    """Workers hand over their k best in any order, and what is held is merged now and then."""
+    drawn = []
+    for shard, n in data.draw(st.permutations(sorted(sizes.items()))):
+        keys = place_keys(seed, shard, n)
+        kept = np.sort(np.argsort(keys, kind="stable")[:k])
+        texts = [f"{shard}/{i}" for i in kept]
+        drawn.append(Drawn(shard, keys[kept], texts, Tally(0)))
+        if data.draw(st.booleans()):
+            drawn = merge(drawn, k)
+    merged = [text for d in (merge(drawn, k) if drawn else []) for text in d.texts]
+    places = bottom_k(sorted(sizes.items()), k, seed)
+    assert merged == [f"{shard}/{i}" for shard, at in places for i in at]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**63 - 1), st.integers(0, 10**9), st.integers(0, 200), st.integers(0, 200))
+def test_a_places_key_does_not_depend_on_how_many_follow(seed, shard, n, more):
+    keys = place_keys(seed, shard, n + more)
+    np.testing.assert_array_equal(keys[:n], place_keys(seed, shard, n))
+    chance = uniform(keys)
+    assert ((chance > 0) & (chance < 1)).all()
+
+
+def mix(z):
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def splitmix64(state, n):
+    return [mix((state + i * 0x9E3779B97F4A7C15) % 2**64) for i in range(1, n + 1)]
+
+
+def test_keys_are_splitmix64s():
+    """A stream for each seed and shard; the reference's published outputs check ours."""
+    assert splitmix64(1234567, 3) == [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+    ]
+    (start,) = splitmix64(7, 1)
+    assert place_keys(7, 0, 5).tolist() == splitmix64(mix(start), 5)
+
+
+def test_every_unit_is_drawn_as_often_whatever_its_shard():
+    counts = [(0, 40), (3, 1), (4, 25), (9, 34)]
+    first = dict(zip([0, 3, 4, 9], [0, 40, 41, 66], strict=True))
+    hits = np.zeros(100)
+    draws = 2000
+    for seed in range(draws):
+        for shard, places in bottom_k(counts, 20, seed):
+            hits[first[shard] + places] += 1
+    expected, spread = 0.2 * draws, np.sqrt(draws * 0.2 * 0.8)
+    assert hits.sum() == 20 * draws
+    assert np.abs(hits - expected).max() < 5 * spread
+    squares = ((hits - expected) ** 2).sum() / (spread**2)  # chi-squared, 99 degrees of freedom
+    assert 50 < squares < 160
