@@ -22,7 +22,9 @@ def test_readme_is_short_and_names_every_command_and_package():
     text = (ROOT / "README.md").read_text("utf-8")
     assert text.count("\n") <= 150
     for command in app.registered_commands:
-        assert f"corpusfit {command.name}" in text or command.name in ("demo", "score"), command.name
+        assert f"corpusfit {command.name}" in text or command.name in ("demo", "score"), (
+            command.name
+        )
     for package in (ROOT / "src/corpusfit").iterdir():
         if package.name.startswith("_") or package.name == "py.typed":
             continue

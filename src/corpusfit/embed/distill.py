@@ -57,7 +57,7 @@ def distilled_folder(source: Path, cache: Path) -> Path:
     place = cache / f"static-{key[:32]}"
     if place.is_dir():
         return place
-    encoder = load_transformer(source, EmbedPlan(precision="fp32"), str(source))
+    encoder = load_transformer(source, EmbedPlan(precision="fp32", unit_length=False), str(source))
     table = _table(encoder)
     try:
         cache.mkdir(parents=True, exist_ok=True)

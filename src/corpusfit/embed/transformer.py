@@ -50,6 +50,7 @@ class TransformerEncoder(Encoder):
         pooling: `mean` or `cls`.
         max_length: tokens, special ones included; what comes after is left out.
         batch_tokens: rows times longest row of a batch, at most.
+        unit_length: vectors are scaled to length 1.
     """
 
     name: str
@@ -60,6 +61,7 @@ class TransformerEncoder(Encoder):
     pooling: str
     max_length: int
     batch_tokens: int
+    unit_length: bool
 
     def encode(self, texts: Sequence[str], on_progress: Progress | None = None) -> Vectors:
         """One vector a text; see `Encoder.encode`."""
@@ -117,6 +119,8 @@ class TransformerEncoder(Encoder):
                 if self.pooling == "mean"
                 else self._cls(states, tokens, real)
             )
+            if self.unit_length:
+                pooled = torch.nn.functional.normalize(pooled.float(), dim=1)
         vectors: NDArray[np.float32] = pooled.float().cpu().numpy()
         return vectors
 
@@ -155,6 +159,7 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
             "kind": "transformer 1",
             "files": file_digests(transformer_folder(folder)),
             "pooling": plan.pooling,
+            "unit_length": plan.unit_length,
             **resolve(plan)._asdict(),
         }
     )
@@ -165,7 +170,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
 
     Args:
         folder: a transformers or sentence-transformers folder.
-        plan: pooling, precision, device and batching.
+        plan: pooling, length, precision, device and batching.
         name: what the user called it.
 
     Raises:
@@ -184,6 +189,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         pooling=plan.pooling,
         max_length=_max_length(model, tokenizer),
         batch_tokens=hardware.batch_tokens,
+        unit_length=plan.unit_length,
     )
 
 

@@ -12,7 +12,7 @@ from corpusfit.embed.hardware import cpu_has_bf16
 from corpusfit.errors import ModelError, UsageError
 from corpusfit.plan import EmbedPlan
 
-FP32 = EmbedPlan(precision="fp32", device="cpu")
+FP32 = EmbedPlan(precision="fp32", device="cpu", unit_length=False)
 
 
 def encoder(folder, tmp_path, **changes):
@@ -196,3 +196,11 @@ def test_bf16_is_read_from_the_processors_flags(tmp_path):
     assert not cpu_has_bf16(info)
     info.write_text("flags\t\t: fpu avx512_bf16\n")
     assert cpu_has_bf16(info)
+
+
+def test_by_default_only_the_length_of_a_vector_is_lost(tiny_bert, texts, tmp_path):
+    raw = encoder(tiny_bert, tmp_path).encode(texts)
+    unit = encoder(tiny_bert, tmp_path, unit_length=True).encode(texts)
+    lengths = np.linalg.norm(raw, axis=1, keepdims=True)
+    np.testing.assert_allclose(unit, raw / lengths, atol=1e-6)
+    assert EmbedPlan().unit_length
