@@ -131,7 +131,7 @@ class RunFolder:
         """Write the manifest: the mark that all else is there, and nothing but that."""
         sweep(self.path)
         data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
-        write_bytes(self.path / "manifest.json", data.encode())
+        write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
 
     def amend(self, identity: Mapping[str, Any]) -> None:
         """Take the completion mark away and go on under another choice."""

@@ -277,10 +277,12 @@ class Plan:
         if path == "seed":
             return dataclasses.replace(self, seed=_typed("seed", "int", value))
         groups = [f.name for f in dataclasses.fields(self) if f.name != "seed"]
-        if group_name not in groups or not name:
+        if group_name not in groups:
             raise _unknown(path, [*groups, "seed"])
         group = getattr(self, group_name)
         fields = {f.name: f for f in dataclasses.fields(group)}
+        if not name:
+            raise bad_setting(path, f"a group of {', '.join(fields)}", value)
         if group_name == "method" and name not in fields:
             name = name.removeprefix("options.")
             changed = dataclasses.replace(group, options={**group.options, name: value})

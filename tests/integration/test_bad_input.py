@@ -436,3 +436,20 @@ def imports_numpy(pid):
         return "numpy" in Path(f"/proc/{pid}/maps").read_text()
     except OSError:
         return False
+
+
+def test_a_file_name_that_is_not_utf8(cli, task, tmp_path):
+    folder = tmp_path / "pile"
+    folder.mkdir()
+    for name in (b"caf\xe9.jsonl", "日本.jsonl".encode()):
+        path = os.path.join(os.fsencode(folder), name)  # noqa: PTH118
+        with open(path, "wb") as file:
+            file.write(b"\n".join([*GOOD, b"oops"]))
+    out = tmp_path / "out"
+    arguments = ("select", "--target", task, "--corpus", folder, "--out", out, "--fraction", 1)
+    done = cli(*arguments, "--method", "random", "--json")
+    assert done.code == 0, done.err
+    sources = {"caf\N{REPLACEMENT CHARACTER}.jsonl", "日本.jsonl"}
+    assert set(json.loads(done.out)["selected"]["by_source"]) == sources
+    assert {line["source"] for line in rejects(out)} == sources
+    assert cli("choose", out, "--segments", 3).code == 0

@@ -1,11 +1,22 @@
 """Stored scorers and files that appear whole."""
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from corpusfit.artifacts import read_header, restore, store, write_arrays, writing
+from corpusfit.artifacts import (
+    read_arrays,
+    read_header,
+    restore,
+    store,
+    sweep,
+    write_arrays,
+    write_bytes,
+    writing,
+)
 from corpusfit.errors import ModelError, StorageError
 
 
@@ -44,3 +55,69 @@ def test_a_file_that_cannot_be_finished_never_appears(tmp_path):
     with pytest.raises(StorageError, match="same command again"):
         fill()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "os.fsync", lambda _: seen.append(sorted(p.name for p in tmp_path.iterdir()))
+    )
+    write_bytes(tmp_path / "x", b"new")
+    assert seen == [[f"x.{os.getpid()}.part"]]
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_an_old_file_stays_until_the_new_one_is_whole(tmp_path):
+    def replace():
+        with writing(tmp_path / "x") as f:
+            f.write(b"half of the new")
+            raise KeyboardInterrupt
+
+    write_bytes(tmp_path / "x", b"old")
+    with pytest.raises(KeyboardInterrupt):
+        replace()
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("x", b"old")]
+
+
+def test_a_place_that_cannot_hold_files_is_named(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match=r"Cannot write .*below: File exists"):
+        write_bytes(tmp_path / "file" / "below", b"")
+
+
+def test_sweeping_takes_only_what_was_left_aside(tmp_path):
+    (tmp_path / "scores").mkdir()
+    for name in (
+        "a.parquet",
+        "a.parquet.123.part",
+        "scores/b.json.9.part",
+        "my.part",
+        "7.part.txt",
+    ):
+        (tmp_path / name).write_bytes(b"")
+    sweep(tmp_path)
+    left = {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*")}
+    assert left == {"a.parquet", "my.part", "7.part.txt", "scores"}
+
+
+@pytest.mark.parametrize("keep", [0, 4, 20, 200, -1])
+def test_a_truncated_file_is_a_model_error(tmp_path, keep):
+    path = tmp_path / "t.safetensors"
+    store(path, "thing", Thing(np.ones((9, 9), np.float32), (), 1, 0.5, "y"))
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ModelError, match=r"t\.safetensors is not a file that corpusfit wrote"):
+        restore(path, {"thing": Thing}.__getitem__)
+
+
+def test_a_safetensors_file_of_others_is_a_model_error(tmp_path):
+    save_file({"x": np.zeros(3)}, tmp_path / "other.safetensors")
+    with pytest.raises(ModelError, match="is not a file that corpusfit wrote"):
+        read_arrays(tmp_path / "other.safetensors")
+    with pytest.raises(ModelError, match="nowhere"):
+        read_arrays(tmp_path / "nowhere")
+
+
+def test_the_same_arrays_are_the_same_bytes(tmp_path):
+    for name in "ab":
+        write_arrays(tmp_path / name, {"y": np.ones(3), "x": np.zeros(2)}, {"b": 1, "a": None})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

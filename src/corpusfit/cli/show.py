@@ -38,8 +38,8 @@ def say(message: str) -> None:
 
 
 def as_json(thing: Any) -> None:
-    """One JSON object on standard output."""
-    sys.stdout.write(json.dumps(thing, ensure_ascii=False, default=str) + "\n")
+    """One JSON object on standard output, in ASCII: any terminal and any file name will do."""
+    sys.stdout.write(json.dumps(thing, default=str) + "\n")
 
 
 def percent(part: float, whole: float) -> str:

@@ -108,7 +108,12 @@ def _named(files: list[Found]) -> Iterator[Source]:
             name = f"{found.store}/{name}"
         form, compression = format_of(found.path) or ("", "")
         digest, size = fingerprint(found.url)
-        yield Source(name, found.url, form, compression, size, digest)
+        yield Source(_printable(name), found.url, form, compression, size, digest)
+
+
+def _printable(name: str) -> str:
+    """The name with a mark for what is no character: a file's name may be any bytes."""
+    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _unique(sources: list[Source]) -> list[Source]:

@@ -1,0 +1,46 @@
+"""Units and segments as tables: rows, offsets in characters, no documents at all."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from corpusfit.plan import CutPlan
+from corpusfit.segments import cut_units, join_units, segment_scores, unit_texts
+from corpusfit.types import Document
+
+
+def test_offsets_count_characters_not_bytes():
+    documents = [Document(7, 0, "𝐀𝐁 👩‍🔬. Ünï. 結合。終", None), Document(9, 50, "e\u0301. F", "x")]
+    units = cut_units(documents, CutPlan(unit="sentence"))
+    texts = unit_texts(documents, units).to_pylist()
+    assert texts == ["𝐀𝐁 👩‍🔬. ", "Ünï. ", "結合。", "終", "e\u0301. ", "F"]
+    assert units.row.tolist() == [7, 7, 7, 7, 9, 9]
+    assert (units.end - units.start).tolist() == [len(t) for t in texts]
+    assert units.start.tolist()[4:] == [0, 4]
+
+
+def test_no_documents_no_units_no_segments():
+    units = cut_units([], CutPlan())
+    segments = join_units(units, 15)
+    assert len(units) == len(segments) == 0
+    assert unit_texts([], units).to_pylist() == []
+    assert segment_scores(segments, np.empty(0, np.float32)).shape == (0,)
+
+
+def test_a_segments_score_is_the_mean_of_its_units():
+    documents = [Document(0, 0, "Ab. Bc. Cd. De. Ef.", None), Document(1, 0, "Fg.", None)]
+    units = cut_units(documents, CutPlan(unit="sentence"))
+    segments = join_units(units, 2)
+    scores = segment_scores(segments, np.array([1, 2, 3, 5, 7, 11], np.float32))
+    assert scores.tolist() == [1.5, 4, 7, 11]
+    assert scores.dtype == np.float32
+    assert segments.row.tolist() == [0, 0, 0, 1]
+    assert segments.segment.tolist() == [0, 1, 2, 0]
+    assert segments.tokens.tolist() == [4, 4, 2, 2]
+
+
+def test_a_mean_is_taken_in_double_precision():
+    documents = [Document(0, 0, "Ab. " * 15, None)]
+    units = cut_units(documents, CutPlan(unit="sentence"))
+    scores = np.full(15, 0.1, np.float32)
+    assert segment_scores(join_units(units, 15), scores) == [np.float32(0.1)]
