@@ -73,7 +73,7 @@ class Lines:
 
 
 def cut(
-    chunks: Chunks, scanner: Scanner, plan: ReadPlan, *, first_byte: int = 0
+    chunks: Chunks, scanner: Scanner, plan: ReadPlan, *, first_byte: int = 0, cure: str = ""
 ) -> Iterator[Block]:
     """Blocks of at least `plan.shard_mb` MiB each, the last and those before a dropped row less.
 
@@ -82,8 +82,9 @@ def cut(
         scanner: where its rows end.
         plan: the shard size and the row limit, in MiB.
         first_byte: where the stream begins in the unpacked source.
+        cure: what may help against a row over the limit; part of its reject reason.
     """
-    cutter = _Cutter(chunks, plan, first_byte)
+    cutter = _Cutter(chunks, plan, first_byte, rejects.too_long(plan, cure))
     for chunk in chunks:
         yield from cutter.add(chunk, scanner(chunk))
     yield from cutter.finish()
@@ -92,11 +93,11 @@ def cut(
 class _Cutter:
     """Bytes not yet given out, and where in the source they stand (all offsets absolute)."""
 
-    def __init__(self, chunks: Chunks, plan: ReadPlan, first_byte: int) -> None:
+    def __init__(self, chunks: Chunks, plan: ReadPlan, first_byte: int, too_long: str) -> None:
         self._chunks = chunks
         self._limit = max(1, int(plan.shard_mb * MIB))
         self._longest = max(1, int(plan.max_row_mb * MIB))
-        self._too_long = rejects.too_long(plan)
+        self._too_long = too_long
         self._held = bytearray()
         self._block_row, self._block = 0, first_byte  # where the held block begins
         self._row, self._start = 0, first_byte  # where the row that is still open begins

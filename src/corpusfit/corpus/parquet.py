@@ -3,6 +3,7 @@
 What: a block is an Arrow IPC stream of the two columns; `row` is the row in the file, `byte` is
 always 0, since columns have no one place for a row.
 Why: pyarrow reads only the columns asked for and keeps strings as bytes until they are checked.
+`position` is the stored size times the share of the rows read, since a row has no one place.
 Trade-off: pyarrow holds whole pages, so a giant value costs its size while it is read, unlike in
 the other formats. A compressed `.parquet.gz` is unpacked into a temporary file first, since the
 format needs to seek.
@@ -50,7 +51,8 @@ def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
                 continue
             held.append(batch.slice(begin, at - begin + (not long)))
             rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
-            yield Block(first, 0, _packed(held), rejected, source.size)
+            position = min(source.size, source.size * row // max(1, batches.rows))
+            yield Block(first, 0, _packed(held), rejected, position)
             held, size, first, begin = [], 0, row, at + 1
         held.append(batch.slice(begin))
     rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
@@ -89,9 +91,15 @@ def _decoded(value: Any) -> Any:
 
 
 class _Batches:
-    """Record batches of the columns needed; `problem` says why they ended early."""
+    """Record batches of the columns needed.
+
+    Attributes:
+        rows: how many the file says it has; 0 until it is open.
+        problem: why they ended early, a reject reason; empty while all is well.
+    """
 
     def __init__(self, source: Source, plan: ReadPlan) -> None:
+        self.rows = 0
         self.problem = ""
         self._source, self._plan = source, plan
 
@@ -102,6 +110,7 @@ class _Batches:
                     return
                 # pages one by one, not whole column chunks
                 parquet = pq.ParquetFile(file, buffer_size=MIB, pre_buffer=False)
+                self.rows = parquet.metadata.num_rows
                 names = parquet.schema_arrow.names
                 wanted = [n for n in (self._plan.text_field, self._plan.id_field) if n in names]
                 for group in range(parquet.num_row_groups):  # a batch over two would lose both
@@ -109,7 +118,7 @@ class _Batches:
                         _BATCH, row_groups=[group], columns=wanted, use_threads=False
                     ):
                         yield _plain(batch, self._plan, names)
-        except (pa.ArrowException, OSError) as e:
+        except (pa.ArrowException, OSError, KeyError, ValueError) as e:  # the last two: the schema
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e
             self.problem = rejects.unreadable_parquet(e)

@@ -58,9 +58,9 @@ def malformed_csv(detail: object) -> str:
     return f"malformed CSV: {detail}"
 
 
-def too_long(plan: ReadPlan) -> str:
-    """The row is over the limit; names it."""
-    return f"row longer than {plan.max_row_mb:g} MiB"
+def too_long(plan: ReadPlan, cure: str = "") -> str:
+    """The row is over the limit; names it, and what may help."""
+    return f"row longer than {plan.max_row_mb:g} MiB" + (f": {cure}" if cure else "")
 
 
 def truncated(compression: str) -> str:

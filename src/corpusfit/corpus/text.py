@@ -25,15 +25,18 @@ __all__ = ["blocks", "parse"]
 
 _BORDER = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
 _LEADING = re.compile(rb"(?:[ \t\r\f\v]*+\n)*+")
+_CURE = "--set read.txt=lines reads one document a line"
 _SPACES = np.zeros(256, np.bool_)
 _SPACES[list(b" \t\r\n\f\v")] = True
 
 
 def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
     """Runs of whole documents."""
-    scanner = Lines() if plan.txt == "lines" else _BlankLines()
-    for block in cut(Stream(source, plan), scanner, plan):
-        if plan.txt == "lines" or block.rejects or not block.data.isspace():
+    if plan.txt == "lines":
+        yield from cut(Stream(source, plan), Lines(), plan)
+        return
+    for block in cut(Stream(source, plan), _BlankLines(), plan, cure=_CURE):
+        if block.rejects or not block.data.isspace():
             yield block
 
 

@@ -111,6 +111,30 @@ def test_broken_files(read, table, write):
     assert len(rows) > 1000
 
 
+def test_two_columns_of_one_name(read, tmp_path):
+    columns = [pa.array(["a"]), pa.array(["b"])]
+    pq.write_table(pa.Table.from_arrays(columns, names=["text"] * 2), tmp_path / "a.parquet")
+    (row,) = read(tmp_path / "a.parquet")
+    assert row.reason.startswith("unreadable parquet: ")
+    assert "text" in row.reason
+
+
+def test_a_schema_of_broken_bytes(read, table, write):
+    data = table(text=["a"], label=["b"]).read_bytes()
+    (row,) = read(write("broken.parquet", data.replace(b"label", b"\xffabel")))
+    assert row.reason.startswith("unreadable parquet: ")
+
+
+def test_position_is_the_share_of_the_rows(table, tmp_path):
+    path = table(text=["x" * 1000] * 1000)
+    size, plan = path.stat().st_size, ReadPlan(shard_mb=0.1)
+    sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+    positions = [s.position for s in shards(sources, plan)]
+    assert positions == sorted(set(positions))
+    assert positions[0] == size * 105 // 1000
+    assert positions[-1] == size
+
+
 def test_a_giant_row_group_is_not_read_whole(tmp_path):
     path = tmp_path / "a.parquet"
     draw = random.Random(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from corpusfit.corpus import kind
 from corpusfit.types import Document, Reject
 
 
@@ -20,6 +21,16 @@ def test_lines(read, write):
         Document(2, 5, " two", None),
         Document(3, 11, "three", None),
     ]
+
+
+def test_a_row_over_the_limit_names_the_cure(read, write):
+    path = write("a.txt", "one\n" * 2000)
+    (row,) = read(path, max_row_mb=1e-3)
+    assert kind(row.reason) == "row longer than 0.001 MiB"
+    assert row.reason.endswith(": --set read.txt=lines reads one document a line")
+    assert len(read(path, max_row_mb=1e-3, txt="lines")) == 2000
+    (row,) = read(write("b.txt", "x" * 2000), max_row_mb=1e-3, txt="lines")
+    assert row.reason == "row longer than 0.001 MiB"
 
 
 def test_windows_line_ends_and_byte_order_mark(read, write):
