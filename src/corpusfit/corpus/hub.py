@@ -4,13 +4,14 @@ What: `hub:NAME[:CONFIG][@SPLIT]` names it; its rows become JSON lines of the te
 which the module `jsonl` parses.
 Why: `datasets` knows every layout on the hub; streaming needs no room for a copy.
 Trade-off: `byte` counts in the JSON lines made here, not in a file. Datasets that need code of
-their own are refused: no code from the hub is run.
+their own are refused: `datasets` runs none from version 4 on, and earlier ones are not used.
 Reference: https://huggingface.co/docs/datasets/stream
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ __all__ = ["blocks", "find", "is_id"]
 PREFIX = "hub:"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(:[\w.-]+)?(@[\w.-]+)?")
 _ROWS = 64
+_WITHOUT_SCRIPTS = 4  # the first version of `datasets` that runs no code of a dataset
 
 
 class _Place(NamedTuple):
@@ -48,11 +50,12 @@ def find(url: str, setting: str) -> Source:
     """The dataset split as a source.
 
     Args:
-        url: `hub:NAME[:CONFIG][@SPLIT]`; NAME is an id or a local folder.
+        url: `hub:NAME[:CONFIG][@SPLIT]`; NAME is an id or a local folder, which the source's
+            `url` names by its absolute path.
         setting: the user's word for it, for messages.
 
     Raises:
-        MissingDependencyError: `datasets` is not installed.
+        MissingDependencyError: `datasets` is not installed, or older than version 4.
         InputError: it cannot be reached, or has no such split.
     """
     place = _parsed(url)
@@ -64,7 +67,10 @@ def find(url: str, setting: str) -> Source:
             f"{setting} must name a split that the dataset has ({known}); got {url!r}. "
             f"Say {PREFIX}{place.name}@SPLIT."
         )
-    name = Path(place.name).name if Path(place.name).exists() else place.name
+    name = place.name
+    if Path(name).is_dir():
+        place = place._replace(name=os.path.abspath(name))  # noqa: PTH100 (links keep their names)
+        name = Path(place.name).name
     name += f":{place.config}" if place.config else ""
     full = f"{PREFIX}{place.name}{f':{place.config}' if place.config else ''}@{split}"
     return Source(f"{name}@{split}", full, "hub", "", 0, _identity(full, place, files[split]))
@@ -123,9 +129,10 @@ def _foreign(value: object) -> dict[str, str]:
 
 
 def _parsed(url: str) -> _Place:
-    rest, _, split = url.removeprefix(PREFIX).partition("@")
+    folder, slash, last = url.removeprefix(PREFIX).rpartition("/")  # a folder may hold : and @
+    rest, _, split = last.partition("@")
     name, _, config = rest.partition(":")
-    return _Place(name, config or None, split or None)
+    return _Place(folder + slash + name, config or None, split or None)
 
 
 def _datasets(url: str) -> Any:
@@ -133,6 +140,8 @@ def _datasets(url: str) -> Any:
         import datasets
     except ImportError as e:
         raise MissingDependencyError(f"Reading {url!r}", "hub") from e
+    if int(datasets.__version__.partition(".")[0]) < _WITHOUT_SCRIPTS:
+        raise MissingDependencyError(f"Reading {url!r} with datasets 4 or later", "hub")
     return datasets
 
 
@@ -143,7 +152,7 @@ def _builder(place: _Place, url: str, setting: str) -> Any:
     except Exception as e:
         raise InputError(
             f"{setting} must be a path, a URL or a Hugging Face dataset that can be reached; "
-            f"got {url.removeprefix(PREFIX)!r}: {_sentence(e)}. Check the name and the network."
+            f"got {url!r}: {_sentence(e)}. Check the name and the network."
         ) from e
 
 
@@ -155,7 +164,7 @@ def _files(builder: Any) -> dict[str, list[str]]:
 
 def _identity(full: str, place: _Place, files: list[str]) -> str:
     """Local files by content; those of the hub by their URL, which holds the revision."""
-    local = Path(place.name).exists()
+    local = Path(place.name).is_dir()
     parts = [place.config or "", full.rpartition("@")[2]] if local else [full]
     parts += [file if is_url(file) else fingerprint(file)[0] for file in files]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from corpusfit.corpus import find, rows, shards
+from corpusfit.corpus import changed, find, rows, shards
 from corpusfit.errors import InputError, MissingDependencyError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject
@@ -70,7 +72,7 @@ def test_no_such_split(read, dataset):
         read(f"hub:{dataset}@dev")
 
 
-@pytest.mark.parametrize("given", ["hub:nobody/nothing", "nobody/nothing", "hub:/no/such/folder"])
+@pytest.mark.parametrize("given", ["hub:nobody/nothing", "hub:/no/such/folder"])
 def test_unreachable(read, offline, given):
     with pytest.raises(InputError, match=r"^--corpus must be .* got '.*no") as caught:
         read(given)
@@ -81,6 +83,37 @@ def test_without_the_library(read, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingDependencyError, match=r"corpusfit\[hub\]"):
         read("hub:owner/name")
+
+
+def test_a_library_that_would_run_scripts(read, dataset, monkeypatch):
+    monkeypatch.setattr("datasets.__version__", "3.6.0")
+    with pytest.raises(MissingDependencyError, match=r"datasets 4 or later .*corpusfit\[hub\]"):
+        read(f"hub:{dataset}")
+
+
+def test_a_script_is_not_run(read, dataset, write, tmp_path):
+    write("box/box.py", f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    with pytest.raises(InputError, match=r"hub:.*box"):
+        read(f"hub:{dataset}")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_extra_asks_for_a_library_without_scripts():
+    project = tomllib.loads(Path(__file__).parents[3].joinpath("pyproject.toml").read_text("utf-8"))
+    assert project["project"]["optional-dependencies"]["hub"] == ["datasets>=4"]
+
+
+@pytest.mark.parametrize("given", ["hub:box", "hub:../a@b:c/box@train", "hub:./box/@train"])
+def test_a_folder_is_found_from_elsewhere(dataset, tmp_path, monkeypatch, given):
+    inside = tmp_path / "a@b:c"
+    inside.mkdir()
+    dataset.rename(inside / "box")
+    monkeypatch.chdir(inside)
+    sources = find([given], ReadPlan(), spool=tmp_path, role="corpus")
+    assert (sources[0].name, sources[0].url) == ("box@train", f"hub:{inside}/box@train")
+    monkeypatch.chdir(tmp_path)
+    assert changed(sources) == []
+    assert len([r for s in shards(sources, ReadPlan()) for r in rows(s, ReadPlan())]) == 200
 
 
 def test_it_fails_while_streaming(dataset, tmp_path):
