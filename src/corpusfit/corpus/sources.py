@@ -31,8 +31,8 @@ def find(inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str) -> li
     """Every source the inputs name, sorted by name.
 
     Args:
-        inputs: paths of files and folders, globs, fsspec URLs, `hub:NAME[:CONFIG][@SPLIT]`, ids
-            like `owner/name` where no such path exists, and `-` for standard input.
+        inputs: paths of files and folders, globs, fsspec URLs, `hub:NAME[:CONFIG][@SPLIT]`, and
+            `-` for standard input. What is a mistyped path is never looked up on a hub.
         plan: how rows will be read.
         spool: folder for a copy of standard input; made when needed.
         role: `target` or `corpus`; messages call the setting `--target` or `--corpus`.
@@ -42,7 +42,8 @@ def find(inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str) -> li
 
     Raises:
         EmptyInputError: no input was named, or a folder or a glob holds nothing readable.
-        InputError: an input does not exist, cannot be read, or has an unknown suffix.
+        InputError: an input does not exist, cannot be read, or has an unknown suffix; standard
+            input is closed or was given before.
         MissingDependencyError: a dataset was named and `datasets` is not installed.
         StorageError: standard input cannot be kept.
         UsageError: the plan has a value that is not allowed.
@@ -55,8 +56,8 @@ def find(inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str) -> li
         if given == "-" or _is_pipe(given):
             if given not in others:
                 others[given] = spooled(given, spool, role)
-        elif given.startswith(hub.PREFIX) or _is_bare_id(given):
-            source = hub.find(hub.PREFIX + given.removeprefix(hub.PREFIX), setting)
+        elif given.startswith(hub.PREFIX):
+            source = hub.find(given, setting)
             others[source.url] = source
         else:
             for found in expanded(given, setting):
@@ -88,11 +89,10 @@ def changed(sources: Sequence[Source]) -> list[str]:
 def _is_pipe(given: str) -> bool:
     """A named pipe or a process substitution: it can be read once, like standard input."""
     path = Path(given)
-    return path.is_fifo() or path.is_char_device()
-
-
-def _is_bare_id(given: str) -> bool:
-    return hub.is_id(given) and format_of(given) is None and not Path(given).exists()
+    try:
+        return path.is_fifo() or path.is_char_device()
+    except OSError:  # no path at all, or one that may not be looked at: `expanded` says which
+        return False
 
 
 def _named(files: list[Found]) -> Iterator[Source]:

@@ -11,19 +11,23 @@ import contextlib
 import os
 import shutil
 import sys
+import weakref
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO, TextIO, cast
 
 from corpusfit.corpus.cutting import BOM
 from corpusfit.corpus.files import fingerprint
 from corpusfit.corpus.unpack import Stream
-from corpusfit.errors import StorageError
+from corpusfit.errors import InputError, StorageError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
 __all__ = ["spooled"]
 
 _MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
+_used: weakref.WeakSet[TextIO] = weakref.WeakSet()
+"""Standard inputs that were read to their end: another read would find nothing."""
 
 
 def spooled(given: str, spool: Path, role: str) -> Source:
@@ -33,16 +37,18 @@ def spooled(given: str, spool: Path, role: str) -> Source:
     content that is there already stays: an earlier run needs it.
 
     Raises:
+        InputError: standard input is closed, or was read before.
         StorageError: the copy cannot be written.
     """
     name = "stdin" if given == "-" else Path(given).name
     copy = spool / f"{role}-{name}"
     incoming = copy.with_name(f"{copy.name}.{os.getpid()}.part")
+    stdin = _standard_input(f"--{role}") if given == "-" else None
     try:
         spool.mkdir(parents=True, exist_ok=True)
         with incoming.open("wb") as out:
-            if given == "-":
-                shutil.copyfileobj(sys.stdin.buffer, out, 1 << 20)
+            if stdin:
+                shutil.copyfileobj(stdin, out, 1 << 20)
             else:
                 with Path(given).open("rb") as pipe:
                     shutil.copyfileobj(pipe, out, 1 << 20)
@@ -56,7 +62,24 @@ def spooled(given: str, spool: Path, role: str) -> Source:
         with contextlib.suppress(OSError):
             incoming.unlink()
         raise StorageError(f"{given} cannot be kept as {copy}: {e.strerror or e}.") from e
-    return replace(source, url=str(copy))
+    return replace(source, url=str(copy.absolute()))
+
+
+def _standard_input(setting: str) -> BinaryIO:
+    """The bytes of standard input, which this call uses up."""
+    stream = sys.stdin
+    if stream in _used:
+        raise InputError(
+            f"{setting} must be another input; got '-', but standard input was read already and "
+            "- may be given once. Put one of the two in a file."
+        )
+    if stream is None or stream.closed or not hasattr(stream, "buffer"):
+        raise InputError(
+            f"{setting} must be an input that can be read; got '-', but standard input is closed. "
+            "Name a file, or send the rows through a pipe."
+        )
+    _used.add(stream)
+    return cast("BinaryIO", stream.buffer)
 
 
 def _described(name: str, copy: Path) -> Source:

@@ -6,13 +6,15 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import threading
+from pathlib import Path
 
 import fsspec
 import pytest
 
+from corpusfit.corpus import changed, rows, shards
 from corpusfit.corpus import find as find_sources
-from corpusfit.corpus import rows, shards
 from corpusfit.errors import EmptyInputError, InputError, UsageError
 from corpusfit.plan import ReadPlan
 
@@ -87,6 +89,62 @@ def test_missing(find, tmp_path, role):
     for given in (f"{tmp_path}/none.jsonl", f"{tmp_path}/none", f"{tmp_path}/*.txt"):
         with pytest.raises(InputError, match=rf"^--{role} must be .*; got '.*Check the spelling"):
             find(given, role=role)
+
+
+@pytest.mark.parametrize("given", ["data/pille", "data/pille:en@train"])
+def test_a_mistyped_folder_is_no_dataset(find, monkeypatch, given):
+    def ask(*_):
+        raise AssertionError("a hub was asked")
+
+    monkeypatch.setattr("corpusfit.corpus.hub.find", ask)
+    wanted = f"got '{given}': no such path; for a Hugging Face dataset say hub:{given}."
+    with pytest.raises(InputError, match=re.escape(wanted)):
+        find(given)
+
+
+def test_a_name_that_is_too_long(find):
+    with pytest.raises(InputError, match=r"^--corpus must be .*: File name too long\.") as caught:
+        find("x" * 300)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_in_an_unreadable_folder(find, tmp_path, monkeypatch):
+    stat = Path.stat
+
+    def refuse(path, **kwargs):
+        if "closed" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **kwargs)
+
+    monkeypatch.setattr("pathlib.Path.stat", refuse)
+    with pytest.raises(InputError, match=r"^--target must be .*/closed/a\.txt .*denied\."):
+        find(tmp_path / "closed" / "a.txt", role="target")
+
+
+def test_an_unreadable_subfolder(find, write, tmp_path, monkeypatch):
+    write("in/a.txt", b"")
+    write("in/closed/b.txt", b"")
+    scandir = os.scandir
+
+    def refuse(path):
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(InputError, match=r"^--target must be .*/in/closed cannot be read: Perm"):
+        find(tmp_path / "in", role="target")
+
+
+def test_the_output_of_a_run_is_left_out(find, write, tmp_path):
+    write("in/a.txt", b"")
+    for name in (".corpusfit/run.json", "selected/b.txt", "c.txt"):
+        write(f"in/deep/out/{name}", b"")
+    for given in ("in", "in/**/*", "in/*", "in/**/*.txt"):
+        assert names(find(tmp_path / given)) == ["a.txt"], given
+    with pytest.raises(EmptyInputError, match="output folders of runs"):
+        find(tmp_path / "in" / "deep")
+    assert names(find(tmp_path / "in" / "deep" / "out" / "selected")) == ["b.txt"]
 
 
 def test_unknown_suffix(find, write):
@@ -192,12 +250,37 @@ def test_a_store_that_states_a_digest_is_not_read_twice(monkeypatch):
 )
 def test_standard_input(find, monkeypatch, tmp_path, content, form, archive):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    (source,) = find("-", "-")
+    (source,) = find("-", "-")  # named twice, as a file may be
     assert (source.name, source.format, source.compression) == ("stdin", form, archive)
     assert source.url == str(tmp_path / "spool" / "corpus-stdin")
     plan = ReadPlan()
     first, again = ([r for s in shards([source], plan) for r in rows(s, plan)] for _ in "ab")
     assert first == again
+
+
+def test_standard_input_is_found_from_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
+    monkeypatch.chdir(tmp_path)
+    sources = find_sources(["-"], ReadPlan(), spool=Path("spool"), role="corpus")
+    assert sources[0].url == str(tmp_path / "spool" / "corpus-stdin")
+    monkeypatch.chdir("/")
+    assert changed(sources) == []
+
+
+def test_standard_input_twice(find, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
+    find("-", role="target")
+    with pytest.raises(InputError, match=r"^--corpus must be .*got '-'.* - may be given once\."):
+        find("-")
+
+
+def test_standard_input_that_is_closed(find, monkeypatch):
+    closed = io.TextIOWrapper(io.BytesIO(ROW))
+    closed.close()
+    for stdin in (None, io.StringIO("x"), closed):
+        monkeypatch.setattr("sys.stdin", stdin)
+        with pytest.raises(InputError, match=r"^--corpus must be .*; got '-', but .* is closed\."):
+            find("-")
 
 
 def test_a_pipe(find, tmp_path):
