@@ -83,7 +83,7 @@ def sample(pile: Path, plan: Plan, size: int) -> tuple[list[str], np.ndarray]:
     work = SampleTexts(plan.read, plan.cut, names, size, plan.seed).start()
     drawn, source = [], {}
     for shard in corpus.shards(found, plan.read):
-        drawn.append(work(shard))
+        drawn.append(work(shard)[0])
         source[shard.index] = names[shard.source]
     kept = merge(drawn, size)
     return [t for d in kept for t in d.texts], np.array(

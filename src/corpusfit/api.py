@@ -203,7 +203,7 @@ def rank(
         One verdict a method, most agreement first.
     """
     return pipeline.rank(
-        build_plan(plan, settings, **words),
+        build_plan(plan, settings, method=methods[0] if len(methods) == 1 else None, **words),
         _listed(target),
         _listed(corpus),
         methods=methods,

@@ -15,7 +15,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,7 +28,6 @@ from corpusfit.errors import ModelError, StorageError
 
 __all__ = [
     "read_arrays",
-    "read_header",
     "restore",
     "store",
     "sweep",
@@ -55,6 +54,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             f.flush()
             os.fsync(f.fileno())
         aside.replace(path)
+        _sync_folder(path.parent)
     except BaseException as e:
         with contextlib.suppress(OSError):
             aside.unlink()
@@ -73,15 +73,20 @@ def sweep(folder: Path) -> None:
             left.unlink(missing_ok=True)
 
 
+def _sync_folder(folder: Path) -> None:
+    """Make a rename outlive a power cut, where folders can be synced."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; raises as `writing` does."""
     with writing(path) as f:
         f.write(data)
-
-
-def read_header(path: Path) -> dict[str, Any]:
-    """The JSON header of what `write_arrays` wrote, without its arrays."""
-    return _open(path, lambda f: {})[1]
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
@@ -90,21 +95,18 @@ def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, 
     write_bytes(path, save(tensors, {"json": json.dumps(header, sort_keys=True)}))
 
 
-def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read what `write_arrays` wrote.
+def read_arrays(
+    path: Path, names: Sequence[str] | None = None
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read what `write_arrays` wrote: the named arrays (all if none are named) and the header.
 
     Raises:
         ModelError: the file is not a whole safetensors file of ours.
     """
-    return _open(path, lambda f: {name: f.get_tensor(name) for name in f.keys()})  # noqa: SIM118
-
-
-def _open(
-    path: Path, take: Callable[[Any], dict[str, NDArray[Any]]]
-) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     try:
         with safe_open(path, framework="numpy") as f:
-            arrays = take(f)
+            wanted = f.keys() if names is None else names
+            arrays = {name: f.get_tensor(name) for name in wanted}
             header = json.loads((f.metadata() or {})["json"])
     except (SafetensorError, OSError, KeyError, ValueError) as e:
         raise ModelError(f"{path} is not a file that corpusfit wrote: {e}.") from e

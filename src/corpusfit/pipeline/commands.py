@@ -24,7 +24,7 @@ from corpusfit.pipeline.ranking import SEEDS, candidates, rank_methods, ranking_
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
-from corpusfit.pipeline.scoring import hold_strict, score_corpus
+from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.rank import Verdict
@@ -100,7 +100,8 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
         )
     with machine.start() as engine:
         run = Run(plan, machine, engine, folder.work, target, sources)
-        folder.amend(_identity(plan, target, sources))
+        run.encoder = manifest["encoder"]
+        folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
 
 
@@ -144,14 +145,15 @@ def rank(
         return rank_methods(run, names, *samples, seeds)
 
 
-def _identity(plan: Plan, target: Sequence[Source], sources: Sequence[Source]) -> dict[str, Any]:
+def _identity(run: Run) -> dict[str, Any]:
     """What must be the same for a run to be resumed; `strict` may be given or dropped."""
-    settings = plan.as_dict()
+    settings = run.plan.as_dict()
     del settings["read"]["strict"]
     return {
         **settings,
-        "target": source_identity(target),
-        "corpus": source_identity(sources),
+        "target": source_identity(run.target),
+        "corpus": source_identity(run.sources),
+        "encoder": run.encoder,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
 
@@ -174,7 +176,8 @@ def _run(
     folder.claim()
     with machine.start() as engine:
         run = _open(plan, target, corpus_inputs, folder.work, machine, engine)
-        folder.begin(_identity(plan, run.target, run.sources), overwrite=overwrite)
+        prepare_encoder(run)
+        folder.begin(_identity(run), overwrite=overwrite)
         hold_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):
@@ -217,6 +220,7 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         "versions": versions(),
         "plan": run.plan.as_dict(),
         "method": dataclasses.asdict(used),
+        "encoder": run.encoder,
         "ranking": ranking_of(folder),
         "target": [dataclasses.asdict(s) for s in run.target],
         "corpus": [dataclasses.asdict(s) for s in run.sources],
@@ -233,6 +237,8 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
         chosen = choose_segments(run, folder)
         write_selected(run, folder, chosen)
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
+        if not chosen.segments:
+            run.warn("Nothing was taken: no segment fits the amount that was asked for.")
     whole = {
         **manifest,
         "plan": run.plan.as_dict(),

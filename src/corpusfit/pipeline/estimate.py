@@ -92,7 +92,7 @@ _WORKER_MB = {False: 250, True: 1250}
 
 def _embeds(plan: Plan) -> bool:
     name = plan.method.name
-    return name == "auto" or registry.load(name).reads == "embedding"
+    return name == "auto" or registry.build(name, plan.method.options).reads == "embedding"
 
 
 def _encode(run: Run, texts: list[str]) -> tuple[float, int]:

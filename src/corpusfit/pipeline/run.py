@@ -76,6 +76,7 @@ class Run:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     shard_count: int = 0
+    encoder: str | None = None
 
     @property
     def cache(self) -> Path:

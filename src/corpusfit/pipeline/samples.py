@@ -74,13 +74,15 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     """
     job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     drawn: list[Drawn] = []
-    rejected = Reasons()
-    for part in run.over_shards("sample", job):
+    rejected, held = Reasons(), 0
+    for part, tally in run.over_shards("sample", job):
+        rejected.add(tally.rejects)
         drawn.append(part)
-        rejected.add(part.tally.rejects)
-        if sum(len(d.texts) for d in drawn) > 2 * k:
+        held += len(part.texts)
+        if held > 2 * k:
             drawn = merge(drawn, k)
-    if not any(d.texts for d in drawn):
+            held = sum(len(d.texts) for d in drawn)
+    if not held:
         raise run.nothing_read(rejected)
     sample.write_texts(list(itertools.chain(*(d.texts for d in merge(drawn, k)))))
     return rejected

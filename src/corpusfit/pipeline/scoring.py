@@ -9,6 +9,7 @@ resumed run finds them by content.
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +28,10 @@ from corpusfit.pipeline.samples import add_vectors, background_texts, target_tex
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 
-__all__ = ["hold_strict", "score_corpus", "tallies"]
+__all__ = ["hold_strict", "prepare_encoder", "score_corpus", "tallies"]
+
+RECIPE = 1
+"""Counts up when reading or cutting changes, so that older embeddings are not taken for new."""
 
 
 def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
@@ -38,11 +42,7 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     """
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
-    reads = "embedding"
-    if run.plan.method.name != "auto":
-        method = registry.build(run.plan.method.name, run.plan.method.options)
-        reads = method.reads
-    if reads == "text":
+    if run.encoder is None:
         background_texts(run, background, run.plan.fit.background)
         chosen = _fit(run, folder, target, background)
         _score_texts(run, folder)
@@ -53,6 +53,18 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
         chosen = _fit(run, folder, target, background)
         _score_vectors(run, folder, store, len(counts))
     return chosen
+
+
+def prepare_encoder(run: Run) -> None:
+    """Make the encoder ready, if the method needs one, and note its fingerprint.
+
+    It belongs to the run's identity: a model may change under its name, or `auto` may come to
+    another precision on another machine.
+    """
+    name = run.plan.method.name
+    if name == "auto" or registry.build(name, run.plan.method.options).reads == "embedding":
+        with run.stage("prepare encoder"):
+            run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
 
 
 def tallies(folder: RunFolder) -> Iterator[tuple[int, Tally]]:
@@ -83,13 +95,12 @@ def _fit(run: Run, folder: RunFolder, target: Sample, background: Sample) -> Met
 
 def _embed(run: Run) -> tuple[Path, list[int]]:
     """Encode what is not in the store yet; returns the store and the number of units by shard."""
-    with run.stage("prepare encoder"):
-        encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
     identity = {
+        "recipe": [RECIPE, unicodedata.unidata_version],
         "sources": source_identity(run.sources),
         "read": {k: v for k, v in vars(run.plan.read).items() if k != "strict"},
         "cut": [run.plan.cut.unit, run.plan.cut.pieces],
-        "encoder": encoder,
+        "encoder": run.encoder,
     }
     folder = run.cache / "embeddings" / digest(identity)
     complete = folder / "complete.json"

@@ -42,6 +42,8 @@ def load(name: str) -> type[Method[Any]]:
         UnknownMethodError: no method has that name; names the nearest.
     """
     base = name.split(":", 1)[0]
+    if base == "auto":
+        raise bad_setting("--method", "one method by name here", name, "Or leave it out.")
     if base not in names():
         near = difflib.get_close_matches(base, names(), n=1, cutoff=0.0)[0]
         allowed = ", ".join(["auto", *names()])
@@ -78,9 +80,13 @@ def build(name: str, options: Mapping[str, Any]) -> Method[Any]:
     """
     cls = load(name)
     given = dict(options)
-    if ":" in name:
-        given["detector"] = name.split(":", 1)[1]
     fields = {f.name: f for f in dataclasses.fields(cls)}
+    if ":" in name:
+        if "detector" not in fields:
+            raise bad_setting(
+                "--method", "a name; only pyod takes a detector's after a colon", name
+            )
+        given["detector"] = name.split(":", 1)[1]
     for key, value in given.items():
         if key not in fields:
             allowed = ", ".join(fields) or "nothing"

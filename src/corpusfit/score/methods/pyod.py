@@ -51,14 +51,14 @@ def _detectors() -> dict[str, str]:
     return found
 
 
-def _train(name: str, options: str, target: Vectors, seed: int) -> Any:
+def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
     """A fitted detector; the same one for the same arguments, whatever ran before.
 
     PyOD's own warnings are silenced here and nowhere else: they speak of its internals.
     """
     cls = getattr(importlib.import_module(f"pyod.models.{_detectors()[name]}"), name)
     known = inspect.signature(cls).parameters
-    given = json.loads(options)
+    given = json.loads(parameters)
     if "n_neighbors" in known:
         wanted = given.get("n_neighbors", known["n_neighbors"].default)
         given["n_neighbors"] = max(1, min(int(wanted), len(target) - 1))
@@ -73,7 +73,7 @@ def _train(name: str, options: str, target: Vectors, seed: int) -> Any:
             return cls(**given).fit(x)
     except TypeError as e:
         allowed = ", ".join(k for k in known if k != "self")
-        raise UsageError(f"method.options must suit {name}: {e}. It knows: {allowed}.") from e
+        raise UsageError(f"method.parameters must suit {name}: {e}. It knows: {allowed}.") from e
     except (ValueError, ArithmeticError, IndexError, np.linalg.LinAlgError) as e:
         raise InputError(
             f"PyOD's {name} cannot be fitted on {len(target)} target texts: {e}. "
@@ -90,7 +90,7 @@ class PyodScorer(Scorer[Vectors]):
     Attributes:
         target: float32 [m, d].
         detector: the class's name in PyOD.
-        options: its settings, JSON.
+        parameters: its settings, JSON.
         seed: of every chance.
         alone: ask about one text at a time.
         lowest: the score of a text for which the detector gives none.
@@ -98,14 +98,14 @@ class PyodScorer(Scorer[Vectors]):
 
     target: Vectors
     detector: str
-    options: str
+    parameters: str
     seed: int
     alone: bool
     lowest: float
 
     @cached_property
     def _fitted(self) -> Any:
-        return _train(self.detector, self.options, self.target, self.seed)
+        return _train(self.detector, self.parameters, self.target, self.seed)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the fitted detector, which never travels."""
@@ -140,7 +140,7 @@ class Pyod(Method[Vectors]):
 
     Attributes:
         detector: the class's name in PyOD; what follows the colon in `pyod:ECOD`.
-        options: the detector's own settings as a JSON object.
+        parameters: the detector's own settings as a JSON object.
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -150,7 +150,7 @@ class Pyod(Method[Vectors]):
     needs: ClassVar[str] = "pyod"
 
     detector: str = "ECOD"
-    options: str = "{}"
+    parameters: str = "{}"
 
     def __post_init__(self) -> None:
         names = sorted(_detectors())
@@ -160,11 +160,11 @@ class Pyod(Method[Vectors]):
             cure = f"Did you mean {by_lower[near]!r}?"
             raise bad_setting("pyod:NAME", f"one of {', '.join(names)}", self.detector, cure)
         try:
-            settings = json.loads(self.options)
+            settings = json.loads(self.parameters)
         except ValueError:
             settings = None
         if not isinstance(settings, dict):
-            raise bad_setting("method.options", "a JSON object", self.options)
+            raise bad_setting("method.parameters", "a JSON object", self.parameters)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PyodScorer:
         """Fit on the target; up to 64 texts of both sides probe whether a batch matters.
@@ -174,7 +174,7 @@ class Pyod(Method[Vectors]):
             InputError: the detector cannot be fitted on so few texts.
         """
         x = plain_rows(target)
-        probe = PyodScorer(x, self.detector, self.options, seed, alone=False, lowest=-np.inf)
+        probe = PyodScorer(x, self.detector, self.parameters, seed, alone=False, lowest=-np.inf)
         known = -np.asarray(probe._fitted.decision_scores_, np.float64)
         known = known[np.isfinite(known)]
         lowest = float(known.min()) if len(known) else 0.0

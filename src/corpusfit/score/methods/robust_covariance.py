@@ -4,8 +4,10 @@ What: minus the Mahalanobis distance to a mean and covariance that outliers cann
 Why: one of TADPOLE's six detectors (section 3.1, Table 1; Nguyen and Welsch, 2010). The
 directions in which the target varies much weigh little.
 Trade-off: a covariance of 768 dimensions cannot be learned from a few thousand texts, so the
-vectors are first reduced to the target's main directions, five texts or more to each; what lies
-outside them is not seen. Below ten texts no shape can be learned, and a sphere is used.
+vectors are first reduced to the main directions of the target and as many background texts, five
+target texts or more to each. The background has to be in it: far texts hardly vary in the target's
+own directions and would all land in its middle. Below ten texts no shape can be learned, and a
+sphere is used.
 Reference: Rousseeuw and Van Driessen (1999), A Fast Algorithm for the Minimum Covariance
 Determinant Estimator; scikit-learn's PCA and MinCovDet.
 """
@@ -77,15 +79,17 @@ class RobustCovariance(Method[Vectors]):
             raise bad_setting("method.components", "at least 1", self.components)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> RobustCovarianceScorer:
-        """Fit mean and covariance on the distinct target texts; the background is not used.
+        """Fit mean and covariance on the distinct target texts, in directions of both sets.
 
         Raises:
             MissingDependencyError: scikit-learn is not installed.
         """
         x = np.unique(plain_rows(target), axis=0).astype(np.float64)
         mean = x.mean(axis=0, keepdims=True)
+        drawn = np.random.default_rng(seed).permutation(len(background))[: len(x)]
+        both = np.concatenate([x, plain_rows(background[np.sort(drawn)]).astype(np.float64)])
         x -= mean
-        directions = _directions(x, min(self.components, len(x) // 5))
+        directions = _directions(both - both.mean(axis=0), min(self.components, len(x) // 5))
         if len(directions) < 2:
             nowhere = np.zeros((0, x.shape[1]))
             return _scorer(mean, nowhere, np.zeros_like(mean))

@@ -97,11 +97,13 @@ def test_robust_covariance_is_scikit_learns(data, components):
     from sklearn.covariance import MinCovDet
     from sklearn.decomposition import PCA
 
-    target, _, new = data
+    target, background, new = data
     # The subsets that MinCovDet draws follow the rows' order, and ours come sorted.
     rows = np.unique(target, axis=0).astype(np.float64)
     count = min(components, 24, len(rows) // 5)
-    peer = PCA(n_components=count, svd_solver="full").fit(rows)
+    drawn = np.sort(np.random.default_rng(3).permutation(len(background))[: len(rows)])
+    both = np.concatenate([rows, background[drawn].astype(np.float64)])
+    peer = PCA(n_components=count, svd_solver="full").fit(both)
     mcd = MinCovDet(random_state=3).fit(peer.transform(rows))
     want = -np.sqrt(mcd.mahalanobis(peer.transform(new.astype(np.float64))))
     got = ours("robust_covariance", data, components=count)
@@ -116,6 +118,15 @@ def test_robust_covariance_works_where_dimensions_outnumber_texts(width, n):
     scorer = registry.build("robust_covariance", {}).fit(target, background, seed=0)
     assert np.isfinite(scorer.score(background)).all()
     assert len(scorer.whiten) in (0, *range(2, n // 5 + 1))
+
+
+def test_robust_covariance_sees_directions_in_which_only_the_corpus_varies():
+    rng = np.random.default_rng(0)
+    target, background = rng.standard_normal((2, 200, 20)).astype(np.float32) * 0.1
+    target[:, :2] += rng.standard_normal((200, 2)) * 0.3
+    background[:, 10] += 5
+    scorer = registry.build("robust_covariance", {"components": 3}).fit(target, background, seed=0)
+    assert scorer.score(target).min() > scorer.score(background).max()
 
 
 def test_robust_covariance_is_not_pulled_by_outliers():
@@ -172,12 +183,12 @@ def test_pyod_detectors_that_rank_a_batch_are_asked_about_one_text_at_a_time():
 def test_pyod_options_reach_the_detector():
     target = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)
     build = registry.build
-    one = build("pyod:KNN", {"options": '{"n_neighbors": 1}'}).fit(target, target, seed=0)
+    one = build("pyod:KNN", {"parameters": '{"n_neighbors": 1}'}).fit(target, target, seed=0)
     assert np.abs(one.score(target)).max() == 0
     with pytest.raises(UsageError, match="n_neighbors"):
-        build("pyod:KNN", {"options": '{"neighbours": 1}'}).fit(target, target, seed=0)
+        build("pyod:KNN", {"parameters": '{"neighbours": 1}'}).fit(target, target, seed=0)
     with pytest.raises(UsageError, match="JSON object"):
-        build("pyod:KNN", {"options": "[1"})
+        build("pyod:KNN", {"parameters": "[1"})
 
 
 def test_pyod_names_the_nearest_detector():
@@ -205,7 +216,8 @@ def test_a_missing_library_is_named(name, monkeypatch):
 
     for module in ("sklearn.ensemble", "sklearn.svm", "sklearn.covariance"):
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr("corpusfit.score.methods.pyod.find_spec", lambda _: None)
+    pyod = sys.modules[registry.load("pyod").__module__]
+    monkeypatch.setattr(pyod, "find_spec", lambda _: None)
     target = np.random.default_rng(0).standard_normal((60, 4)).astype(np.float32)
     with pytest.raises(MissingDependencyError, match="pip install"):
         registry.build(name, {}).fit(target, target, seed=0)
