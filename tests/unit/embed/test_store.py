@@ -1,0 +1,35 @@
+"""The vector store: what goes in comes out, in float16, whatever was rejected."""
+
+import numpy as np
+
+from corpusfit.embed.store import VectorStore
+from corpusfit.types import Units
+
+
+def units(n):
+    places = np.arange(n, dtype=np.int64)
+    return Units(places, places, places + 1, places.astype(np.int32))
+
+
+def test_a_shard_comes_back(tmp_path):
+    store = VectorStore(tmp_path)
+    vectors = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
+    vectors[0, 0], vectors[1, 1] = 1e9, -1e9
+    tally = {"source": 0, "documents": 7, "rejects": [[3, 90, "text is empty"]]}
+    assert not store.has(4)
+    store.write(4, units(7), vectors, tally)
+    found, back, told = store.read(4)
+    assert store.has(4)
+    assert told == tally == store.tally(4)
+    np.testing.assert_array_equal(found.end, np.arange(1, 8))
+    assert np.isfinite(back).all()  # beyond float16's range the largest stands for all
+    np.testing.assert_allclose(back[2:], vectors[2:], rtol=1e-3, atol=1e-4)
+    places = [(4, np.array([1, 3]))]
+    np.testing.assert_array_equal(store.gather(places), back[[1, 3]])
+
+
+def test_a_shard_of_bad_rows_is_kept_though_they_are_millions(tmp_path):
+    rejects = [[i, i, "empty line"] for i in range(1_500_000)]
+    store = VectorStore(tmp_path)
+    store.write(0, units(0), np.empty((0, 5), np.float32), {"source": 0, "rejects": rejects})
+    assert len(store.tally(0)["rejects"]) == 1_500_000
