@@ -20,7 +20,7 @@ def page() -> str:
         "# Settings",
         "",
         "Made by `docs/make_settings.py` from the code. Every setting is reached by",
-        "`--set KEY=VALUE`, a `--plan` file in TOML, or `settings=[\"KEY=VALUE\"]` in Python.",
+        '`--set KEY=VALUE`, a `--plan` file in TOML, or `settings=["KEY=VALUE"]` in Python.',
         "",
     ]
     for group in dataclasses.fields(Plan):
@@ -29,7 +29,14 @@ def page() -> str:
             continue
         about = _attributes(type(default))
         first = (inspect.getdoc(type(default)) or "").split("\n", 1)[0]
-        lines += [f"## {group.name}", "", first, "", "| setting | default | meaning |", "|---|---|---|"]
+        lines += [
+            f"## {group.name}",
+            "",
+            first,
+            "",
+            "| setting | default | meaning |",
+            "|---|---|---|",
+        ]
         for field in dataclasses.fields(default):
             value = getattr(default, field.name)
             lines.append(f"| `{group.name}.{field.name}` | `{value}` | {about[field.name]} |")

@@ -76,7 +76,7 @@ def select(
     """Find the part of a corpus that is like a task.
 
     Args:
-        target: files, folders, globs, URLs or dataset ids with texts of the task.
+        target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
         corpus: the same for the pile to choose from.
         out: a new or empty folder, or one of the same run to resume.
         plan: a plan or a TOML file to start from.

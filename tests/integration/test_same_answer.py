@@ -335,3 +335,18 @@ def test_a_changed_setting_is_named(run, words, what):
     assert digests(first.path) == before
     fresh = run("fresh", **words)
     assert digests(run(overwrite=True, **words).path) == digests(fresh.path)
+
+
+def test_a_model_that_changed_under_its_name_is_noticed(run, tiny_static, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    model = tmp_path / "model"
+    shutil.copytree(tiny_static, model)
+    words = {"method": "domain_cosine", "embedder": f"static:{model}"}
+    run(**words)
+    weights = load_file(model / "model.safetensors")
+    save_file({n: w[:, ::-1].copy() for n, w in weights.items()}, model / "model.safetensors")
+    with pytest.raises(ChangedInputError, match="encoder was"):
+        run(**words)
+    again = run(**words, overwrite=True)
+    assert again.manifest["encoder"]

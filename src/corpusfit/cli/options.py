@@ -35,7 +35,7 @@ __all__ = [
     "Workers",
 ]
 
-INPUTS = "a file, folder, glob, URL, dataset id or - (standard input); may be repeated"
+INPUTS = "a file, folder, glob, URL, hub:NAME (a dataset) or - (standard input); may be repeated"
 
 Target = Annotated[
     list[str], typer.Option("--target", help=f"Texts of your task: {INPUTS}.", show_default=False)

@@ -48,7 +48,7 @@ def select(
 
     Args:
         plan: every setting that can change the result.
-        target: files, folders, globs, URLs or dataset ids with texts of the task.
+        target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
         corpus_inputs: the same for the pile to choose from; `-` is standard input.
         out: a new or empty folder, or one of the same run to resume.
         machine: where it runs.
