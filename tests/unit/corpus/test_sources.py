@@ -245,7 +245,7 @@ def test_a_store_that_states_a_digest_is_not_read_twice(monkeypatch):
         (b'\xef\xbb\xbf{"text": "x"}\n', "jsonl", ""),
         (b"plain\n", "txt", ""),
         (b"", "txt", ""),
-        (gzip.compress(b'{"text": "x"}\n'), "jsonl", "gz"),
+        (gzip.compress(b'{"text": "x"}\n', mtime=0), "jsonl", "gz"),
     ],
 )
 def test_standard_input(find, monkeypatch, tmp_path, content, form, archive):
