@@ -1,7 +1,7 @@
 """Shared by all tests: a cache of their own, tiny encoders, an engine without processes, no fsync.
 
-The encoders are built here from random numbers and a tokenizer trained on a few sentences, so
-that no test downloads anything.
+The encoders are built here from seeded random numbers and a few words, so that no test downloads
+anything.
 """
 
 from __future__ import annotations
@@ -96,12 +96,15 @@ def jsonl(tmp_path):
 
 @pytest.fixture(scope="session")
 def word_pieces():
-    """A trained WordPiece tokenizer of `tokenizers`."""
+    """WordPiece of a few words and all letters; trained ones differ from process to process."""
     from tokenizers import BertWordPieceTokenizer
 
-    trained = BertWordPieceTokenizer(lowercase=True)
-    trained.train_from_iterator(SENTENCES, vocab_size=200, min_frequency=1)
-    return trained
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789.,"
+    words = sorted({word.strip(".,") for text in SENTENCES for word in text.split()} - {*letters})
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*special, *letters, *(f"##{letter}" for letter in letters), *words]
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    return BertWordPieceTokenizer(vocabulary, lowercase=True)
 
 
 @pytest.fixture(scope="session")

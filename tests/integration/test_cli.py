@@ -9,6 +9,7 @@ import pytest
 from journeys import digests, prose
 
 import corpusfit
+from corpusfit import Selection
 from corpusfit.cli.app import app
 from corpusfit.score import registry
 
@@ -281,8 +282,11 @@ def test_the_module_is_the_command(command, inputs, tmp_path):
 def test_demo(cli, tmp_path, tiny_static):
     done = cli("demo", "--out", tmp_path / "demo", "--embedder", tiny_static, "--json")
     found = only_json(done)
-    assert found["selected"]["segments"] > 50
-    assert 0 < found["chance"] < found["precision"] <= 1
-    assert found["precision"] == pytest.approx(found["recall"])
+    texts = (tmp_path / "demo/text/corpus/network.jsonl").read_text().splitlines()
+    run = Selection(Path(found["out"]), found)
+    hits = sum(s["source"] == "network.jsonl" for s in run)
+    assert found["selected"]["segments"] == len(list(run)) == len(texts) > 100
+    assert found["precision"] == hits / len(texts)
+    assert found["recall"] == hits / found["selected"]["by_source"]["network.jsonl"]["segments"]
+    assert 0 < found["chance"] < 0.5
     assert "Task: 100 docstrings of Python's network modules." in done.err
-    assert Path(found["out"], "selected").is_dir()

@@ -6,7 +6,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit.jobs.reading import Tally
 from corpusfit.jobs.sample import Drawn, merge
 from corpusfit.kernels.chance import bottom_k, place_keys, uniform
 
@@ -42,7 +41,7 @@ def test_drawing_texts_by_shard_and_merging_is_the_same_sample(sizes, k, seed, d
         keys = place_keys(seed, shard, n)
         kept = np.sort(np.argsort(keys, kind="stable")[:k])
         texts = [f"{shard}/{i}" for i in kept]
-        drawn.append(Drawn(shard, keys[kept], texts, Tally(0)))
+        drawn.append(Drawn(shard, keys[kept], texts))
         if data.draw(st.booleans()):
             drawn = merge(drawn, k)
     merged = [text for d in (merge(drawn, k) if drawn else []) for text in d.texts]
