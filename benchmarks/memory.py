@@ -33,6 +33,8 @@ def main(method: str) -> None:
         texts = sorted({t for m in FAMILIES.values() for t in docstrings(m.split())})
         target.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts[:300]))
         peaks = {}
+        write_corpus(folder / "1.jsonl", texts, 1)
+        run(folder, 1, target, method)  # distils the static model, which needs torch
         for size in SIZES_MB:
             write_corpus(folder / f"{size}.jsonl", texts, size)
             seconds, peaks[size] = run(folder, size, target, method)
