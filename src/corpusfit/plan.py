@@ -23,6 +23,14 @@ from corpusfit.errors import UsageError, bad_setting
 __all__ = ["ChoosePlan", "CutPlan", "EmbedPlan", "FitPlan", "MethodPlan", "Plan", "ReadPlan"]
 
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "None": "left out",
+}
+"""Types in the user's words."""
 POLICIES = ("top", "continuous", "resample")
 
 
@@ -323,5 +331,5 @@ def _typed(path: str, annotation: str, value: Any) -> Any:
     if "float" in names and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value).__name__ not in names and not (value is None and "None" in names):
-        raise bad_setting(path, f"a {annotation}", value)
+        raise bad_setting(path, " or ".join(KINDS.get(n, n) for n in names), value)
     return value

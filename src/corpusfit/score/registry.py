@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from corpusfit.errors import UnknownMethodError, UsageError, bad_setting
+from corpusfit.plan import KINDS
 from corpusfit.score.contract import Method, Scorer
 
 __all__ = ["build", "load", "names", "scorer_class"]
@@ -95,7 +96,7 @@ def build(name: str, options: Mapping[str, Any]) -> Method[Any]:
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
             given[key] = float(value)
         elif default is not dataclasses.MISSING and type(default) is not type(value):
-            raise bad_setting(f"method.{key}", f"a {type(default).__name__}", value)
+            raise bad_setting(f"method.{key}", KINDS[type(default).__name__], value)
     return cls(**given)
 
 
