@@ -25,13 +25,26 @@ from numpy.typing import NDArray
 
 from corpusfit.types import Reads, Texts, Vectors
 
-__all__ = ["Batch", "Family", "Method", "Scorer"]
+__all__ = ["Batch", "Effect", "Family", "Method", "Scorer"]
 
 Batch = TypeVar("Batch", Texts, Vectors)
 """What a method reads: Arrow texts, or float32 embeddings [n, d]."""
 
 Family = Literal["detector", "centroid", "classifier", "lexical", "baseline"]
 """Kin methods make the same mistakes, so in the agreement vote a family counts once."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one part of a text did to its score.
+
+    Attributes:
+        part: the n-gram, its tokens joined by spaces.
+        effect: by how much it raised (above 0) or lowered the score, in the score's own unit.
+    """
+
+    part: str
+    effect: float
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,20 @@ class Scorer(ABC, Generic[Batch]):
             float32 [n], finite, higher = more like the target. A text's score depends on the
             scorer and the text alone, never on its neighbours in the batch.
         """
+
+    def explain(self, text: str) -> list[Effect]:
+        """Which n-grams of one text raised and lowered its score.
+
+        Args:
+            text: one unit.
+
+        Returns:
+            One entry for every different n-gram that had an effect, strongest raise first. Where
+            the method can say so exactly, the effects add up to the score. A method that does not
+            look at words has nothing to say, which is the default; for it the nearest target texts
+            are shown.
+        """
+        return []
 
 
 @dataclass(frozen=True)

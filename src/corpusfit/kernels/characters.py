@@ -1,0 +1,57 @@
+r"""What every character is: the table behind the tokenizer.
+
+What: for each code point its kind (word, sign, space, or a token of its own) and its lower case.
+Why: Unicode's categories are looked up once, in Python, and a kernel then needs one array access.
+Trade-off: planes above 1 are told by their range (ideographs, signs), which keeps the table at
+half a megabyte; lower-casing is by character, so that a word's identity never depends on what
+stands beside it ("İ" stays, final sigma is a sigma).
+Reference: Unicode Technical Standard 18, annex C (\w); Unicode Standard Annex 24 (scripts).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["KIND_SHIFT", "LAST", "SIGN", "SOLO", "SPACE", "WORD", "kind_of", "table"]
+
+SPACE, WORD, SIGN, SOLO = range(4)
+"""Between words; part of a word; part of a run of signs; a token of its own."""
+
+KIND_SHIFT = 24
+LAST = 0x20000
+"""Code points from here on are not in the table: see `kind_of`."""
+
+_SOLO_NAMES = ("CJK UNIFIED", "CJK COMPAT", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI")
+_WORD_CATEGORIES = ("L", "M", "N")
+
+
+def kind_of(char: str) -> int:
+    """The kind of one character.
+
+    Words are made of letters, marks, numbers and connectors such as `_`; Chinese and Japanese
+    letters and Thai letters and marks are tokens of their own; all else is a sign or a space.
+    """
+    if ord(char) >= LAST:
+        return SOLO if ord(char) < 0x40000 else SIGN
+    category = unicodedata.category(char)
+    if category[0] in _WORD_CATEGORIES or category == "Pc":
+        name = unicodedata.name(char, "")
+        alone = category[0] in "LM" and name.startswith(_SOLO_NAMES)
+        return SOLO if alone else WORD
+    return SPACE if category[0] in "ZC" else SIGN
+
+
+def _lower(char: str) -> int:
+    lower = char.lower()
+    return ord(lower) if len(lower) == 1 else ord(char)
+
+
+@cache
+def table() -> NDArray[np.uint32]:
+    """uint32 [LAST]: kind << KIND_SHIFT | lower-case code point, for every code point below."""
+    entries = [kind_of(c) << KIND_SHIFT | _lower(c) for c in map(chr, range(LAST))]
+    return np.array(entries, np.uint32)

@@ -1,0 +1,221 @@
+"""From UTF-8 bytes to tokens: what every lexical method reads.
+
+What: lower-cased words and numbers, one token a character for Chinese, Japanese and Thai and, on
+request, runs of signs; a token is a 64-bit hash of its lower-cased UTF-8 bytes.
+Why: methods only ask whether two tokens are the same, so no string is ever made; ASCII words are
+found eight bytes at a time.
+Trade-off: two words share an identity with probability 2^-64 (never if both have at most eight
+bytes), as in KenLM's vocabulary.
+Reference: Unicode Technical Standard 18, annex C; Heafield 2011 (hashed words).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corpusfit.kernels.characters import KIND_SHIFT, LAST, SIGN, SOLO, WORD, kind_of, table
+from corpusfit.kernels.words import HIGH, Word, bytes_before, load, word_bytes
+
+__all__ = ["BEGIN", "END", "follow", "identity", "reference", "tokenise"]
+
+_MULTIPLY = np.uint64(0x9E3779B97F4A7C15)
+_FINAL = np.uint64(0xD6E8FEB86659FD93)
+_FOLD = np.uint64(0x2020202020202020)
+_SHIFT = np.uint64(32)
+_ONE = np.uint64(1)
+_BYTE = np.uint64(8)
+_UNDERSCORE, _FOLDED_UNDERSCORE = 0x5F, 0x7F  # what `| 0x20` makes of it; DEL is in no token
+
+BEGIN, END = np.uint64(1), np.uint64(2)
+"""Identities of the begin and the end of a text, which no token has in practice."""
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _mix(h: Word, chunk: Word) -> Word:
+    h = (h ^ chunk) * _MULTIPLY
+    return h ^ (h >> _SHIFT)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _finish(h: Word) -> Word:
+    h = h * _FINAL
+    return h ^ (h >> _SHIFT)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def follow(gram: Word, token: Word) -> Word:
+    """The identity of an n-gram followed by one more token; order matters."""
+    return _mix(gram * _FINAL, token)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _lead(first: Any) -> tuple[Any, Any]:
+    """Length of a UTF-8 sequence by its first byte, and the bits of that byte."""
+    if first < 0x80:
+        return 1, first
+    if first < 0xE0:
+        return 2, first & 0x1F
+    if first < 0xF0:
+        return 3, first & 0x0F
+    return 4, first & 0x07
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _character(data: NDArray[np.uint8], i: int, end: int) -> tuple[int, int]:
+    """The code point at i and its length in bytes, cut at `end`."""
+    length, code = _lead(np.int64(data[i]))
+    length = min(length, end - i)
+    for j in range(i + 1, i + length):
+        code = (code << 6) | (np.int64(data[j]) & 0x3F)
+    return code, length
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _entry(code: Any, characters: NDArray[np.uint32]) -> tuple[Any, Any]:
+    """Kind and lower case of a code point."""
+    if code < LAST:
+        entry = np.int64(characters[code])
+        return entry >> KIND_SHIFT, entry & 0xFFFFFF
+    return (SOLO if code < 0x40000 else SIGN), code
+
+
+@njit(cache=True, nogil=True)
+def _push(h: Word, chunk: Word, held: int, code: int) -> tuple[Word, Word, int]:
+    """Add a code point's UTF-8 bytes to an identity that is being built, eight at a time."""
+    if code < 0x80:
+        code = _FOLDED_UNDERSCORE if code == _UNDERSCORE else code
+        packed, length = np.uint64(code), 1
+    elif code < 0x800:
+        packed, length = np.uint64((0xC0 | code >> 6) | (0x80 | code & 0x3F) << 8), 2
+    elif code < 0x10000:
+        first = (0xE0 | code >> 12) | (0x80 | code >> 6 & 0x3F) << 8
+        packed, length = np.uint64(first | (0x80 | code & 0x3F) << 16), 3
+    else:
+        first = (0xF0 | code >> 18) | (0x80 | code >> 12 & 0x3F) << 8
+        packed = np.uint64(first | (0x80 | code >> 6 & 0x3F) << 16 | (0x80 | code & 0x3F) << 24)
+        length = 4
+    for _ in range(length):
+        if held == 8:
+            h, chunk, held = _mix(h, chunk), np.uint64(0), 0
+        chunk |= (packed & np.uint64(0xFF)) << (_BYTE * np.uint64(held))
+        packed >>= _BYTE
+        held += 1
+    return h, chunk, held
+
+
+@njit(cache=True, nogil=True)
+def _any_token(
+    data: NDArray[np.uint8], i: int, end: int, characters: NDArray[np.uint32], signs: bool
+) -> tuple[Word, int, bool]:
+    """The slow way, for any character: identity of the token at i, where it ends, if it is one."""
+    h, chunk, held = np.uint64(0), np.uint64(0), 0
+    first = -1
+    while i < end:
+        code, length = _character(data, i, end)
+        kind, lower = _entry(code, characters)
+        if first >= 0 and kind != first:
+            break
+        first = kind
+        i += length
+        if kind in (WORD, SOLO) or (kind == SIGN and signs):
+            h, chunk, held = _push(h, chunk, held, lower)
+        if kind == SOLO:
+            break
+    return _finish(_mix(h, chunk)), i, held > 0
+
+
+@njit(cache=True, nogil=True)
+def tokenise(  # noqa: C901, PLR0912
+    data: NDArray[np.uint8],
+    begin: int,
+    end: int,
+    characters: NDArray[np.uint32],
+    signs: bool,
+    ids: NDArray[np.uint64],
+    starts: NDArray[np.int64] | None,
+    ends: NDArray[np.int64] | None,
+) -> int:
+    """The tokens of one text, data[begin:end].
+
+    Args:
+        data: uint8 [b], UTF-8 bytes of many texts.
+        begin: where the text begins.
+        end: one past its last byte.
+        characters: what `characters.table` returns.
+        signs: whether runs of signs are tokens too.
+        ids: uint64 with room for end - begin tokens; the tokens' identities are written here.
+        starts: int64 of the same room for where each begins in `data`, or None.
+        ends: the same for where each ends.
+
+    Returns:
+        How many tokens there are.
+    """
+    n, i, last = 0, begin, len(data) - 8
+    while i < end:
+        if i > last:
+            h, after, found = _any_token(data, i, end, characters, signs)
+        else:
+            x = load(data, i)
+            word = word_bytes(x)
+            length = bytes_before(word ^ HIGH)
+            after, found = i, True
+            h = np.uint64(0)
+            if length == 0 and (signs or (x & HIGH) >> np.uint64(7) & _ONE):
+                h, after, found = _any_token(data, i, end, characters, signs)
+            elif length == 0:
+                i += bytes_before(word | (x & HIGH))
+                continue
+            else:
+                while length == 8 and after + 8 <= min(last, end):
+                    h = _mix(h, x | _FOLD)
+                    after += 8
+                    x = load(data, after)
+                    length = bytes_before(word_bytes(x) ^ HIGH)
+                length = min(length, end - after)
+                if length == 8 or (after + length < end and data[after + length] >= 0x80):
+                    h, after, found = _any_token(data, i, end, characters, signs)
+                else:
+                    if length > 0:
+                        kept = (_ONE << (_BYTE * np.uint64(length))) - _ONE
+                        h = _mix(h, (x | _FOLD) & kept)
+                    after += length
+                    h = _finish(h)
+        if found:
+            ids[n] = h
+            if starts is not None:
+                starts[n] = i
+            if ends is not None:
+                ends[n] = after
+            n += 1
+        i = after
+    return n
+
+
+def reference(text: str, *, signs: bool = False) -> list[str]:
+    """The tokens of a text in plain Python: the definition that `tokenise` is held to."""
+    tokens: list[str] = []
+    before = -1
+    for char in text:
+        kind = kind_of(char)
+        lower = char.lower() if len(char.lower()) == 1 else char
+        if kind in (WORD, SOLO) or (kind == SIGN and signs):
+            if kind == SOLO or kind != before:
+                tokens.append(lower)
+            else:
+                tokens[-1] += lower
+        before = kind
+    return tokens
+
+
+def identity(token: str) -> int:
+    """The identity of one token, as `tokenise` gives it."""
+    data = np.frombuffer(token.encode(), np.uint8)
+    ids = np.empty(len(data), np.uint64)
+    count = tokenise(data, 0, len(data), table(), True, ids, None, None)
+    if count != 1:
+        raise ValueError(f"{token!r} is {count} tokens, not one")
+    return int(ids[0])

@@ -1,0 +1,74 @@
+"""Eight bytes at a time: the machine-word tricks that the byte kernels share.
+
+What: an unaligned 8-byte load, and for eight bytes at once which of them are ASCII word
+characters, in ordinary 64-bit arithmetic.
+Why: most text is ASCII, and a loop over bytes mispredicts a branch at every word's end; the
+length of a word in a mask costs none.
+Trade-off: needs a little-endian machine, which all that numba supports in practice are.
+Reference: Warren, Hacker's Delight, 6-1 (finding a byte in a word).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+__all__ = ["HIGH", "Word", "bytes_before", "load", "word_bytes"]
+
+Word: TypeAlias = Any
+"""A uint64 inside a kernel; numba knows its type, mypy need not."""
+
+HIGH = np.uint64(0x8080808080808080)
+_LOW7 = np.uint64(0x7F7F7F7F7F7F7F7F)
+_CASE = np.uint64(0x2020202020202020)
+_ABOVE_A = np.uint64(0x1F1F1F1F1F1F1F1F)  # 0x80 - "a"
+_ABOVE_Z = np.uint64(0x0505050505050505)  # 0x7f - "z"
+_ABOVE_0 = np.uint64(0x5050505050505050)  # 0x80 - "0"
+_ABOVE_9 = np.uint64(0x4646464646464646)  # 0x7f - "9"
+_UNDERSCORE = np.uint64(0x5F5F5F5F5F5F5F5F)
+
+
+@intrinsic
+def load(typingctx: Any, data: Any, place: Any) -> Any:
+    """`load(data, i)`: the 8 bytes data[i : i + 8] as a uint64; the caller keeps i + 8 <= n."""
+    signature = types.uint64(data, types.intp)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        address = cgutils.pointer_add(builder, array.data, args[1])
+        word = builder.bitcast(address, ir.IntType(64).as_pointer())
+        return builder.load(word, align=1)
+
+    return signature, generate
+
+
+@intrinsic
+def _trailing_zeros(typingctx: Any, value: Any) -> Any:
+    """Zero bits below the lowest one; 64 for 0."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@njit(cache=True, nogil=True, inline="always")
+def bytes_before(mask: Word) -> Any:
+    """How many bytes lie before the first whose high bit is set; 8 if there is none."""
+    return np.int64(_trailing_zeros(mask) >> np.uint64(3))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def word_bytes(x: Word) -> Word:
+    """The high bit of every byte of x that is an ASCII letter, digit or underscore."""
+    low = x & _LOW7
+    folded = low | _CASE
+    letter = (folded + _ABOVE_A) & ~(folded + _ABOVE_Z)
+    digit = (low + _ABOVE_0) & ~(low + _ABOVE_9)
+    underscore = ~((low ^ _UNDERSCORE) + _LOW7)
+    return (letter | digit | underscore) & ~x & HIGH
