@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from corpusfit.kernels.characters import table
+from corpusfit.kernels.tokens import tokenise
 from corpusfit.types import Texts
 
-__all__ = ["as_texts", "buffers"]
+__all__ = ["as_texts", "buffers", "spelled"]
 
 
 def as_texts(texts: Sequence[str]) -> Texts:
@@ -31,3 +33,14 @@ def buffers(texts: Texts) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         return np.empty(0, np.uint8), np.zeros(n + 1, np.int64)
     places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + n + 1]
     return np.frombuffer(data or b"", np.uint8), places
+
+
+def spelled(text: str) -> tuple[NDArray[np.uint64], list[str]]:
+    """The t tokens of one text: identities uint64 [t], and how each is written, in lower case."""
+    data = np.frombuffer(text.encode(), np.uint8)
+    ids, starts, ends = (np.empty(len(data), t) for t in (np.uint64, np.int64, np.int64))
+    count = tokenise(data, 0, len(data), table(), False, ids, starts, ends)
+    written = [
+        bytes(data[a:b]).decode().lower() for a, b in zip(starts[:count], ends[:count], strict=True)
+    ]
+    return ids[:count], written
