@@ -11,6 +11,8 @@ Reference: Knuth, The Art of Computer Programming, volume 3, section 6.4, algori
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -18,10 +20,28 @@ from numpy.typing import NDArray
 from corpusfit.kernels.tokens import follow, tokenise
 from corpusfit.kernels.words import Word
 
-__all__ = ["count_each", "find", "find_each", "gram_at", "grams_of", "table_of"]
+__all__ = [
+    "count_each",
+    "find",
+    "find_each",
+    "gram_at",
+    "grams_in",
+    "grams_of",
+    "longest",
+    "table_of",
+]
 
 _EMPTY, _ONE = np.uint64(0), np.uint64(1)
 _HIGH = np.uint64(34)  # an identity's high bits are its best mixed; enough for 2^30 slots
+
+
+@njit(cache=True, nogil=True)
+def longest(offsets: NDArray[np.int64]) -> Any:
+    """Bytes, and so tokens at most, of the longest of n texts that begin at offsets [n + 1]."""
+    most = np.int64(0)
+    for i in range(len(offsets) - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+    return most
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -94,7 +114,7 @@ def count_each(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def find(keys: NDArray[np.uint64], places: NDArray[np.int32], gram: Word) -> int:
+def find(keys: NDArray[np.uint64], places: NDArray[np.int32], gram: Word) -> Any:
     """The place of an identity in what `table_of` was made of; -1 if it is not there."""
     mask = np.uint64(len(keys) - 1)
     slot = (gram >> _HIGH) & mask
@@ -135,3 +155,12 @@ def find_each(
     for i in range(len(grams)):
         found[i] = find(keys, places, grams[i])
     return found
+
+
+@njit(cache=True, nogil=True)
+def grams_in(ids: NDArray[np.uint64], order: int) -> NDArray[np.uint64]:
+    """uint64 [t - order + 1], or none: the n-grams of one text of t tokens."""
+    grams = np.empty(max(0, len(ids) - order + 1), np.uint64)
+    for i in range(len(grams)):
+        grams[i] = gram_at(ids, i, order)
+    return grams

@@ -3,13 +3,14 @@
 What: for every text of a batch the cosine of its weighted word counts with one vector, or the
 mean of its k highest cosines with m sparse vectors.
 Why: one vector needs one addition a token, so it runs as fast as text is tokenised. Many need an
-inverted index: a text's words, those with the most to give first, add to the vectors that have
-them, until what is left cannot lift any other vector into the best k; only vectors that still can
-get there are then multiplied out.
-Trade-off: bounds prune, never guess: the best k are multiplied out in full, each in the order of
-its own words, so a score is the exact one and the same bits whatever was pruned.
-Reference: Turtle and Flood (1995), Query evaluation: strategies and optimizations (max-score);
-Zobel and Moffat (2006), Inverted files for text search engines, section 4.
+inverted index. Most of its entries belong to a few common words, and adding an entry of a list
+costs as much as adding sixteen neighbours of a whole column; so common words have columns, with
+their zeros, and rare ones have lists.
+Trade-off: nothing is pruned by bounds: what common words may add is so much that max-score and
+Cauchy-Schwarz bounds let nearly every vector through, and cost more than they spared. Sums in
+float32 only tell which vectors can be the best k; those are multiplied out, each in the order of
+its own words, so a score is exact and the same bits however the index is laid out.
+Reference: Zobel and Moffat (2006), Inverted files for text search engines, section 4.
 """
 
 from __future__ import annotations
@@ -18,20 +19,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.grams import find
+from corpusfit.kernels.grams import find, longest
 from corpusfit.kernels.tokens import tokenise
 
 __all__ = ["cosines", "nearest_cosines"]
 
-_SLACK = 1e-5  # above what sums in float32 can be off, as a share of the largest possible sum
-
-
-@njit(cache=True, nogil=True)
-def _longest(offsets: NDArray[np.int64]) -> int:
-    longest = np.int64(0)
-    for i in range(len(offsets) - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return longest
+_SLACK = 1e-5  # above what sums in float32 can be off, as a share of the text's length
+_BLOCK = 64
 
 
 @njit(cache=True, nogil=True)
@@ -52,14 +46,14 @@ def cosines(
         characters: what `characters.table` returns.
         keys: the table of v words, see `grams.table_of`.
         places: the same.
-        weight: float32 [v]; a text's entry for a word is its count times this.
+        weight: float32 [v]; 0 or more; a text's entry for a word is its count times this.
         vector: float32 [v], of length 1.
 
     Returns:
         float32 [n]; 0 for a text without a known word.
     """
     n = len(offsets) - 1
-    ids = np.empty(_longest(offsets), np.uint64)
+    ids = np.empty(longest(offsets), np.uint64)
     words = np.empty(len(ids), np.int64)
     counts = np.zeros(len(weight), np.float32)
     out = np.zeros(n, np.float32)
@@ -96,36 +90,6 @@ def _keep_best(best: NDArray[np.float64], value: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _threshold(
-    best: NDArray[np.float64], sums: NDArray[np.float32], touched: NDArray[np.int32]
-) -> float:
-    """The k-th highest of the sums so far."""
-    best[:] = 0.0
-    for d in touched:
-        _keep_best(best, sums[d])
-    return best[-1]
-
-
-@njit(cache=True, nogil=True)
-def _add_list(
-    sums: NDArray[np.float32],
-    touched: NDArray[np.int32],
-    reached: int,
-    docs: NDArray[np.int32],
-    values: NDArray[np.float32],
-    q: np.float32,
-) -> int:
-    """Add one word's list to the sums of the vectors that have it; returns how many have a sum."""
-    for at in range(len(docs)):
-        d = docs[at]
-        if sums[d] == 0:
-            touched[reached] = d
-            reached += 1
-        sums[d] += q * values[at]
-    return reached
-
-
-@njit(cache=True, nogil=True)
 def _multiply_out(
     d: int,
     query: NDArray[np.float32],
@@ -140,50 +104,52 @@ def _multiply_out(
     return total
 
 
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _highest(block: NDArray[np.float32]) -> np.float32:
+    high = np.float32(0)
+    for x in block:
+        high = max(high, x)
+    return high
+
+
+@njit(cache=True, nogil=True)
+def _reach(sums: NDArray[np.float32], best: NDArray[np.float64]) -> float:
+    """The k-th highest of the sums, at most m of them; 0 where so few are above it."""
+    best[:] = 0.0
+    for first in range(0, len(sums), _BLOCK):
+        block = sums[first : first + _BLOCK]
+        if _highest(block) > best[-1]:
+            for x in block:
+                _keep_best(best, np.float64(x))
+    return float(best[-1])
+
+
 @njit(cache=True, nogil=True)
 def _best_mean(
-    words: NDArray[np.int64],
+    sums: NDArray[np.float32],
+    slack: float,
     query: NDArray[np.float32],
-    highest: NDArray[np.float32],
-    lists: NDArray[np.int64],
-    docs: NDArray[np.int32],
-    in_list: NDArray[np.float32],
     ends: NDArray[np.int64],
     terms: NDArray[np.int32],
     values: NDArray[np.float32],
-    sums: NDArray[np.float32],
-    touched: NDArray[np.int32],
     best: NDArray[np.float64],
 ) -> float:
-    """The mean of the k highest products of one text; leaves `sums` zero again."""
-    bound = np.empty(len(words), np.float64)
-    left, rest = 0, 0.0
-    for j in range(len(words)):
-        bound[j] = query[words[j]] * highest[words[j]]
-        rest += bound[j]
-        left += lists[words[j] + 1] - lists[words[j]]
-    slack, reached, since, theta = _SLACK * rest, 0, 0, 0.0
-    for j in np.argsort(-bound):
-        word = words[j]
-        first, last = lists[word], lists[word + 1]
-        if since > reached and left > 2 * reached:
-            since, theta = 0, _threshold(best, sums, touched[:reached])
-            if theta > rest + slack:
-                break
-        q = query[word]
-        reached = _add_list(sums, touched, reached, docs[first:last], in_list[first:last], q)
-        since += last - first
-        left -= last - first
-        rest -= bound[j]
-    else:
-        rest = 0.0
-    theta = _threshold(best, sums, touched[:reached])
+    """The mean of the k highest products of one text, whose rough products are `sums` [m]."""
+    theta = _reach(sums, best) - 2.0 * slack
     best[:] = 0.0
-    for d in touched[:reached]:
-        if sums[d] + rest + slack >= theta:
-            _keep_best(best, _multiply_out(d, query, ends, terms, values))
-        sums[d] = 0
-    return best.mean()
+    for first in range(0, len(sums), _BLOCK):
+        block = sums[first : first + _BLOCK]
+        if _highest(block) >= theta:
+            for i in range(len(block)):
+                if block[i] >= theta and block[i] > 0:
+                    _keep_best(best, _multiply_out(first + i, query, ends, terms, values))
+    return float(best.mean())
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add(sums: NDArray[np.float32], q: np.float32, column: NDArray[np.float32]) -> None:
+    for d in range(len(sums)):
+        sums[d] += q * column[d]
 
 
 @njit(cache=True, nogil=True)
@@ -199,8 +165,9 @@ def nearest_cosines(
     values: NDArray[np.float32],
     lists: NDArray[np.int64],
     docs: NDArray[np.int32],
-    in_list: NDArray[np.float32],
-    highest: NDArray[np.float32],
+    entries: NDArray[np.float32],
+    column_of: NDArray[np.int32],
+    columns: NDArray[np.float32],
     k: int,
 ) -> NDArray[np.float32]:
     """The mean of every text's k highest cosines with m sparse vectors of length 1 or 0.
@@ -211,25 +178,26 @@ def nearest_cosines(
         characters: what `characters.table` returns.
         keys: the table of v words, see `grams.table_of`.
         places: the same.
-        weight: float32 [v]; a text's entry for a word is its count times this.
+        weight: float32 [v]; 0 or more; a text's entry for a word is its count times this.
         ends: int64 [m + 1]; vector d is `terms[ends[d] : ends[d + 1]]` with `values`.
         terms: int32 [e], words by place.
-        values: float32 [e], above 0.
-        lists: int64 [v + 1]; word w is in the vectors `docs[lists[w] : lists[w + 1]]`.
-        docs: int32 [e].
-        in_list: float32 [e], the same values in the lists' order.
-        highest: float32 [v], the largest value in each list; 0 for an empty one.
+        values: float32 [e], 0 or more.
+        lists: int64 [v + 1]; a rare word w is in the vectors `docs[lists[w] : lists[w + 1]]`; the
+            list of a common word is empty.
+        docs: int32 [r].
+        entries: float32 [r], the same values in the lists' order.
+        column_of: int32 [v], a common word's column, -1 for the others.
+        columns: float32 [c, m], the common words' values.
         k: at most m.
 
     Returns:
         float32 [n]; 0 for a text without a known word.
     """
     n = len(offsets) - 1
-    ids = np.empty(_longest(offsets), np.uint64)
+    ids = np.empty(longest(offsets), np.uint64)
     words = np.empty(len(ids), np.int64)
     query = np.zeros(len(weight), np.float32)
-    sums = np.zeros(len(ends) - 1, np.float32)
-    touched = np.empty(len(sums), np.int32)
+    sums = np.empty(len(ends) - 1, np.float32)
     best = np.empty(k, np.float64)
     out = np.zeros(n, np.float32)
     for i in range(n):
@@ -242,18 +210,18 @@ def nearest_cosines(
                     words[different] = word
                     different += 1
                 query[word] += weight[word]
-        square, shared = 0.0, 0
-        for j in range(different):
-            word = words[j]
-            square += np.float64(query[word]) ** 2
-            if highest[word] > 0:
-                words[j], words[shared] = words[shared], word
-                shared += 1
-        if shared > 0:
-            mean = _best_mean(
-                words[:shared], query, highest, lists, docs, in_list,
-                ends, terms, values, sums, touched, best,
-            )  # fmt: skip
-            out[i] = mean / np.sqrt(square)
+        square = 0.0
+        sums[:] = 0
+        for word in words[:different]:
+            q = query[word]
+            square += np.float64(q) ** 2
+            if column_of[word] >= 0:
+                _add(sums, q, columns[column_of[word]])
+            for at in range(lists[word], lists[word + 1]):
+                sums[docs[at]] += q * entries[at]
+        if square > 0.0:
+            length = np.sqrt(square)
+            mean = _best_mean(sums, _SLACK * length, query, ends, terms, values, best)
+            out[i] = mean / length
         query[words[:different]] = 0
     return out

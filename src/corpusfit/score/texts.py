@@ -38,7 +38,8 @@ def buffers(texts: Texts) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 def spelled(text: str) -> tuple[NDArray[np.uint64], list[str]]:
     """The t tokens of one text: identities uint64 [t], and how each is written, in lower case."""
     data = np.frombuffer(text.encode(), np.uint8)
-    ids, starts, ends = (np.empty(len(data), t) for t in (np.uint64, np.int64, np.int64))
+    ids = np.empty(len(data), np.uint64)
+    starts, ends = np.empty((2, len(data)), np.int64)
     count = tokenise(data, 0, len(data), table(), False, ids, starts, ends)
     written = [
         bytes(data[a:b]).decode().lower() for a, b in zip(starts[:count], ends[:count], strict=True)
