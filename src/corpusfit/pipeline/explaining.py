@@ -1,0 +1,231 @@
+"""Why a text has the score it has: `explain`.
+
+What: finds a scored segment again in the run's corpus, or takes any text, and has its score
+explained by the run's own scorer.
+Why: a selection is trusted when single decisions can be looked at.
+Trade-off: the text is read from the corpus again, so the corpus has to be there unchanged; only
+the shard that holds the row is parsed, and only its file is checked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpusfit import corpus
+from corpusfit.errors import ChangedInputError, InputError, ModelError, bad_setting
+from corpusfit.jobs.explain import Explain, Neighbour
+from corpusfit.jobs.fit import PrepareEncoder, Sample
+from corpusfit.jobs.reading import read_shard
+from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.run import Machine, Run
+from corpusfit.pipeline.scoring import tallies
+from corpusfit.plan import Plan
+from corpusfit.score import table
+from corpusfit.score.contract import Effect
+from corpusfit.segments import cut_units, unit_texts
+from corpusfit.types import Document, Source
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a segment, or a text from elsewhere, has its score.
+
+    Attributes:
+        method: the run's method.
+        source: the segment's source; None, as the next four, for a text from elsewhere.
+        row: the document's row in it.
+        segment: the segment's number in the document.
+        segments: how many segments the document has.
+        selected: whether it was taken; None also where nothing was chosen yet.
+        score: as stored, or as the text would get.
+        threshold: the lowest score taken; None where nothing was.
+        text: in full.
+        raised: the n-grams that raised the score, strongest first.
+        lowered: those that lowered it, strongest first.
+        nearest: the target texts most like it.
+        nearest_by: what `nearest` goes by: `words` (TF-IDF) or `embedding`.
+    """
+
+    method: str
+    source: str | None
+    row: int | None
+    segment: int | None
+    segments: int | None
+    selected: bool | None
+    score: float
+    threshold: float | None
+    text: str
+    raised: list[Effect]
+    lowered: list[Effect]
+    nearest: list[Neighbour]
+    nearest_by: str
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A text to explain: its units and what is known of it."""
+
+    text: str
+    units: list[str]
+    known: dict[str, Any]
+
+
+def explain(
+    out: Path, *, row: str | None = None, text: str | None = None, top: int = 10, machine: Machine
+) -> Explanation:
+    """Explain one score of a run.
+
+    Args:
+        out: the folder of a `select` or `score`.
+        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT`, numbers from 0; without a segment the first.
+        text: or any text; it is cut into units as the corpus was.
+        top: at most so many n-grams to each side, and so many target texts.
+        machine: where it runs.
+
+    Raises:
+        UsageError: not exactly one of row and text, or no such source, row or segment.
+        InputError: `out` holds no scored corpus, or the row was rejected.
+        ChangedInputError: the source is no longer what was scored.
+        ModelError: the encoder is no longer what the corpus was scored with.
+    """
+    if (row is None) == (text is None):
+        raise bad_setting("The text to explain", "given by --row or by --text", (row, text))
+    if top < 1:
+        raise bad_setting("--top", "1 or more", top)
+    folder = RunFolder(out)
+    manifest = folder.require_scored()
+    plan = Plan.from_dict(manifest["plan"])
+    with machine.start() as engine:
+        sources = [Source(**s) for s in manifest["corpus"]]
+        run = Run(plan, machine, engine, folder.work, [], sources)
+        found = _given(run, text) if text is not None else _segment(run, folder, str(row))
+        _same_encoder(run, manifest["encoder"])
+        method = manifest["method"]["name"]
+        scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
+        job = Explain(method, scorer, target, plan.embed, run.cache, top)
+        said = run.one(job, found.units)
+    chosen = (folder.finished() or {}).get("selected")
+    if chosen is None:
+        found.known["selected"] = None
+    return Explanation(
+        method=method,
+        threshold=chosen and chosen["threshold"],
+        text=found.text,
+        raised=[e for e in said.effects if e.effect > 0][:top],
+        lowered=[e for e in reversed(said.effects) if e.effect < 0][:top],
+        nearest=said.nearest,
+        nearest_by=said.nearest_by,
+        **{"score": said.score, **found.known},
+    )
+
+
+def _same_encoder(run: Run, fingerprint: str | None) -> None:
+    if fingerprint is None:
+        return
+    now = run.one(PrepareEncoder(run.cache), run.plan.embed)
+    if now != fingerprint:
+        raise ModelError(
+            f"--embedder {run.plan.embed.embedder} is no longer the model that the corpus was "
+            "scored with. Put that model back, or score again with another --out."
+        )
+
+
+def _given(run: Run, text: str) -> _Found:
+    if not text.strip():
+        raise bad_setting("--text", "a text with something in it", text)
+    document = Document(0, 0, text, None)
+    units = unit_texts([document], cut_units([document], run.plan.cut)).to_pylist()
+    return _Found(text, units, dict.fromkeys(("source", "row", "segment", "segments", "selected")))
+
+
+def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
+    """Find a scored segment again."""
+    number, row, segment = _parsed(place, run.names)
+    shard = _shard_of(run, folder, number, row)
+    columns = ("row", "segment", "start", "end", "score", "selected")
+    rows = table.read_columns(table.part_path(folder.scores, shard), *columns)
+    of_row = {name: column[rows[0] == row] for name, column in zip(columns, rows, strict=True)}
+    count = len(of_row["row"])
+    if segment >= count:
+        raise bad_setting(
+            "--row", f"SOURCE:ROW:SEGMENT with a segment from 0 to {count - 1} for row {row}", place
+        )
+    start, end = int(of_row["start"][segment]), int(of_row["end"][segment])
+    document = _document(run, number, shard, row)
+    units = cut_units([document], run.plan.cut)
+    inside = np.flatnonzero((units.start >= start) & (units.end <= end))
+    texts = unit_texts([document], units).take(inside).to_pylist()
+    known = {
+        "source": run.names[number],
+        "row": row,
+        "segment": segment,
+        "segments": count,
+        "selected": bool(of_row["selected"][segment]),
+        "score": float(of_row["score"][segment]),
+    }
+    return _Found(document.text[start:end], texts, known)
+
+
+def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
+    """Source number, row and segment; a source's name may hold colons itself."""
+    for pattern in (r"(.*):(\d+)", r"(.*):(\d+):(\d+)"):
+        found = re.fullmatch(pattern, place, re.DOTALL)
+        if found and found[1] in names:
+            return names.index(found[1]), int(found[2]), int(found[3]) if found.re.groups > 2 else 0
+    near = difflib.get_close_matches(place.partition(":")[0], names, n=1, cutoff=0.0)
+    raise bad_setting(
+        "--row",
+        "SOURCE:ROW or SOURCE:ROW:SEGMENT, with a source of the run as scores/ names it",
+        place,
+        f"Perhaps {near[0]}:0?",
+    )
+
+
+def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> int:
+    """The shard that holds a row of a source, from the counts that scoring left.
+
+    Raises:
+        UsageError: the source has no such row.
+        InputError: the row was rejected.
+    """
+    first, name = 0, run.names[number]
+    for shard, tally in tallies(folder):
+        if tally.source != number:
+            continue
+        last = first + tally.documents + len(tally.rejects)
+        if row < last:
+            for rejected, _, reason in tally.rejects:
+                if rejected == row:
+                    raise InputError(
+                        f"Row {row} of {name} has no score: it was rejected ({reason}). "
+                        "Name another row, or mend this one and score again."
+                    )
+            return shard
+        first = last
+    rows = f"a row from 0 to {first - 1}" if first else "no row: the source is empty"
+    raise bad_setting("--row", f"SOURCE:ROW with {rows} for {name}", row)
+
+
+def _document(run: Run, number: int, shard: int, row: int) -> Document:
+    """Read one shard again and take a document out of it."""
+    source = run.sources[number]
+    if corpus.changed([source]):
+        raise ChangedInputError(
+            f"{source.name} changed since it was scored. Put the file back, or score again with "
+            "another --out."
+        )
+    plan = dataclasses.replace(run.plan.read, strict=False)
+    with run.stage("find the row"):
+        whole = next(s for s in run.shards() if s.index == shard)
+    documents, _ = read_shard(whole, plan, run.names)
+    return next(d for d in documents if d.row == row)
