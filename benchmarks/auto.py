@@ -29,8 +29,8 @@ from corpusfit.pipeline.run import default_cache
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.rank import trial, verdicts
-from corpusfit.segments import cut_units, unit_texts
-from corpusfit.types import Document
+from corpusfit.segments import cut_units
+from corpusfit.types import Documents, text_array
 from harness import RESULTS, machine
 
 DOMAINS = {
@@ -95,9 +95,9 @@ def target(path: Path, plan: Plan) -> list[str]:
     """A seeded draw of a task's different texts."""
     found = corpus.find([str(path)], plan.read, spool=path.parent, role="target")
     texts = [
-        d.text
+        text
         for shard in corpus.shards(found, plan.read)
-        for d in read_shard(shard, plan.read, (path.name,))[0]
+        for text in read_shard(shard, plan.read, (path.name,))[0].texts.to_pylist()
     ]
     texts = list(dict.fromkeys(texts))
     drawn = np.random.default_rng(0).permutation(len(texts))[:TARGET_TEXTS]
@@ -106,8 +106,8 @@ def target(path: Path, plan: Plan) -> list[str]:
 
 def units(texts: list[str], plan: Plan) -> list[str]:
     """The units of different texts."""
-    documents = [Document(i, 0, t, None) for i, t in enumerate(dict.fromkeys(texts))]
-    return unit_texts(documents, cut_units(documents, plan.cut)).to_pylist()
+    different = text_array(list(dict.fromkeys(texts)))
+    return cut_units(Documents(np.arange(len(different)), different), plan.cut)[1].to_pylist()
 
 
 def measure(vectors: np.ndarray, background: np.ndarray, truth: np.ndarray) -> dict[str, object]:

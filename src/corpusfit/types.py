@@ -8,6 +8,7 @@ the few records (`Document`, `Reject`) live for one document only.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Document",
+    "Documents",
     "Reads",
     "Reject",
     "Segments",
@@ -25,6 +27,8 @@ __all__ = [
     "Texts",
     "Units",
     "Vectors",
+    "buffers",
+    "text_array",
 ]
 
 Texts: TypeAlias = pa.LargeStringArray
@@ -96,6 +100,22 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class Documents:
+    """The usable rows of one shard, or of a few, as columns; n of them, in reading order.
+
+    Attributes:
+        row: int64 [n], the row in its source.
+        texts: [n], none of them empty.
+    """
+
+    row: NDArray[np.int64]
+    texts: Texts
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True)
 class Reject:
     """One row that was read and not used, and why."""
 
@@ -148,3 +168,21 @@ class Segments:
 
     def __len__(self) -> int:
         return len(self.row)
+
+
+def text_array(texts: Sequence[str]) -> Texts:
+    """Strings as one Arrow array [n]."""
+    return pa.array(texts, pa.large_string())
+
+
+def buffers(texts: Texts) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes and the n + 1 offsets of n texts; text i is `data[offsets[i] : offsets[i + 1]]`.
+
+    Nothing is copied: Arrow's own layout is what the kernels read.
+    """
+    _, offsets, data = texts.buffers()
+    n = len(texts)
+    if offsets is None or n == 0:
+        return np.empty(0, np.uint8), np.zeros(n + 1, np.int64)
+    places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + n + 1]
+    return np.frombuffer(data or b"", np.uint8), places

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from corpusfit.kernels import cut
 from corpusfit.plan import CutPlan
-from corpusfit.segments import cut_units, join_units, segment_scores, unit_texts
-from corpusfit.types import Document
+from corpusfit.segments import cut_units, join_units, segment_scores
+from corpusfit.types import Documents, text_array
 
 MODES = ["window", "sentence", "paragraph", "fixed", "document"]
 words = st.sampled_from(
@@ -38,9 +38,9 @@ texts = st.one_of(
 
 
 def units(text, mode="window", pieces=256):
-    documents = [Document(0, 0, text, None)]
-    found = cut_units(documents, CutPlan(unit=mode, pieces=pieces))
-    return found, unit_texts(documents, found).to_pylist()
+    documents = Documents(np.zeros(1, np.int64), text_array([text]))
+    found, parts = cut_units(documents, CutPlan(unit=mode, pieces=pieces))
+    return found, parts.to_pylist()
 
 
 @settings(max_examples=300, deadline=None)
@@ -122,8 +122,8 @@ def test_every_assigned_character_has_a_class_and_thai_marks_stay_in_words():
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(1, 20))
 def test_segments_join_gamma_units_and_never_cross_documents(lengths, gamma):
-    documents = [Document(7 * i, 0, "A b. " * n, None) for i, n in enumerate(lengths)]
-    found = cut_units(documents, CutPlan(unit="sentence"))
+    documents = Documents(7 * np.arange(len(lengths)), text_array(["A b. " * n for n in lengths]))
+    found, _ = cut_units(documents, CutPlan(unit="sentence"))
     segments = join_units(found, gamma)
     scores = np.random.default_rng(0).random(len(found)).astype(np.float32)
     expected, means, at = [], [], 0

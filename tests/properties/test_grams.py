@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_in, grams_of, table_of
-from corpusfit.score.texts import as_texts, buffers, spelled
+from corpusfit.score.spelled import spelled
+from corpusfit.types import buffers, text_array
 
 TEXTS = st.lists(st.text("aB .é日", max_size=20), max_size=6)
 
@@ -16,7 +17,7 @@ TEXTS = st.lists(st.text("aB .é日", max_size=20), max_size=6)
 @settings(deadline=None)
 @given(TEXTS, st.integers(1, 4))
 def test_ngrams_are_those_of_each_text(texts, order):
-    grams, bounds = grams_of(*buffers(as_texts(texts)), table(), order)
+    grams, bounds = grams_of(*buffers(text_array(texts)), table(), order)
     assert len(bounds) == len(texts) + 1
     for text, first, last in zip(texts, bounds[:-1], bounds[1:], strict=True):
         assert grams[first:last].tolist() == grams_in(spelled(text)[0], order).tolist()

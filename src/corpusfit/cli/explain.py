@@ -53,10 +53,10 @@ def explain(
         return
     typer.echo(_headline(found))
     typer.echo(f"\n  {_shortened(found.text)}\n")
-    for title, effects in (("raised", found.raised), ("lowered", found.lowered)):
+    for title, effects in (("Raised", found.raised), ("Lowered", found.lowered)):
         if effects:
             rows = [[e.part, f"{e.effect:+.3g}"] for e in effects]
-            table(f"What {title} the score", ["words", "effect"], rows)
+            table(title, ["words", "effect"], rows)
     if not found.raised and not found.lowered:
         say(f"{found.method} does not tell which words made the score, or knows none of these.")
     by = "words in common (TF-IDF)" if found.nearest_by == "words" else "embedding"

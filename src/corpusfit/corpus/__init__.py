@@ -1,13 +1,14 @@
 """Stage 1, read: from files, folders, URLs, datasets or standard input to shards of rows.
 
-`find` names and fingerprints the inputs, `shards` reads and cuts them, `rows` parses one shard,
-`normalise` undoes a task's own tokenisation. Bad content is a `Reject`, never an exception.
+`find` names and fingerprints the inputs, `shards` reads and cuts them, `rows` and `documents`
+parse one shard, `normalise` undoes a task's own tokenisation. Bad content is a `Reject`, never an
+exception.
 """
 
 from corpusfit.corpus.normalise import normalise
 from corpusfit.corpus.rejects import kind
-from corpusfit.corpus.rows import rows
+from corpusfit.corpus.rows import documents, rows
 from corpusfit.corpus.shards import shards
 from corpusfit.corpus.sources import changed, find
 
-__all__ = ["changed", "find", "kind", "normalise", "rows", "shards"]
+__all__ = ["changed", "documents", "find", "kind", "normalise", "rows", "shards"]

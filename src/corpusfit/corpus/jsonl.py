@@ -1,7 +1,8 @@
 """JSON lines: one object a line.
 
 What: a block is raw lines; each is parsed alone, so that one bad line costs one row.
-Why: orjson parses a line faster than any splitting in Python could prepare it.
+Why: `columns` reads one field with a kernel of ours, since making objects would cost more than all
+that is done with the text; a line that the kernel does not decide goes through orjson.
 Trade-off: `row` counts every line, blank ones too, so that it is the line an editor shows.
 Reference: https://jsonlines.org
 """
@@ -10,16 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from corpusfit.corpus import rejects
 from corpusfit.corpus.cutting import BOM, Block, Lines, cut
 from corpusfit.corpus.fields import Row, from_mapping
 from corpusfit.corpus.unpack import Stream
+from corpusfit.kernels.jsonlines import field_texts, line_starts
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Reject, Shard, Source
+from corpusfit.types import Documents, Reject, Shard, Source, Texts, text_array
 
-__all__ = ["blocks", "lines_of", "parse"]
+__all__ = ["blocks", "columns", "lines_of", "parse"]
 
 
 def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
@@ -31,13 +36,62 @@ def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     """The rows of one shard."""
     byte = shard.first_byte
     for row, line in enumerate(lines_of(shard.data), shard.first_row):
-        try:
-            record = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            yield _failed(row, byte, line, plan)
-        else:
-            yield from_mapping(row, byte, record, plan)
+        yield _row(row, byte, line, plan)
         byte += len(line) + 1
+
+
+def columns(shard: Shard, plan: ReadPlan) -> tuple[Documents, list[Reject]]:
+    """The usable rows of one shard as columns, and the others."""
+    starts = line_starts(shard.data)
+    data = np.frombuffer(shard.data, np.uint8)
+    field = np.frombuffer(plan.text_field.encode(), np.uint8)
+    out = np.empty(len(data) + 8, np.uint8)
+    ends, plain = field_texts(data, starts, field, out)
+    if not _is_utf8(shard.data):
+        plain &= [_is_utf8(line) for line in lines_of(shard.data)]
+    offsets = np.concatenate((np.zeros(1, np.int64), ends))
+    texts = pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(out))
+    numbers = shard.first_row + np.arange(len(starts))
+    if plain.all():
+        return Documents(numbers, texts), []
+    return _with_odd_lines(shard, plan, numbers, texts, plain)
+
+
+def _with_odd_lines(
+    shard: Shard,
+    plan: ReadPlan,
+    numbers: NDArray[np.int64],
+    texts: Texts,
+    plain: NDArray[np.bool_],
+) -> tuple[Documents, list[Reject]]:
+    """The columns again, with the lines that the kernel left to the full parser."""
+    lines = lines_of(shard.data)
+    sizes = np.cumsum([0, *(len(line) + 1 for line in lines)])
+    rejected: list[Reject] = []
+    parts, done = [], 0
+    kept = plain.copy()
+    for i in np.flatnonzero(~plain).tolist():
+        row = _row(int(numbers[i]), shard.first_byte + int(sizes[i]), lines[i], plan)
+        if isinstance(row, Reject):
+            rejected.append(row)
+            continue
+        parts += [
+            texts.slice(done, i - done).filter(pa.array(plain[done:i])),
+            text_array([row.text]),
+        ]
+        kept[i], done = True, i + 1
+    parts.append(texts.slice(done).filter(pa.array(plain[done:])))
+    return Documents(numbers[kept], pa.concat_arrays(parts)), rejected
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether the bytes are UTF-8, without making a string of them."""
+    places = pa.py_buffer(np.array([0, len(data)], np.int64))
+    try:
+        pa.LargeStringArray.from_buffers(1, places, pa.py_buffer(data)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -46,6 +100,14 @@ def lines_of(data: bytes) -> list[bytes]:
     if not lines[-1]:
         lines.pop()
     return lines
+
+
+def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return _failed(row, byte, line, plan)
+    return from_mapping(row, byte, record, plan)
 
 
 def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:

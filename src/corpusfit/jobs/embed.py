@@ -13,9 +13,8 @@ from pathlib import Path
 from corpusfit.embed import load
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job
-from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.plan import CutPlan, EmbedPlan, ReadPlan
-from corpusfit.segments import cut_units, unit_texts
 from corpusfit.types import Shard, Vectors
 
 __all__ = ["EmbedShards", "EmbedTexts"]
@@ -37,10 +36,8 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
         encoder, store = load(self.embed, self.cache), VectorStore(self.store)
 
         def work(shard: Shard) -> tuple[int, Tally]:
-            documents, tally = read_shard(shard, self.read, self.names)
-            units = cut_units(documents, self.cut)
-            tally.units = len(units)
-            vectors = encoder.encode(unit_texts(documents, units).to_pylist())
+            units, texts, tally = read_units(shard, self.read, self.cut, self.names)
+            vectors = encoder.encode(texts.to_pylist())
             store.write(shard.index, units, vectors, tally.as_dict())
             return shard.index, tally
 

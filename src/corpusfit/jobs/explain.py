@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from corpusfit.artifacts import restore
 from corpusfit.embed import load
@@ -26,6 +25,7 @@ from corpusfit.jobs.fit import Sample
 from corpusfit.plan import EmbedPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Effect, Scorer
+from corpusfit.types import text_array
 
 __all__ = ["Explain", "Explained", "Neighbour"]
 
@@ -83,7 +83,7 @@ class Explain(Job[list[str], Explained]):
     def _work(self, units: list[str]) -> Explained:
         scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
         reads = registry.load(self.method).reads
-        batch: Any = pa.array(units, pa.large_string())
+        batch: Any = text_array(units)
         if reads == "embedding":
             batch = load(self.embed, self.cache).encode(units)
         return Explained(

@@ -1,6 +1,6 @@
 """The first steps of every job that starts from text: parse a shard, count, cut.
 
-What: a shard's documents, its tally of what was read and rejected, and its units.
+What: a shard's units with their texts, and its tally of what was read and rejected.
 Why: each job must count the same rows the same way, or sums would not add up.
 Trade-off: the tally carries every reject in full, because `rejects.jsonl` is built from it.
 """
@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpusfit.corpus import kind, rows
+from corpusfit.corpus import documents, kind
 from corpusfit.errors import StrictError
-from corpusfit.plan import ReadPlan
-from corpusfit.types import Document, Reject, Shard
+from corpusfit.plan import CutPlan, ReadPlan
+from corpusfit.segments import cut_units
+from corpusfit.types import Documents, Shard, Texts, Units
 
-__all__ = ["Reasons", "Tally", "read_shard", "require_none_rejected"]
+__all__ = ["Reasons", "Tally", "read_shard", "read_units", "require_none_rejected"]
 
 
 @dataclass
@@ -69,23 +70,26 @@ def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
         )
 
 
-def read_shard(
-    shard: Shard, plan: ReadPlan, names: tuple[str, ...]
-) -> tuple[list[Document], Tally]:
+def read_shard(shard: Shard, plan: ReadPlan, names: tuple[str, ...]) -> tuple[Documents, Tally]:
     """The usable documents of a shard and the tally of its rows.
 
     Raises:
         StrictError: the plan is strict and a row was rejected.
     """
-    documents: list[Document] = []
-    tally = Tally(shard.source)
-    for row in rows(shard, plan):
-        if isinstance(row, Reject):
-            tally.rejects.append((row.row, row.byte, row.reason))
-            if plan.strict:
-                require_none_rejected(tally, names)
-        else:
-            documents.append(row)
-            tally.characters += len(row.text)
-    tally.documents = len(documents)
-    return documents, tally
+    found, rejected = documents(shard, plan)
+    tally = Tally(shard.source, len(found))
+    tally.rejects = [(r.row, r.byte, r.reason) for r in rejected]
+    if plan.strict:
+        require_none_rejected(tally, names)
+    return found, tally
+
+
+def read_units(
+    shard: Shard, read: ReadPlan, cut: CutPlan, names: tuple[str, ...]
+) -> tuple[Units, Texts, Tally]:
+    """The units of a shard, their texts, and the tally of its rows; raises as `read_shard` does."""
+    found, tally = read_shard(shard, read, names)
+    units, texts = cut_units(found, cut)
+    tally.units = len(units)
+    tally.characters = int((units.end - units.start).sum())
+    return units, texts, tally

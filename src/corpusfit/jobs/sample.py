@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_arrays
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job
-from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.kernels.chance import place_keys
 from corpusfit.plan import CutPlan, ReadPlan
-from corpusfit.segments import cut_units, unit_texts
 from corpusfit.types import Shard
 
 __all__ = ["Drawn", "SampleTexts", "SampleVectors", "merge"]
@@ -53,13 +52,10 @@ class SampleTexts(Job[Shard, tuple[Drawn, Tally]]):
         return self._work
 
     def _work(self, shard: Shard) -> tuple[Drawn, Tally]:
-        documents, tally = read_shard(shard, self.read, self.names)
-        units = cut_units(documents, self.cut)
-        tally.units = len(units)
+        units, texts, tally = read_units(shard, self.read, self.cut, self.names)
         keys = place_keys(self.seed, shard.index, len(units))
         kept = np.sort(np.argsort(keys, kind="stable")[: self.k])
-        texts = unit_texts(documents, units).take(pa.array(kept)).to_pylist()
-        return Drawn(shard.index, keys[kept], texts), tally
+        return Drawn(shard.index, keys[kept], texts.take(pa.array(kept)).to_pylist()), tally
 
 
 def merge(drawn: list[Drawn], k: int) -> list[Drawn]:

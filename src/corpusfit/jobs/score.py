@@ -17,11 +17,11 @@ from typing import Any
 from corpusfit.artifacts import restore, write_bytes
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job
-from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Scorer
-from corpusfit.segments import cut_units, join_units, segment_scores, unit_texts
+from corpusfit.segments import join_units, segment_scores
 from corpusfit.types import Shard, Units
 
 __all__ = ["ScoreTexts", "ScoreVectors", "mark_path"]
@@ -84,10 +84,7 @@ class ScoreTexts(_Score, Job[Shard, Tally]):
         scorer = self.load()
 
         def work(shard: Shard) -> Tally:
-            documents, tally = read_shard(shard, self.read, self.names)
-            units = cut_units(documents, self.cut)
-            tally.units = len(units)
-            unit_scores = scorer.score(unit_texts(documents, units))
-            return self.finish(shard.index, units, unit_scores, tally)
+            units, texts, tally = read_units(shard, self.read, self.cut, self.names)
+            return self.finish(shard.index, units, scorer.score(texts), tally)
 
         return work

@@ -15,11 +15,11 @@ import orjson
 import zstandard
 
 from corpusfit.artifacts import write_bytes
+from corpusfit.corpus import rows
 from corpusfit.engine import Job
-from corpusfit.jobs.reading import read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.score import table
-from corpusfit.types import Shard
+from corpusfit.types import Document, Shard
 
 __all__ = ["WriteSelected", "selected_path"]
 
@@ -47,7 +47,7 @@ class WriteSelected(Job[Shard, int]):
     def _work(self, shard: Shard) -> int:
         columns = table.read_columns(table.part_path(self.scores, shard.index), *_COLUMNS)
         taken = np.flatnonzero(columns[-1])
-        documents = {d.row: d for d in read_shard(shard, self.read, self.names)[0]}
+        documents = {d.row: d for d in rows(shard, self.read) if isinstance(d, Document)}
         lines = []
         for row, segment, start, end, score, weight, _ in zip(
             *(c[taken] for c in columns), strict=True

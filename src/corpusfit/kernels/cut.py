@@ -1,4 +1,4 @@
-"""Cut one document into units in a single pass over its code points.
+"""Cut documents into units in a single pass over their bytes.
 
 What: sentence borders, an estimate of word pieces, and the packing into windows, together.
 Why: every byte of the corpus passes here, for every method, so it may not cost more than
@@ -16,17 +16,20 @@ from __future__ import annotations
 
 import unicodedata
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from corpusfit.kernels.words import HIGH, bytes_before, letter_bytes, load
 
 __all__ = ["FIXED", "PARAGRAPH", "SENTENCE", "WHOLE", "WINDOW", "class_table", "cut_points"]
 
 WINDOW, SENTENCE, PARAGRAPH, FIXED, WHOLE = range(5)
 """Where units end: packed sentences, each sentence, each paragraph, fixed windows, nowhere."""
 
-_SPACE, _NEWLINE, _LETTER, _LOWER, _UPPER, _DIGIT, _SOLO, _SPACED, _SIGN, _STOP, _FULL, _CLOSER = (
+_SPACE, _NEWLINE, _LETTER, _LOWER, _UPPER, _DIGIT, _SIGN, _STOP, _FULL, _CLOSER, _SOLO, _SPACED = (
     range(12)
 )
 # _SOLO: scripts without spaces whose sentences end with a full-width stop (Chinese, Japanese).
@@ -84,76 +87,104 @@ def class_table() -> NDArray[np.uint8]:
 
 
 @njit(cache=True, nogil=True)
-def _is_abbreviation(packed: int, length: int, upper: bool, after_stop: bool) -> bool:
-    """Whether the word before a full stop is an initial or a listed abbreviation."""
+def _is_abbreviation(data: NDArray[np.uint8], end: int, length: int, initial: bool) -> bool:
+    """Whether the word of so many letters before a full stop is an initial or abbreviation."""
     if length == 1:
-        return upper or after_stop
+        return initial
     if length == 0 or length > _PACK_LIMIT:
         return False
-    place = np.searchsorted(_PACKED, np.uint64(packed))
-    return bool(place < len(_PACKED) and _PACKED[place] == np.uint64(packed))
+    packed = np.uint64(0)
+    for j in range(end - length, end):
+        if data[j] >= 0x80:
+            return False
+        packed = (packed << np.uint64(8)) | np.uint64(data[j] | 0x20)
+    place = np.searchsorted(_PACKED, packed)
+    return bool(place < len(_PACKED) and _PACKED[place] == packed)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _further(letters: int) -> int:
+    """Pieces of a word beyond its first."""
+    return max(0, letters - _SINGLE_PIECE + _FURTHER_PIECE - 1) // _FURTHER_PIECE
 
 
 @njit(cache=True, nogil=True)
-def cut_points(  # noqa: C901, PLR0912, PLR0915
-    codes: NDArray[np.uint32], table: NDArray[np.uint8], mode: int, limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Where the units of one document end, and how many word pieces each has.
+def _characters(data: NDArray[np.uint8], begin: int, end: int) -> int:
+    """Code points in data[begin:end]: the bytes that do not continue one."""
+    count = 0
+    for j in range(begin, end):
+        count += (data[j] & 0xC0) != 0x80
+    return count
 
-    One loop by design: it keeps its whole state in registers.
 
-    Args:
-        codes: uint32 [n], the document's code points; n > 0.
-        table: what `class_table` returns.
-        mode: one of `WINDOW`, `SENTENCE`, `PARAGRAPH`, `FIXED`, `WHOLE`.
-        limit: no unit has more word pieces than this, except with `WHOLE`.
+@njit(cache=True, nogil=True)
+def _cut_document(  # noqa: C901, PLR0912, PLR0915
+    data: NDArray[np.uint8],
+    begin: int,
+    end: int,
+    table: NDArray[np.uint8],
+    mode: int,
+    limit: int,
+    ends: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    pieces: NDArray[np.int32],
+) -> int:
+    """The units of one document into the last three arrays; how many, or -1 for want of room.
 
-    Returns:
-        ends: int64 [k], increasing, the last is n; unit j is `codes[ends[j-1]:ends[j]]`.
-        pieces: int32 [k], estimated word pieces of each.
+    One loop by design: it keeps its whole state in registers. The rest of a word of ASCII letters,
+    a space behind it and the first letter of the next are passed without looking at more.
     """
-    n = len(codes)
-    ends, pieces = np.empty(16, np.int64), np.empty(16, np.int32)
-    k = 0
-    start, total, at_start = 0, 0, 0  # of the open unit; pieces so far; pieces before the unit
-    sentence, at_sentence = 0, 0  # the last sentence border in the unit, pieces before it
-    word, at_word = 0, 0  # the same for the last word border
-    letters, digits, packed, upper, after_stop = 0, 0, 0, False, False  # of the open word
+    if len(ends) == 0:
+        return -1
+    most: Any = limit if mode != WHOLE else np.int64(1) << 62
+    i, k, last = begin, 0, len(data) - 8
+    start, total, at_start = i, 0, 0  # of the open unit; pieces so far; pieces before the unit
+    sentence, at_sentence = i, 0  # the last sentence border in the unit, pieces before it
+    word, at_word = i, 0  # the same for the last word border
+    letters, digits, upper, after_stop = 0, 0, False, False  # of the open word
     state = 0  # 1 after a stop, 2 after a stop and space, 3 after a full-width stop
-    gap, newlines, before = False, 0, _SPACE  # white space just passed; the class before it
-    for i in range(n):
-        kind = table[codes[i]]
+    gap, newlines = False, 0  # white space just passed
+    before: Any = _SPACE  # the class before it
+    ascii_only = True
+    while i < end:
+        code, length = np.int64(data[i]), 1
+        if code >= 0x80:
+            ascii_only = False
+            length = 2 if code < 0xE0 else 3 if code < 0xF0 else 4
+            code &= 0x7F >> length
+            for j in range(i + 1, i + length):
+                code = (code << 6) | (np.int64(data[j]) & 0x3F)
+        kind = np.int64(table[code])
+        if kind <= _NEWLINE:
+            letters, digits, gap = 0, 0, True
+            if state == 1:
+                state = 2
+            newlines += kind == _NEWLINE and code != 13
+            i += length
+            continue
+
+        cost = 1
         letter = _LETTER <= kind <= _UPPER
-        if letter and letters > 0:  # inside a word: nothing can end here but a full window
-            over = letters + 1 - _SINGLE_PIECE
-            if over <= 0 or over % _FURTHER_PIECE != 1:
-                letters += 1
-                packed = (packed << 8) | ((codes[i] | 0x20) & 0xFF)
-                before = kind
-                continue
-        blank = kind <= _NEWLINE
-        cost = 0
         if letter:
             if letters == 0:
-                packed, upper, after_stop = 0, kind == _UPPER, state == 1
+                upper, after_stop = kind == _UPPER, state == 1
+            else:
+                cost = _further(letters + 1) - _further(letters)
             letters += 1
-            digits = 0
-            packed = (packed << 8) | ((codes[i] | 0x20) & 0xFF)
-            over = letters - _SINGLE_PIECE
-            cost = 1 if letters == 1 or (over > 0 and over % _FURTHER_PIECE == 1) else 0
-        elif kind == _DIGIT:
-            cost = 1 if digits % _DIGITS_A_PIECE == 0 else 0
-            digits += 1
-        elif not blank:
-            cost = 1
+        elif kind == _DIGIT and digits > 0:
+            cost = 0
 
-        if not blank:
+        full = total + cost - at_start > most
+        if state == 0 and newlines < 2 and not full and kind < _SOLO and before < _SOLO:
+            if gap and total > at_start:
+                word, at_word = i, total
+        elif not (letter and cost == 0):
             rank = 0
             if newlines >= 2:
                 rank = 2
             elif (
                 (state == 2 and kind != _LOWER)
-                or (state == 3 and kind not in (_CLOSER, _FULL, _STOP))
+                or (state == 3 and kind != _CLOSER and kind != _FULL and kind != _STOP)  # noqa: PLR1714
                 or (gap and before == _SPACED and kind == _SPACED)
             ):
                 rank = 1
@@ -163,46 +194,96 @@ def cut_points(  # noqa: C901, PLR0912, PLR0915
             if filled and rank > 0:
                 sentence, at_sentence = i, total
             cut, at_cut = -1, 0
-            wanted = (mode == SENTENCE and rank > 0) or (mode == PARAGRAPH and rank == 2)
-            if wanted and filled:
+            if filled and ((mode == SENTENCE and rank > 0) or (mode == PARAGRAPH and rank == 2)):
                 cut, at_cut = i, total
-            if cut < 0 and mode != WHOLE and total + cost - at_start > limit and filled:
+            elif filled and full:
                 cut, at_cut = i, total
                 if mode != FIXED and sentence > start:
                     cut, at_cut = sentence, at_sentence
                 elif word > start:
                     cut, at_cut = word, at_word
             if cut >= 0:
-                if k == len(ends):
-                    ends = np.append(ends, np.empty(k, np.int64))
-                    pieces = np.append(pieces, np.empty(k, np.int32))
+                if k + 1 >= len(ends):
+                    return -1
                 ends[k], pieces[k] = cut, at_cut - at_start
+                lengths[k] = cut - start if ascii_only else _characters(data, start, cut)
                 k += 1
                 start, at_start = cut, at_cut
         total += cost
+        i += length
+        gap, newlines, before = False, 0, kind
 
+        if letter:
+            digits, state = 0, 0
+            if length == 1 and i <= last:  # the rest of a word, unless it fills the unit
+                run = min(bytes_before(letter_bytes(load(data, i)) ^ HIGH), end - i)
+                more = _further(letters + run) - _further(letters)
+                if total + more - at_start <= most:
+                    total += more
+                    letters += run
+                    i += run
+            continue
+        if kind == _DIGIT:
+            digits = digits + 1 if digits < _DIGITS_A_PIECE - 1 else 0
+            letters, state = 0, 0
+            continue
         if kind == _STOP:
-            short = codes[i] == 46 and _is_abbreviation(packed, letters, upper, after_stop)
+            initial = upper or after_stop
+            short = code == 46 and _is_abbreviation(data, i - 1, letters, initial)
             state = 0 if short else 1
             if short and letters == 1:
                 after_stop = True
         elif kind == _FULL:
             state = 3
-        elif blank:
-            state = 2 if state == 1 else state
-        elif not (kind == _CLOSER and state in (1, 3)):
+        elif not (kind == _CLOSER and (state == 1 or state == 3)):  # noqa: PLR1714
             state = 0
-        if not letter:
-            letters = 0
-            if kind != _DIGIT:
-                digits = 0
-        if blank:
-            newlines += 1 if kind == _NEWLINE and codes[i] != 13 else 0
-            gap = True
-        else:
-            gap, newlines, before = False, 0, kind
-    if k == len(ends):
-        ends = np.append(ends, np.empty(1, np.int64))
-        pieces = np.append(pieces, np.empty(1, np.int32))
-    ends[k], pieces[k] = n, total - at_start
-    return ends[: k + 1], pieces[: k + 1]
+        letters, digits = 0, 0
+    ends[k], pieces[k] = end, total - at_start
+    lengths[k] = end - start if ascii_only else _characters(data, start, end)
+    return k + 1
+
+
+@njit(cache=True, nogil=True)
+def cut_points(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    table: NDArray[np.uint8],
+    mode: int,
+    limit: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """Where the units of documents end, and how many word pieces each has.
+
+    Args:
+        data: uint8, the documents' texts in UTF-8.
+        offsets: int64 [n + 1]; document d is `data[offsets[d] : offsets[d + 1]]` and not empty.
+        table: what `class_table` returns.
+        mode: one of `WINDOW`, `SENTENCE`, `PARAGRAPH`, `FIXED`, `WHOLE`.
+        limit: no unit has more word pieces than this, except with `WHOLE`.
+
+    Returns:
+        counts: int64 [n], units of each document.
+        ends: int64 [k], where each unit ends in `data`; it begins where the one before it ends.
+        lengths: int64 [k], its length in code points.
+        pieces: int32 [k], estimated word pieces of each.
+    """
+    n, k = len(offsets) - 1, 0
+    room = 64 + n + len(data) // 512
+    counts = np.empty(n, np.int64)
+    ends, lengths, pieces = (
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int32),
+    )
+    for d in range(n):
+        found = -1
+        while found < 0:
+            begin, end = offsets[d], offsets[d + 1]
+            rest = (ends[k:], lengths[k:], pieces[k:])
+            found = _cut_document(data, begin, end, table, mode, limit, *rest)
+            if found < 0:
+                ends = np.append(ends, np.empty(len(ends), np.int64))
+                lengths = np.append(lengths, np.empty(len(lengths), np.int64))
+                pieces = np.append(pieces, np.empty(len(pieces), np.int32))
+        counts[d] = found
+        k += found
+    return counts, ends[:k], lengths[:k], pieces[:k]

@@ -1,7 +1,7 @@
 """Eight bytes at a time: the machine-word tricks that the byte kernels share.
 
-What: an unaligned 8-byte load, and for eight bytes at once which of them are ASCII word
-characters, in ordinary 64-bit arithmetic.
+What: an unaligned 8-byte load and store, and for eight bytes at once which of them are ASCII word
+characters or end a JSON string, in ordinary 64-bit arithmetic.
 Why: most text is ASCII, and a loop over bytes mispredicts a branch at every word's end; the
 length of a word in a mask costs none.
 Trade-off: needs a little-endian machine, which all that numba supports in practice are.
@@ -18,13 +18,25 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["HIGH", "Word", "bytes_before", "load", "word_bytes"]
+__all__ = [
+    "HIGH",
+    "Word",
+    "bytes_before",
+    "first_stop",
+    "letter_bytes",
+    "load",
+    "store",
+    "word_bytes",
+]
 
 Word: TypeAlias = Any
 """A uint64 inside a kernel; numba knows its type, mypy need not."""
 
 HIGH = np.uint64(0x8080808080808080)
 _LOW7 = np.uint64(0x7F7F7F7F7F7F7F7F)
+_EACH = np.uint64(0x0101010101010101)
+_QUOTE = np.uint64(0x2222222222222222)
+_BACKSLASH = np.uint64(0x5C5C5C5C5C5C5C5C)
 _CASE = np.uint64(0x2020202020202020)
 _ABOVE_A = np.uint64(0x1F1F1F1F1F1F1F1F)  # 0x80 - "a"
 _ABOVE_Z = np.uint64(0x0505050505050505)  # 0x7f - "z"
@@ -48,6 +60,20 @@ def load(typingctx: Any, data: Any, place: Any) -> Any:
 
 
 @intrinsic
+def store(typingctx: Any, data: Any, place: Any, value: Any) -> Any:
+    """`store(data, i, x)`: write the 8 bytes of x to data[i : i + 8]."""
+    signature = types.void(data, types.intp, types.uint64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        array = context.make_array(sig.args[0])(context, builder, args[0])
+        address = cgutils.pointer_add(builder, array.data, args[1])
+        builder.store(args[2], builder.bitcast(address, ir.IntType(64).as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
 def _trailing_zeros(typingctx: Any, value: Any) -> Any:
     """Zero bits below the lowest one; 64 for 0."""
 
@@ -61,6 +87,21 @@ def _trailing_zeros(typingctx: Any, value: Any) -> Any:
 def bytes_before(mask: Word) -> Any:
     """How many bytes lie before the first whose high bit is set; 8 if there is none."""
     return np.int64(_trailing_zeros(mask) >> np.uint64(3))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def letter_bytes(x: Word) -> Word:
+    """The high bit of every byte of x that is an ASCII letter."""
+    folded = (x & _LOW7) | _CASE
+    return (folded + _ABOVE_A) & ~(folded + _ABOVE_Z) & ~x & HIGH
+
+
+@njit(cache=True, nogil=True, inline="always")
+def first_stop(x: Word) -> Any:
+    """How many bytes lie before the first quote, backslash or control character; 8 if none."""
+    quote, backslash = x ^ _QUOTE, x ^ _BACKSLASH
+    zero = ((quote - _EACH) & ~quote) | ((backslash - _EACH) & ~backslash)
+    return bytes_before((zero | ((x - _CASE) & ~x)) & HIGH)
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -19,11 +19,10 @@ from typing import Any
 from corpusfit import corpus
 from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import PrepareEncoder
-from corpusfit.jobs.reading import Reasons, read_shard
+from corpusfit.jobs.reading import Reasons, read_units
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.plan import Plan
 from corpusfit.score import registry
-from corpusfit.segments import cut_units, unit_texts
 
 __all__ = ["estimate"]
 
@@ -55,8 +54,7 @@ def estimate(
         if shard is None:
             raise run.nothing_read(Reasons())
         started = time.perf_counter()
-        documents, tally = read_shard(shard, plan.read, run.names)
-        units = cut_units(documents, plan.cut)
+        units, texts, tally = read_units(shard, plan.read, plan.cut, run.names)
         reading = time.perf_counter() - started
         if not len(units):
             reasons = Reasons()
@@ -66,8 +64,7 @@ def estimate(
         times = max(1.0, stored / max(1, shard.position))
         seconds, width = 2 * reading * times, 0
         if _embeds(plan):
-            texts = unit_texts(documents, units).to_pylist()[: _UNITS * engine.workers]
-            rate, width = _encode(run, texts)
+            rate, width = _encode(run, texts[: _UNITS * engine.workers].to_pylist())
             seconds += len(units) * times / rate
         elif engine.workers > 1:
             seconds /= engine.workers

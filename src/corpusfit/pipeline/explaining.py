@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,20 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from corpusfit import corpus
 from corpusfit.errors import ChangedInputError, InputError, ModelError, bad_setting
 from corpusfit.jobs.explain import Explain, Neighbour
 from corpusfit.jobs.fit import PrepareEncoder, Sample
-from corpusfit.jobs.reading import read_shard
+from corpusfit.jobs.reading import read_units
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.scoring import tallies
 from corpusfit.plan import Plan
 from corpusfit.score import table
 from corpusfit.score.contract import Effect
-from corpusfit.segments import cut_units, unit_texts
-from corpusfit.types import Document, Source
+from corpusfit.segments import cut_units
+from corpusfit.types import Documents, Source, text_array
 
 __all__ = ["Explanation", "explain"]
 
@@ -143,15 +145,15 @@ def _same_encoder(run: Run, fingerprint: str | None) -> None:
 def _given(run: Run, text: str) -> _Found:
     if not text.strip():
         raise bad_setting("--text", "a text with something in it", text)
-    document = Document(0, 0, text, None)
-    units = unit_texts([document], cut_units([document], run.plan.cut)).to_pylist()
+    document = Documents(np.zeros(1, np.int64), text_array([text]))
+    units = cut_units(document, run.plan.cut)[1].to_pylist()
     return _Found(text, units, dict.fromkeys(("source", "row", "segment", "segments", "selected")))
 
 
 def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
     """Find a scored segment again."""
     number, row, segment = _parsed(place, run.names)
-    shard = _shard_of(run, folder, number, row)
+    shard, nth = _shard_of(run, folder, number, row)
     columns = ("row", "segment", "start", "end", "score", "selected")
     rows = table.read_columns(table.part_path(folder.scores, shard), *columns)
     of_row = {name: column[rows[0] == row] for name, column in zip(columns, rows, strict=True)}
@@ -161,10 +163,7 @@ def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
             "--row", f"SOURCE:ROW:SEGMENT with a segment from 0 to {count - 1} for row {row}", place
         )
     start, end = int(of_row["start"][segment]), int(of_row["end"][segment])
-    document = _document(run, number, shard, row)
-    units = cut_units([document], run.plan.cut)
-    inside = np.flatnonzero((units.start >= start) & (units.end <= end))
-    texts = unit_texts([document], units).take(inside).to_pylist()
+    texts = _units(run, run.sources[number], nth, row, (start, end))
     known = {
         "source": run.names[number],
         "row": row,
@@ -173,7 +172,7 @@ def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
         "selected": bool(of_row["selected"][segment]),
         "score": float(of_row["score"][segment]),
     }
-    return _Found(document.text[start:end], texts, known)
+    return _Found("".join(texts), texts, known)
 
 
 def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
@@ -191,14 +190,17 @@ def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
     )
 
 
-def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> int:
+def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, int]:
     """The shard that holds a row of a source, from the counts that scoring left.
+
+    Returns:
+        Its number in the corpus, and in its source.
 
     Raises:
         UsageError: the source has no such row.
         InputError: the row was rejected.
     """
-    first, name = 0, run.names[number]
+    first, nth, name = 0, 0, run.names[number]
     for shard, tally in tallies(folder):
         if tally.source != number:
             continue
@@ -210,22 +212,23 @@ def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> int:
                         f"Row {row} of {name} has no score: it was rejected ({reason}). "
                         "Name another row, or mend this one and score again."
                     )
-            return shard
-        first = last
+            return shard, nth
+        first, nth = last, nth + 1
     rows = f"a row from 0 to {first - 1}" if first else "no row: the source is empty"
     raise bad_setting("--row", f"SOURCE:ROW with {rows} for {name}", row)
 
 
-def _document(run: Run, number: int, shard: int, row: int) -> Document:
-    """Read one shard again and take a document out of it."""
-    source = run.sources[number]
+def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
+    """Read the n-th shard of a source again; the texts of a row's units between two characters."""
     if corpus.changed([source]):
         raise ChangedInputError(
             f"{source.name} changed since it was scored. Put the file back, or score again with "
             "another --out."
         )
-    plan = dataclasses.replace(run.plan.read, strict=False)
+    read = dataclasses.replace(run.plan.read, strict=False)
     with run.stage("find the row"):
-        whole = next(s for s in run.shards() if s.index == shard)
-    documents, _ = read_shard(whole, plan, run.names)
-    return next(d for d in documents if d.row == row)
+        shard = next(itertools.islice(corpus.shards([source], read), nth, None))
+    units, texts, _ = read_units(shard, read, run.plan.cut, (source.name,))
+    inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
+    found: list[str] = texts.filter(pa.array(inside)).to_pylist()
+    return found

@@ -20,8 +20,8 @@ from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Reasons, read_shard
 from corpusfit.jobs.sample import Drawn, SampleTexts, merge
 from corpusfit.pipeline.run import Run
-from corpusfit.segments import cut_units, unit_texts
-from corpusfit.types import Document
+from corpusfit.segments import cut_units
+from corpusfit.types import Documents, text_array
 
 __all__ = ["FEW", "add_vectors", "background_texts", "target_texts"]
 
@@ -36,30 +36,30 @@ def target_texts(run: Run, sample: Sample) -> int:
         EmptyInputError: the target has no usable text.
     """
     names = tuple(s.name for s in run.target)
-    documents: list[Document] = []
+    texts: list[str] = []
     rejected = Reasons()
     for shard in corpus.shards(run.target, run.plan.read):
         found, tally = read_shard(shard, run.plan.read, names)
-        documents += found
+        texts += found.texts.to_pylist()
         rejected.add(tally.rejects)
-    if not documents:
+    if not texts:
         raise EmptyInputError(
             f"--target has no usable text ({rejected}). Give a file with texts of "
             "your task; --text-field names the field they are in."
         )
     if rejected.counts:
         run.warn(f"{rejected.counts.total()} rows of the target were not used: {rejected}.")
-    texts = [d.text for d in documents]
     if run.plan.fit.normalise:
         texts = [t for t in map(corpus.normalise, texts) if t] or texts
-    numbered = [Document(i, 0, text, None) for i, text in enumerate(dict.fromkeys(texts))]
-    units = unit_texts(numbered, cut_units(numbered, run.plan.cut)).to_pylist()
+    different = list(dict.fromkeys(texts))
+    numbered = Documents(np.arange(len(different)), text_array(different))
+    units = cut_units(numbered, run.plan.cut)[1].to_pylist()
     if len(units) > run.plan.fit.max_target:
         drawn = np.random.default_rng(run.plan.seed).permutation(len(units))
         units = [units[i] for i in np.sort(drawn[: run.plan.fit.max_target])]
-    if len(numbered) < FEW:
+    if len(different) < FEW:
         run.warn(
-            f"The target has only {len(numbered)} different texts: the ranking of methods and the "
+            f"The target has only {len(different)} different texts: the ranking of methods and the "
             f"detectors' scores are unreliable below {FEW}. Add texts if you can."
         )
     sample.write_texts(units)

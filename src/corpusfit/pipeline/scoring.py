@@ -30,7 +30,7 @@ from corpusfit.score import registry
 
 __all__ = ["hold_strict", "prepare_encoder", "score_corpus", "tallies"]
 
-RECIPE = 1
+RECIPE = 2
 """Counts up when reading or cutting changes, so that older embeddings are not taken for new."""
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from corpusfit.plan import CutPlan
-from corpusfit.segments import cut_units, join_units, segment_scores, unit_texts
-from corpusfit.types import Document
+from corpusfit.segments import cut_units, join_units, segment_scores
+from corpusfit.types import Documents, text_array
+
+
+def cut(texts, rows=None):
+    places = np.arange(len(texts)) if rows is None else np.array(rows)
+    return cut_units(Documents(places, text_array(texts)), CutPlan(unit="sentence"))
 
 
 def test_offsets_count_characters_not_bytes():
-    documents = [Document(7, 0, "𝐀𝐁 👩‍🔬. Ünï. 結合。終", None), Document(9, 50, "e\u0301. F", "x")]
-    units = cut_units(documents, CutPlan(unit="sentence"))
-    texts = unit_texts(documents, units).to_pylist()
+    units, parts = cut(["𝐀𝐁 👩‍🔬. Ünï. 結合。終", "e\u0301. F"], [7, 9])
+    texts = parts.to_pylist()
     assert texts == ["𝐀𝐁 👩‍🔬. ", "Ünï. ", "結合。", "終", "e\u0301. ", "F"]
     assert units.row.tolist() == [7, 7, 7, 7, 9, 9]
     assert (units.end - units.start).tolist() == [len(t) for t in texts]
@@ -20,16 +24,15 @@ def test_offsets_count_characters_not_bytes():
 
 
 def test_no_documents_no_units_no_segments():
-    units = cut_units([], CutPlan())
+    units, texts = cut([])
     segments = join_units(units, 15)
     assert len(units) == len(segments) == 0
-    assert unit_texts([], units).to_pylist() == []
+    assert texts.to_pylist() == []
     assert segment_scores(segments, np.empty(0, np.float32)).shape == (0,)
 
 
 def test_a_segments_score_is_the_mean_of_its_units():
-    documents = [Document(0, 0, "Ab. Bc. Cd. De. Ef.", None), Document(1, 0, "Fg.", None)]
-    units = cut_units(documents, CutPlan(unit="sentence"))
+    units, _ = cut(["Ab. Bc. Cd. De. Ef.", "Fg."])
     segments = join_units(units, 2)
     scores = segment_scores(segments, np.array([1, 2, 3, 5, 7, 11], np.float32))
     assert scores.tolist() == [1.5, 4, 7, 11]
@@ -40,7 +43,6 @@ def test_a_segments_score_is_the_mean_of_its_units():
 
 
 def test_a_mean_is_taken_in_double_precision():
-    documents = [Document(0, 0, "Ab. " * 15, None)]
-    units = cut_units(documents, CutPlan(unit="sentence"))
+    units, _ = cut(["Ab. " * 15])
     scores = np.full(15, 0.1, np.float32)
     assert segment_scores(join_units(units, 15), scores) == [np.float32(0.1)]

@@ -25,8 +25,8 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.kernels.grams import find_each, grams_in, grams_of, table_of
 from corpusfit.score.contract import Effect, Family, Method, Scorer
-from corpusfit.score.texts import buffers, spelled
-from corpusfit.types import Reads, Texts
+from corpusfit.score.spelled import spelled
+from corpusfit.types import Reads, Texts, buffers
 
 __all__ = ["NgramCoverage", "NgramCoverageScorer"]
 

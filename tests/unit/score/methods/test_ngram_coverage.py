@@ -10,7 +10,7 @@ import pytest
 from corpusfit.errors import InputError
 from corpusfit.kernels.tokens import reference
 from corpusfit.score import registry
-from corpusfit.score.texts import as_texts
+from corpusfit.types import text_array
 
 TARGET = ["The cat sat on the mat.", "The cat ran", "on the mat the cat sat", "cat"]
 BACKGROUND = ["shares fell on the market", "the market fell", "the shares fell on the news"]
@@ -44,10 +44,10 @@ def by_hand(texts, order, top):
 def test_scores_are_those_of_a_count(order, top, adaptive):
     settings = {"order": order, "top": top, "adaptive": adaptive}
     scorer = registry.build("ngram_coverage", settings).fit(
-        as_texts(TARGET), as_texts(BACKGROUND), seed=0
+        text_array(TARGET), text_array(BACKGROUND), seed=0
     )
     want = [by_hand(TARGET if adaptive else BACKGROUND, order, top)(t) for t in NEW]
-    np.testing.assert_allclose(scorer.score(as_texts(NEW)), want, rtol=1e-6)
+    np.testing.assert_allclose(scorer.score(text_array(NEW)), want, rtol=1e-6)
     for text, score in zip(NEW, want, strict=True):
         effects = scorer.explain(text)
         assert sum(e.effect for e in effects) == pytest.approx(score)
@@ -58,7 +58,7 @@ def test_scores_are_those_of_a_count(order, top, adaptive):
 
 def test_only_the_commonest_are_listed():
     scorer = registry.build("ngram_coverage", {"order": 2, "top": 1}).fit(
-        as_texts(TARGET), as_texts(BACKGROUND), seed=0
+        text_array(TARGET), text_array(BACKGROUND), seed=0
     )
     assert [e.part for e in scorer.explain("on the mat the cat")] == ["the cat"]
 
@@ -74,4 +74,4 @@ def test_only_the_commonest_are_listed():
 def test_texts_shorter_than_an_ngram_are_refused(adaptive, target, background, says):
     method = registry.build("ngram_coverage", {"adaptive": adaptive})
     with pytest.raises(InputError, match=says):
-        method.fit(as_texts(target), as_texts(background), seed=0)
+        method.fit(text_array(target), text_array(background), seed=0)

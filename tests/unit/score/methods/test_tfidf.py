@@ -10,7 +10,7 @@ import pytest
 from corpusfit.errors import InputError, UsageError
 from corpusfit.kernels.tokens import reference
 from corpusfit.score import registry
-from corpusfit.score.texts import as_texts
+from corpusfit.types import text_array
 
 WORDS = [f"w{i}" for i in range(60)] + ["Ärger", "日本", "don't", "x_1", "THE"]
 
@@ -33,7 +33,7 @@ def data():
 
 def fitted(data, **settings):
     target, background, _ = data
-    return registry.build("tfidf", settings).fit(as_texts(target), as_texts(background), seed=0)
+    return registry.build("tfidf", settings).fit(text_array(target), text_array(background), seed=0)
 
 
 def peer(data, idf):
@@ -55,7 +55,7 @@ def test_centroid_is_scikit_learns(data, idf):
     target, new = peer(data, idf)
     mean = target.mean(axis=0)
     want = new @ (mean / np.linalg.norm(mean))
-    got = fitted(data, idf=idf).score(as_texts(data[2]))
+    got = fitted(data, idf=idf).score(text_array(data[2]))
     np.testing.assert_allclose(got, want, atol=1e-6)
 
 
@@ -64,7 +64,7 @@ def test_centroid_is_scikit_learns(data, idf):
 def test_nearest_is_scikit_learns(data, k, idf):
     target, new = peer(data, idf)
     want = np.sort(new @ target.T, axis=1)[:, -k:].mean(axis=1)
-    got = fitted(data, compare="nearest", k=k, idf=idf).score(as_texts(data[2]))
+    got = fitted(data, compare="nearest", k=k, idf=idf).score(text_array(data[2]))
     np.testing.assert_allclose(got, want, atol=1e-6)
 
 
@@ -72,23 +72,26 @@ def test_nearest_is_scikit_learns(data, k, idf):
 def test_an_effect_is_the_score_minus_that_without_the_word(data, compare):
     scorer = fitted(data, compare=compare, k=1)
     text = "w3 w40 w3 w7 never w59"
-    score = scorer.score(as_texts([text]))[0]
+    score = scorer.score(text_array([text]))[0]
     effects = {e.part: e.effect for e in scorer.explain(text)}
     assert set(effects) == {"w3", "w40", "w7", "w59"}
     assert list(effects.values()) == sorted(effects.values(), reverse=True)
     if compare == "centroid":  # the nearest text may be another one without the word
         for word, effect in effects.items():
             left = " ".join(w for w in text.split() if w != word)
-            without = scorer.score(as_texts([left]))[0]
+            without = scorer.score(text_array([left]))[0]
             assert effect == pytest.approx(score - without, abs=1e-6)
     alone = scorer.explain("w3 w3")
     assert [e.part for e in alone] == ["w3"]
-    assert alone[0].effect == pytest.approx(scorer.score(as_texts(["w3"]))[0], abs=1e-6)
+    assert alone[0].effect == pytest.approx(scorer.score(text_array(["w3"]))[0], abs=1e-6)
 
 
 def test_what_the_target_lacks_lowers_the_score():
     method = registry.build("tfidf", {})
-    target, background = as_texts(["kinase binds"] * 5), as_texts(["shares fell", "kinase fell"])
+    target, background = (
+        text_array(["kinase binds"] * 5),
+        text_array(["shares fell", "kinase fell"]),
+    )
     effects = {
         e.part: e.effect for e in method.fit(target, background, seed=0).explain("Kinase shares")
     }
@@ -99,21 +102,21 @@ def test_what_the_target_lacks_lowers_the_score():
 def test_odd_texts_score_0_and_have_nothing_to_explain(data, compare):
     scorer = fitted(data, compare=compare)
     odd = ["", " ", "?!", "never seen"]
-    assert scorer.score(as_texts(odd)).tolist() == [0.0] * 4
+    assert scorer.score(text_array(odd)).tolist() == [0.0] * 4
     assert [scorer.explain(t) for t in odd] == [[]] * 4
 
 
 @pytest.mark.parametrize("compare", ["centroid", "nearest"])
 def test_words_that_every_text_has_say_nothing(compare):
-    same = as_texts(["one two"] * 3)
+    same = text_array(["one two"] * 3)
     scorer = registry.build("tfidf", {"compare": compare}).fit(same, same, seed=0)
-    assert scorer.score(as_texts(["one two", "three"])).tolist() == [0.0, 0.0]
+    assert scorer.score(text_array(["one two", "three"])).tolist() == [0.0, 0.0]
     assert scorer.explain("one two") == []
 
 
 def test_a_target_without_words_is_refused():
     with pytest.raises(InputError, match="--target with words; none of its 2 texts"):
-        registry.build("tfidf", {}).fit(as_texts(["?", "…"]), as_texts(["a b"]), seed=0)
+        registry.build("tfidf", {}).fit(text_array(["?", "…"]), text_array(["a b"]), seed=0)
 
 
 @pytest.mark.parametrize("setting", ["compare", "idf"])

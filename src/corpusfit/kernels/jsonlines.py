@@ -1,0 +1,365 @@
+"""One string field out of JSON lines, without making an object.
+
+What: walks a block of lines once, checks that each is a JSON object, and copies the unescaped
+text of one field to a buffer; a line that is anything but plain is marked for a full parser.
+Why: a parser that builds objects spends most of its time on what is then thrown away.
+Trade-off: what this does not decide (broken or odd lines, a missing or repeated field, escapes in
+names, lone surrogates, exponents) it never guesses at: the caller parses those lines again, so a
+corpus full of them is read at that parser's speed. UTF-8 is checked by the caller for all lines
+at once.
+Reference: RFC 8259.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corpusfit.kernels.words import first_stop, load, store
+
+__all__ = ["field_texts", "line_starts"]
+
+_Bytes = NDArray[np.uint8]
+_QUOTE, _BACKSLASH, _OPEN, _CLOSE = 0x22, 0x5C, 0x7B, 0x7D
+_COMMA, _COLON, _LIST, _END_LIST, _NEWLINE, _MINUS, _ZERO, _POINT = (
+    0x2C,
+    0x3A,
+    0x5B,
+    0x5D,
+    0x0A,
+    0x2D,
+    0x30,
+    0x2E,
+)
+_DEEPEST = 60
+_DIGITS = 15  # more, and a number may not be what it says
+_ODD = -1  # where a value ends that this kernel does not decide
+
+
+def line_starts(data: bytes) -> NDArray[np.int64]:
+    """int64 [lines]: where each line begins; a line end at the very end begins no line."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE).astype(np.int64) + 1
+    starts = np.concatenate((np.zeros(1, np.int64), ends))
+    return starts[:-1] if starts[-1] == len(data) else starts
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _space(data: _Bytes, i: int, end: int) -> Any:
+    while i < end and (data[i] == 0x20 or data[i] == 0x09 or data[i] == 0x0D):
+        i += 1
+    return i
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _string_stop(data: _Bytes, i: int, end: int) -> Any:
+    """The first quote, backslash or control character from i on, or end."""
+    last = len(data) - 8
+    while i <= last and i < end:
+        stop = first_stop(load(data, i))
+        i += stop
+        if stop < 8:
+            return min(i, end)
+    while i < end and data[i] != _QUOTE and data[i] != _BACKSLASH and data[i] >= 0x20:
+        i += 1
+    return min(i, end)
+
+
+@njit(cache=True, nogil=True)
+def _skip_string(data: _Bytes, i: int, end: int) -> Any:
+    """One past the closing quote of the string whose content begins at i; `_ODD` if unsure."""
+    while True:
+        i = _string_stop(data, i, end)
+        if i >= end or data[i] < 0x20:
+            return _ODD
+        if data[i] == _QUOTE:
+            return i + 1
+        code, i = _escape(data, i, end)
+        if code < 0:
+            return _ODD
+
+
+@njit(cache=True, nogil=True)
+def _hex4(data: _Bytes, i: int, end: int) -> Any:
+    """The value of four hexadecimal digits, or -1."""
+    if i + 4 > end:
+        return -1
+    value: Any = 0
+    for j in range(i, i + 4):
+        c = np.int64(data[j])
+        if 0x30 <= c <= 0x39:
+            digit = c - 0x30
+        elif 0x61 <= c | 0x20 <= 0x66:
+            digit = (c | 0x20) - 0x61 + 10
+        else:
+            return -1
+        value = value << 4 | digit
+    return value
+
+
+@njit(cache=True, nogil=True)
+def _escape(data: _Bytes, i: int, end: int) -> tuple[Any, int]:
+    """The code point of the escape at i and what follows it; -1 for one that is not plain."""
+    if i + 1 >= end:
+        return -1, i
+    c = data[i + 1]
+    for letter, code in ((0x6E, 10), (0x74, 9), (0x72, 13), (0x62, 8), (0x66, 12)):
+        if c == letter:
+            return code, i + 2
+    if c in (_QUOTE, _BACKSLASH, 0x2F):
+        return np.int64(c), i + 2
+    if c != 0x75:
+        return -1, i
+    code = _hex4(data, i + 2, end)
+    i += 6
+    if 0xD800 <= code < 0xDC00 and i + 1 < end and data[i] == _BACKSLASH and data[i + 1] == 0x75:
+        low = _hex4(data, i + 2, end)
+        if 0xDC00 <= low < 0xE000:
+            return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00), i + 6
+    return (-1 if code <= 0 or 0xD800 <= code < 0xE000 else code), i
+
+
+@njit(cache=True, nogil=True)
+def _put(out: _Bytes, j: int, code: int) -> int:
+    """Write a code point in UTF-8 at out[j]; returns what follows it."""
+    if code < 0x80:
+        out[j] = code
+        return j + 1
+    if code < 0x800:
+        out[j] = 0xC0 | code >> 6
+    else:
+        if code < 0x10000:
+            out[j] = 0xE0 | code >> 12
+        else:
+            out[j] = 0xF0 | code >> 18
+            j += 1
+            out[j] = 0x80 | code >> 12 & 0x3F
+        j += 1
+        out[j] = 0x80 | code >> 6 & 0x3F
+    out[j + 1] = 0x80 | code & 0x3F
+    return j + 2
+
+
+@njit(cache=True, nogil=True)
+def _copy_string(data: _Bytes, i: int, end: int, out: _Bytes, j: int) -> tuple[int, int]:
+    """Unescape the string whose content begins at i into out[j:]; where both end, or `_ODD`."""
+    last = len(data) - 8
+    while i < end:
+        if i <= last:
+            x = load(data, i)
+            stop = first_stop(x)
+            store(out, j, x)
+            i += stop
+            j += stop
+            if stop == 8:
+                continue
+            if i >= end:
+                return _ODD, j
+        c = data[i]
+        if c == _QUOTE:
+            return i + 1, j
+        if c < 0x20:
+            return _ODD, j
+        if c == _BACKSLASH:
+            code, i = _escape(data, i, end)
+            if code < 0:
+                return _ODD, j
+            j = _put(out, j, code)
+        else:
+            out[j] = c
+            i += 1
+            j += 1
+    return _ODD, j
+
+
+@njit(cache=True, nogil=True)
+def _digits(data: _Bytes, i: int, end: int) -> Any:
+    while i < end and 0x30 <= data[i] <= 0x39:
+        i += 1
+    return i
+
+
+@njit(cache=True, nogil=True)
+def _skip_number(data: _Bytes, i: int, end: int) -> Any:
+    begin = i
+    if data[i] == _MINUS:
+        i += 1
+    whole = i
+    i = _digits(data, i, end)
+    if i == whole or (data[whole] == _ZERO and i > whole + 1):
+        return _ODD
+    if i < end and data[i] == _POINT:
+        fraction = i + 1
+        i = _digits(data, fraction, end)
+        if i == fraction:
+            return _ODD
+    odd = i - begin > _DIGITS or (i < end and data[i] | 0x20 == 0x65)
+    return _ODD if odd else i
+
+
+@njit(cache=True, nogil=True)
+def _is(data: _Bytes, i: int, end: int, word: _Bytes) -> bool:
+    if i + len(word) > end:
+        return False
+    same = True
+    for k in range(len(word)):
+        same &= data[i + k] == word[k]
+    return same
+
+
+_TRUE, _FALSE, _NULL = (np.frombuffer(w, np.uint8).copy() for w in (b"true", b"false", b"null"))
+
+
+@njit(cache=True, nogil=True)
+def _skip_plain(data: _Bytes, i: int, end: int) -> Any:
+    """One past the string, number or word at i; `_ODD` if it is none."""
+    if i >= end:
+        return _ODD
+    if data[i] == _QUOTE:
+        return _skip_string(data, i + 1, end)
+    if data[i] == _MINUS or 0x30 <= data[i] <= 0x39:
+        return _skip_number(data, i, end)
+    if _is(data, i, end, _TRUE) or _is(data, i, end, _NULL):
+        return i + 4
+    return i + 5 if _is(data, i, end, _FALSE) else _ODD
+
+
+@njit(cache=True, nogil=True)
+def _skip_name(data: _Bytes, i: int, end: int) -> int:
+    """One past `"name" :` and the space behind it."""
+    if i >= end or data[i] != _QUOTE:
+        return _ODD
+    i = _skip_string(data, i + 1, end)
+    if i < 0:
+        return _ODD
+    i = _space(data, i, end)
+    return _space(data, i + 1, end) if i < end and data[i] == _COLON else _ODD
+
+
+@njit(cache=True, nogil=True)
+def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: C901, PLR0911, PLR0912
+    """One past the value at i, checked in full; `_ODD` if it is not plain JSON.
+
+    One loop with the open brackets as bits of an integer, because numba does not do recursion fast.
+    """
+    kinds, depth = 0, 0  # the lowest bit: the innermost bracket is an object's
+    while True:
+        if i < end and (data[i] == _OPEN or data[i] == _LIST):
+            is_object = data[i] == _OPEN
+            kinds, depth = kinds << 1 | is_object, depth + 1
+            if depth > _DEEPEST:
+                return _ODD
+            i = _space(data, i + 1, end)
+            if i < end and data[i] == (_CLOSE if is_object else _END_LIST):
+                i += 1
+                kinds, depth = kinds >> 1, depth - 1
+            elif is_object:
+                i = _skip_name(data, i, end)
+                if i < 0:
+                    return _ODD
+                continue
+            else:
+                continue
+        else:
+            i = _skip_plain(data, i, end)
+            if i < 0:
+                return _ODD
+        while depth > 0:
+            i = _space(data, i, end)
+            if i >= end:
+                return _ODD
+            if data[i] == _COMMA:
+                i = _space(data, i + 1, end)
+                if kinds & 1:
+                    i = _skip_name(data, i, end)
+                    if i < 0:
+                        return _ODD
+                break
+            if data[i] != (_CLOSE if kinds & 1 else _END_LIST):
+                return _ODD
+            i += 1
+            kinds, depth = kinds >> 1, depth - 1
+        if depth == 0:
+            return i
+
+
+@njit(cache=True, nogil=True)
+def _has_text(out: _Bytes, begin: int, end: int) -> bool:
+    """Whether something in out[begin:end] is surely neither white space nor a line end.
+
+    Unicode's spaces begin with the bytes C2, E1, E2 or E3 in UTF-8.
+    """
+    for i in range(begin, end):
+        c = out[i]
+        if 0x20 < c < 0x7F or 0xC3 <= c < 0xE1 or c > 0xE3:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _line_text(data: _Bytes, i: int, end: int, field: _Bytes, out: _Bytes, j: int) -> int:  # noqa: PLR0911
+    """Copy the field's text of one line to out[j:]; returns where it ends, or `_ODD`."""
+    found = _ODD
+    i = _space(data, i, end)
+    if i >= end or data[i] != _OPEN:
+        return _ODD
+    while True:
+        name = _space(data, i + 1, end) + 1
+        value = _skip_name(data, name - 1, end)
+        if value < 0:
+            return _ODD
+        wanted = _is(data, name, end, field) and data[name + len(field)] == _QUOTE
+        if wanted and (found >= 0 or value >= end or data[value] != _QUOTE):
+            return _ODD
+        if wanted:
+            i, found = _copy_string(data, value + 1, end, out, j)
+        else:
+            if data[name] == _BACKSLASH or _escaped(data, name, value):
+                return _ODD
+            i = _skip_value(data, value, end)
+        if i < 0:
+            return _ODD
+        i = _space(data, i, end)
+        if i >= end or (data[i] != _COMMA and data[i] != _CLOSE):
+            return _ODD
+        if data[i] == _CLOSE:
+            return found if _space(data, i + 1, end) >= end else _ODD
+
+
+@njit(cache=True, nogil=True)
+def _escaped(data: _Bytes, begin: int, end: int) -> bool:
+    found = False
+    for i in range(begin, end):
+        found |= data[i] == _BACKSLASH
+    return found
+
+
+@njit(cache=True, nogil=True)
+def field_texts(
+    data: _Bytes, starts: NDArray[np.int64], field: _Bytes, out: _Bytes
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The text of one field of every plain line.
+
+    Args:
+        data: uint8 [b], the lines.
+        starts: int64 [lines], what `line_starts` returns.
+        field: uint8, the field's name in UTF-8.
+        out: uint8 with room for b + 8 bytes; the texts are written here, one behind the other.
+
+    Returns:
+        ends: int64 [lines], where in `out` each line's text ends and the next begins.
+        plain: bool [lines], False for a line that needs a full parser; its text here is empty.
+    """
+    n, j = len(starts), 0
+    ends, plain = np.empty(n, np.int64), np.zeros(n, np.bool_)
+    for line in range(n):
+        end = starts[line + 1] - 1 if line + 1 < n else len(data)
+        if line + 1 == n and data[end - 1] == _NEWLINE:
+            end -= 1
+        found = _line_text(data, starts[line], end, field, out, j)
+        if found > j and _has_text(out, j, found):
+            j, plain[line] = found, True
+        ends[line] = j
+    return ends, plain

@@ -1,0 +1,92 @@
+"""The column reader gives what orjson, line by line, gives: on any lines, broken or odd."""
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusfit.corpus import documents, rows
+from corpusfit.kernels.jsonlines import field_texts, line_starts
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Document, Reject, Shard
+
+PLAN = ReadPlan()
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)
+records = st.dictionaries(st.sampled_from(["text", "id", "a", "te", "texts", 'q"', "é"]), values)
+odd = st.sampled_from(
+    [
+        b"",
+        b"  \r",
+        b"{}",
+        b"[]",
+        b'{"text": "a"} x',
+        b'{"text": "a"}{"text": "b"}',
+        b'{"text": "a",}',
+        b'{"text" "a"}',
+        b'{"text": "\xff"}',
+        b'{"text": "\xed\xa0\x80"}',
+        b'{"id": "\xff", "text": "a"}',
+        b'{"text": "\\ud800"}',
+        b'{"text": "\\ud83d\\ude00 \\u00e9 \\n \\/ \\""}',
+        b'{"text": "\\u0000"}',
+        b'{"text": "\\u001c\\u2028 \\u3000"}',
+        b'{"text": "a", "text": "b"}',
+        b'{"t\\u0065xt": "a"}',
+        b'{"text": "a", "n": 01}',
+        b'{"text": "a", "n": 1e999}',
+        b'{"text": "a", "n": -}',
+        b'{"text": "a", "n": 1.}',
+        b'{"text": "a", "n": NaN}',
+        b'{"text": "a", "n": [1, {"b": [true, null, {}]}, []]}',
+        b'{"text": "a", "n": [1, ]}',
+        b'{"text": "a", "n": {"b" 1}}',
+        b'{"text": "a\tb"}',
+        b'\xef\xbb\xbf{"text": "bom"}',
+        b'\t{ "text"\t: "spaced" , "a" : 1 }\r',
+        b'{"text": "' + "日本語の文章".encode() + b'"}',
+        b'{"text": "' + b"long " * 50 + b'"}',
+        b'{"n": ' + b"[" * 70 + b"]" * 70 + b', "text": "deep"}',
+        b'{"text": "open',
+        b'{"text": "open\\',
+        b'{"text": "a", "b": "\\u12"}',
+    ]
+)
+written = st.one_of(records, values).map(orjson.dumps).filter(lambda b: b"\n" not in b)
+broken = st.tuples(written, st.integers(0, 60), st.binary(max_size=2)).map(
+    lambda t: (t[0][: t[1]] + t[2] + t[0][t[1] + 1 :]).replace(b"\n", b" ")
+)
+
+
+def shard(data, first_row=3, first_byte=10):
+    return Shard(0, 0, "jsonl", first_row, first_byte, data, (), 0)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.lists(st.one_of(written, odd, broken), max_size=6), st.booleans(), st.booleans())
+def test_columns_are_the_rows(lines, ended, at_start):
+    data = b"\n".join(lines) + (b"\n" if ended else b"")
+    piece = shard(data, *((0, 0) if at_start else (3, 10)))
+    expected = list(rows(piece, PLAN))
+    found, rejected = documents(piece, PLAN)
+    used = [row for row in expected if isinstance(row, Document)]
+    assert found.row.tolist() == [d.row for d in used]
+    assert found.texts.to_pylist() == [d.text for d in used]
+    assert rejected == [row for row in expected if isinstance(row, Reject)]
+
+
+@pytest.mark.parametrize("text", ["plain", 'esc \\" \\u00e9 \\ud83d\\ude00 \\n', "日本語", "é"])
+def test_ordinary_lines_never_need_the_full_parser(text):
+    data = b'{"id": 1.5, "meta": {"a": [1, "b", null]}, "text": "' + text.encode() + b'"}\n'
+    field, out = np.frombuffer(b"text", np.uint8), np.empty(len(data) + 8, np.uint8)
+    ends, plain = field_texts(np.frombuffer(data, np.uint8), line_starts(data), field, out)
+    assert plain.tolist() == [True]
+    assert bytes(out[: ends[0]]).decode() == orjson.loads(data)["text"]
