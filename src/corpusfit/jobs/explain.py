@@ -94,7 +94,7 @@ class Explain(Job[list[str], Explained]):
         )
 
     def _nearest(self, batch: Any, reads: str) -> list[Neighbour]:
-        likeness = registry.build("domain_cosine" if reads == "embedding" else "tfidf", {})
+        likeness = registry.fitting("domain_cosine" if reads == "embedding" else "tfidf", {})
         target = self.target.batch(reads)
         try:
             cosines = likeness.fit(batch, target, seed=0).score(target)

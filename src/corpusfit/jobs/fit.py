@@ -83,7 +83,7 @@ class Fit(Job[MethodPlan, str]):
         return self._work
 
     def _work(self, plan: MethodPlan) -> str:
-        method = registry.build(plan.name, plan.options)
+        method = registry.fitting(plan.name, plan.options)
         target, background = (s.batch(method.reads) for s in (self.target, self.background))
         store(self.scorer, plan.name, method.fit(target, background, seed=self.seed))
         return plan.name
@@ -102,6 +102,6 @@ class Rank(Job[tuple[MethodPlan, int], Trial]):
 
     def _work(self, piece: tuple[MethodPlan, int]) -> Trial:
         plan, seed = piece
-        method = registry.build(plan.name, plan.options)
+        method = registry.fitting(plan.name, plan.options)
         target, background = (s.batch(method.reads) for s in (self.target, self.background))
         return trial(plan.name, method, target, background, seed=seed)

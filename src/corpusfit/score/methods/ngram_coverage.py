@@ -20,10 +20,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import InputError, bad_setting
+from corpusfit.errors import bad_setting
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
-from corpusfit.kernels.grams import find_each, grams_in, grams_of, table_of
+from corpusfit.kernels.grams import find_each, grams_in
+from corpusfit.score.commonest import commonest
 from corpusfit.score.contract import Effect, Family, Method, Scorer
 from corpusfit.score.spelled import spelled
 from corpusfit.types import Reads, Texts, buffers
@@ -95,17 +96,7 @@ class NgramCoverage(Method[Texts]):
         Raises:
             InputError: no text there has as many tokens as an n-gram.
         """
-        texts = target if self.adaptive else background
-        counted = grams_of(*buffers(texts), table(), self.order)[0]
-        if not len(counted):
-            where = "--target" if self.adaptive else "--corpus"
-            raise InputError(
-                f"ngram_coverage needs texts of at least {self.order} words (method.order) in "
-                f"{where}; none of its {len(texts):,} has so many. Lower method.order, or give "
-                "longer texts."
-            )
-        grams, counts = np.unique(counted, return_counts=True)
-        listed = np.argsort(-counts, kind="stable")[: self.top]
-        frequency = counts[listed] / len(counted)
-        keys, places = table_of(grams[listed])
-        return NgramCoverageScorer(keys, places, frequency, self.order)
+        texts, role = (target, "target") if self.adaptive else (background, "corpus")
+        listed = commonest(texts, role, self.order, self.top)
+        frequency = listed.counts / listed.total
+        return NgramCoverageScorer(listed.keys, listed.places, frequency, self.order)

@@ -66,9 +66,9 @@ def test_only_the_commonest_are_listed():
 @pytest.mark.parametrize(
     ("adaptive", "target", "background", "says"),
     [
-        (True, ["one", "two words"], ["a b c d"], "at least 3 words .method.order. in --target"),
-        (True, ["?!", ""], ["a b c d"], "in --target; none of its 2"),
-        (False, ["a b c d"], ["one"], "in --corpus; none of its 1"),
+        (True, ["one", "two words"], ["a b c d"], "text of --target; got 3, and none of 2 texts"),
+        (True, ["?!", ""], ["a b c d"], "text of --target; got 3"),
+        (False, ["a b c d"], ["one"], "text of --corpus; got 3, and none of 1"),
     ],
 )
 def test_texts_shorter_than_an_ngram_are_refused(adaptive, target, background, says):
