@@ -12,6 +12,7 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +21,7 @@ from corpusfit import corpus
 from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import PrepareEncoder
 from corpusfit.jobs.reading import Reasons, read_units
+from corpusfit.jobs.survey import look_with
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.plan import Plan
 from corpusfit.score import registry
@@ -48,7 +50,9 @@ def estimate(
     with TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
         work = Path(scratch)
         corpus.find(target, plan.read, spool=work, role="target")
-        sources = corpus.find(corpus_inputs, plan.read, spool=work, role="corpus")
+        sources = corpus.find(
+            corpus_inputs, plan.read, spool=work, role="corpus", looking=partial(look_with, engine)
+        )
         run = Run(plan, machine, engine, work, [], sources)
         shard = next(iter(corpus.shards(sources, plan.read)), None)
         if shard is None:
