@@ -10,6 +10,7 @@ Reference: OLMo-core's source fingerprints; datatrove's completion marks.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import platform
@@ -23,7 +24,7 @@ from corpusfit.artifacts import sweep, write_bytes
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
 from corpusfit.types import Source
 
-__all__ = ["RunFolder", "digest", "source_identity", "versions"]
+__all__ = ["RunFolder", "as_plain", "digest", "source_identity", "versions"]
 
 FORMAT = 1
 _LIBRARIES = ("numpy", "pyarrow", "numba", "torch", "transformers", "model2vec", "scikit-learn")
@@ -44,6 +45,12 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def as_plain(source: Source) -> dict[str, Any]:
+    """A source as it is written down: without its cells, which are found again by looking."""
+    names = (f.name for f in dataclasses.fields(source) if f.name != "cells")
+    return {name: getattr(source, name) for name in names}
 
 
 def source_identity(sources: Sequence[Source]) -> dict[str, str]:

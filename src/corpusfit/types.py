@@ -9,7 +9,7 @@ the few records (`Document`, `Reject`) live for one document only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 __all__ = [
+    "Cells",
     "Corpus",
     "Document",
     "Documents",
@@ -25,6 +26,7 @@ __all__ = [
     "Segments",
     "Shard",
     "Source",
+    "Span",
     "Texts",
     "Units",
     "Vectors",
@@ -46,6 +48,28 @@ Reads = Literal["text", "embedding", "corpus"]
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a stored file, [begin, end)."""
+
+    url: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """Where the rows of a plain file of JSON lines are: m shards' worth of them.
+
+    Attributes:
+        begins: int64 [m + 1], the byte where each one's first row begins, and the file's size.
+        rows: int64 [m], the number of that row.
+    """
+
+    begins: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """One input: a file, a Hugging Face dataset split, or spooled standard input.
 
@@ -56,6 +80,7 @@ class Source:
         compression: `""`, `gz`, `zst`, `bz2` or `xz`.
         size: bytes as stored, for progress; 0 when not known.
         fingerprint: hex digest of the stored bytes (of id, split and revision for `hub`).
+        cells: where its rows are, if workers may read them by byte range.
     """
 
     name: str
@@ -64,6 +89,7 @@ class Source:
     compression: str
     size: int
     fingerprint: str
+    cells: Cells | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +107,7 @@ class Shard:
         data: the raw rows; their form belongs to the format's module.
         rejects: rows already found unusable while cutting (too long, truncated archive).
         position: stored bytes of the source read so far, for progress.
+        span: where the raw rows are stored, if they are not in `data`.
     """
 
     index: int
@@ -91,6 +118,7 @@ class Shard:
     data: bytes
     rejects: tuple[Reject, ...]
     position: int
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

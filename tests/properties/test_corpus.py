@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import tempfile
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit.corpus import cutting, find, normalise, rows, shards
+from corpusfit.corpus import cutting, documents, find, normalise, rows, shards
 from corpusfit.corpus.csv import _Records
+from corpusfit.corpus.survey import fingerprint
 from corpusfit.corpus.text import _BlankLines
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject
@@ -172,3 +174,44 @@ MARKS = st.sampled_from(
 def test_normalise_twice_is_once(text):
     once = normalise(text)
     assert normalise(once) == once
+
+
+def cut_up(data: bytes, name: str, plan: ReadPlan):
+    """The shards of a file as a worker gets them, their rows in hand."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_bytes(gzip.compress(data, mtime=0) if name.endswith("gz") else data)
+        sources = find([str(path)], plan, spool=Path(folder), role="corpus")
+        found = list(shards(sources, plan))
+        read = [(s.index, s.first_row, s.first_byte, list(rows(s, plan))) for s in found]
+        for shard, (_, _, _, parsed) in zip(found, read, strict=True):
+            columns, rejected = documents(shard, plan)
+            assert columns.row.tolist() == [r.row for r in parsed if isinstance(r, Document)]
+            assert rejected == [r for r in parsed if isinstance(r, Reject)]
+        return read
+
+
+@given(
+    data=PIECES, shard_mb=SIZES, max_row_mb=st.sampled_from([1e-5, 1.0]), piece=st.integers(1, 50)
+)
+@settings(max_examples=200, deadline=None)
+def test_byte_ranges_are_the_shards_of_one_reader(data, shard_mb, max_row_mb, piece):
+    plan = ReadPlan(shard_mb=shard_mb, max_row_mb=max_row_mb)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("corpusfit.corpus.survey._PIECE", piece)
+        found = cut_up(data, "a.jsonl", plan)
+    assert found == cut_up(data, "a.jsonl.gz", plan)
+
+
+@given(data=PIECES, piece=st.integers(1, 50))
+@settings(max_examples=60, deadline=None)
+def test_fingerprints_tell_content_apart(data, piece):
+    with tempfile.TemporaryDirectory() as folder:
+        path, other = Path(folder, "a"), Path(folder, "b")
+        path.write_bytes(data)
+        other.write_bytes(data + b"\n")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("corpusfit.corpus.survey._PIECE", piece)
+            assert fingerprint(str(path)) != fingerprint(str(other))
+            other.write_bytes(data)
+            assert fingerprint(str(path)) == fingerprint(str(other))

@@ -9,6 +9,18 @@ from corpusfit.corpus.normalise import normalise
 from corpusfit.corpus.rejects import kind
 from corpusfit.corpus.rows import documents, rows
 from corpusfit.corpus.shards import shards
-from corpusfit.corpus.sources import changed, find
+from corpusfit.corpus.sources import find, found_again
+from corpusfit.corpus.survey import Glimpse, Look, glimpse
 
-__all__ = ["changed", "documents", "find", "kind", "normalise", "rows", "shards"]
+__all__ = [
+    "Glimpse",
+    "Look",
+    "documents",
+    "find",
+    "found_again",
+    "glimpse",
+    "kind",
+    "normalise",
+    "rows",
+    "shards",
+]

@@ -1,9 +1,10 @@
 """Cut a stream of bytes into blocks of whole rows, in bounded memory.
 
-What: a scanner says where rows end; `cut` closes a block at the first row end past the shard
-size and drops a row over the row limit as it streams by.
+What: a scanner says where rows end; `cut` closes a block at the first row end at or past the next
+multiple of the shard size and drops a row over the row limit as it streams by.
 Why: where a block ends must follow from the content alone, so that shards mean the same whatever
-the chunk size, the worker count or the storage.
+the chunk size, the worker count or the storage; multiples can be found without reading what lies
+before them (`survey`).
 Trade-off: a dropped row closes its block early, because the rows of a block must be contiguous
 for their numbers to be counted from its start.
 """
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from corpusfit.corpus import rejects
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Reject
+from corpusfit.types import Reject, Span
 
 __all__ = ["BOM", "MIB", "Block", "Chunks", "Lines", "Scan", "Scanner", "cut"]
 
@@ -56,6 +57,7 @@ class Block:
     data: bytes
     rejects: tuple[Reject, ...]
     position: int
+    span: Span | None = None
 
 
 class Lines:
@@ -75,7 +77,7 @@ class Lines:
 def cut(
     chunks: Chunks, scanner: Scanner, plan: ReadPlan, *, first_byte: int = 0, cure: str = ""
 ) -> Iterator[Block]:
-    """Blocks of at least `plan.shard_mb` MiB each, the last and those before a dropped row less.
+    """Blocks of the rows that begin in each stretch of `plan.shard_mb` MiB; a dropped row ends one.
 
     Args:
         chunks: the unpacked source.
@@ -129,7 +131,7 @@ class _Cutter:
         at = 0
         while at < len(ends):
             first_long = int(long[np.searchsorted(long, at)])
-            full = int(np.searchsorted(ends, self._block + self._limit))
+            full = int(np.searchsorted(ends, (self._block // self._limit + 1) * self._limit))
             n = min(first_long, full)
             if n > at:
                 self._row, self._start = int(numbers[n - 1]), int(ends[n - 1])

@@ -1,10 +1,9 @@
-"""Open, list and fingerprint stored bytes, wherever they are.
+"""Open, list and read stored bytes, wherever they are.
 
 What: a local path through the standard library, anything with `://` through fsspec.
 Why: every other module sees one way to get bytes, and one wording of what can go wrong.
-Trade-off: a remote file is read whole for its fingerprint, unless its store states a digest of
-the content (S3, Google Cloud Storage, Azure, the Hugging Face hub): that is taken instead, so
-that a corpus of terabytes is not fetched twice.
+Trade-off: what a store states of the content (S3, Google Cloud Storage, Azure, the Hugging Face
+hub) is believed, so that a corpus of terabytes is not fetched for its fingerprint.
 Reference: https://filesystem-spec.readthedocs.io
 """
 
@@ -15,8 +14,19 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from corpusfit.errors import CorpusfitError, InputError
+from corpusfit.types import Span
 
-__all__ = ["CHUNK", "filesystem", "fingerprint", "is_url", "open_stored", "read_full"]
+__all__ = [
+    "CHUNK",
+    "filesystem",
+    "is_url",
+    "open_stored",
+    "read_full",
+    "read_span",
+    "stated_digest",
+    "stored_size",
+    "unreadable",
+]
 
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""
@@ -92,21 +102,33 @@ def read_full(file: BinaryIO, size: int, url: str) -> bytes:
     return data
 
 
-def fingerprint(url: str) -> tuple[str, int]:
-    """BLAKE2b of the stored bytes, in hex, and their number.
+def read_span(span: Span) -> bytes:
+    """The bytes of a span.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: they cannot be read, or the file has become shorter.
     """
-    stated = _stated_digest(url)
-    if stated:
-        return stated
-    digest, size = hashlib.blake2b(digest_size=16), 0
+    with open_stored(span.url) as file:
+        file.seek(span.begin)
+        data = read_full(file, span.end - span.begin, span.url)
+    if len(data) < span.end - span.begin:
+        raise InputError(
+            f"{span.url} became shorter while it was read. Run again when nobody writes to it."
+        )
+    return data
+
+
+def stored_size(url: str) -> int:
+    """Bytes of the stored file.
+
+    Raises:
+        InputError: it cannot be looked at.
+    """
     with open_stored(url) as file:
-        while chunk := read_full(file, CHUNK, url):
-            digest.update(chunk)
-            size += len(chunk)
-    return digest.hexdigest(), size
+        try:
+            return file.seek(0, 2)
+        except Exception as e:
+            raise unreadable(url, e) from e
 
 
 def unreadable(url: str, error: Exception) -> InputError:
@@ -115,8 +137,12 @@ def unreadable(url: str, error: Exception) -> InputError:
     return InputError(f"{url} cannot be read: {reason}.")
 
 
-def _stated_digest(url: str) -> tuple[str, int] | None:
-    """What the store itself says of the content, hashed; None where it says nothing."""
+def stated_digest(url: str) -> tuple[str, int] | None:
+    """What the store itself says of the content, hashed, and its size; None where it is silent.
+
+    Raises:
+        InputError: it cannot be looked at.
+    """
     if not is_url(url) or url.partition("://")[0] not in _STATES_DIGEST:
         return None
     fs, path = filesystem(url, "The input")

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from corpusfit.corpus.cutting import Block, Lines, cut
-from corpusfit.corpus.files import fingerprint, is_url
+from corpusfit.corpus.files import is_url
+from corpusfit.corpus.survey import fingerprint
 from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source

@@ -11,16 +11,23 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from corpusfit.corpus import jsonl
 from corpusfit.corpus.fields import Row
+from corpusfit.corpus.files import read_span
 from corpusfit.corpus.formats import FORMATS
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Documents, Reject, Shard, text_array
 
 __all__ = ["documents", "rows"]
+
+
+def _in_hand(shard: Shard) -> Shard:
+    """The shard with its raw rows, read now if they still lie in a file."""
+    return replace(shard, data=read_span(shard.span), span=None) if shard.span else shard
 
 
 def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
@@ -29,8 +36,11 @@ def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     Args:
         shard: one of `shards(sources, plan)`.
         plan: the same plan; names the fields and the mode of `.txt` files.
+
+    Raises:
+        InputError: its bytes lie in a file and cannot be read.
     """
-    parsed = FORMATS[shard.format].parse(shard, plan)
+    parsed = FORMATS[shard.format].parse(_in_hand(shard), plan)
     if not shard.rejects:
         return parsed
     return heapq.merge(parsed, shard.rejects, key=lambda row: row.row)
@@ -39,7 +49,7 @@ def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
 def documents(shard: Shard, plan: ReadPlan) -> tuple[Documents, list[Reject]]:
     """The same rows as columns: what is usable, and what is not and why."""
     if FORMATS[shard.format].parse is jsonl.parse:
-        found, rejected = jsonl.columns(shard, plan)
+        found, rejected = jsonl.columns(_in_hand(shard), plan)
         return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
     used: list[Document] = []
     rejected = []

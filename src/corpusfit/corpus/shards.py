@@ -1,18 +1,22 @@
 """From sources to numbered shards: all reading of a corpus happens here.
 
-What: the blocks of every source in turn, numbered through.
-Why: one process reads and cuts, many parse and score; a shard never crosses a source, and its
-number follows from the inputs and `plan.shard_mb` alone.
-Trade-off: unpacking is done by the one reader; libraries unpack faster than scoring reads.
+What: the blocks of every source in turn, numbered through; of a plain file of JSON lines only where
+they are, so that each worker reads its own.
+Why: a shard never crosses a source, and its number follows from the inputs and `plan.shard_mb`
+alone, whoever reads it.
+Trade-off: what is compressed or not cut into lines is read and unpacked by this one process, which
+feeds the workers; libraries unpack several times faster than a worker scores.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
+from corpusfit.corpus.cutting import Block
 from corpusfit.corpus.formats import FORMATS
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Shard, Source
+from corpusfit.types import Shard, Source, Span
 
 __all__ = ["shards"]
 
@@ -32,7 +36,9 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """
     index = 0
     for number, source in enumerate(sources):
-        for block in FORMATS[source.format].blocks(source, plan):
+        for block in (
+            _stored(source) if source.cells else FORMATS[source.format].blocks(source, plan)
+        ):
             yield Shard(
                 index=index,
                 source=number,
@@ -42,5 +48,16 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
                 data=block.data,
                 rejects=block.rejects,
                 position=block.position,
+                span=block.span,
             )
             index += 1
+
+
+def _stored(source: Source) -> Iterator[Block]:
+    """The blocks of a source whose rows were found beforehand, unread."""
+    assert source.cells is not None  # noqa: S101
+    begins = source.cells.begins.tolist()
+    for row, (begin, end) in zip(
+        source.cells.rows.tolist(), itertools.pairwise(begins), strict=True
+    ):
+        yield Block(row, begin, b"", (), end, Span(source.url, begin, end))

@@ -17,17 +17,24 @@ from pathlib import Path
 
 from corpusfit.corpus import hub
 from corpusfit.corpus.expand import Found, expanded
-from corpusfit.corpus.files import fingerprint
 from corpusfit.corpus.formats import format_of
 from corpusfit.corpus.stdin import spooled
+from corpusfit.corpus.survey import Looking, look_here, survey
 from corpusfit.errors import EmptyInputError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["changed", "find"]
+__all__ = ["find", "found_again"]
 
 
-def find(inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str) -> list[Source]:
+def find(
+    inputs: Sequence[str],
+    plan: ReadPlan,
+    *,
+    spool: Path,
+    role: str,
+    looking: Looking = look_here,
+) -> list[Source]:
     """Every source the inputs name, sorted by name.
 
     Args:
@@ -36,6 +43,7 @@ def find(inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str) -> li
         plan: how rows will be read.
         spool: folder for a copy of standard input; made when needed.
         role: `target` or `corpus`; messages call the setting `--target` or `--corpus`.
+        looking: where the stored bytes are looked at (`survey`).
 
     Returns:
         Sources with unique names; a file named twice is one source, an empty file is one too.
@@ -62,28 +70,33 @@ def find(inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str) -> li
         else:
             for found in expanded(given, setting):
                 files.setdefault(found.url, found)
-    sources = [*_named(list(files.values())), *others.values()]
+    sources = [*_named(list(files.values()), plan, looking), *others.values()]
     if not sources:
         raise EmptyInputError(f"{setting} must name at least one input; got none.")
     return _unique(sources)
 
 
-def changed(sources: Sequence[Source]) -> list[str]:
-    """Names of the sources whose content is no longer what was found.
+def found_again(
+    sources: Sequence[Source], plan: ReadPlan, looking: Looking = look_here
+) -> tuple[list[Source], list[str]]:
+    """Sources of an earlier run as they are now, and the names of those whose content changed.
 
     Raises:
         InputError: a source is gone.
     """
-    names = []
+    stored = [s for s in sources if s.format != "hub"]
+    seen = iter(
+        survey([(s.url, (s.format, s.compression) == ("jsonl", "")) for s in stored], plan, looking)
+    )
+    now = []
     for source in sources:
-        now = (
-            hub.find(source.url, "--corpus").fingerprint
-            if source.format == "hub"
-            else fingerprint(source.url)[0]
-        )
-        if now != source.fingerprint:
-            names.append(source.name)
-    return names
+        if source.format == "hub":
+            now.append(replace(source, fingerprint=hub.find(source.url, "--corpus").fingerprint))
+        else:
+            digest, size, cells = next(seen)
+            now.append(replace(source, fingerprint=digest, size=size, cells=cells))
+    changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
+    return now, changed
 
 
 def _is_pipe(given: str) -> bool:
@@ -95,20 +108,24 @@ def _is_pipe(given: str) -> bool:
         return False
 
 
-def _named(files: list[Found]) -> Iterator[Source]:
+def _named(files: list[Found], plan: ReadPlan, looking: Looking) -> Iterator[Source]:
     """Files as sources, named from the folder that those of their store have in common."""
+    formats = [format_of(f.path) or ("", "") for f in files]
+    seen = survey(
+        [(f.url, form == ("jsonl", "")) for f, form in zip(files, formats, strict=True)],
+        plan,
+        looking,
+    )
     stores = {found.store for found in files}
     common = {
         store: posixpath.commonpath([f.folder for f in files if f.store == store])
         for store in stores
     }
-    for found in files:
+    for found, (form, archive), (digest, size, cells) in zip(files, formats, seen, strict=True):
         name = posixpath.relpath(found.path, common[found.store] or ".")
         if found.store and len(stores) > 1:
             name = f"{found.store}/{name}"
-        form, compression = format_of(found.path) or ("", "")
-        digest, size = fingerprint(found.url)
-        yield Source(_printable(name), found.url, form, compression, size, digest)
+        yield Source(_printable(name), found.url, form, archive, size, digest, cells)
 
 
 def _printable(name: str) -> str:

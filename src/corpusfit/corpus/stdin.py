@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from corpusfit.corpus.cutting import BOM
-from corpusfit.corpus.files import fingerprint
+from corpusfit.corpus.survey import fingerprint
 from corpusfit.corpus.unpack import Stream
 from corpusfit.errors import InputError, StorageError
 from corpusfit.plan import ReadPlan

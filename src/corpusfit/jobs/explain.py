@@ -43,14 +43,14 @@ class Explained:
     """What is to be said of a few units together.
 
     Attributes:
-        score: the mean of the units' scores.
+        score: the mean of the units' scores; None from a method that scores the corpus as a whole.
         effects: what each n-gram did to it, strongest raise first; empty where the method does not
             look at words.
         nearest: target texts, the most alike first; none where the units hold no word.
         nearest_by: `words` (TF-IDF) or `embedding`.
     """
 
-    score: float
+    score: float | None
     effects: list[Effect]
     nearest: list[Neighbour]
     nearest_by: str
@@ -81,21 +81,21 @@ class Explain(Job[list[str], Explained]):
         return self._work
 
     def _work(self, units: list[str]) -> Explained:
-        scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
         reads = registry.load(self.method).reads
         batch: Any = text_array(units)
         if reads == "embedding":
             batch = load(self.embed, self.cache).encode(units)
-        return Explained(
-            float(scorer.score(batch).mean(dtype=np.float64)),
-            _mean_effects(scorer, units),
-            self._nearest(batch, reads),
-            "embedding" if reads == "embedding" else "words",
-        )
+        by = "embedding" if reads == "embedding" else "words"
+        nearest = self._nearest(batch, by)
+        if reads == "corpus":
+            return Explained(None, [], nearest, by)
+        scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+        score = float(scorer.score(batch).mean(dtype=np.float64))
+        return Explained(score, _mean_effects(scorer, units), nearest, by)
 
-    def _nearest(self, batch: Any, reads: str) -> list[Neighbour]:
-        likeness = registry.fitting("domain_cosine" if reads == "embedding" else "tfidf", {})
-        target = self.target.batch(reads)
+    def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
+        likeness = registry.fitting("domain_cosine" if by == "embedding" else "tfidf", {})
+        target = self.target.batch("embedding" if by == "embedding" else "text")
         try:
             cosines = likeness.fit(batch, target, seed=0).score(target)
         except InputError:  # the units hold no word

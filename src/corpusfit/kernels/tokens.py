@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import KIND_SHIFT, LAST, SIGN, SOLO, WORD, kind_of, table
-from corpusfit.kernels.words import HIGH, Word, bytes_before, load, word_bytes
+from corpusfit.kernels.words import Word, load, word_bits, zeros_below
 
 __all__ = ["BEGIN", "END", "follow", "identity", "reference", "tokenise"]
 
@@ -28,6 +28,8 @@ _FOLD = np.uint64(0x2020202020202020)
 _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
 _BYTE = np.uint64(8)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_REACH = 72  # bytes from a word's window on that may be loaded
 _UNDERSCORE, _FOLDED_UNDERSCORE = 0x5F, 0x7F  # what `| 0x20` makes of it; DEL is in no token
 
 BEGIN, END = np.uint64(1), np.uint64(2)
@@ -128,6 +130,26 @@ def _any_token(
     return _finish(_mix(h, chunk)), i, held > 0
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _ascii_word(data: NDArray[np.uint8], i: int, length: int) -> Word:
+    """The identity of a word of ASCII letters, digits and underscores."""
+    h = np.uint64(0)
+    while length > 8:
+        h = _mix(h, load(data, i) | _FOLD)
+        i += 8
+        length -= 8
+    kept = _ALL >> np.uint64(64 - 8 * length)
+    return _finish(_mix(h, (load(data, i) | _FOLD) & kept))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _sign_in(data: NDArray[np.uint8], begin: int, end: int, characters: NDArray[np.uint32]) -> int:
+    """The first ASCII sign in data[begin:end], or end."""
+    while begin < end and np.int64(characters[data[begin]]) >> KIND_SHIFT != SIGN:
+        begin += 1
+    return begin
+
+
 @njit(cache=True, nogil=True)
 def tokenise(  # noqa: C901, PLR0912
     data: NDArray[np.uint8],
@@ -140,6 +162,9 @@ def tokenise(  # noqa: C901, PLR0912
     ends: NDArray[np.int64] | None,
 ) -> int:
     """The tokens of one text, data[begin:end].
+
+    Where words begin and end is found for 64 bytes at a time; a word with a character that is not
+    ASCII, and the last bytes of `data`, are taken the slow way, character by character.
 
     Args:
         data: uint8 [b], UTF-8 bytes of many texts.
@@ -154,44 +179,50 @@ def tokenise(  # noqa: C901, PLR0912
     Returns:
         How many tokens there are.
     """
-    n, i, last = 0, begin, len(data) - 8
+    n, i = 0, begin
     while i < end:
-        if i > last:
-            h, after, found = _any_token(data, i, end, characters, signs)
-        else:
-            x = load(data, i)
-            word = word_bytes(x)
-            length = bytes_before(word ^ HIGH)
-            after, found = i, True
-            h = np.uint64(0)
-            if length == 0 and (signs or (x & HIGH) >> np.uint64(7) & _ONE):
-                h, after, found = _any_token(data, i, end, characters, signs)
-            elif length == 0:
-                i += bytes_before(word | (x & HIGH))
-                continue
+        fast = i + _REACH <= len(data)
+        words, others, k, size = np.uint64(0), np.uint64(0), 0, end - i
+        if fast:
+            words, others = word_bits(data, i)
+            size = 64
+            if end - i < 64:
+                size = end - i
+                words &= (_ONE << np.uint64(size)) - _ONE
+        while k < size:
+            start, length, slow = i + k, 0, not fast
+            if fast:
+                rest = words >> np.uint64(k)
+                start = i + min(size, k + zeros_below(rest))
+                if signs:
+                    sign = _sign_in(data, i + k, start, characters)
+                    slow = sign < start
+                    start = sign
+                if not slow:
+                    k = start - i
+                    if k == size:
+                        break
+                    length = zeros_below(~(words >> np.uint64(k)))
+                    if k + length >= 64 and end - i > 64:
+                        if k > 0:
+                            break
+                        slow = True
+                    length = min(length, size - k)
+                    slow |= (others >> np.uint64(k)) & (_ALL >> np.uint64(64 - length)) != 0
+            after, found = start + length, True
+            if slow:
+                h, after, found = _any_token(data, start, end, characters, signs)
             else:
-                while length == 8 and after + 8 <= min(last, end):
-                    h = _mix(h, x | _FOLD)
-                    after += 8
-                    x = load(data, after)
-                    length = bytes_before(word_bytes(x) ^ HIGH)
-                length = min(length, end - after)
-                if length == 8 or (after + length < end and data[after + length] >= 0x80):
-                    h, after, found = _any_token(data, i, end, characters, signs)
-                else:
-                    if length > 0:
-                        kept = (_ONE << (_BYTE * np.uint64(length))) - _ONE
-                        h = _mix(h, (x | _FOLD) & kept)
-                    after += length
-                    h = _finish(h)
-        if found:
-            ids[n] = h
-            if starts is not None:
-                starts[n] = i
-            if ends is not None:
-                ends[n] = after
-            n += 1
-        i = after
+                h = _ascii_word(data, start, length)
+            if found:
+                ids[n] = h
+                if starts is not None:
+                    starts[n] = start
+                if ends is not None:
+                    ends[n] = after
+                n += 1
+            k = after - i
+        i += k
     return n
 
 

@@ -17,6 +17,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 __all__ = [
     "HIGH",
@@ -26,7 +27,9 @@ __all__ = [
     "letter_bytes",
     "load",
     "store",
+    "word_bits",
     "word_bytes",
+    "zeros_below",
 ]
 
 Word: TypeAlias = Any
@@ -34,6 +37,8 @@ Word: TypeAlias = Any
 
 HIGH = np.uint64(0x8080808080808080)
 _LOW7 = np.uint64(0x7F7F7F7F7F7F7F7F)
+_GATHER = np.uint64(0x0102040810204080)  # moves the lowest bit of each byte to the top byte
+_SEVEN, _TOP_BYTE = np.uint64(7), np.uint64(56)
 _EACH = np.uint64(0x0101010101010101)
 _QUOTE = np.uint64(0x2222222222222222)
 _BACKSLASH = np.uint64(0x5C5C5C5C5C5C5C5C)
@@ -74,19 +79,19 @@ def store(typingctx: Any, data: Any, place: Any, value: Any) -> Any:
 
 
 @intrinsic
-def _trailing_zeros(typingctx: Any, value: Any) -> Any:
-    """Zero bits below the lowest one; 64 for 0."""
+def zeros_below(typingctx: Any, value: Any) -> Any:
+    """`zeros_below(x)`: how many zero bits lie below the lowest one of a uint64; 64 for 0."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
-    return types.uint64(types.uint64), generate
+    return types.int64(types.uint64), generate
 
 
 @njit(cache=True, nogil=True, inline="always")
 def bytes_before(mask: Word) -> Any:
     """How many bytes lie before the first whose high bit is set; 8 if there is none."""
-    return np.int64(_trailing_zeros(mask) >> np.uint64(3))
+    return zeros_below(mask) >> 3
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -113,3 +118,16 @@ def word_bytes(x: Word) -> Word:
     digit = (low + _ABOVE_0) & ~(low + _ABOVE_9)
     underscore = ~((low ^ _UNDERSCORE) + _LOW7)
     return (letter | digit | underscore) & ~x & HIGH
+
+
+@njit(cache=True, nogil=True, inline="always")
+def word_bits(data: NDArray[np.uint8], i: int) -> tuple[Word, Word]:
+    """For the 64 bytes from i on, one bit each: ASCII word character or not ASCII; not ASCII."""
+    word, other = np.uint64(0), np.uint64(0)
+    for j in range(8):
+        x = load(data, i + 8 * j)
+        high = x & HIGH
+        shift = np.uint64(8 * j)
+        word |= ((((word_bytes(x) | high) >> _SEVEN) * _GATHER) >> _TOP_BYTE) << shift
+        other |= (((high >> _SEVEN) * _GATHER) >> _TOP_BYTE) << shift
+    return word, other

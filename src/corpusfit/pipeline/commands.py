@@ -11,6 +11,7 @@ import dataclasses
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from corpusfit import corpus
 from corpusfit.engine import Engine
 from corpusfit.errors import ChangedInputError, bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
-from corpusfit.manifest import RunFolder, source_identity, versions
+from corpusfit.jobs.survey import look_with
+from corpusfit.manifest import RunFolder, as_plain, source_identity, versions
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
 from corpusfit.pipeline.ranking import SEEDS, candidates, rank_methods, ranking_of
 from corpusfit.pipeline.result import Selection
@@ -92,13 +94,13 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
     manifest = folder.require_scored()
     plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
     target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
-    changed = corpus.changed(sources)
-    if changed:
-        raise ChangedInputError(
-            f"{', '.join(changed[:3])} changed since {out} was scored. Put the files back, or "
-            "score again with `corpusfit select` and another --out."
-        )
     with machine.start() as engine:
+        sources, changed = corpus.found_again(sources, plan.read, partial(look_with, engine))
+        if changed:
+            raise ChangedInputError(
+                f"{', '.join(changed[:3])} changed since {out} was scored. Put the files back, or "
+                "score again with `corpusfit select` and another --out."
+            )
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder = manifest["encoder"]
         folder.amend(_identity(run))
@@ -207,13 +209,14 @@ def _open(
 ) -> Run:
     """Find and fingerprint the inputs."""
     started = time.perf_counter()
+    looking = partial(look_with, engine)
     run = Run(
         plan,
         machine,
         engine,
         work,
         corpus.find(target, plan.read, spool=work, role="target"),
-        corpus.find(corpus_inputs, plan.read, spool=work, role="corpus"),
+        corpus.find(corpus_inputs, plan.read, spool=work, role="corpus", looking=looking),
     )
     run.seconds["find inputs"] = round(time.perf_counter() - started, 3)
     return run
@@ -228,8 +231,8 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         "method": dataclasses.asdict(used),
         "encoder": run.encoder,
         "ranking": ranking_of(folder),
-        "target": [dataclasses.asdict(s) for s in run.target],
-        "corpus": [dataclasses.asdict(s) for s in run.sources],
+        "target": [as_plain(s) for s in run.target],
+        "corpus": [as_plain(s) for s in run.sources],
         "counts": count_rows(run, folder),
         "warnings": run.warnings,
         "seconds": run.seconds,

@@ -30,7 +30,7 @@ from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.scoring import tallies
 from corpusfit.plan import Plan
-from corpusfit.score import table
+from corpusfit.score import registry, table
 from corpusfit.score.contract import Effect
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, text_array
@@ -100,19 +100,15 @@ def explain(
         ChangedInputError: the source is no longer what was scored.
         ModelError: the encoder is no longer what the corpus was scored with.
     """
-    if (row is None) == (text is None):
-        raise bad_setting("The text to explain", "given by --row or by --text", (row, text))
-    if top < 1:
-        raise bad_setting("--top", "1 or more", top)
     folder = RunFolder(out)
     manifest = folder.require_scored()
-    plan = Plan.from_dict(manifest["plan"])
+    plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
+    _check(row, text, top, method)
     with machine.start() as engine:
         sources = [Source(**s) for s in manifest["corpus"]]
         run = Run(plan, machine, engine, folder.work, [], sources)
         found = _given(run, text) if text is not None else _segment(run, folder, str(row))
         _same_encoder(run, manifest["encoder"])
-        method = manifest["method"]["name"]
         scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
         job = Explain(method, scorer, target, plan.embed, run.cache, top)
         said = run.one(job, found.units)
@@ -131,6 +127,23 @@ def explain(
     )
 
 
+def _check(row: str | None, text: str | None, top: int, method: str) -> None:
+    """Raise `UsageError` for what `explain` does not allow."""
+    if (row is None) == (text is None):
+        raise bad_setting("The text to explain", "given by --row or by --text", (row, text))
+    if text is not None and not text.strip():
+        raise bad_setting("--text", "a text with something in it", text)
+    if text is not None and registry.load(method).reads == "corpus":
+        raise bad_setting(
+            "--text",
+            f"left out for {method}, which scores a corpus as a whole and no single text",
+            text,
+            "Name a row of the corpus with --row.",
+        )
+    if top < 1:
+        raise bad_setting("--top", "1 or more", top)
+
+
 def _same_encoder(run: Run, fingerprint: str | None) -> None:
     if fingerprint is None:
         return
@@ -143,8 +156,6 @@ def _same_encoder(run: Run, fingerprint: str | None) -> None:
 
 
 def _given(run: Run, text: str) -> _Found:
-    if not text.strip():
-        raise bad_setting("--text", "a text with something in it", text)
     document = Documents(np.zeros(1, np.int64), text_array([text]))
     units = cut_units(document, run.plan.cut)[1].to_pylist()
     return _Found(text, units, dict.fromkeys(("source", "row", "segment", "segments", "selected")))
@@ -220,14 +231,15 @@ def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, 
 
 def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
     """Read the n-th shard of a source again; the texts of a row's units between two characters."""
-    if corpus.changed([source]):
+    found_again, changed = corpus.found_again([source], run.plan.read)
+    if changed:
         raise ChangedInputError(
             f"{source.name} changed since it was scored. Put the file back, or score again with "
             "another --out."
         )
     read = dataclasses.replace(run.plan.read, strict=False)
     with run.stage("find the row"):
-        shard = next(itertools.islice(corpus.shards([source], read), nth, None))
+        shard = next(itertools.islice(corpus.shards(found_again, read), nth, None))
     units, texts, _ = read_units(shard, read, run.plan.cut, (source.name,))
     inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
     found: list[str] = texts.filter(pa.array(inside)).to_pylist()

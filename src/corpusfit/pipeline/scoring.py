@@ -161,6 +161,14 @@ def _score_texts(run: Run, folder: RunFolder) -> None:
 
 def _score_whole(run: Run, folder: RunFolder, target: Sample, background: Sample) -> None:
     plan = run.plan
-    reading = (tuple(run.sources), plan.read, plan.cut, target, background, plan.seed)
+    job = ScoreWhole(
+        *_scoring(run, folder),
+        sources=tuple(run.sources),
+        read=plan.read,
+        cut=plan.cut,
+        target=target,
+        background=background,
+        seed=plan.seed,
+    )
     with run.stage("score"):
-        run.one(ScoreWhole(*_scoring(run, folder), *reading), plan.method)
+        run.one(job, plan.method)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusfit.corpus import changed, find, rows, shards
+from corpusfit.corpus import find, found_again, rows, shards
 from corpusfit.errors import InputError, MissingDependencyError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject
@@ -112,7 +112,7 @@ def test_a_folder_is_found_from_elsewhere(dataset, tmp_path, monkeypatch, given)
     sources = find([given], ReadPlan(), spool=tmp_path, role="corpus")
     assert (sources[0].name, sources[0].url) == ("box@train", f"hub:{inside}/box@train")
     monkeypatch.chdir(tmp_path)
-    assert changed(sources) == []
+    assert found_again(sources, ReadPlan())[1] == []
     assert len([r for s in shards(sources, ReadPlan()) for r in rows(s, ReadPlan())]) == 200
 
 
