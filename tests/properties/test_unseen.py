@@ -12,23 +12,21 @@ TEXTS = st.lists(
 
 
 def plain(texts, weight):
-    """Look at every text that is left, take the first of the best, begin anew when all is seen."""
-    left = [i for i, (grams, _) in enumerate(texts) if grams]
-    order, seen = [], set()
+    """Look at every text that is left and take the first of the best, while it has anything new."""
+
+    def worth(i, seen):
+        grams, spare = texts[i]
+        return sum(weight[g] for g in grams - seen) / max(1, len(grams) + spare)
+
+    left, order, seen = list(range(len(texts))), [], set()
     while left:
-
-        def worth(i):
-            grams, spare = texts[i]
-            return sum(weight[g] for g in grams - seen) / (len(grams) + spare)  # noqa: B023
-
-        best = max(left, key=worth)
-        if worth(best) == 0:
-            seen = set()
-            continue
+        best = max(left, key=lambda i: worth(i, seen))
+        if worth(best, seen) == 0:
+            break
         order.append(best)
         left.remove(best)
         seen |= texts[best][0]
-    return order + [i for i, (grams, _) in enumerate(texts) if not grams]
+    return order + sorted(left, key=lambda i: -worth(i, set()))
 
 
 @settings(deadline=None)

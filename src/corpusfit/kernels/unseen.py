@@ -3,7 +3,7 @@
 What: the listed n-grams of every text, and the greedy order over all of them by new weight.
 Why: taking one text changes what all others are worth; a text's worth only falls, so an old worth
 is a bound, and nearly always the best bound is still true when it is looked at again (lazy greedy).
-Trade-off: exact, at the price of a heap over all texts that are left, 16 bytes each.
+Trade-off: exact, at the price of a heap over all texts, 16 bytes each.
 Reference: Minoux (1978), Accelerated greedy algorithms for maximizing submodular set functions;
 Eck, Vogel and Waibel (2005), Low Cost Portability for Statistical Machine Translation based on
 N-gram Coverage, section 3.
@@ -88,8 +88,7 @@ def greedy_order(
 ) -> NDArray[np.int64]:
     """The order in which the greedy choice takes n texts; of equals the first comes first.
 
-    When no text that is left has anything new, all is forgotten, and a new round begins among
-    them; texts without any listed n-gram come last.
+    Texts that have nothing new left to bring follow by their weight as if nothing was seen.
 
     Args:
         found: int32 [e], the different listed n-grams of every text, text by text.
@@ -101,29 +100,29 @@ def greedy_order(
         int64 [n], the texts as they are taken.
     """
     n = len(lengths)
+    seen = np.zeros(len(weight), np.bool_)
+    full = np.empty(n, np.float64)
+    for i in range(n):
+        full[i] = _loss(found[ends[i] : ends[i + 1]], weight, seen, lengths[i])
+    heap = [(full[i], i) for i in range(n)]
+    heapify(heap)
     order = np.empty(n, np.int64)
-    left = np.flatnonzero(ends[1:] > ends[:-1])
+    left = np.ones(n, np.bool_)
     taken = 0
-    while len(left):
-        seen = np.zeros(len(weight), np.bool_)
-        heap = [(_loss(found[ends[i] : ends[i + 1]], weight, seen, lengths[i]), i) for i in left]
-        heapify(heap)
-        begun = taken
-        while heap:
-            bound, i = heap[0]
-            mine = found[ends[i] : ends[i + 1]]
-            loss = _loss(mine, weight, seen, lengths[i])
-            if loss == 0.0:
-                heappop(heap)  # nothing new: it waits for the next round
-            elif loss > bound:
-                heapreplace(heap, (loss, i))
-            else:
-                seen[mine] = True
-                order[taken] = i
-                taken += 1
-                heappop(heap)
-        gone = np.zeros(n, np.bool_)
-        gone[order[begun:taken]] = True
-        left = left[~gone[left]]
-    order[taken:] = np.flatnonzero(ends[1:] == ends[:-1])
+    while heap:
+        bound, i = heap[0]
+        mine = found[ends[i] : ends[i + 1]]
+        loss = _loss(mine, weight, seen, lengths[i])
+        if loss == 0.0:
+            heappop(heap)
+        elif loss > bound:
+            heapreplace(heap, (loss, i))
+        else:
+            heappop(heap)
+            seen[mine] = True
+            left[i] = False
+            order[taken] = i
+            taken += 1
+    rest = np.flatnonzero(left)
+    order[taken:] = rest[np.argsort(full[rest], kind="mergesort")]
     return order

@@ -4,13 +4,12 @@ What: takes unit after unit, each time the one whose n-grams that no unit before
 over its length; n-grams weigh as often as they are in the target, the `top` commonest of them. What
 was taken earlier scores higher: 1 - taken before / all units.
 Why: `ngram_coverage` takes many texts that say the same; this one does not count it twice.
-Trade-off: a score depends on the whole corpus and says only who came first. When all is covered, it
-is forgotten and the rest is gone through again, so that any amount can be taken and not just the
-few texts that cover everything once. It runs in one process, reads the corpus twice, and holds up
-to 4 bytes a word and 40 a unit, so it is for corpora of up to some tens of gigabytes; beyond 16
-million units neighbours in the order share a score. The greedy order is exact, and by the theorem
-of Nemhauser, Wolsey and Fisher (1978) covers at least 63 % of what the best choice would, for texts
-of one length.
+Trade-off: a score depends on the whole corpus and says only who came first. Once all is covered, at
+the latest after `top` units, the rest follows as `ngram_coverage` would have it. It runs in one
+process, reads the corpus twice, and holds up to 8 bytes a word and 60 a unit, so it is for corpora
+of up to some tens of gigabytes; beyond 16 million units neighbours in the order share a score. The
+greedy order is exact, and by the theorem of Nemhauser, Wolsey and Fisher (1978) covers at least
+63 % of what the best choice would, for texts of one length.
 Reference: Eck, Vogel and Waibel (2005), Low Cost Portability for Statistical Machine Translation
 based on N-gram Coverage, section 3 (there for all orders up to n at once); Hiwarkhedkar et al.
 (2024), TextGram, section 4.3.
@@ -46,7 +45,7 @@ class NgramCoverageUnseen(CorpusMethod):
     """
 
     family: ClassVar[Family] = "lexical"
-    cost: ClassVar[str] = ""
+    cost: ClassVar[str] = "240,000/s"
 
     order: int = 3
     top: int = 10_000
@@ -79,8 +78,8 @@ class NgramCoverageUnseen(CorpusMethod):
             first += units
 
     def memory_mb(self, text_mb: float, units: int) -> float:
-        """Up to 4 bytes a word of about 6, doubled while they are joined, and 40 bytes a unit."""
-        return 2 * 4 / 6 * text_mb + 40 * units / 1e6
+        """Up to 4 bytes a word of about 6, doubled while they are joined, and 60 bytes a unit."""
+        return 2 * 4 / 6 * text_mb + 60 * units / 1e6
 
     def _read(
         self, corpus: Corpus, listed: Listed

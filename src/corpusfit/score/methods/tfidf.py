@@ -7,7 +7,7 @@ Trade-off: `centroid` runs at the speed of the disk and blurs a target of severa
 keeps them apart, costs time that grows with the target, and lets texts through that repeat a few
 target texts. Inverse document frequencies are from the target and the background together,
 smoothed as if one more text held every word: ln((1 + N) / (1 + df)). Scikit-learn adds 1, which
-lets the commonest words decide: average precision 0.50 against 0.79 (docs/benchmarks.md). Words
+lets the commonest words decide: average precision 0.50 against 0.79 (docs/log.md). Words
 outside both are passed over.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equations 2 to 4 (term counts need no
 division by the text's length, which a cosine undoes; its plain ratio N / df is `idf = "ratio"`);
