@@ -143,9 +143,7 @@ def _ascii_word(data: NDArray[np.uint8], i: int, length: int) -> Word:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _sign_in(
-    data: NDArray[np.uint8], begin: int, end: int, characters: NDArray[np.uint32]
-) -> int:
+def _sign_in(data: NDArray[np.uint8], begin: int, end: int, characters: NDArray[np.uint32]) -> int:
     """The first ASCII sign in data[begin:end], or end."""
     while begin < end and np.int64(characters[data[begin]]) >> KIND_SHIFT != SIGN:
         begin += 1

@@ -18,7 +18,7 @@ from corpusfit.errors import EmptyInputError
 from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Reasons, read_shard
-from corpusfit.jobs.sample import Drawn, SampleTexts, merge
+from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, merge
 from corpusfit.pipeline.run import Run
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
@@ -74,14 +74,16 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     """
     job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     drawn: list[Drawn] = []
-    rejected, held = Reasons(), 0
-    for part, tally in run.over_shards("sample", job):
-        rejected.add(tally.rejects)
-        drawn.append(part)
-        held += len(part.texts)
-        if held > 2 * k:
-            drawn = merge(drawn, k)
-            held = sum(len(d.texts) for d in drawn)
+    rejected, held, bound = Reasons(), 0, ALL
+    with run.stage("sample", run.size):
+        for part, tally in run.engine.map(job, ((shard, bound) for shard in run.shards())):
+            rejected.add(tally.rejects)
+            drawn.append(part)
+            held += len(part.texts)
+            if held > 2 * k:
+                drawn = merge(drawn, k)
+                held = sum(len(d.texts) for d in drawn)
+                bound = int(max(d.keys.max() for d in drawn))
     if not held:
         raise run.nothing_read(rejected)
     sample.write_texts(list(itertools.chain(*(d.texts for d in merge(drawn, k)))))
