@@ -91,6 +91,11 @@ class Method(ABC, Generic[Batch]):
     needs: ClassVar[str] = ""
     """The extra of corpusfit that `fit` or `score` imports from, if any."""
 
+    @property
+    def log_weights(self) -> bool:
+        """Whether scores are log importance weights, so that drawing goes by their exponential."""
+        return False
+
     @abstractmethod
     def fit(self, target: Batch, background: Batch, *, seed: int) -> Scorer[Batch]:
         """Learn what the target looks like.

@@ -5,7 +5,8 @@ What: p and q are the bags of hashed 1- to n-grams of target and corpus, and
     score(x) = sum over the n-grams g of x of  log(p(g) + s) - log(q(g) + s),
 
 divided by their number if `per_token` (its default). Without it the score is the log importance
-weight of the paper; `--weights resample` then draws as DSIR does, by Gumbel top-k.
+weight of the paper, and `--weights resample` then draws as DSIR does, in proportion to its
+exponential, by Gumbel top-k.
 Why: it reads text about as fast as a disk gives it and needs a few hundred target texts.
 Trade-off: it sees words, not what they mean; and q is estimated on the background sample, not on
 the whole corpus.
@@ -97,6 +98,11 @@ class Dsir(Method[Texts]):
             raise bad_setting("method.buckets", "from 1 to 2147483648", self.buckets)
         if not self.smoothing > 0:
             raise bad_setting("method.smoothing", "above 0", self.smoothing)
+
+    @property
+    def log_weights(self) -> bool:
+        """The sum over a text is; a mean is not."""
+        return not self.per_token
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> DsirScorer:
         """Count both; no chance is involved."""
