@@ -10,7 +10,7 @@ exponential, by Gumbel top-k.
 Why: it reads text about as fast as a disk gives it and needs a few hundred target texts.
 Trade-off: it sees words, not what they mean; and q is estimated on the background sample, not on
 the whole corpus.
-Reference: Xie et al. 2023, Data Selection for Language Models via Importance Resampling
+Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
 (arXiv 2302.03169), sections 3 and 4; the smoothing s = 1e-8 is that of its published code.
 """
 
