@@ -24,7 +24,7 @@ from sklearn.metrics import average_precision_score
 from corpusfit import corpus
 from corpusfit.embed import load, prepare
 from corpusfit.jobs.reading import read_shard
-from corpusfit.jobs.sample import SampleTexts, merge
+from corpusfit.jobs.sample import ALL, SampleTexts, merge
 from corpusfit.pipeline.run import default_cache
 from corpusfit.plan import Plan
 from corpusfit.score import registry
@@ -83,7 +83,7 @@ def sample(pile: Path, plan: Plan, size: int) -> tuple[list[str], np.ndarray]:
     work = SampleTexts(plan.read, plan.cut, names, size, plan.seed).start()
     drawn, source = [], {}
     for shard in corpus.shards(found, plan.read):
-        drawn.append(work(shard)[0])
+        drawn.append(work((shard, ALL))[0])
         source[shard.index] = names[shard.source]
     kept = merge(drawn, size)
     return [t for d in kept for t in d.texts], np.array(

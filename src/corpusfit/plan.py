@@ -132,16 +132,39 @@ class FitPlan:
         background: units in the uniform sample of the corpus.
         max_target: target units beyond this many are left out by a seeded draw.
         normalise: undo a task's own tokenisation and entity marks in the target's text.
+        shares: how much each of several targets counts, as `a.jsonl:0.7,b.jsonl:0.3`; by their
+            number of texts when left out.
     """
 
     background: int = 10_000
     max_target: int = 20_000
     normalise: bool = True
+    shares: str = ""
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
         _positive("fit.background", self.background)
         _positive("fit.max_target", self.max_target)
+        self.share_of()
+
+    def share_of(self) -> dict[str, float]:
+        """The shares by the target's names; none without the setting.
+
+        Raises:
+            UsageError: it does not read `name:share,…` with shares above 0.
+        """
+        found: dict[str, float] = {}
+        for part in filter(None, self.shares.split(",")):
+            name, _, share = part.strip().rpartition(":")
+            try:
+                found[name] = float(share)
+            except ValueError:
+                found[name] = 0.0
+            if not name or not 0 < found[name] < math.inf:
+                raise bad_setting(
+                    "fit.shares", "name:share pairs with commas, shares above 0", self.shares
+                )
+        return found
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit.jobs.sample import Drawn, merge
+from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, merge
 from corpusfit.kernels.chance import bottom_k, place_keys, uniform
+from corpusfit.plan import CutPlan, ReadPlan
+from corpusfit.types import Shard
 
 shard_sizes = st.dictionaries(st.integers(0, 10**6), st.integers(0, 40), max_size=8)
 
@@ -92,3 +96,54 @@ def test_every_unit_is_drawn_as_often_whatever_its_shard():
     assert np.abs(hits - expected).max() < 5 * spread
     squares = ((hits - expected) ** 2).sum() / (spread**2)  # chi-squared, 99 degrees of freedom
     assert 50 < squares < 160
+
+
+def shard_of(lengths, number, sentence="Ab cd. "):
+    lines = [json.dumps({"text": f"Row {number} {i}. " + sentence * n}) for i, n in lengths]
+    data = "\n".join(lines).encode() + b"\n"
+    return Shard(number, 0, "jsonl", 0, 0, data, (), 0)
+
+
+def sampler(k, unit="sentence", seed=0):
+    return SampleTexts(ReadPlan(), CutPlan(unit=unit), ("a",), k, seed).start()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=8), min_size=1, max_size=5),
+    st.integers(1, 80),
+    st.integers(0, 2**63 - 1),
+    st.data(),
+)
+def test_the_sample_does_not_depend_on_when_the_bound_is_known(sizes, k, seed, data):
+    shards = [shard_of(list(enumerate(of)), i) for i, of in enumerate(sizes)]
+    whole = [sampler(k, seed=seed)((s, ALL))[0] for s in shards]
+    expected = merge(whole, k)
+    drawn, bound = [], ALL
+    for shard in data.draw(st.permutations(shards)):
+        drawn.append(sampler(k, seed=seed)((shard, bound))[0])
+        if data.draw(st.booleans()) and sum(len(d.texts) for d in drawn) > k:
+            drawn = merge(drawn, k)
+            bound = int(max(d.keys.max() for d in drawn)) + 1
+    assert [d.texts for d in merge(drawn, k)] == [d.texts for d in expected]
+    total = sum(n + 1 for of in sizes for n in of)
+    held = [t for d in expected for t in d.texts]
+    assert len(held) >= min(k, total)
+    if k >= total:
+        assert len(held) == total
+        assert len(set(held)) >= len(sizes)
+
+
+def test_every_unit_is_as_likely_whatever_its_document():
+    """Long documents and short ones, over 400 seeds: the share of units drawn is the same."""
+    lengths = [0] * 100 + [99] * 3 + [399]
+    shard = shard_of(list(enumerate(lengths)), 0, "Many a word ".ljust(90, "x") + ". ")
+    found = np.zeros(2)
+    for seed in range(200):
+        drawn = merge([sampler(200, "sentence", seed)((shard, ALL))[0]], 200)
+        texts = [t for d in drawn for t in d.texts]
+        found += (
+            sum(t.startswith("Row") and int(t.split()[2][:-1]) < 100 for t in texts),
+            len(texts),
+        )
+    assert abs(found[0] / found[1] - 100 / (100 + 300 + 400)) < 0.01

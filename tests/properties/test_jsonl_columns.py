@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusfit.corpus import documents, rows
-from corpusfit.kernels.jsonlines import field_texts, line_starts
+from corpusfit.kernels.jsonlines import field_texts, line_spans
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Shard
 
@@ -87,6 +87,6 @@ def test_columns_are_the_rows(lines, ended, at_start):
 def test_ordinary_lines_never_need_the_full_parser(text):
     data = b'{"id": 1.5, "meta": {"a": [1, "b", null]}, "text": "' + text.encode() + b'"}\n'
     field, out = np.frombuffer(b"text", np.uint8), np.empty(len(data) + 8, np.uint8)
-    ends, plain = field_texts(np.frombuffer(data, np.uint8), line_starts(data), field, out)
+    through, plain = field_texts(np.frombuffer(data, np.uint8), *line_spans(data), field, out)
     assert plain.tolist() == [True]
-    assert bytes(out[: ends[0]]).decode() == orjson.loads(data)["text"]
+    assert bytes(out[: through[1]]).decode() == orjson.loads(data)["text"]

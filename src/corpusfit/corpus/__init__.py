@@ -5,6 +5,7 @@ parse one shard, `normalise` undoes a task's own tokenisation. Bad content is a 
 exception.
 """
 
+from corpusfit.corpus.fields import Pick
 from corpusfit.corpus.normalise import normalise
 from corpusfit.corpus.rejects import kind
 from corpusfit.corpus.rows import documents, rows
@@ -15,6 +16,7 @@ from corpusfit.corpus.survey import Glimpse, Look, glimpse
 __all__ = [
     "Glimpse",
     "Look",
+    "Pick",
     "documents",
     "find",
     "found_again",

@@ -8,16 +8,22 @@ Trade-off: none of note; the functions are called once a row, so they stay short
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
 
 from corpusfit.corpus import rejects
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject
 
-__all__ = ["Row", "from_mapping", "from_value"]
+__all__ = ["Pick", "Row", "from_mapping", "from_value"]
 
 Row = Document | Reject
 """What reading one row gives."""
+
+Pick = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
+"""Which rows to read: from their numbers [n] and their sizes in bytes [n]."""
 
 
 def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:

@@ -10,6 +10,7 @@ Reference: https://jsonlines.org
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import orjson
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 
 from corpusfit.corpus import rejects
 from corpusfit.corpus.cutting import BOM, Block, Lines, cut
-from corpusfit.corpus.fields import Row, from_mapping
+from corpusfit.corpus.fields import Pick, Row, from_mapping
 from corpusfit.corpus.unpack import Stream
-from corpusfit.kernels.jsonlines import field_texts, line_starts
+from corpusfit.kernels.jsonlines import field_texts, line_spans
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Documents, Reject, Shard, Source, Texts, text_array
 
@@ -40,38 +41,57 @@ def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         byte += len(line) + 1
 
 
-def columns(shard: Shard, plan: ReadPlan) -> tuple[Documents, list[Reject]]:
-    """The usable rows of one shard as columns, and the others."""
-    starts = line_starts(shard.data)
+def columns(
+    shard: Shard, plan: ReadPlan, pick: Pick | None = None
+) -> tuple[Documents, list[Reject]]:
+    """The usable rows of one shard as columns, and the others; of the rows picked, if any."""
+    begins, ends = line_spans(shard.data)
+    numbers = shard.first_row + np.arange(len(begins))
+    if pick:
+        picked = pick(numbers, ends - begins)
+        numbers, begins, ends = numbers[picked], begins[picked], ends[picked]
     data = np.frombuffer(shard.data, np.uint8)
     field = np.frombuffer(plan.text_field.encode(), np.uint8)
     out = np.empty(len(data) + 8, np.uint8)
-    ends, plain = field_texts(data, starts, field, out)
+    through, plain = field_texts(data, begins, ends, field, out)
+    lines = _Lines(shard, begins, ends)
     if not _is_utf8(shard.data):
-        plain &= [_is_utf8(line) for line in lines_of(shard.data)]
-    offsets = np.concatenate((np.zeros(1, np.int64), ends))
-    texts = pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(out))
-    numbers = shard.first_row + np.arange(len(starts))
+        plain &= np.array([_is_utf8(lines[i]) for i in range(len(begins))], np.bool_)
+    texts = pa.LargeStringArray.from_buffers(len(begins), pa.py_buffer(through), pa.py_buffer(out))
     if plain.all():
         return Documents(numbers, texts), []
-    return _with_odd_lines(shard, plan, numbers, texts, plain)
+    return _with_odd_lines(lines, plan, numbers, texts, plain)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Raw lines of a shard by place."""
+
+    shard: Shard
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+    def __getitem__(self, i: int) -> bytes:
+        return self.shard.data[self.begins[i] : self.ends[i]]
+
+    def byte(self, i: int) -> int:
+        """Where line i begins in the unpacked source."""
+        return self.shard.first_byte + int(self.begins[i])
 
 
 def _with_odd_lines(
-    shard: Shard,
+    lines: _Lines,
     plan: ReadPlan,
     numbers: NDArray[np.int64],
     texts: Texts,
     plain: NDArray[np.bool_],
 ) -> tuple[Documents, list[Reject]]:
     """The columns again, with the lines that the kernel left to the full parser."""
-    lines = lines_of(shard.data)
-    sizes = np.cumsum([0, *(len(line) + 1 for line in lines)])
     rejected: list[Reject] = []
     parts, done = [], 0
     kept = plain.copy()
     for i in np.flatnonzero(~plain).tolist():
-        row = _row(int(numbers[i]), shard.first_byte + int(sizes[i]), lines[i], plan)
+        row = _row(int(numbers[i]), lines.byte(i), lines[i], plan)
         if isinstance(row, Reject):
             rejected.append(row)
             continue

@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from corpusfit.corpus import jsonl
-from corpusfit.corpus.fields import Row
+from corpusfit.corpus.fields import Pick, Row
 from corpusfit.corpus.files import read_span
 from corpusfit.corpus.formats import FORMATS
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Document, Documents, Reject, Shard, text_array
+from corpusfit.types import Document, Documents, Reject, Shard, buffers, text_array
 
 __all__ = ["documents", "rows"]
 
@@ -46,10 +47,21 @@ def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     return heapq.merge(parsed, shard.rejects, key=lambda row: row.row)
 
 
-def documents(shard: Shard, plan: ReadPlan) -> tuple[Documents, list[Reject]]:
-    """The same rows as columns: what is usable, and what is not and why."""
+def documents(
+    shard: Shard, plan: ReadPlan, pick: Pick | None = None
+) -> tuple[Documents, list[Reject]]:
+    """The same rows as columns: what is usable, and what is not and why.
+
+    Args:
+        shard: as in `rows`.
+        plan: as in `rows`.
+        pick: which rows are wanted; the others of a format with a row a line are not parsed.
+
+    Raises:
+        InputError: its bytes lie in a file and cannot be read.
+    """
     if FORMATS[shard.format].parse is jsonl.parse:
-        found, rejected = jsonl.columns(_in_hand(shard), plan)
+        found, rejected = jsonl.columns(_in_hand(shard), plan, pick)
         return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
     used: list[Document] = []
     rejected = []
@@ -59,4 +71,8 @@ def documents(shard: Shard, plan: ReadPlan) -> tuple[Documents, list[Reject]]:
         else:
             rejected.append(row)
     numbers = np.array([d.row for d in used], np.int64)
-    return Documents(numbers, text_array([d.text for d in used])), rejected
+    texts = text_array([d.text for d in used])
+    if pick:
+        picked = pick(numbers, np.diff(buffers(texts)[1]))
+        numbers, texts = numbers[picked], texts.filter(pa.array(picked))
+    return Documents(numbers, texts), rejected

@@ -12,17 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, store, write_bytes
 from corpusfit.embed import prepare
 from corpusfit.engine import Job
+from corpusfit.kernels import characters
+from corpusfit.kernels.tokens import tokenise
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.rank import Trial, trial
+from corpusfit.types import buffers, text_array
 
-__all__ = ["Fit", "PrepareEncoder", "Rank", "Sample"]
+__all__ = ["CommonWords", "Fit", "PrepareEncoder", "Rank", "Sample"]
 
 
 @dataclass(frozen=True)
@@ -42,20 +47,29 @@ class Sample:
         """The file with the n texts."""
         return self.folder / f"{self.name}.json"
 
-    def write_texts(self, texts: list[str]) -> None:
-        """Keep the texts."""
-        write_bytes(self.texts, orjson.dumps(texts))
+    def write_texts(self, texts: list[str], repeats: NDArray[np.int64] | None = None) -> None:
+        """Keep n texts and how often each counts, int64 [n]; once if that is not given."""
+        plain = None if repeats is None else repeats.tolist()
+        write_bytes(self.texts, orjson.dumps({"texts": texts, "repeats": plain}))
 
     def read_texts(self) -> list[str]:
-        """The texts again."""
-        texts: list[str] = orjson.loads(self.texts.read_bytes())
+        """The texts again, each once."""
+        texts: list[str] = orjson.loads(self.texts.read_bytes())["texts"]
         return texts
 
     def batch(self, reads: str) -> Any:
         """What a method that reads this gets: Arrow texts or float32 [n, d]."""
         if reads == "text":
-            return pa.array(self.read_texts(), pa.large_string())
+            return text_array(self.read_texts())
         return read_arrays(self.vectors)[0]["vectors"]
+
+    def repeated(self, reads: str) -> Any:
+        """The batch with each text as often as it counts."""
+        batch, repeats = self.batch(reads), orjson.loads(self.texts.read_bytes())["repeats"]
+        if repeats is None:
+            return batch
+        places = np.repeat(np.arange(len(repeats)), repeats)
+        return batch.take(pa.array(places)) if reads == "text" else batch[places]
 
 
 @dataclass(frozen=True)
@@ -84,9 +98,28 @@ class Fit(Job[MethodPlan, str]):
 
     def _work(self, plan: MethodPlan) -> str:
         method = registry.fitting(plan.name, plan.options)
-        target, background = (s.batch(method.reads) for s in (self.target, self.background))
+        target, background = self.target.repeated(method.reads), self.background.batch(method.reads)
         store(self.scorer, plan.name, method.fit(target, background, seed=self.seed))
         return plan.name
+
+
+@dataclass(frozen=True)
+class CommonWords(Job[Sample, int]):
+    """How many different words a sample's texts share with those of another one."""
+
+    other: Sample
+
+    def start(self) -> Callable[[Sample], int]:
+        """Nothing to open."""
+        return lambda sample: len(np.intersect1d(_words(sample), _words(self.other)))
+
+
+def _words(sample: Sample) -> NDArray[np.uint64]:
+    """The identities of a sample's different words."""
+    data, offsets = buffers(sample.batch("text"))
+    ids = np.empty(len(data), np.uint64)
+    n = tokenise(data, offsets[0], offsets[-1], characters.table(), False, ids, None, None)
+    return np.unique(ids[:n])
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpusfit.corpus import documents, kind
+from corpusfit.corpus import Pick, documents, kind
 from corpusfit.errors import StrictError
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.segments import cut_units
@@ -70,13 +70,15 @@ def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
         )
 
 
-def read_shard(shard: Shard, plan: ReadPlan, names: tuple[str, ...]) -> tuple[Documents, Tally]:
-    """The usable documents of a shard and the tally of its rows.
+def read_shard(
+    shard: Shard, plan: ReadPlan, names: tuple[str, ...], pick: Pick | None = None
+) -> tuple[Documents, Tally]:
+    """The usable documents of a shard, or of the rows picked, and the tally of its rows.
 
     Raises:
         StrictError: the plan is strict and a row was rejected.
     """
-    found, rejected = documents(shard, plan)
+    found, rejected = documents(shard, plan, pick)
     tally = Tally(shard.source, len(found))
     tally.rejects = [(r.row, r.byte, r.reason) for r in rejected]
     if plan.strict:

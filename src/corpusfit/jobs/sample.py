@@ -1,10 +1,12 @@
 """Jobs that draw the background: a bounded, uniform sample of the corpus's units.
 
 What: the texts of the sample from the shards, or its vectors from the store.
-Why: `fit` and `rank` need a piece of the corpus that fits in memory.
-Trade-off: every shard draws its own k smallest keys and the merge keeps the k smallest of all,
-so a shard may send texts that are then dropped.
-Reference: bottom-k sampling, see `kernels/chance.py`.
+Why: `fit` and `rank` need a piece of the corpus that fits in memory; and drawing it may not cost
+another reading of the corpus, so of JSON lines only the rows that are drawn are parsed.
+Trade-off: how many units a row has is not known before it is parsed. So it is taken to have as many
+parts as its size in bytes suggests, parts are drawn, and a part that is drawn gives the units that
+fall into it: every unit is as likely as any other, but two neighbours may come together.
+Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
 """
 
 from __future__ import annotations
@@ -20,12 +22,16 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_arrays
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job
-from corpusfit.jobs.reading import Tally, read_units
-from corpusfit.kernels.chance import place_keys
+from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.kernels.chance import part_keys
 from corpusfit.plan import CutPlan, ReadPlan
-from corpusfit.types import Shard
+from corpusfit.segments import cut_units
+from corpusfit.types import Shard, Texts
 
-__all__ = ["Drawn", "SampleTexts", "SampleVectors", "merge"]
+__all__ = ["ALL", "Drawn", "SampleTexts", "SampleVectors", "merge"]
+
+ALL = 2**64
+"""A bound that every key is below."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,8 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class SampleTexts(Job[Shard, tuple[Drawn, Tally]]):
-    """Read and cut a shard; give the k units with the smallest keys, and the tally."""
+class SampleTexts(Job[tuple[Shard, int], tuple[Drawn, Tally]]):
+    """Of a shard, the k units with the smallest keys below a bound; and what was read for them."""
 
     read: ReadPlan
     cut: CutPlan
@@ -47,25 +53,80 @@ class SampleTexts(Job[Shard, tuple[Drawn, Tally]]):
     k: int
     seed: int
 
-    def start(self) -> Callable[[Shard], tuple[Drawn, Tally]]:
+    def start(self) -> Callable[[tuple[Shard, int]], tuple[Drawn, Tally]]:
         """Nothing to open."""
         return self._work
 
-    def _work(self, shard: Shard) -> tuple[Drawn, Tally]:
-        units, texts, tally = read_units(shard, self.read, self.cut, self.names)
-        keys = place_keys(self.seed, shard.index, len(units))
-        kept = np.sort(np.argsort(keys, kind="stable")[: self.k])
-        return Drawn(shard.index, keys[kept], texts.take(pa.array(kept)).to_pylist()), tally
+    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn, Tally]:
+        shard, bound = piece
+        draw = _Draw(self.seed, shard.index, bound, _typical_bytes(self.cut))
+        found, tally = read_shard(shard, self.read, self.names, draw.pick)
+        units, texts = cut_units(found, self.cut)
+        keys, places = draw.units(found.row, np.unique(units.row, return_counts=True)[1])
+        kept = np.argsort(keys, kind="stable")[: self.k]
+        kept = kept[np.argsort(places[kept], kind="stable")]
+        return Drawn(shard.index, keys[kept], _strings(texts, places[kept])), tally
+
+
+def _typical_bytes(cut: CutPlan) -> int:
+    """About how long a unit is; only how many neighbours are drawn together depends on it."""
+    if cut.unit == "document":
+        return 2**62
+    return {"sentence": 128, "paragraph": 512}.get(cut.unit, 4 * cut.pieces)
+
+
+def _strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
+    strings: list[str] = texts.take(pa.array(places)).to_pylist()
+    return strings
+
+
+class _Draw:
+    """The parts of one shard's rows that are drawn: those with a key below the bound."""
+
+    def __init__(self, seed: int, shard: int, bound: int, typical: int) -> None:
+        self._seed, self._shard, self._bound, self._typical = seed, shard, bound, typical
+        self._row = self._parts = self._number = np.empty(0, np.int64)
+        self._keys = np.empty(0, np.uint64)
+
+    def pick(self, rows: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """The rows with a part that is drawn."""
+        parts = sizes // self._typical + 1
+        owner, number, keys = part_keys(self._seed, self._shard, rows, parts)
+        drawn = keys < np.uint64(self._bound) if self._bound < ALL else np.ones(len(keys), np.bool_)
+        owner = owner[drawn]
+        self._row, self._parts = rows[owner], parts[owner]
+        self._number, self._keys = number[drawn], keys[drawn]
+        picked = np.zeros(len(rows), np.bool_)
+        picked[owner] = True
+        return picked
+
+    def units(
+        self, rows: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Keys and places of the drawn units, given the documents' rows and numbers of units.
+
+        Unit j of n falls into part floor(j parts / n).
+        """
+        at = np.searchsorted(rows, self._row)
+        usable = (at < len(rows)) & np.isin(self._row, rows)  # not those of rejected rows
+        at, parts = at[usable], self._parts[usable]
+        number, keys = self._number[usable], self._keys[usable]
+        n, first = counts[at], (np.cumsum(counts) - counts)[at]
+        begin, end = -(-number * n // parts), -(-(number + 1) * n // parts)
+        many = end - begin
+        within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+        return np.repeat(keys, many), np.repeat(first + begin, many) + within
 
 
 def merge(drawn: list[Drawn], k: int) -> list[Drawn]:
     """Keep the k smallest keys of all; by shard, those with nothing left out."""
-    keys = np.concatenate([d.keys for d in drawn])
+    drawn = sorted((d for d in drawn if len(d.keys)), key=lambda d: d.shard)
+    keys = np.concatenate([d.keys for d in drawn]) if drawn else np.empty(0, np.uint64)
     if len(keys) <= k:
-        return sorted(drawn, key=lambda d: d.shard)
+        return drawn
     bound = np.partition(keys, k - 1)[k - 1]
     kept = []
-    for d in sorted(drawn, key=lambda d: d.shard):
+    for d in drawn:
         mask = d.keys <= bound
         texts = [t for t, keep in zip(d.texts, mask.tolist(), strict=True) if keep]
         if texts:

@@ -55,7 +55,7 @@ class ScoreWhole(Scoring, Job[MethodPlan, int]):
     def _work(self, plan: MethodPlan) -> int:
         method = registry.of_corpus(plan.name, plan.options)
         stream = _Stream(self.sources, self.read, self.cut, self.names)
-        samples = (self.target.batch("text"), self.background.batch("text"))
+        samples = (self.target.repeated("text"), self.background.batch("text"))
         scored = method.score_corpus(stream, *samples, seed=self.seed)
         total = 0
         shards = corpus.shards(self.sources, self.read)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bottom_k", "place_keys", "uniform"]
+__all__ = ["bottom_k", "part_keys", "place_keys", "uniform"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -31,6 +31,30 @@ def place_keys(seed: int, shard: int, n: int) -> NDArray[np.uint64]:
     base, place = (np.array([x & (2**64 - 1)], np.uint64) for x in (seed, shard))
     stream = _mix(_mix(base + _GOLDEN) + place * _GOLDEN)
     return _mix(stream + np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN)
+
+
+def part_keys(
+    seed: int, shard: int, rows: NDArray[np.int64], parts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
+    """The keys of the parts of a shard's rows.
+
+    Args:
+        seed: the only source of chance.
+        shard: its number.
+        rows: int64 [n], row numbers.
+        parts: int64 [n], how many parts each has; m in all.
+
+    Returns:
+        owner: int64 [m], the place in `rows` of each part's row.
+        number: int64 [m], the part's number within its row.
+        keys: uint64 [m]; a key depends on seed, shard, row and number alone.
+    """
+    owner = np.repeat(np.arange(len(rows)), parts)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)
+    base, place = (np.array([x & (2**64 - 1)], np.uint64) for x in (seed, shard))
+    stream = _mix(_mix(base + _GOLDEN) + place * _GOLDEN)
+    of_row = _mix(stream + (rows.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    return owner, number, _mix(of_row[owner] + (number.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
 
 
 def uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.words import first_stop, load, store
 
-__all__ = ["field_texts", "line_starts"]
+__all__ = ["field_texts", "line_spans"]
 
 _Bytes = NDArray[np.uint8]
 _QUOTE, _BACKSLASH, _OPEN, _CLOSE = 0x22, 0x5C, 0x7B, 0x7D
@@ -39,11 +39,16 @@ _DIGITS = 15  # more, and a number may not be what it says
 _ODD = -1  # where a value ends that this kernel does not decide
 
 
-def line_starts(data: bytes) -> NDArray[np.int64]:
-    """int64 [lines]: where each line begins; a line end at the very end begins no line."""
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE).astype(np.int64) + 1
-    starts = np.concatenate((np.zeros(1, np.int64), ends))
-    return starts[:-1] if starts[-1] == len(data) else starts
+def line_spans(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each line begins and ends: int64 [lines] twice.
+
+    A line end at the very end begins no line.
+    """
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+    begins = np.concatenate((np.zeros(1, np.int64), ends + 1))
+    if begins[-1] == len(data):
+        return begins[:-1], ends
+    return begins, np.append(ends, len(data))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -338,28 +343,30 @@ def _escaped(data: _Bytes, begin: int, end: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def field_texts(
-    data: _Bytes, starts: NDArray[np.int64], field: _Bytes, out: _Bytes
+    data: _Bytes,
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    field: _Bytes,
+    out: _Bytes,
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The text of one field of every plain line.
 
     Args:
         data: uint8 [b], the lines.
-        starts: int64 [lines], what `line_starts` returns.
+        begins: int64 [n], where each line to be read begins.
+        ends: int64 [n], where it ends, its line end not counted.
         field: uint8, the field's name in UTF-8.
         out: uint8 with room for b + 8 bytes; the texts are written here, one behind the other.
 
     Returns:
-        ends: int64 [lines], where in `out` each line's text ends and the next begins.
-        plain: bool [lines], False for a line that needs a full parser; its text here is empty.
+        through: int64 [n + 1], where in `out` each line's text begins, and the last one's end.
+        plain: bool [n], False for a line that needs a full parser; its text here is empty.
     """
-    n, j = len(starts), 0
-    ends, plain = np.empty(n, np.int64), np.zeros(n, np.bool_)
+    n, j = len(begins), 0
+    through, plain = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     for line in range(n):
-        end = starts[line + 1] - 1 if line + 1 < n else len(data)
-        if line + 1 == n and data[end - 1] == _NEWLINE:
-            end -= 1
-        found = _line_text(data, starts[line], end, field, out, j)
+        found = _line_text(data, begins[line], ends[line], field, out, j)
         if found > j and _has_text(out, j, found):
             j, plain[line] = found, True
-        ends[line] = j
-    return ends, plain
+        through[line + 1] = j
+    return through, plain

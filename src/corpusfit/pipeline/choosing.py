@@ -25,6 +25,7 @@ from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.scoring import tallies
 from corpusfit.score import table
+from corpusfit.score.contract import AnyMethod
 from corpusfit.select import ScoredPart
 from corpusfit.select import choose as decide
 
@@ -61,13 +62,18 @@ def _scored(folder: RunFolder) -> Iterator[ScoredPart]:
         yield ScoredPart(index, np.asarray(scores, np.float32), np.asarray(tokens, np.int64))
 
 
-def choose_segments(run: Run, folder: RunFolder) -> Chosen:
-    """Decide, and write weight and selected beside every score."""
+def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
+    """Decide, and write weight and selected beside the scores of a method."""
     source_of = {shard: tally.source for shard, tally in tallies(folder)}
     chosen = Chosen()
     paths = dict(table.parts(folder.scores))
     with run.stage("choose", len(paths)):
-        choices = decide(lambda: _scored(folder), run.plan.choose, seed=run.plan.seed)
+        choices = decide(
+            lambda: _scored(folder),
+            run.plan.choose,
+            seed=run.plan.seed,
+            log_weights=method.log_weights,
+        )
         for choice, part in zip(choices, _scored(folder), strict=True):
             table.rewrite(paths[choice.index], choice.weight, choice.selected)
             chosen.add(part, choice.selected, run.names[source_of[choice.index]])

@@ -243,7 +243,8 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
     """Choose and write, then the manifest as the mark that all is there."""
     selected: dict[str, Any] | None = None
     if selecting:
-        chosen = choose_segments(run, folder)
+        used = manifest["method"]
+        chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
         write_selected(run, folder, chosen)
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         if not chosen.segments:

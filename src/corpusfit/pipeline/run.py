@@ -88,6 +88,11 @@ class Run:
         """The corpus's source names, by number."""
         return tuple(s.name for s in self.sources)
 
+    @property
+    def size(self) -> int:
+        """The corpus's stored bytes."""
+        return sum(s.size for s in self.sources)
+
     def warn(self, message: str) -> None:
         """Tell the user, and keep it for the manifest."""
         if message not in self.warnings:
@@ -113,7 +118,7 @@ class Run:
 
         Afterwards `shard_count` is known.
         """
-        with self.stage(name, sum(s.size for s in self.sources)):
+        with self.stage(name, self.size):
             yield from self.engine.map(job, (s for s in self.shards() if not done(s.index)))
 
     def over(self, name: str, job: Job[P, R], pieces: list[P]) -> Iterator[R]:

@@ -11,15 +11,18 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.artifacts import write_arrays
-from corpusfit.errors import EmptyInputError
+from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Reasons, read_shard
-from corpusfit.jobs.sample import Drawn, SampleTexts, merge
+from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, merge
 from corpusfit.pipeline.run import Run
+from corpusfit.plan import Plan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
 
@@ -36,13 +39,14 @@ def target_texts(run: Run, sample: Sample) -> int:
         EmptyInputError: the target has no usable text.
     """
     names = tuple(s.name for s in run.target)
-    texts: list[str] = []
+    source_of: dict[str, int] = {}  # each different text, and the first source that has it
     rejected = Reasons()
     for shard in corpus.shards(run.target, run.plan.read):
         found, tally = read_shard(shard, run.plan.read, names)
-        texts += found.texts.to_pylist()
+        for text in found.texts.to_pylist():
+            source_of.setdefault(text, shard.source)
         rejected.add(tally.rejects)
-    if not texts:
+    if not source_of:
         raise EmptyInputError(
             f"--target has no usable text ({rejected}). Give a file with texts of "
             "your task; --text-field names the field they are in."
@@ -50,20 +54,50 @@ def target_texts(run: Run, sample: Sample) -> int:
     if rejected.counts:
         run.warn(f"{rejected.counts.total()} rows of the target were not used: {rejected}.")
     if run.plan.fit.normalise:
-        texts = [t for t in map(corpus.normalise, texts) if t] or texts
-    different = list(dict.fromkeys(texts))
+        plain: dict[str, int] = {}
+        for text, source in source_of.items():
+            plain.setdefault(corpus.normalise(text), source)
+        plain.pop("", None)
+        source_of = plain or source_of
+    different = list(source_of)
     numbered = Documents(np.arange(len(different)), text_array(different))
-    units = cut_units(numbered, run.plan.cut)[1].to_pylist()
-    if len(units) > run.plan.fit.max_target:
-        drawn = np.random.default_rng(run.plan.seed).permutation(len(units))
-        units = [units[i] for i in np.sort(drawn[: run.plan.fit.max_target])]
+    cut, texts = cut_units(numbered, run.plan.cut)
+    sources = np.array(list(source_of.values()))[cut.row]
+    if len(texts) > run.plan.fit.max_target:
+        drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
+        kept = np.sort(drawn[: run.plan.fit.max_target])
+        texts, sources = texts.take(pa.array(kept)), sources[kept]
     if len(different) < FEW:
         run.warn(
             f"The target has only {len(different)} different texts: the ranking of methods and the "
             f"detectors' scores are unreliable below {FEW}. Add texts if you can."
         )
-    sample.write_texts(units)
-    return len(units)
+    sample.write_texts(texts.to_pylist(), _repeats(sources, names, run.plan))
+    return len(texts)
+
+
+def _repeats(
+    sources: NDArray[np.int64], names: tuple[str, ...], plan: Plan
+) -> NDArray[np.int64] | None:
+    """How often each unit of the target counts so that its sources have the shares asked for.
+
+    Raises:
+        UsageError: shares are given for other names than the target's.
+    """
+    shares = plan.fit.share_of()
+    if not shares:
+        return None
+    if set(shares) != set(names):
+        raise bad_setting("fit.shares", f"one for each of {', '.join(names)}", plan.fit.shares)
+    counts = np.bincount(sources, minlength=len(names))
+    wanted = np.array([shares[n] for n in names]) * (counts > 0)
+    each = wanted / np.maximum(counts, 1)
+    total = min(plan.fit.max_target, wanted.sum() / each[each > 0].min())  # each once, at least
+    repeats = np.zeros(len(sources), np.int64)
+    for source, n in enumerate(np.round(wanted / wanted.sum() * total).astype(np.int64)):
+        at = np.flatnonzero(sources == source)
+        repeats[at] = np.diff(np.arange(len(at) + 1) * n // max(1, len(at)))
+    return repeats
 
 
 def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
@@ -74,14 +108,16 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     """
     job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     drawn: list[Drawn] = []
-    rejected, held = Reasons(), 0
-    for part, tally in run.over_shards("sample", job):
-        rejected.add(tally.rejects)
-        drawn.append(part)
-        held += len(part.texts)
-        if held > 2 * k:
-            drawn = merge(drawn, k)
-            held = sum(len(d.texts) for d in drawn)
+    rejected, held, bound = Reasons(), 0, ALL
+    with run.stage("sample", run.size):
+        for part, tally in run.engine.map(job, ((shard, bound) for shard in run.shards())):
+            rejected.add(tally.rejects)
+            drawn.append(part)
+            held += len(part.texts)
+            if held > 2 * k:
+                drawn = merge(drawn, k)
+                held = sum(len(d.texts) for d in drawn)
+                bound = int(max(d.keys.max() for d in drawn))
     if not held:
         raise run.nothing_read(rejected)
     sample.write_texts(list(itertools.chain(*(d.texts for d in merge(drawn, k)))))

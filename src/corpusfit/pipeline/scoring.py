@@ -16,7 +16,7 @@ from pathlib import Path
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.store import VectorStore
 from corpusfit.jobs.embed import EmbedShards
-from corpusfit.jobs.fit import Fit, PrepareEncoder, Sample
+from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, Sample
 from corpusfit.jobs.reading import Reasons, Tally, require_none_rejected
 from corpusfit.jobs.sample import SampleVectors
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
@@ -45,6 +45,7 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     target_texts(run, target)
     if run.encoder is None:
         background_texts(run, background, run.plan.fit.background)
+        _expect_common_words(run, target, background)
         chosen = run.plan.method
         if registry.load(chosen.name).reads == "corpus":
             _score_whole(run, folder, target, background)
@@ -96,6 +97,14 @@ def _fit(run: Run, folder: RunFolder, target: Sample, background: Sample) -> Met
     with run.stage("fit"):
         run.one(Fit(target, background, folder.fit / "scorer.safetensors", run.plan.seed), chosen)
     return chosen
+
+
+def _expect_common_words(run: Run, target: Sample, background: Sample) -> None:
+    if not run.one(CommonWords(background), target):
+        run.warn(
+            "The target has no word in common with a sample of the corpus, so a method that reads "
+            "words cannot tell its texts apart. Check --text-field and the languages of both."
+        )
 
 
 def _embed(run: Run) -> tuple[Path, list[int]]:

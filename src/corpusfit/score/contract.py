@@ -92,6 +92,11 @@ class AnyMethod(ABC):
     needs: ClassVar[str] = ""
     """The extra of corpusfit that the method imports from, if any."""
 
+    @property
+    def log_weights(self) -> bool:
+        """Whether scores are log importance weights, so that drawing goes by their exponential."""
+        return False
+
 
 @dataclass(frozen=True)
 class Method(AnyMethod, Generic[Batch]):

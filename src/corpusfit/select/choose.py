@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.plan import ChoosePlan
 from corpusfit.select.top import Cut, Taker, find_cut
-from corpusfit.select.weights import Moments, draw_keys, moments, relevance
+from corpusfit.select.weights import Moments, draw_keys, importance, moments, relevance
 
 __all__ = ["Choice", "ScoredPart", "choose"]
 
@@ -45,27 +46,31 @@ class Choice:
 Parts = Callable[[], Iterable[ScoredPart]]
 
 
-def choose(parts: Parts, plan: ChoosePlan, *, seed: int) -> Iterator[Choice]:
+def choose(
+    parts: Parts, plan: ChoosePlan, *, seed: int, log_weights: bool = False
+) -> Iterator[Choice]:
     """Decide for every part, in order.
 
     Args:
         parts: reads the scored parts anew at each call, always in the same order.
         plan: policy and amount.
         seed: of the draw, for `resample`.
+        log_weights: the scores are log importance weights; `resample` then goes by them.
 
     Yields:
-        One `Choice` a part. With `top` the weight is 1 or 0; with the others it is lambda.
+        One `Choice` a part. With `top` the weight is 1 or 0; with the others it is lambda, or the
+        importance weight relative to the highest.
     """
-    over = Moments(0.0, 1.0) if plan.policy == "top" else moments(p.scores for p in parts())
+    weigh = _weigher(parts, plan, log_weights=log_weights)
 
     def keyed() -> Iterator[tuple[ScoredPart, NDArray[np.float32], NDArray[np.float32]]]:
         for part in parts():
             if plan.policy == "top":
                 yield part, np.ones_like(part.scores), part.scores
                 continue
-            weight = relevance(part.scores, over, c=plan.c, alpha=plan.alpha)
+            weight, logs = weigh(part.scores)
             drawn = plan.policy == "resample"
-            keys = draw_keys(weight, seed=seed, part=part.index) if drawn else part.scores
+            keys = draw_keys(logs, seed=seed, part=part.index) if drawn else part.scores
             yield part, weight, keys
 
     def costed() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
@@ -77,6 +82,23 @@ def choose(parts: Parts, plan: ChoosePlan, *, seed: int) -> Iterator[Choice]:
         selected = taker.take(keys, _costs(part, plan))
         top = plan.policy == "top"
         yield Choice(part.index, selected.astype(np.float32) if top else weight, selected)
+
+
+def _weigher(
+    parts: Parts, plan: ChoosePlan, *, log_weights: bool
+) -> Callable[[NDArray[np.float32]], tuple[NDArray[np.float32], NDArray[Any]]]:
+    """What gives weights and their logarithms from scores."""
+    if log_weights and plan.policy == "resample":
+        highest = max((float(p.scores.max()) for p in parts() if len(p.scores)), default=0.0)
+        return lambda scores: (importance(scores, highest), scores)
+    over = Moments(0.0, 1.0) if plan.policy == "top" else moments(p.scores for p in parts())
+    tiny = np.finfo(np.float32).tiny
+
+    def by_lambda(scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        weight = relevance(scores, over, c=plan.c, alpha=plan.alpha)
+        return weight, np.log(np.maximum(weight.astype(np.float64), tiny))
+
+    return by_lambda
 
 
 def _costs(part: ScoredPart, plan: ChoosePlan) -> NDArray[np.int64]:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.kernels.chance import place_keys, uniform
 
-__all__ = ["Moments", "draw_keys", "moments", "relevance"]
+__all__ = ["Moments", "draw_keys", "importance", "moments", "relevance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,18 @@ def relevance(
     return (1.0 / (1.0 + np.exp(-exponent))).astype(np.float32)
 
 
-def draw_keys(weights: NDArray[np.float32], *, seed: int, part: int) -> NDArray[np.float32]:
-    """float32 [n]: log weight plus Gumbel noise; the k largest are a weighted draw of k.
+def importance(scores: NDArray[np.float32], highest: float) -> NDArray[np.float32]:
+    """float32 [n] in [0, 1]: importance weights from their logarithms, the highest of all being 1.
+
+    Reference: Xie et al. 2023 (DSIR), section 3.
+    """
+    return np.exp(scores.astype(np.float64) - highest).astype(np.float32)
+
+
+def draw_keys(logs: NDArray[Any], *, seed: int, part: int) -> NDArray[np.float32]:
+    """float32 [n]: log weight [n] plus Gumbel noise; the k largest are a weighted draw of k.
 
     The noise is a hash of seed, part and position, so it does not depend on who computes it.
     """
-    chance = uniform(place_keys(seed, part, len(weights)))
-    tiny = np.finfo(np.float32).tiny
-    keys = np.log(np.maximum(weights.astype(np.float64), tiny)) - np.log(-np.log(chance))
-    return keys.astype(np.float32)
+    chance = uniform(place_keys(seed, part, len(logs)))
+    return (logs.astype(np.float64) - np.log(-np.log(chance))).astype(np.float32)

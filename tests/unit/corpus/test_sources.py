@@ -307,7 +307,7 @@ def test_shards_are_numbered_through(find, write, tmp_path):
     write("b.jsonl", b"")
     write("c.jsonl", ROW)
     plan = ReadPlan(shard_mb=2e-5)
-    found = list(shards(find(tmp_path), plan))
+    found = list(shards(find(tmp_path, shard_mb=2e-5), plan))
     assert [s.index for s in found] == [0, 1, 2]
     assert [(s.source, s.first_row, s.first_byte) for s in found] == [
         (0, 0, 0),

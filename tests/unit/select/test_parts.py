@@ -35,6 +35,10 @@ PLANS = [
 ]
 
 
+def logs(weights):
+    return np.log(np.maximum(weights.astype(np.float64), np.finfo(np.float32).tiny))
+
+
 def split(scores, tokens, borders):
     edges = [0, *sorted(min(b, len(scores)) for b in borders), len(scores)]
     return [
@@ -90,17 +94,32 @@ def test_drawing_several_follows_successive_draws_in_proportion():
     draws = 4000
     hits = np.zeros(5)
     for seed in range(draws):
-        hits[np.argsort(-draw_keys(weights, seed=seed, part=0))[:2]] += 1
+        hits[np.argsort(-draw_keys(logs(weights), seed=seed, part=0))[:2]] += 1
     np.testing.assert_allclose(hits / draws, expected, atol=4 * np.sqrt(0.25 / draws))
+
+
+def test_log_importance_weights_are_drawn_by_their_exponential_as_dsir_does():
+    """DSIR's Gumbel top-1 takes x with probability w(x) / sum of w (Xie et al. 2023, section 3)."""
+    scores, one = np.array([-3.0, 1000.5, 1001.0, 999.0], np.float32), np.ones(2, np.int64)
+    parts = [ScoredPart(0, scores[:2], one), ScoredPart(3, scores[2:], one)]
+    plan = ChoosePlan(policy="resample", segments=1)
+    hits = np.zeros(4)
+    for seed in range(4000):
+        found = list(choose(lambda: parts, plan, seed=seed, log_weights=True))
+        hits += np.concatenate([c.selected for c in found])
+    shares = np.exp(scores.astype(float) - 1001)
+    np.testing.assert_allclose(hits / 4000, shares / shares.sum(), atol=0.025)
+    weights = np.concatenate([c.weight for c in found])
+    np.testing.assert_allclose(weights, shares, rtol=1e-6)
 
 
 def test_parts_draw_their_own_chances_and_weights_of_nothing_come_last():
     weights = np.array([0.5] * 50 + [0.0], np.float32)
-    first, second = (draw_keys(weights, seed=0, part=part) for part in (0, 1))
+    first, second = (draw_keys(logs(weights), seed=0, part=part) for part in (0, 1))
     assert not np.intersect1d(first, second).size
     assert first.argmin() == second.argmin() == 50
     assert np.isfinite(first).all()
-    np.testing.assert_array_equal(first, draw_keys(weights, seed=0, part=0))
+    np.testing.assert_array_equal(first, draw_keys(logs(weights), seed=0, part=0))
 
 
 @settings(max_examples=100, deadline=None)
