@@ -115,6 +115,13 @@ def test_through_the_command_line(run, cli):
     assert "No target text has a word in common with it." in odd.err
 
 
+def test_a_text_cannot_steer_the_terminal(run, cli):
+    said = cli("explain", run("tfidf").path, "--text", "kinase \x1b[2J\x07 receptor")
+    assert said.code == 0
+    assert "\n  kinase [2J receptor\n" in said.out
+    assert "\x1b" not in said.out
+
+
 def test_before_anything_is_chosen(task, pile, tmp_path, inline):
     out = tmp_path / "out"
     corpusfit.score(target=task, corpus=pile, out=out, method="tfidf", machine=inline)

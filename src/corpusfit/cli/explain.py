@@ -80,6 +80,6 @@ def _headline(found: api.Explanation) -> str:
 
 
 def _shortened(text: str) -> str:
-    """One line of a text."""
-    line = " ".join(text.split())
+    """One line of a text, without characters that would steer the terminal."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= _SHOWN else line[:_SHOWN] + " …"
