@@ -25,6 +25,7 @@ __all__ = [
     "UNKNOWN",
     "empty_table",
     "find",
+    "incomplete",
     "keys_of",
     "log_probabilities",
     "put",
@@ -106,6 +107,27 @@ def keys_of(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 @njit(cache=True, nogil=True)
+def incomplete(table: NDArray[np.uint64], words: NDArray[np.uint64]) -> int:
+    """The first n-gram whose prefix or suffix is not in the table, or -1.
+
+    Args:
+        table: the n-grams that are shorter.
+        words: uint64 [m, k], n-grams by their tokens' identities.
+    """
+    k = words.shape[1]
+    if k == 1:
+        return -1
+    for i in range(len(words)):
+        for first in range(2):
+            key = words[i, first]
+            for j in range(first + 1, first + k - 1):
+                key = follow(key, words[i, j])
+            if not find(table, key)[1]:
+                return i
+    return -1
+
+
+@njit(cache=True, nogil=True)
 def read_on(
     data: NDArray[np.uint8],
     begin: int,
@@ -149,7 +171,7 @@ def _begin(
 
 
 @njit(cache=True, nogil=True)
-def _walk(
+def _match(
     table: NDArray[np.uint64],
     order: int,
     n: int,
@@ -158,11 +180,7 @@ def _walk(
     backs: NDArray[np.float32],
     matched: NDArray[np.int8],
 ) -> None:
-    """Log10 probabilities of the n tokens whose identities are grams[0, 1 : n + 1].
-
-    Afterwards logs[1 : n + 1] holds them, matched the lengths of the n-grams that were found, and
-    position 0 what the next stretch of the same text needs.
-    """
+    """For places 1 to n the longest n-gram that ends there: its length and log10 probability."""
     values = table.view(np.float32)
     unknown, known = find(table, UNKNOWN)
     for i in range(1, n + 1):
@@ -183,10 +201,27 @@ def _walk(
                     logs[i] = values[at, 2]
                     backs[k, i] = values[at, 3]
                     matched[i] = k + 1
+
+
+@njit(cache=True, nogil=True)
+def _walk(
+    table: NDArray[np.uint64],
+    order: int,
+    n: int,
+    grams: NDArray[np.uint64],
+    logs: NDArray[np.float64],
+    backs: NDArray[np.float32],
+    matched: NDArray[np.int8],
+) -> None:
+    """Log10 probabilities of the n tokens whose identities are grams[0, 1 : n + 1].
+
+    Afterwards logs[1 : n + 1] holds them, matched the lengths of the n-grams that were found, and
+    position 0 what the next stretch of the same text needs.
+    """
+    _match(table, order, n, grams, logs, backs, matched)
     for i in range(1, n + 1):
-        for k in range(matched[i], min(matched[i - 1], order - 1) + 1):
-            if k > 0:
-                logs[i] += backs[k - 1, i - 1]
+        for k in range(max(matched[i], 1), min(matched[i - 1], order - 1) + 1):
+            logs[i] += backs[k - 1, i - 1]
     matched[0] = matched[n]
     for k in range(order):
         grams[k, 0] = grams[k, n]

@@ -14,6 +14,8 @@ Model Estimation, section 3; Chen and Goodman (1998), equation 26 (discounts).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -46,7 +48,7 @@ def _spread(key: Word) -> Word:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _number(slots: NDArray[np.uint64], keys: NDArray[np.uint64], key: Word, n: int) -> int:
+def _number(slots: NDArray[np.uint64], keys: NDArray[np.uint64], key: Word, n: int) -> Any:
     """The number of a key; n, and the key is written down, if it is new.
 
     A slot is 0 or 32 bits of hash and a number plus one.
@@ -82,7 +84,6 @@ def _doubled(slots: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return wider
 
 
-@njit(cache=True, nogil=True)
 def number_words(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
@@ -101,20 +102,30 @@ def number_words(
         uint32 [p], the words of all texts, 1 before and 2 after each; uint64 [v], the identity of
         every word by its number, of which the first three are unknown, begin and end.
     """
-    texts = len(offsets) - 1
-    ids, starts, ends = (
-        np.empty(LONGEST, np.uint64),
-        np.empty(LONGEST, np.int64),
-        np.empty(LONGEST, np.int64),
-    )
-    most = offsets[texts] - offsets[0]
-    words = np.empty(most + 2 * texts, np.uint32)
+    most = int(offsets[-1] - offsets[0])
+    words = np.empty(most + 2 * (len(offsets) - 1), np.uint32)
     keys = np.empty(most + 3, np.uint64)
+    p, known = _number_words(data, offsets, characters, signs, words, keys)
+    return words[:p], keys[:known]
+
+
+@njit(cache=True, nogil=True)
+def _number_words(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    characters: NDArray[np.uint32],
+    signs: bool,
+    words: NDArray[np.uint32],
+    keys: NDArray[np.uint64],
+) -> tuple[int, int]:
+    """Fill words and keys; how many there are of each."""
+    ids = np.empty(LONGEST, np.uint64)
+    starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
     slots = np.zeros(1 << 12, np.uint64)
     known, p = 0, 0
     for key in (UNKNOWN, BEGIN, END):
         known = max(known, _number(slots, keys, key, known) + 1)
-    for t in range(texts):
+    for t in range(len(offsets) - 1):
         words[p] = _BOS
         p += 1
         at, end = offsets[t], offsets[t + 1]
@@ -123,18 +134,18 @@ def number_words(
             for i in range(n):
                 if 2 * known > len(slots):
                     slots = _doubled(slots)
-                words[p] = _number(slots, keys, ids[i], known)
-                known = max(known, np.int64(words[p]) + 1)
+                number = _number(slots, keys, ids[i], known)
+                known = max(known, number + 1)
+                words[p] = number
                 p += 1
         words[p] = _EOS
         p += 1
-    return words[:p].copy(), keys[:known].copy()
+    return p, known
 
 
-@njit(cache=True, nogil=True)
 def _lengthen(
     words: NDArray[np.uint32], numbers: NDArray[np.uint32]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]:
     """From n-grams to those one word longer.
 
     Args:
@@ -144,46 +155,56 @@ def _lengthen(
 
     Returns:
         For each longer n-gram uint64 [m] its prefix's number and its last word, uint32 [m] its
-        suffix's number, int64 [m] how often it occurs.
+        suffix's number, uint32 [m] how often it occurs.
     """
-    keys = np.empty(len(words), np.uint64)
-    suffix = np.empty(len(words), np.uint32)
-    counts = np.empty(len(words), np.int64)
-    slots = np.zeros(1 << 12, np.uint64)
+    p = len(words)  # numpy gives large arrays large pages, which numba does not: 3 times as fast
+    keys, suffix, counts = np.empty(p, np.uint64), np.empty(p, np.uint32), np.empty(p, np.uint32)
+    slots = np.zeros(1 << (3 * p // 2).bit_length(), np.uint64)
+    known = _count(words, numbers, slots, keys, suffix, counts)
+    return keys[:known], suffix[:known], counts[:known]
+
+
+@njit(cache=True, nogil=True)
+def _count(
+    words: NDArray[np.uint32],
+    numbers: NDArray[np.uint32],
+    slots: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    suffix: NDArray[np.uint32],
+    counts: NDArray[np.uint32],
+) -> int:
+    """Fill what `_lengthen` returns; how many different n-grams there are."""
     known = 0
     before = _NONE
     for i in range(len(words)):
         here = numbers[i]
         numbers[i] = _NONE
         if before != _NONE and words[i] != _BOS:
-            if 2 * known > len(slots):
-                slots = _doubled(slots)
             key = np.uint64(before) << _HALF | np.uint64(words[i])
             number = _number(slots, keys, key, known)
             if number == known:
                 suffix[number] = here
-                counts[number] = 1
+                counts[number] = 0
                 known += 1
-            else:
-                counts[number] += 1
+            counts[number] += np.uint32(1)
             numbers[i] = number
         before = here
-    return keys[:known].copy(), suffix[:known].copy(), counts[:known].copy()
+    return known
 
 
 @njit(cache=True, nogil=True)
 def _adjust(
-    counts: NDArray[np.int64], at_begin: NDArray[np.bool_], longer_suffix: NDArray[np.uint32]
+    counts: NDArray[np.uint32], at_begin: NDArray[np.bool_], longer_suffix: NDArray[np.uint32]
 ) -> None:
     """Replace counts by how many different words come before, except at the begin of a text."""
     for i in range(len(counts)):
         if not at_begin[i]:
             counts[i] = 0
     for i in longer_suffix:
-        counts[i] += 1
+        counts[i] += np.uint32(1)
 
 
-def _discounts(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _discounts(counts: NDArray[np.uint32]) -> NDArray[np.float64]:
     """float64 [4]: what to take off counts of 0, 1, 2 and 3 or more."""
     n = np.bincount(np.minimum(counts, 5), minlength=6)[:5].astype(np.float64)
     if (n[1:4] > 0).all():
@@ -200,7 +221,7 @@ def _discounts(counts: NDArray[np.int64]) -> NDArray[np.float64]:
 def _weigh(
     keys: NDArray[np.uint64],
     suffix: NDArray[np.uint32],
-    counts: NDArray[np.int64],
+    counts: NDArray[np.uint32],
     off: NDArray[np.float64],
     shorter: NDArray[np.float32],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -209,7 +230,7 @@ def _weigh(
     Args:
         keys: uint64 [m], prefix's number and last word.
         suffix: uint32 [m].
-        counts: int64 [m], adjusted.
+        counts: uint32 [m], adjusted.
         off: float64 [4], discounts.
         shorter: float32 [s], probabilities of the n-grams one word shorter.
 
@@ -235,15 +256,17 @@ def _weigh(
     return probability, backoff
 
 
-def _weigh_words(counts: NDArray[np.int64], off: NDArray[np.float64]) -> NDArray[np.float32]:
+def _weigh_words(
+    counts: NDArray[np.uint32], off: NDArray[np.float64], vocabulary: int
+) -> NDArray[np.float32]:
     """float32 [v]: probabilities of single words; begin has 1, as in lmplz, and is not in the sum.
 
     What discounting leaves is spread evenly over all words, the unknown one among them.
     """
     taken = off[np.minimum(counts, 3)]
-    total = counts.sum()
-    even = taken.sum() / total / (len(counts) - 1)
-    probability = np.maximum((counts - taken) / total + even, _LEAST)
+    total = int(counts.sum())
+    even = taken.sum() / total / (vocabulary - 1)
+    probability: NDArray[np.float64] = np.maximum((counts - taken) / total + even, _LEAST)
     probability[_BOS] = 1.0
     return probability.astype(np.float32)
 
@@ -260,7 +283,7 @@ def _identify(
 
 
 def estimate(
-    words: NDArray[np.uint32], identities: NDArray[np.uint64], order: int
+    words: NDArray[np.uint32], identities: NDArray[np.uint64], order: int, vocabulary: int = 0
 ) -> NDArray[np.uint64]:
     """Estimate a model.
 
@@ -268,11 +291,13 @@ def estimate(
         words: uint32 [p], texts as `number_words` gives them; at least one text.
         identities: uint64 [v], of the words by number.
         order: length of the longest n-grams, 1 to 5.
+        vocabulary: different words there are in all, where these texts lack some; unknown, begin
+            and end count (lmplz's `--vocab_pad`, plus one for begin).
 
     Returns:
         The model as `kernels/backoff.py` looks it up.
     """
-    counts = [np.bincount(words, minlength=len(identities)).astype(np.int64)]
+    counts = [np.bincount(words, minlength=len(identities)).astype(np.uint32)]
     counts[0][_BOS] = 0
     at_begin = np.zeros(len(identities), np.bool_)
     at_begin[_BOS] = True
@@ -285,7 +310,8 @@ def estimate(
         _adjust(counts[-1], at_begin, longer[1])
         at_begin = at_begin[longer[0] >> _HALF]
         counts.append(longer[2])
-    probability = _weigh_words(counts[0], _discounts(np.delete(counts[0], _BOS)))
+    size = max(vocabulary, len(identities))
+    probability = _weigh_words(counts[0], _discounts(np.delete(counts[0], _BOS)), size)
     table = empty_table(sum(len(c) for c in counts))
     names = identities
     for key, suffix, count in zip(keys, suffixes, counts[1:], strict=True):
