@@ -110,7 +110,7 @@ def bits_of_tokens(
     log10, matched = token_probabilities(table, order, ids[:n])
     words = [bytes(data[a:b]).decode().lower() for a, b in zip(starts[:n], ends[:n], strict=True)]
     words = ["<s>", *words, "</s>"]
-    grams = [" ".join(words[i + 2 - max(m, 1) : i + 2]) for i, m in enumerate(matched)]
+    grams = [" ".join(words[i + 2 - max(m, 1) : i + 2]) for i, m in enumerate(matched.tolist())]
     return grams, _BITS * log10 / len(log10)
 
 

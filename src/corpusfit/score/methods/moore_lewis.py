@@ -86,7 +86,7 @@ class MooreLewis(Method[Texts]):
     scorer: ClassVar[type] = MooreLewisScorer
     cost: ClassVar[str] = ""
 
-    order: int = 2
+    order: int = 1
     signs: bool = False
     arpa_in: str = ""
     arpa_general: str = ""
