@@ -71,6 +71,25 @@ def _number(slots: NDArray[np.uint64], keys: NDArray[np.uint64], key: Word, n: i
 
 
 @njit(cache=True, nogil=True)
+def _number_all(
+    slots: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    new: NDArray[np.uint64],
+    known: int,
+    numbers: NDArray[np.uint32],
+) -> int:
+    """The numbers of many keys, for which there is room; how many are known then.
+
+    A function of its own, because a loop in which numba sees `slots` replaced is twice as slow.
+    """
+    for i in range(len(new)):
+        number = _number(slots, keys, new[i], known)
+        known = max(known, number + 1)
+        numbers[i] = number
+    return known
+
+
+@njit(cache=True, nogil=True)
 def _doubled(slots: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The same numbers in twice as many slots."""
     wider = np.zeros(2 * len(slots), np.uint64)
@@ -103,7 +122,7 @@ def number_words(
         every word by its number, of which the first three are unknown, begin and end.
     """
     most = int(offsets[-1] - offsets[0])
-    words = np.empty(most + 2 * (len(offsets) - 1), np.uint32)
+    words = np.empty(most + 2 * (len(offsets) - 1) + 3, np.uint32)
     keys = np.empty(most + 3, np.uint64)
     p, known = _number_words(data, offsets, characters, signs, words, keys)
     return words[:p], keys[:known]
@@ -122,22 +141,19 @@ def _number_words(
     ids = np.empty(LONGEST, np.uint64)
     starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
     slots = np.zeros(1 << 12, np.uint64)
-    known, p = 0, 0
-    for key in (UNKNOWN, BEGIN, END):
-        known = max(known, _number(slots, keys, key, known) + 1)
+    known = p = 0
+    ids[0], ids[1], ids[2] = UNKNOWN, BEGIN, END
+    known = _number_all(slots, keys, ids[:3], known, words[:3])
     for t in range(len(offsets) - 1):
         words[p] = _BOS
         p += 1
         at, end = offsets[t], offsets[t + 1]
         while at < end:
             n, at = read_on(data, at, end, characters, signs, ids, starts, ends)
-            for i in range(n):
-                if 2 * known > len(slots):
-                    slots = _doubled(slots)
-                number = _number(slots, keys, ids[i], known)
-                known = max(known, number + 1)
-                words[p] = number
-                p += 1
+            while 2 * (known + n) > len(slots):
+                slots = _doubled(slots)
+            known = _number_all(slots, keys, ids[:n], known, words[p : p + n])
+            p += n
         words[p] = _EOS
         p += 1
     return p, known
@@ -204,9 +220,18 @@ def _adjust(
         counts[i] += np.uint32(1)
 
 
+@njit(cache=True, nogil=True)
+def _counts_of_counts(counts: NDArray[np.uint32]) -> NDArray[np.float64]:
+    """float64 [6]: how many n-grams have each count from 0 to 4, and how many have more."""
+    n = np.zeros(6)
+    for count in counts:
+        n[min(count, 5)] += 1.0
+    return n
+
+
 def _discounts(counts: NDArray[np.uint32]) -> NDArray[np.float64]:
     """float64 [4]: what to take off counts of 0, 1, 2 and 3 or more."""
-    n = np.bincount(np.minimum(counts, 5), minlength=6)[:5].astype(np.float64)
+    n = _counts_of_counts(counts)
     if (n[1:4] > 0).all():
         j = np.arange(4.0)
         y = n[1] / (n[1] + 2.0 * n[2])
