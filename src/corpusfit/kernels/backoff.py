@@ -13,6 +13,8 @@ and section 4.1 (state); Katz back-off as the ARPA format defines it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -50,12 +52,16 @@ def empty_table(n: int) -> NDArray[np.uint64]:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def find(table: NDArray[np.uint64], key: Word) -> tuple[Word, bool]:
-    """The slot of an n-gram and True; or the free slot where it would go and False."""
+def _home(table: NDArray[np.uint64], key: Word) -> Word:
+    """The slot where the search for an n-gram begins."""
+    return ((key >> _HALF) * np.uint64(len(table))) >> _HALF
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find_from(table: NDArray[np.uint64], key: Word, at: Word, held: Word) -> tuple[Word, bool]:
+    """As `find`, from a slot on and what it holds."""
     slots = np.uint64(len(table))
-    at = ((key >> _HALF) * slots) >> _HALF
     while True:
-        held = table[at, 0]
         if held == key:
             return at, True
         if held == _FREE:
@@ -63,6 +69,14 @@ def find(table: NDArray[np.uint64], key: Word) -> tuple[Word, bool]:
         at += _NEXT
         if at == slots:
             at = _FREE
+        held = table[at, 0]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def find(table: NDArray[np.uint64], key: Word) -> Any:
+    """The slot of an n-gram and True; or the free slot where it would go and False."""
+    at = _home(table, key)
+    return _find_from(table, key, at, table[at, 0])
 
 
 @njit(cache=True, nogil=True)
@@ -171,6 +185,24 @@ def _begin(
 
 
 @njit(cache=True, nogil=True)
+def _visit(
+    table: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    n: int,
+    places: NDArray[np.uint64],
+    held: NDArray[np.uint64],
+) -> None:
+    """Look where the search for keys 1 to n begins.
+
+    A loop without branches, so that many look-ups are under way at once; those that nobody needs
+    cost less than waiting for one.
+    """
+    for i in range(1, n + 1):
+        places[i] = _home(table, keys[i])
+        held[i] = table[places[i], 0]
+
+
+@njit(cache=True, nogil=True)
 def _match(
     table: NDArray[np.uint64],
     order: int,
@@ -181,10 +213,12 @@ def _match(
     matched: NDArray[np.int8],
 ) -> None:
     """For places 1 to n the longest n-gram that ends there: its length and log10 probability."""
+    places, held = grams[order], grams[order + 1]
     values = table.view(np.float32)
     unknown, known = find(table, UNKNOWN)
+    _visit(table, grams[0], n, places, held)
     for i in range(1, n + 1):
-        at, found = find(table, grams[0, i])
+        at, found = _find_from(table, grams[0, i], places[i], held[i])
         if not found:
             grams[0, i] = UNKNOWN
             at = unknown
@@ -193,11 +227,12 @@ def _match(
         matched[i] = 1 if found or known else 0
     for k in range(1, order):
         for i in range(1, n + 1):
+            grams[k, i] = follow(grams[k - 1, i - 1], grams[0, i])
+        _visit(table, grams[k], n, places, held)
+        for i in range(1, n + 1):
             if matched[i] == k and matched[i - 1] >= k:
-                gram = follow(grams[k - 1, i - 1], grams[0, i])
-                at, found = find(table, gram)
+                at, found = _find_from(table, grams[k, i], places[i], held[i])
                 if found:
-                    grams[k, i] = gram
                     logs[i] = values[at, 2]
                     backs[k, i] = values[at, 3]
                     matched[i] = k + 1
@@ -215,6 +250,7 @@ def _walk(
 ) -> None:
     """Log10 probabilities of the n tokens whose identities are grams[0, 1 : n + 1].
 
+    grams has order + 2 rows: identities of the n-grams of each length, and two to work in.
     Afterwards logs[1 : n + 1] holds them, matched the lengths of the n-grams that were found, and
     position 0 what the next stretch of the same text needs.
     """
@@ -256,7 +292,7 @@ def log_probabilities(
         np.empty(room, np.int64),
         np.empty(room, np.int64),
     )
-    grams, backs = np.empty((order, room), np.uint64), np.empty((order, room), np.float32)
+    grams, backs = np.zeros((order + 2, room), np.uint64), np.empty((order, room), np.float32)
     logs, matched = np.empty(room, np.float64), np.empty(room, np.int8)
     totals, tokens = np.zeros(len(offsets) - 1), np.zeros(len(offsets) - 1, np.int64)
     for t in range(len(totals)):
@@ -292,7 +328,7 @@ def token_probabilities(
         n-gram was that the model knew (0 or 1 for an unknown token).
     """
     n = len(ids) + 1
-    grams, backs = np.empty((order, n + 1), np.uint64), np.empty((order, n + 1), np.float32)
+    grams, backs = np.zeros((order + 2, n + 1), np.uint64), np.empty((order, n + 1), np.float32)
     logs, matched = np.empty(n + 1, np.float64), np.empty(n + 1, np.int8)
     grams[0, 1:n] = ids
     grams[0, n] = END
