@@ -58,9 +58,9 @@ def _home(table: NDArray[np.uint64], key: Word) -> Word:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _find_from(table: NDArray[np.uint64], key: Word, at: Word, held: Word) -> tuple[Word, bool]:
-    """As `find`, from a slot on and what it holds."""
-    slots = np.uint64(len(table))
+def _find(table: NDArray[np.uint64], key: Word, held: Word) -> Any:
+    """As `find`, given what the first slot holds."""
+    at, slots = _home(table, key), np.uint64(len(table))
     while True:
         if held == key:
             return at, True
@@ -75,8 +75,7 @@ def _find_from(table: NDArray[np.uint64], key: Word, at: Word, held: Word) -> tu
 @njit(cache=True, nogil=True, inline="always")
 def find(table: NDArray[np.uint64], key: Word) -> Any:
     """The slot of an n-gram and True; or the free slot where it would go and False."""
-    at = _home(table, key)
-    return _find_from(table, key, at, table[at, 0])
+    return _find(table, key, table[_home(table, key), 0])
 
 
 @njit(cache=True, nogil=True)
@@ -185,57 +184,64 @@ def _begin(
 
 
 @njit(cache=True, nogil=True)
-def _visit(
+def _match_tokens(
     table: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-    n: int,
-    places: NDArray[np.uint64],
-    held: NDArray[np.uint64],
-) -> None:
-    """Look where the search for keys 1 to n begins.
-
-    A loop without branches, so that many look-ups are under way at once; those that nobody needs
-    cost less than waiting for one.
-    """
-    for i in range(1, n + 1):
-        places[i] = _home(table, keys[i])
-        held[i] = table[places[i], 0]
-
-
-@njit(cache=True, nogil=True)
-def _match(
-    table: NDArray[np.uint64],
-    order: int,
     n: int,
     grams: NDArray[np.uint64],
     logs: NDArray[np.float64],
     backs: NDArray[np.float32],
     matched: NDArray[np.int8],
+    held: NDArray[np.uint64],
 ) -> None:
-    """For places 1 to n the longest n-gram that ends there: its length and log10 probability."""
-    places, held = grams[order], grams[order + 1]
+    """Look the single tokens 1 to n up; one that is not there becomes the unknown one."""
     values = table.view(np.float32)
     unknown, known = find(table, UNKNOWN)
-    _visit(table, grams[0], n, places, held)
     for i in range(1, n + 1):
-        at, found = _find_from(table, grams[0, i], places[i], held[i])
+        held[i] = table[_home(table, grams[0, i]), 0]
+    for i in range(1, n + 1):
+        at, found = _find(table, grams[0, i], held[i])
         if not found:
             grams[0, i] = UNKNOWN
             at = unknown
         logs[i] = values[at, 2]
         backs[0, i] = values[at, 3]
         matched[i] = 1 if found or known else 0
-    for k in range(1, order):
-        for i in range(1, n + 1):
-            grams[k, i] = follow(grams[k - 1, i - 1], grams[0, i])
-        _visit(table, grams[k], n, places, held)
-        for i in range(1, n + 1):
-            if matched[i] == k and matched[i - 1] >= k:
-                at, found = _find_from(table, grams[k, i], places[i], held[i])
-                if found:
-                    logs[i] = values[at, 2]
-                    backs[k, i] = values[at, 3]
-                    matched[i] = k + 1
+
+
+@njit(cache=True, nogil=True)
+def _match_longer(
+    table: NDArray[np.uint64],
+    k: int,
+    n: int,
+    grams: NDArray[np.uint64],
+    logs: NDArray[np.float64],
+    backs: NDArray[np.float32],
+    matched: NDArray[np.int8],
+    held: NDArray[np.uint64],
+    places: NDArray[np.int64],
+) -> None:
+    """Look up the n-grams of k + 1 tokens whose prefix and suffix were found.
+
+    Three loops, so that many look-ups are under way at once: where to look, without a branch; the
+    first slots, without a branch; what was found.
+    """
+    values = table.view(np.float32)
+    count = 0
+    for i in range(1, n + 1):
+        places[count] = i
+        count += (matched[i] == k) & (matched[i - 1] >= k)
+    for j in range(count):
+        i = places[j]
+        gram = follow(grams[k - 1, i - 1], grams[0, i])
+        grams[k, i] = gram
+        held[j] = table[_home(table, gram), 0]
+    for j in range(count):
+        i = places[j]
+        at, found = _find(table, grams[k, i], held[j])
+        if found:
+            logs[i] = values[at, 2]
+            backs[k, i] = values[at, 3]
+            matched[i] = k + 1
 
 
 @njit(cache=True, nogil=True)
@@ -247,14 +253,17 @@ def _walk(
     logs: NDArray[np.float64],
     backs: NDArray[np.float32],
     matched: NDArray[np.int8],
+    held: NDArray[np.uint64],
+    places: NDArray[np.int64],
 ) -> None:
     """Log10 probabilities of the n tokens whose identities are grams[0, 1 : n + 1].
 
-    grams has order + 2 rows: identities of the n-grams of each length, and two to work in.
     Afterwards logs[1 : n + 1] holds them, matched the lengths of the n-grams that were found, and
     position 0 what the next stretch of the same text needs.
     """
-    _match(table, order, n, grams, logs, backs, matched)
+    _match_tokens(table, n, grams, logs, backs, matched, held)
+    for k in range(1, order):
+        _match_longer(table, k, n, grams, logs, backs, matched, held, places)
     for i in range(1, n + 1):
         for k in range(max(matched[i], 1), min(matched[i - 1], order - 1) + 1):
             logs[i] += backs[k - 1, i - 1]
@@ -292,8 +301,9 @@ def log_probabilities(
         np.empty(room, np.int64),
         np.empty(room, np.int64),
     )
-    grams, backs = np.zeros((order + 2, room), np.uint64), np.empty((order, room), np.float32)
+    grams, backs = np.empty((order, room), np.uint64), np.empty((order, room), np.float32)
     logs, matched = np.empty(room, np.float64), np.empty(room, np.int8)
+    held, places = np.empty(room, np.uint64), np.empty(room, np.int64)
     totals, tokens = np.zeros(len(offsets) - 1), np.zeros(len(offsets) - 1, np.int64)
     for t in range(len(totals)):
         _begin(table, grams, backs, matched)
@@ -305,7 +315,7 @@ def log_probabilities(
             if over:
                 n += 1
                 grams[0, n] = END
-            _walk(table, order, n, grams, logs, backs, matched)
+            _walk(table, order, n, grams, logs, backs, matched, held, places)
             for i in range(1, n + 1):
                 totals[t] += logs[i]
             tokens[t] += n
@@ -328,10 +338,11 @@ def token_probabilities(
         n-gram was that the model knew (0 or 1 for an unknown token).
     """
     n = len(ids) + 1
-    grams, backs = np.zeros((order + 2, n + 1), np.uint64), np.empty((order, n + 1), np.float32)
+    grams, backs = np.empty((order, n + 1), np.uint64), np.empty((order, n + 1), np.float32)
     logs, matched = np.empty(n + 1, np.float64), np.empty(n + 1, np.int8)
     grams[0, 1:n] = ids
     grams[0, n] = END
     _begin(table, grams, backs, matched)
-    _walk(table, order, n, grams, logs, backs, matched)
+    held, places = np.empty(n + 1, np.uint64), np.empty(n + 1, np.int64)
+    _walk(table, order, n, grams, logs, backs, matched, held, places)
     return logs[1:], matched[1:]
