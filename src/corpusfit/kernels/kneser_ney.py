@@ -121,11 +121,11 @@ def number_words(
         uint32 [p], the words of all texts, 1 before and 2 after each; uint64 [v], the identity of
         every word by its number, of which the first three are unknown, begin and end.
     """
-    most = int(offsets[-1] - offsets[0])
-    words = np.empty(most + 2 * (len(offsets) - 1) + 3, np.uint32)
-    keys = np.empty(most + 3, np.uint64)
-    p, known = _number_words(data, offsets, characters, signs, words, keys)
-    return words[:p], keys[:known]
+    size, texts = int(offsets[-1] - offsets[0]), len(offsets) - 1
+    most = size if signs else size // 2 + texts  # a token and what parts it from the next: 2 bytes
+    words = np.empty(most + 2 * texts + 3, np.uint32)
+    p, keys = _number_words(data, offsets, characters, signs, words)
+    return words[:p], keys
 
 
 @njit(cache=True, nogil=True)
@@ -135,12 +135,11 @@ def _number_words(
     characters: NDArray[np.uint32],
     signs: bool,
     words: NDArray[np.uint32],
-    keys: NDArray[np.uint64],
-) -> tuple[int, int]:
-    """Fill words and keys; how many there are of each."""
+) -> tuple[int, NDArray[np.uint64]]:
+    """Fill `words`; how many there are, and the identity of every number."""
     ids = np.empty(LONGEST, np.uint64)
     starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
-    slots = np.zeros(1 << 12, np.uint64)
+    slots, keys = np.zeros(1 << 12, np.uint64), np.empty(1 << 11, np.uint64)
     known = p = 0
     ids[0], ids[1], ids[2] = UNKNOWN, BEGIN, END
     known = _number_all(slots, keys, ids[:3], known, words[:3])
@@ -151,12 +150,12 @@ def _number_words(
         while at < end:
             n, at = read_on(data, at, end, characters, signs, ids, starts, ends)
             while 2 * (known + n) > len(slots):
-                slots = _doubled(slots)
+                slots, keys = _doubled(slots), np.append(keys, np.empty_like(keys))
             known = _number_all(slots, keys, ids[:n], known, words[p : p + n])
             p += n
         words[p] = _EOS
         p += 1
-    return p, known
+    return p, keys[:known].copy()
 
 
 def _lengthen(
