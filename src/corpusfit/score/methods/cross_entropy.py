@@ -37,7 +37,7 @@ class CrossEntropy(Method[Texts]):
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "baseline"
     scorer: ClassVar[type] = PredictableScorer
-    cost: ClassVar[str] = ""
+    cost: ClassVar[str] = "70,000/s"
 
     order: int = 3
     signs: bool = False

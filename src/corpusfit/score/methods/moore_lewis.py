@@ -4,11 +4,10 @@ What: H_corpus(text) - H_target(text), cross-entropies in bits a token under two
 equal size, the end of the text being a token; with models of order 1, a log-ratio of words.
 Why: the standard of data selection. The difference cancels what makes a text hard for any model
 (length, rare names), which perplexity under the target's model alone rewards or punishes.
-Trade-off: knows words, not meaning; a word that the target lacks counts against a text, so small
-targets favour texts that repeat their wording. Moore and Lewis close the vocabulary to words seen
-twice in the target; with a few hundred target texts that makes every other word one unknown word
-and half of what tells texts apart is lost (docs/log.md), so here both models are over the words of
-both samples, and a word that neither knows weighs little.
+Trade-off: knows words, not meaning. Moore and Lewis close the vocabulary to words seen twice in the
+target, which for a few hundred target texts makes most words one; here both models are over the
+words of both samples, and a word that a model lacks gets what an unknown word gets. Single words
+are the default: models of a few thousand sentences know too few pairs (docs/log.md).
 Reference: Moore and Lewis (2010), Intelligent Selection of Language Model Training Data; TADPOLE,
 section 4.1; Domain Clusters, sections 4 and A.5.
 """
@@ -84,7 +83,7 @@ class MooreLewis(Method[Texts]):
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "lexical"
     scorer: ClassVar[type] = MooreLewisScorer
-    cost: ClassVar[str] = ""
+    cost: ClassVar[str] = "120,000/s"
 
     order: int = 1
     signs: bool = False

@@ -35,7 +35,7 @@ class Perplexity(Method[Texts]):
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "lexical"
     scorer: ClassVar[type] = PredictableScorer
-    cost: ClassVar[str] = ""
+    cost: ClassVar[str] = "100,000/s"
 
     order: int = 3
     signs: bool = False
