@@ -6,7 +6,7 @@ Why: a model of the target and one of the corpus are estimated anew for every ta
 gets a number by its first occurrence; it is then the pair (number of its prefix, its last word),
 exactly 64 bits, and prefix and suffix are known without any search. Frequent n-grams get small
 numbers and so lie close together in memory.
-Trade-off: everything is held in memory, about 60 bytes a different n-gram while estimating; lmplz
+Trade-off: everything is held in memory, about 75 bytes a different n-gram while estimating; lmplz
 sorts on disk. Sums are taken in float64 where lmplz has float32.
 Reference: Heafield, Pouzyrevsky, Clark and Koehn (2013), Scalable Modified Kneser-Ney Language
 Model Estimation, section 3; Chen and Goodman (1998), equation 26 (discounts).

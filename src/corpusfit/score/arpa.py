@@ -35,6 +35,7 @@ _SPECIAL = {
 _NEVER = 0
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)$")
 _NO_UNKNOWN = -100.0
+_LONGEST_LINE = 1 << 16
 
 
 @dataclass
@@ -46,7 +47,7 @@ class _Lines:
     number: int = 0
 
     def next(self, wanted: str) -> bytes:
-        for line in self.file:
+        while line := self.file.readline(_LONGEST_LINE):
             self.number += 1
             if stripped := line.strip():
                 return stripped
@@ -136,7 +137,7 @@ def _section(lines: _Lines, k: int, count: int, known: dict[bytes, int]) -> _Sec
         if -1 in words:
             raise lines.wrong(f"{names[words.index(-1)]!r} is not among the 1-grams")
         back = _number(lines, fields[k + 1]) if len(fields) == k + 2 else 0.0
-        values = min(_number(lines, fields[0]), 0.0), back
+        values = min(_number(lines, fields[0]), 0.0), back  # some round 1 up; KenLM forgives it too
         if _NEVER not in words:
             section.words.extend(words)
             section.values.extend(values)
