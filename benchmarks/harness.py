@@ -22,7 +22,17 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-LIBRARIES = ("corpusfit", "numpy", "numba", "pyarrow", "scikit-learn", "isotree", "pyod", "torch")
+LIBRARIES = (
+    "corpusfit",
+    "kenlm",
+    "numpy",
+    "numba",
+    "pyarrow",
+    "scikit-learn",
+    "isotree",
+    "pyod",
+    "torch",
+)
 
 
 def paired(
