@@ -22,7 +22,17 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
-LIBRARIES = ("corpusfit", "numpy", "numba", "pyarrow", "scikit-learn", "isotree", "pyod", "torch")
+LIBRARIES = (
+    "corpusfit",
+    "kenlm",
+    "numpy",
+    "numba",
+    "pyarrow",
+    "scikit-learn",
+    "isotree",
+    "pyod",
+    "torch",
+)
 
 
 def paired(
@@ -33,6 +43,7 @@ def paired(
     runs: int = 7,
     note: str = "",
     work: float = 0.0,
+    peer_work: float = 0.0,
     unit: str = "rows",
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -40,21 +51,26 @@ def paired(
 
     Args:
         name: of the comparison, and of the file.
-        ours: runs our side once.
+        ours: runs our side once; a number it returns is taken as the seconds it took.
         peer: runs the other side once, on the same input.
         runs: pairs after one warm-up each.
         note: what is compared, on what, with how many threads.
         work: how much one run does; rates are given where it is not 0.
+        peer_work: how much a run of the peer does, where a peer at a steady rate is too slow for
+            all of it; the ratio is then one of rates.
         unit: what `work` counts.
         extra: more to write down, such as how well the answers agree.
 
     Returns:
-        What was written. `ratio` is the peer's time over ours: above 1 means ours is faster.
+        What was written. `ratio` is the peer's time for the same work over ours: above 1 means ours
+        is faster.
     """
     ours(), peer()
     pairs = [(_seconds(ours), _seconds(peer)) for _ in range(runs)]
-    mine, theirs = (_summary(side, work, unit) for side in zip(*pairs, strict=True))
-    ratios = [b / a for a, b in pairs]
+    ours_s, peer_s = zip(*pairs, strict=True)
+    mine, theirs = _summary(ours_s, work, unit), _summary(peer_s, peer_work or work, unit)
+    scale = work / peer_work if peer_work else 1.0
+    ratios = [b * scale / a for a, b in pairs]
     result = {
         "name": name,
         "note": note,
@@ -91,8 +107,8 @@ def machine() -> dict[str, Any]:
 
 def _seconds(run: Callable[[], Any]) -> float:
     start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+    said = run()
+    return said if isinstance(said, float) else time.perf_counter() - start
 
 
 def _summary(seconds: tuple[float, ...], work: float, unit: str) -> dict[str, float]:

@@ -71,6 +71,11 @@ def run(folder: Path, size: int, target: Path, method: str) -> tuple[float, floa
     command += ["--corpus", str(folder / f"{size}.jsonl"), "--out", str(folder / f"out-{size}")]
     command += ["--embedder", "static", "--method", method, "--fraction", "0.1"]
     command += ["--cache", str(folder / "cache")]
+    return peak_of(command)
+
+
+def peak_of(command: list[str]) -> tuple[float, float]:
+    """Seconds that a command took and the peak of the resident MB of all its processes."""
     started, peak = time.perf_counter(), 0.0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while process.poll() is None:

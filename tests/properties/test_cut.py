@@ -72,7 +72,7 @@ def estimated_pieces(text):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.text(st.sampled_from("abcXYZ 0123456789.,!?-\n"), min_size=1, max_size=200))
+@given(st.text(st.sampled_from("abcdefgXYZ    0123456789.,!?-\n"), min_size=1, max_size=400))
 def test_piece_estimate_equals_a_plain_reference(text):
     found, _ = units(text, "document")
     assert found.pieces[0] == estimated_pieces(text)

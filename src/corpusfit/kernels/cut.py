@@ -22,7 +22,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.words import HIGH, bytes_before, letter_bytes, load
+from corpusfit.kernels.words import (
+    HIGH,
+    REACH,
+    bytes_before,
+    letter_bits,
+    letter_bytes,
+    load,
+    zeros_below,
+)
 
 __all__ = ["FIXED", "PARAGRAPH", "SENTENCE", "WHOLE", "WINDOW", "class_table", "cut_points"]
 
@@ -53,6 +61,8 @@ _SINGLE_PIECE = 6
 _FURTHER_PIECE = 4
 _DIGITS_A_PIECE = 3
 _PACK_LIMIT = 8
+_SMALL_A = 0x61
+_ONE = np.uint64(1)
 
 
 def _class_of(char: str) -> int:  # noqa: PLR0911
@@ -137,7 +147,7 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
     if len(ends) == 0:
         return -1
     most: Any = limit if mode != WHOLE else np.int64(1) << 62
-    i, k, last = begin, 0, len(data) - 8
+    i, n, last, reach = begin, 0, len(data) - 8, len(data) - REACH
     start, total, at_start = i, 0, 0  # of the open unit; pieces so far; pieces before the unit
     sentence, at_sentence = i, 0  # the last sentence border in the unit, pieces before it
     word, at_word = i, 0  # the same for the last word border
@@ -155,6 +165,30 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
             for j in range(i + 1, i + length):
                 code = (code << 6) | (np.int64(data[j]) & 0x3F)
         kind = np.int64(table[code])
+        calm = state == 0 and newlines < 2 and letters == 0 and before < _SOLO
+        if calm and i <= reach and length == 1 and _LETTER <= kind <= _UPPER:
+            letter_at, space_at = letter_bits(data, i)  # words with one space between them
+            if end - i < 64:
+                letter_at &= (_ONE << np.uint64(end - i)) - _ONE
+            k, more, taken = 0, True, False
+            while more:
+                run = zeros_below(~(letter_at >> np.uint64(k)))
+                cost = 1 + _further(run)
+                if k + run >= 63 or total + cost - at_start > most:
+                    break
+                if gap and total > at_start:
+                    word, at_word = i + k, total
+                total += cost
+                letters, upper, gap, taken = run, data[i + k] < _SMALL_A, False, True
+                k += run
+                more = (space_at >> np.uint64(k)) & (letter_at >> np.uint64(k + 1)) & _ONE != 0
+                if more:
+                    letters, gap = 0, True
+                    k += 1
+            if taken:
+                digits, newlines, after_stop, before = 0, 0, False, _LOWER
+                i += k
+                continue
         if kind <= _NEWLINE:
             letters, digits, gap = 0, 0, True
             if state == 1:
@@ -203,11 +237,11 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
                 elif word > start:
                     cut, at_cut = word, at_word
             if cut >= 0:
-                if k + 1 >= len(ends):
+                if n + 1 >= len(ends):
                     return -1
-                ends[k], pieces[k] = cut, at_cut - at_start
-                lengths[k] = cut - start if ascii_only else _characters(data, start, cut)
-                k += 1
+                ends[n], pieces[n] = cut, at_cut - at_start
+                lengths[n] = cut - start if ascii_only else _characters(data, start, cut)
+                n += 1
                 start, at_start = cut, at_cut
         total += cost
         i += length
@@ -238,9 +272,9 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
         elif not (kind == _CLOSER and (state == 1 or state == 3)):  # noqa: PLR1714
             state = 0
         letters, digits = 0, 0
-    ends[k], pieces[k] = end, total - at_start
-    lengths[k] = end - start if ascii_only else _characters(data, start, end)
-    return k + 1
+    ends[n], pieces[n] = end, total - at_start
+    lengths[n] = end - start if ascii_only else _characters(data, start, end)
+    return n + 1
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import KIND_SHIFT, LAST, SIGN, SOLO, WORD, kind_of, table
-from corpusfit.kernels.words import Word, load, word_bits, zeros_below
+from corpusfit.kernels.words import REACH, Word, load, word_bits, zeros_below
 
 __all__ = ["BEGIN", "END", "follow", "identity", "reference", "tokenise"]
 
@@ -29,7 +29,6 @@ _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
 _BYTE = np.uint64(8)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_REACH = 72  # bytes from a word's window on that may be loaded
 _UNDERSCORE, _FOLDED_UNDERSCORE = 0x5F, 0x7F  # what `| 0x20` makes of it; DEL is in no token
 
 BEGIN, END = np.uint64(1), np.uint64(2)
@@ -181,7 +180,7 @@ def tokenise(  # noqa: C901, PLR0912
     """
     n, i = 0, begin
     while i < end:
-        fast = i + _REACH <= len(data)
+        fast = i + REACH <= len(data)
         words, others, k, size = np.uint64(0), np.uint64(0), 0, end - i
         if fast:
             words, others = word_bits(data, i)

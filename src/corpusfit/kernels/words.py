@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 __all__ = [
     "HIGH",
+    "REACH",
     "Word",
     "bytes_before",
     "first_stop",
+    "letter_bits",
     "letter_bytes",
     "load",
     "store",
@@ -36,6 +38,8 @@ Word: TypeAlias = Any
 """A uint64 inside a kernel; numba knows its type, mypy need not."""
 
 HIGH = np.uint64(0x8080808080808080)
+REACH = 72
+"""Bytes from a window of 64 on that may be loaded: its last byte begins the last word."""
 _LOW7 = np.uint64(0x7F7F7F7F7F7F7F7F)
 _GATHER = np.uint64(0x0102040810204080)  # moves the lowest bit of each byte to the top byte
 _SEVEN, _TOP_BYTE = np.uint64(7), np.uint64(56)
@@ -131,3 +135,17 @@ def word_bits(data: NDArray[np.uint8], i: int) -> tuple[Word, Word]:
         word |= ((((word_bytes(x) | high) >> _SEVEN) * _GATHER) >> _TOP_BYTE) << shift
         other |= (((high >> _SEVEN) * _GATHER) >> _TOP_BYTE) << shift
     return word, other
+
+
+@njit(cache=True, nogil=True, inline="always")
+def letter_bits(data: NDArray[np.uint8], i: int) -> tuple[Word, Word]:
+    """For the 64 bytes from i on, one bit each: ASCII letter; space."""
+    letter, space = np.uint64(0), np.uint64(0)
+    for j in range(8):
+        x = load(data, i + 8 * j)
+        other = x ^ _CASE
+        blank = ~(((other & _LOW7) + _LOW7) | other) & HIGH
+        shift = np.uint64(8 * j)
+        letter |= (((letter_bytes(x) >> _SEVEN) * _GATHER) >> _TOP_BYTE) << shift
+        space |= (((blank >> _SEVEN) * _GATHER) >> _TOP_BYTE) << shift
+    return letter, space

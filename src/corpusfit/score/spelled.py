@@ -16,12 +16,17 @@ from corpusfit.kernels.tokens import tokenise
 __all__ = ["spelled"]
 
 
-def spelled(text: str) -> tuple[NDArray[np.uint64], list[str]]:
-    """The t tokens of one text: identities uint64 [t], and how each is written, in lower case."""
+def spelled(text: str, *, signs: bool = False) -> tuple[NDArray[np.uint64], list[str]]:
+    """The t tokens of one text: identities uint64 [t], and how each is written, in lower case.
+
+    Args:
+        text: one text.
+        signs: whether runs of signs are tokens too.
+    """
     data = np.frombuffer(text.encode(), np.uint8)
     ids = np.empty(len(data), np.uint64)
     starts, ends = np.empty((2, len(data)), np.int64)
-    count = tokenise(data, 0, len(data), table(), False, ids, starts, ends)
+    count = tokenise(data, 0, len(data), table(), signs, ids, starts, ends)
     written = [
         bytes(data[a:b]).decode().lower() for a, b in zip(starts[:count], ends[:count], strict=True)
     ]

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from corpusfit.errors import bad_setting
 from corpusfit.kernels import characters, hashed
-from corpusfit.kernels.tokens import tokenise
 from corpusfit.score.contract import Effect, Method, Scorer
+from corpusfit.score.spelled import spelled
 from corpusfit.types import Texts, buffers
 
 __all__ = ["Dsir", "DsirScorer"]
@@ -53,13 +53,8 @@ class DsirScorer(Scorer[Texts]):
 
     def explain(self, text: str) -> list[Effect]:
         """Every n-gram's share; they add up to the score, n-grams that share a bucket apart."""
-        data = np.frombuffer(text.encode(), np.uint8)
-        ids, starts, ends = (np.empty(len(data), t) for t in (np.uint64, np.int64, np.int64))
-        n = tokenise(data, 0, len(data), characters.table(), self.signs, ids, starts, ends)
-        words = [
-            data[a:b].tobytes().decode().lower() for a, b in zip(starts[:n], ends[:n], strict=True)
-        ]
-        first, length, weight = hashed.grams(ids[:n], self.order, self.table)
+        ids, words = spelled(text, signs=self.signs)
+        first, length, weight = hashed.grams(ids, self.order, self.table)
         share = 1 / max(1, len(weight)) if self.per_token else 1.0
         effects: defaultdict[str, float] = defaultdict(float)
         for j, k, w in zip(first.tolist(), length.tolist(), weight.tolist(), strict=True):

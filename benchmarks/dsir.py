@@ -1,0 +1,200 @@
+"""`dsir` against its authors' package, from JSON lines to weights written; and against the disk.
+
+What: on the same features (hashed words, runs of punctuation and pairs of both) the whole command
+`corpusfit score --method dsir`, processes started and weights on disk, against the package's
+`fit_importance_estimator` and `compute_importance_weights`, imports not counted; on one worker and
+on two. Beside it what one process needs to read the lines and parse them with orjson, two workers
+against one, and the memory of all processes on ten times the text.
+Why: this is the method people run over terabytes.
+Trade-off: the package reads about 2 MB a second, so it gets every Nth line and the ratio is one of
+rates; ours gets it all, starting included.
+Reference: Xie et al. (2023), https://github.com/p-lambda/dsir (data-selection 1.0.3).
+
+Run: .venv/bin/python benchmarks/dsir.py TARGET.jsonl CORPUS_FOLDER [RUNS]
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from scipy.stats import spearmanr
+
+from harness import RESULTS, machine, paired
+from memory import peak_of
+
+NTH = 20
+TIMES = 10
+PILE_MB, CORES, PUBLISHED_H = 825 * 1.073741824 * 1e3, 96, 4.36  # the paper's own run
+SAME_FEATURES = ("--set", "method.signs=true")
+PEER = """
+import sys, time
+from data_selection import HashedNgramDSIR
+target, corpus, cache, workers = sys.argv[1:]
+dsir = HashedNgramDSIR([corpus], [target], cache, num_proc=int(workers))
+started = time.perf_counter()
+dsir.fit_importance_estimator()
+dsir.compute_importance_weights()
+print(time.perf_counter() - started)
+"""
+PARSE = """
+import sys, time, orjson
+from pathlib import Path
+started = time.perf_counter()
+for path in sorted(Path(sys.argv[1]).glob("*.jsonl")):
+    with open(path, "rb") as lines:
+        for line in lines:
+            orjson.loads(line)["text"]
+print(time.perf_counter() - started)
+"""
+
+
+def main(target: Path, corpus: Path, runs: int) -> None:
+    """Measure all of it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        part = every_nth(corpus, folder)
+        size, part_size = megabytes(corpus), megabytes(part)
+        alike = agreement(target, part, folder)
+        print(f"rank correlation of the weights {alike:.4f} on {part_size:.0f} MB")
+
+        def ours(workers: int, *options: str) -> float:
+            return timed(score(target, corpus, folder / "out", workers, *options))
+
+        for workers in (1, 2):
+            paired(
+                f"dsir_package_{workers}w",
+                lambda w=workers: ours(w, *SAME_FEATURES),
+                lambda w=workers: peer(target, part, folder, w),
+                runs=runs,
+                work=size,
+                peer_work=part_size,
+                unit="MB",
+                note=f"JSON lines to weights written, {workers} worker(s); peer: data-selection "
+                f"1.0.3 on every {NTH}th line",
+                extra={"spearman": alike},
+            )
+        paired(
+            "dsir_parse_1w",
+            lambda: ours(1),
+            lambda: python(PARSE, str(corpus)),
+            runs=runs,
+            work=size,
+            unit="MB",
+            note="one worker, defaults; peer: reading the lines and parsing them with orjson",
+        )
+        times = paired(
+            "dsir_two_workers",
+            lambda: ours(2),
+            lambda: ours(1),
+            runs=runs,
+            work=size,
+            unit="MB",
+            note="two workers against one, defaults",
+        )
+        memory(target, corpus, folder, size, times["ours"]["median_s"])
+
+
+def megabytes(folder: Path) -> float:
+    """Size of the folder's lines, 10^6 bytes."""
+    return sum(p.stat().st_size for p in folder.rglob("*.jsonl")) / 1e6
+
+
+def every_nth(corpus: Path, folder: Path) -> Path:
+    """Every Nth line of the corpus, in one file of a folder of its own."""
+    part = folder / "part"
+    part.mkdir()
+    with (part / "part.jsonl").open("wb") as out:
+        for path in sorted(corpus.glob("*.jsonl")):
+            with path.open("rb") as lines:
+                out.writelines(line for i, line in enumerate(lines) if i % NTH == 0)
+    return part
+
+
+def score(target: Path, corpus: Path, out: Path, workers: int, *options: str) -> list[str]:
+    """The command that writes the weights."""
+    command = [sys.executable, "-m", "corpusfit", "score", "--method", "dsir", "--overwrite"]
+    command += ["--target", str(target), "--corpus", str(corpus), "--out", str(out)]
+    return [*command, "--workers", str(workers), *options]
+
+
+def timed(command: list[str]) -> float:
+    """Seconds that a command takes in an output folder of its own."""
+    out = Path(command[command.index("--out") + 1])
+    fresh = out.with_name(f"{out.name}-{time.time_ns()}")
+    command = [str(fresh) if c == str(out) else c for c in command]
+    started = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seconds = time.perf_counter() - started
+    subprocess.run(["rm", "-r", str(fresh)], check=True)
+    return seconds
+
+
+def python(code: str, *arguments: str) -> float:
+    """What a script prints as its seconds."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True
+    )
+    return float(done.stdout.split()[-1])
+
+
+def peer(target: Path, part: Path, folder: Path, workers: int) -> float:
+    """Seconds of the package on the part."""
+    cache = folder / f"peer-{time.time_ns()}"
+    return python(PEER, str(target), str(part / "part.jsonl"), str(cache), str(workers))
+
+
+def agreement(target: Path, part: Path, folder: Path) -> float:
+    """Spearman's correlation of both sides' weights of whole documents on the same features.
+
+    Left as they are: the package hashes by SHA-256 and ours by its own function, and ours counts
+    marks above letters to the word (Unicode Technical Standard 18), Python's \\w does not.
+    """
+    whole = ["--unit", "document", "--set", "method.per_token=false"]
+    raw = ["--set", "fit.background=1000000", "--set", "fit.normalise=false"]
+    out = folder / "agree"
+    command = score(target, part, out, 1, *SAME_FEATURES, *whole, *raw)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    table = pq.read_table(out / "scores").to_pandas().sort_values("row")
+    cache = folder / "peer-agree"
+    python(PEER, str(target), str(part / "part.jsonl"), str(cache), "1")
+    (weights,) = sorted(cache.rglob("log_importance_weights/*.npy"))
+    theirs = np.load(weights)
+    return float(spearmanr(table["score"], theirs[table["row"]]).statistic)
+
+
+def memory(target: Path, corpus: Path, folder: Path, size: float, seconds: float) -> None:
+    """Peak memory of all processes on the corpus and on ten times as much; what the Pile takes."""
+    large = folder / "large"
+    for copy in range(TIMES):
+        (large / str(copy)).mkdir(parents=True)
+        for path in corpus.glob("*.jsonl"):
+            (large / str(copy) / path.name).symlink_to(path.resolve())
+    small_s, small_mb = peak_of(score(target, corpus, folder / "small-out", 2))
+    large_s, large_mb = peak_of(score(target, large, folder / "large-out", 2))
+    rate = TIMES * size / large_s
+    pile_h = PILE_MB / (CORES / 2 * rate) / 3600
+    result = {
+        "name": "dsir_memory",
+        "note": "peak resident MB of all processes together, 2 workers",
+        "text_mb": [size, TIMES * size],
+        "peak_mb": [small_mb, large_mb],
+        "seconds": [small_s, large_s],
+        "mb_per_s": rate,
+        "pile_hours_on_96_cores": pile_h,
+        "pile_hours_on_96_cores_published": PUBLISHED_H,
+        "machine": machine(),
+    }
+    (RESULTS / "dsir_memory.json").write_text(json.dumps(result, indent=1) + "\n")
+    print(f"memory {small_mb:.0f} MB on {size:.0f} MB of text, {large_mb:.0f} MB on ten times that")
+    print(f"{rate:.0f} MB/s on ten times the text; the Pile on 96 such cores: {pile_h:.3f} h")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 3)

@@ -1,0 +1,348 @@
+"""A back-off n-gram model as one hash table, and the walk of texts through it.
+
+What: n-grams of all lengths in one open-addressing table of (64-bit identity, log10 probability,
+log10 back-off), and the log10 probability that it gives to texts, read from their UTF-8 bytes.
+Why: scoring a corpus is nothing but look-ups in memory. A slot is 16 bytes of one cache line, and
+n-grams of one length are looked up for a whole stretch of text before the next length, so that
+dozens of look-ups wait for memory together.
+Trade-off: an n-gram is known by its hash alone, as in KenLM's probing model, so two collide with
+probability 2^-64. The table is half empty: 32 bytes an n-gram.
+Reference: Heafield (2011), KenLM: Faster and Smaller Language Model Queries, section 3.1 (probing)
+and section 4.1 (state); Katz back-off as the ARPA format defines it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corpusfit.kernels.tokens import BEGIN, END, follow, tokenise
+from corpusfit.kernels.words import Word
+
+__all__ = [
+    "LONGEST",
+    "UNKNOWN",
+    "empty_table",
+    "find",
+    "incomplete",
+    "keys_of",
+    "log_probabilities",
+    "put",
+    "read_on",
+    "token_probabilities",
+]
+
+UNKNOWN = np.uint64(3)
+"""Identity of a token that the model has no probability for."""
+
+LONGEST = 8192
+"""Bytes of a text that are tokenised at once; a longer token is cut there."""
+
+_HALF = np.uint64(32)
+_NEXT = np.uint64(1)
+_FREE = np.uint64(0)
+
+
+def empty_table(n: int) -> NDArray[np.uint64]:
+    """uint64 [slots, 2] with room for n n-grams: identity, then two float32 in 64 bits."""
+    return np.zeros((max(2 * n, 8), 2), np.uint64)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _home(table: NDArray[np.uint64], key: Word) -> Word:
+    """The slot where the search for an n-gram begins."""
+    return ((key >> _HALF) * np.uint64(len(table))) >> _HALF
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _find(table: NDArray[np.uint64], key: Word, held: Word) -> Any:
+    """As `find`, given what the first slot holds."""
+    at, slots = _home(table, key), np.uint64(len(table))
+    while True:
+        if held == key:
+            return at, True
+        if held == _FREE:
+            return at, False
+        at += _NEXT
+        if at == slots:
+            at = _FREE
+        held = table[at, 0]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def find(table: NDArray[np.uint64], key: Word) -> Any:
+    """The slot of an n-gram and True; or the free slot where it would go and False."""
+    return _find(table, key, table[_home(table, key), 0])
+
+
+@njit(cache=True, nogil=True)
+def put(
+    table: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    probabilities: NDArray[np.float32],
+    backoffs: NDArray[np.float32],
+) -> int:
+    """Put m n-grams into a table that has room for them.
+
+    Args:
+        table: as from `empty_table`; changed.
+        keys: uint64 [m], their identities.
+        probabilities: float32 [m], log10.
+        backoffs: float32 [m], log10; 0 for an n-gram that nothing follows.
+
+    Returns:
+        The place of the first n-gram that was there already, or -1; it keeps its old values.
+    """
+    values = table.view(np.float32)
+    twice = -1
+    for i in range(len(keys)):
+        at, found = find(table, keys[i])
+        if found:
+            twice = i if twice < 0 else twice
+            continue
+        table[at, 0] = keys[i]
+        values[at, 2] = probabilities[i]
+        values[at, 3] = backoffs[i]
+    return twice
+
+
+@njit(cache=True, nogil=True)
+def keys_of(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """uint64 [m]: the identities of m n-grams, words uint64 [m, k] by their tokens' identities."""
+    keys = words[:, 0].copy()
+    for j in range(1, words.shape[1]):
+        for i in range(len(keys)):
+            keys[i] = follow(keys[i], words[i, j])
+    return keys
+
+
+@njit(cache=True, nogil=True)
+def incomplete(table: NDArray[np.uint64], words: NDArray[np.uint64]) -> int:
+    """The first n-gram whose prefix or suffix is not in the table, or -1.
+
+    Args:
+        table: the n-grams that are shorter.
+        words: uint64 [m, k], n-grams by their tokens' identities.
+    """
+    k = words.shape[1]
+    if k == 1:
+        return -1
+    for i in range(len(words)):
+        for first in range(2):
+            key = words[i, first]
+            for j in range(first + 1, first + k - 1):
+                key = follow(key, words[i, j])
+            if not find(table, key)[1]:
+                return i
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def read_on(
+    data: NDArray[np.uint8],
+    begin: int,
+    end: int,
+    characters: NDArray[np.uint32],
+    signs: bool,
+    ids: NDArray[np.uint64],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Tokenise the next `LONGEST` bytes of a text, without cutting a token in two.
+
+    Args: as `tokenise` takes them, with room for `LONGEST` tokens.
+
+    Returns:
+        How many tokens, and where in `data` the rest of the text begins.
+    """
+    if end - begin <= LONGEST:
+        return tokenise(data, begin, end, characters, signs, ids, None, None), end
+    stop = begin + LONGEST
+    while stop > begin + LONGEST - 4 and data[stop] & 0xC0 == 0x80:
+        stop -= 1
+    n = tokenise(data, begin, stop, characters, signs, ids, starts, ends)
+    if n > 0 and ends[n - 1] == stop and starts[n - 1] > begin:
+        return n - 1, starts[n - 1]
+    return n, stop
+
+
+@njit(cache=True, nogil=True)
+def _begin(
+    table: NDArray[np.uint64],
+    grams: NDArray[np.uint64],
+    backs: NDArray[np.float32],
+    matched: NDArray[np.int8],
+) -> None:
+    """Stand behind the begin of a text: position 0 holds what is known of the token before."""
+    at, found = find(table, BEGIN)
+    grams[0, 0] = BEGIN
+    matched[0] = 1 if found else 0
+    backs[0, 0] = table.view(np.float32)[at, 3] if found else np.float32(0)
+
+
+@njit(cache=True, nogil=True)
+def _match_tokens(
+    table: NDArray[np.uint64],
+    n: int,
+    grams: NDArray[np.uint64],
+    logs: NDArray[np.float64],
+    backs: NDArray[np.float32],
+    matched: NDArray[np.int8],
+    held: NDArray[np.uint64],
+) -> None:
+    """Look the single tokens 1 to n up; one that is not there becomes the unknown one."""
+    values = table.view(np.float32)
+    unknown, known = find(table, UNKNOWN)
+    for i in range(1, n + 1):
+        held[i] = table[_home(table, grams[0, i]), 0]
+    for i in range(1, n + 1):
+        at, found = _find(table, grams[0, i], held[i])
+        if not found:
+            grams[0, i] = UNKNOWN
+            at = unknown
+        logs[i] = values[at, 2]
+        backs[0, i] = values[at, 3]
+        matched[i] = 1 if found or known else 0
+
+
+@njit(cache=True, nogil=True)
+def _match_longer(
+    table: NDArray[np.uint64],
+    k: int,
+    n: int,
+    grams: NDArray[np.uint64],
+    logs: NDArray[np.float64],
+    backs: NDArray[np.float32],
+    matched: NDArray[np.int8],
+    held: NDArray[np.uint64],
+    places: NDArray[np.int64],
+) -> None:
+    """Look up the n-grams of k + 1 tokens whose prefix and suffix were found.
+
+    Three loops, so that many look-ups are under way at once: where to look, without a branch; the
+    first slots, without a branch; what was found.
+    """
+    values = table.view(np.float32)
+    count = 0
+    for i in range(1, n + 1):
+        places[count] = i
+        count += (matched[i] == k) & (matched[i - 1] >= k)
+    for j in range(count):
+        i = places[j]
+        gram = follow(grams[k - 1, i - 1], grams[0, i])
+        grams[k, i] = gram
+        held[j] = table[_home(table, gram), 0]
+    for j in range(count):
+        i = places[j]
+        at, found = _find(table, grams[k, i], held[j])
+        if found:
+            logs[i] = values[at, 2]
+            backs[k, i] = values[at, 3]
+            matched[i] = k + 1
+
+
+@njit(cache=True, nogil=True)
+def _walk(
+    table: NDArray[np.uint64],
+    order: int,
+    n: int,
+    grams: NDArray[np.uint64],
+    logs: NDArray[np.float64],
+    backs: NDArray[np.float32],
+    matched: NDArray[np.int8],
+    held: NDArray[np.uint64],
+    places: NDArray[np.int64],
+) -> None:
+    """Log10 probabilities of the n tokens whose identities are grams[0, 1 : n + 1].
+
+    Afterwards logs[1 : n + 1] holds them, matched the lengths of the n-grams that were found, and
+    position 0 what the next stretch of the same text needs.
+    """
+    _match_tokens(table, n, grams, logs, backs, matched, held)
+    for k in range(1, order):
+        _match_longer(table, k, n, grams, logs, backs, matched, held, places)
+    for i in range(1, n + 1):
+        for k in range(max(matched[i], 1), min(matched[i - 1], order - 1) + 1):
+            logs[i] += backs[k - 1, i - 1]
+    matched[0] = matched[n]
+    for k in range(order):
+        grams[k, 0] = grams[k, n]
+        backs[k, 0] = backs[k, n]
+
+
+@njit(cache=True, nogil=True)
+def log_probabilities(
+    table: NDArray[np.uint64],
+    order: int,
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    characters: NDArray[np.uint32],
+    signs: bool,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The log10 probability of texts, each with its begin as context and its end as a token.
+
+    Args:
+        table: the model.
+        order: the length of its longest n-grams.
+        data: uint8 [b], UTF-8 bytes of all texts.
+        offsets: int64 [n + 1]; text i is data[offsets[i] : offsets[i + 1]].
+        characters: what `characters.table` returns.
+        signs: whether runs of signs are tokens too.
+
+    Returns:
+        float64 [n], log10 probabilities; int64 [n], tokens, of which one is the end.
+    """
+    room = LONGEST + 2
+    ids, starts, ends = (
+        np.empty(room, np.uint64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+    )
+    grams, backs = np.empty((order, room), np.uint64), np.empty((order, room), np.float32)
+    logs, matched = np.empty(room, np.float64), np.empty(room, np.int8)
+    held, places = np.empty(room, np.uint64), np.empty(room, np.int64)
+    totals, tokens = np.zeros(len(offsets) - 1), np.zeros(len(offsets) - 1, np.int64)
+    for t in range(len(totals)):
+        _begin(table, grams, backs, matched)
+        at, end, over = offsets[t], offsets[t + 1], False
+        while not over:
+            n, at = read_on(data, at, end, characters, signs, ids, starts, ends)
+            over = at >= end
+            grams[0, 1 : n + 1] = ids[:n]
+            if over:
+                n += 1
+                grams[0, n] = END
+            _walk(table, order, n, grams, logs, backs, matched, held, places)
+            for i in range(1, n + 1):
+                totals[t] += logs[i]
+            tokens[t] += n
+    return totals, tokens
+
+
+@njit(cache=True, nogil=True)
+def token_probabilities(
+    table: NDArray[np.uint64], order: int, ids: NDArray[np.uint64]
+) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """The same, token by token, for one text.
+
+    Args:
+        table: the model.
+        order: the length of its longest n-grams.
+        ids: uint64 [n], the text's tokens without begin and end.
+
+    Returns:
+        float64 [n + 1], log10 probability of each token and of the end; int8 [n + 1], how long the
+        n-gram was that the model knew (0 or 1 for an unknown token).
+    """
+    n = len(ids) + 1
+    grams, backs = np.empty((order, n + 1), np.uint64), np.empty((order, n + 1), np.float32)
+    logs, matched = np.empty(n + 1, np.float64), np.empty(n + 1, np.int8)
+    grams[0, 1:n] = ids
+    grams[0, n] = END
+    _begin(table, grams, backs, matched)
+    held, places = np.empty(n + 1, np.uint64), np.empty(n + 1, np.int64)
+    _walk(table, order, n, grams, logs, backs, matched, held, places)
+    return logs[1:], matched[1:]

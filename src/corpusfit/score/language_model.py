@@ -1,0 +1,146 @@
+"""n-gram language models for scoring methods: train on texts, score texts, explain one.
+
+What: between Arrow texts and the kernels; a model is the table that `kernels/backoff.py` walks.
+Why: the methods differ only in which models they ask and how they combine the answers.
+Trade-off: a model is an array and an order, not an object, because a scorer may hold nothing else.
+Reference: Heafield et al. (2013); Moore and Lewis (2010), section 2 (a sample of equal size).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.errors import bad_setting
+from corpusfit.kernels.backoff import log_probabilities, token_probabilities
+from corpusfit.kernels.characters import table as characters
+from corpusfit.kernels.kneser_ney import estimate, number_words
+from corpusfit.kernels.tokens import END
+from corpusfit.score.contract import Effect, Scorer
+from corpusfit.score.spelled import spelled
+from corpusfit.types import Texts, buffers
+
+__all__ = [
+    "PredictableScorer",
+    "bits_of_tokens",
+    "check_order",
+    "entropy",
+    "equal_sample",
+    "summed",
+    "train",
+]
+
+_BITS = float(np.log2(10.0))
+
+
+def check_order(order: int) -> None:
+    """Refuse an order that cannot be estimated.
+
+    Raises:
+        UsageError: it is not from 1 to 5.
+    """
+    if not 1 <= order <= 5:
+        raise bad_setting("method.order", "from 1 to 5", order)
+
+
+def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:
+    """Estimate one model a sample, all over one vocabulary: the words of all samples.
+
+    A word that one sample lacks gets from its model what an unknown word gets, and in each model
+    the unknown words share out what discounting the known ones left: comparable numbers.
+
+    Args:
+        samples: texts to learn from, at least one in each.
+        order: length of the longest n-grams, 1 to 5.
+        signs: whether runs of signs are tokens too.
+
+    Returns:
+        The models' tables.
+    """
+    read = [number_words(*buffers(texts), characters(), signs) for texts in samples]
+    everything = np.unique(np.concatenate([words for _, words in read]))
+    return [estimate(text, words, order, len(everything)) for text, words in read]
+
+
+def entropy(
+    table: NDArray[np.uint64], order: int, texts: Texts, *, signs: bool
+) -> NDArray[np.float64]:
+    """float64 [n]: cross-entropy of n texts in bits a token; the end of a text is a token."""
+    log10, tokens = log_probabilities(table, order, *buffers(texts), characters(), signs)
+    return np.asarray(-_BITS * log10 / tokens)
+
+
+def equal_sample(texts: Texts, like: Texts, *, seed: int, signs: bool) -> Texts:
+    """Texts drawn at random that together have nearly as many tokens as others.
+
+    Args:
+        texts: what to draw from.
+        like: what to be as large as; if that is larger than all texts, all are returned.
+        seed: the only source of chance.
+        signs: whether runs of signs are tokens too.
+    """
+    lengths = _lengths(texts, signs)
+    order = np.random.default_rng(seed % 2**64).permutation(len(lengths))
+    total = np.cumsum(lengths[order])
+    count = 1 + int(np.argmin(np.abs(total - _lengths(like, signs).sum())))
+    return texts.take(np.sort(order[:count]))
+
+
+def _lengths(texts: Texts, signs: bool) -> NDArray[np.int64]:
+    """int64 [n]: tokens of each text, with its begin and end."""
+    words, identities = number_words(*buffers(texts), characters(), signs)
+    return np.diff(np.flatnonzero(identities[words] == END), prepend=-1)
+
+
+def bits_of_tokens(
+    table: NDArray[np.uint64], order: int, text: str, *, signs: bool
+) -> tuple[list[str], NDArray[np.float64]]:
+    """What each token of one text adds to minus its entropy.
+
+    Returns:
+        For each token and the end the longest n-gram that the model knew there, `<s>` and `</s>`
+        standing for begin and end; float64, log2 probability over the number of tokens.
+    """
+    ids, words = spelled(text, signs=signs)
+    log10, matched = token_probabilities(table, order, ids)
+    words = ["<s>", *words, "</s>"]
+    grams = [" ".join(words[i + 2 - max(m, 1) : i + 2]) for i, m in enumerate(matched.tolist())]
+    return grams, _BITS * log10 / len(log10)
+
+
+def summed(grams: Sequence[str], effects: NDArray[np.float64]) -> list[Effect]:
+    """One effect for each different n-gram, strongest raise first."""
+    total: dict[str, float] = {}
+    for gram, effect in zip(grams, effects.tolist(), strict=True):
+        total[gram] = total.get(gram, 0.0) + effect
+    return [Effect(gram, total[gram]) for gram in sorted(total, key=lambda g: (-total[g], g))]
+
+
+@dataclass(frozen=True)
+class PredictableScorer(Scorer[Texts]):
+    """One model, and the more predictable a text is for it the better.
+
+    Attributes:
+        table: uint64 [slots, 2], as `kernels/backoff.py` looks it up.
+        order: length of the longest n-grams.
+        signs: whether runs of signs are tokens.
+    """
+
+    table: NDArray[np.uint64]
+    order: int
+    signs: bool
+
+    def score(self, batch: Texts) -> NDArray[np.float32]:
+        """Score n texts: float32 [n], minus bits a token; 2^-score is the perplexity.
+
+        A text without tokens is scored by its end.
+        """
+        bits = entropy(self.table, self.order, batch, signs=self.signs)
+        return (-bits).astype(np.float32)
+
+    def explain(self, text: str) -> list[Effect]:
+        """By how much each n-gram lowered the score; the effects add up to it."""
+        return summed(*bits_of_tokens(self.table, self.order, text, signs=self.signs))

@@ -1,0 +1,58 @@
+"""`cross_entropy`: predictable for a model of the corpus itself; it does not look at the target.
+
+What: minus the cross-entropy of a text in bits a token, its end included, under an n-gram model
+of a sample of the corpus.
+Why: TextGram compares with it. It keeps what is ordinary in the corpus, so it shows how much of
+another method's gain comes from knowing the target.
+Trade-off: TextGram trains on the whole corpus; here on the bounded sample, so that `fit` runs on
+one machine. Ordinary text is not relevant text: as a selector this is a baseline, and like
+`random` it has no voice when methods vote.
+Reference: TextGram, section 4.3, cross-entropy, equation 10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from corpusfit.score.arpa import read_arpa
+from corpusfit.score.contract import Family, Method
+from corpusfit.score.language_model import PredictableScorer, check_order, train
+from corpusfit.types import Reads, Texts
+
+__all__ = ["CrossEntropy"]
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Method[Texts]):
+    """Low entropy under an n-gram model of the corpus (TextGram's baseline).
+
+    Attributes:
+        order: length of the longest n-grams of the model that is trained, 1 to 5.
+        signs: whether runs of signs (punctuation) are tokens too.
+        arpa_general: an ARPA file to use instead of training the corpus's model, of lower-cased
+            text.
+    """
+
+    reads: ClassVar[Reads] = "text"
+    family: ClassVar[Family] = "baseline"
+    scorer: ClassVar[type] = PredictableScorer
+    cost: ClassVar[str] = "70,000/s"
+
+    order: int = 3
+    signs: bool = False
+    arpa_general: str = ""
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
+
+    def fit(self, target: Texts, background: Texts, *, seed: int) -> PredictableScorer:
+        """Train on the background, or read the model; target and seed are not used.
+
+        Raises:
+            ModelError: the ARPA file cannot be used.
+        """
+        if self.arpa_general:
+            return PredictableScorer(*read_arpa(self.arpa_general), self.signs)
+        (table,) = train([background], self.order, signs=self.signs)
+        return PredictableScorer(table, self.order, self.signs)

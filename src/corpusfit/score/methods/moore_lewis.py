@@ -1,0 +1,112 @@
+"""`moore_lewis`: likelier in a model of the target than in a model of the corpus.
+
+What: H_corpus(text) - H_target(text), cross-entropies in bits a token under two n-gram models of
+equal size, the end of the text being a token; with models of order 1, a log-ratio of words.
+Why: the standard of data selection. The difference cancels what makes a text hard for any model
+(length, rare names), which perplexity under the target's model alone rewards or punishes.
+Trade-off: knows words, not meaning. Moore and Lewis close the vocabulary to words seen twice in the
+target, which for a few hundred target texts makes most words one; here both models are over the
+words of both samples, and a word that a model lacks gets what an unknown word gets. Single words
+are the default: models of a few thousand sentences know too few pairs (docs/log.md).
+Reference: Moore and Lewis (2010), Intelligent Selection of Language Model Training Data; TADPOLE,
+section 4.1; Domain Clusters, sections 4 and A.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.errors import bad_setting
+from corpusfit.score.arpa import read_arpa
+from corpusfit.score.contract import Effect, Family, Method, Scorer
+from corpusfit.score.language_model import (
+    bits_of_tokens,
+    check_order,
+    entropy,
+    equal_sample,
+    summed,
+    train,
+)
+from corpusfit.types import Reads, Texts
+
+__all__ = ["MooreLewis", "MooreLewisScorer"]
+
+
+@dataclass(frozen=True)
+class MooreLewisScorer(Scorer[Texts]):
+    """Two models; see `kernels/backoff.py`.
+
+    Attributes:
+        target: uint64 [slots, 2], the table of the target's model.
+        corpus: uint64 [slots, 2], the table of the corpus's model.
+        target_order: length of the longest n-grams in the first.
+        corpus_order: length of the longest n-grams in the second.
+        signs: whether runs of signs are tokens.
+    """
+
+    target: NDArray[np.uint64]
+    corpus: NDArray[np.uint64]
+    target_order: int
+    corpus_order: int
+    signs: bool
+
+    def score(self, batch: Texts) -> NDArray[np.float32]:
+        """Score n texts: float32 [n], bits a token; a text without tokens is scored by its end."""
+        target = entropy(self.target, self.target_order, batch, signs=self.signs)
+        corpus = entropy(self.corpus, self.corpus_order, batch, signs=self.signs)
+        return (corpus - target).astype(np.float32)
+
+    def explain(self, text: str) -> list[Effect]:
+        """By what each n-gram raised the score; the effects add up to it."""
+        near, bits = bits_of_tokens(self.target, self.target_order, text, signs=self.signs)
+        far, less = bits_of_tokens(self.corpus, self.corpus_order, text, signs=self.signs)
+        return summed([max(a, b, key=len) for a, b in zip(near, far, strict=True)], bits - less)
+
+
+@dataclass(frozen=True)
+class MooreLewis(Method[Texts]):
+    """Likelier in the target's n-gram model than in the corpus's (cross-entropy difference).
+
+    Attributes:
+        order: length of the longest n-grams of the models that are trained, 1 to 5.
+        signs: whether runs of signs (punctuation) are tokens too.
+        arpa_in: an ARPA file of a model of the target's domain, of lower-cased text, to use instead
+            of training; then `arpa_general` is needed too, since only models of about equal size
+            can be compared.
+        arpa_general: an ARPA file of a model of general text.
+    """
+
+    reads: ClassVar[Reads] = "text"
+    family: ClassVar[Family] = "lexical"
+    scorer: ClassVar[type] = MooreLewisScorer
+    cost: ClassVar[str] = "120,000/s"
+
+    order: int = 1
+    signs: bool = False
+    arpa_in: str = ""
+    arpa_general: str = ""
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
+        if bool(self.arpa_in) != bool(self.arpa_general):
+            given = (self.arpa_in, self.arpa_general)
+            raise bad_setting(
+                "method.arpa_in and method.arpa_general", "two files, or both empty", given
+            )
+
+    def fit(self, target: Texts, background: Texts, *, seed: int) -> MooreLewisScorer:
+        """Train on the target and on as many tokens of the background, drawn with the seed.
+
+        Raises:
+            ModelError: an ARPA file cannot be used.
+        """
+        if self.arpa_in:
+            near, far = read_arpa(self.arpa_in), read_arpa(self.arpa_general)
+            return MooreLewisScorer(near[0], far[0], near[1], far[1], self.signs)
+        sample = equal_sample(background, target, seed=seed, signs=self.signs)
+        inside, outside = train([target, sample], self.order, signs=self.signs)
+        return MooreLewisScorer(inside, outside, self.order, self.order, self.signs)

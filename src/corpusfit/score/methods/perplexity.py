@@ -1,0 +1,56 @@
+"""`perplexity`: predictable for a model of the target.
+
+What: minus the cross-entropy of a text in bits a token, its end included, under an n-gram model of
+the target; the perplexity is 2^-score, so the lowest perplexity is the highest score.
+Why: the oldest selector of all, and half of Moore and Lewis's.
+Trade-off: a text of common words is predictable for any model, so easy text is favoured over
+relevant text; `moore_lewis` takes that away.
+Reference: Gao et al. (2002), Toward a Unified Approach to Statistical Language Modeling for
+Chinese; TextGram, section 4.3, perplexity-based data selection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from corpusfit.score.arpa import read_arpa
+from corpusfit.score.contract import Family, Method
+from corpusfit.score.language_model import PredictableScorer, check_order, train
+from corpusfit.types import Reads, Texts
+
+__all__ = ["Perplexity"]
+
+
+@dataclass(frozen=True)
+class Perplexity(Method[Texts]):
+    """Low perplexity under the target's n-gram model.
+
+    Attributes:
+        order: length of the longest n-grams of the model that is trained, 1 to 5.
+        signs: whether runs of signs (punctuation) are tokens too.
+        arpa_in: an ARPA file to use instead of training the target's model, of lower-cased text.
+    """
+
+    reads: ClassVar[Reads] = "text"
+    family: ClassVar[Family] = "lexical"
+    scorer: ClassVar[type] = PredictableScorer
+    cost: ClassVar[str] = "100,000/s"
+
+    order: int = 3
+    signs: bool = False
+    arpa_in: str = ""
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
+
+    def fit(self, target: Texts, background: Texts, *, seed: int) -> PredictableScorer:
+        """Train on the target, or read the model; background and seed are not used.
+
+        Raises:
+            ModelError: the ARPA file cannot be used.
+        """
+        if self.arpa_in:
+            return PredictableScorer(*read_arpa(self.arpa_in), self.signs)
+        (table,) = train([target], self.order, signs=self.signs)
+        return PredictableScorer(table, self.order, self.signs)
