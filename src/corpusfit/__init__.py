@@ -7,9 +7,20 @@ for segment in run:
     print(segment["score"], segment["source"], segment["text"][:80])
 """
 
-from corpusfit.api import choose, rank, score, select
+from corpusfit.api import choose, explain, rank, score, select
 from corpusfit.errors import CorpusfitError
-from corpusfit.pipeline import Machine, Selection
+from corpusfit.pipeline import Explanation, Machine, Selection
 from corpusfit.plan import Plan
 
-__all__ = ["CorpusfitError", "Machine", "Plan", "Selection", "choose", "rank", "score", "select"]
+__all__ = [
+    "CorpusfitError",
+    "Explanation",
+    "Machine",
+    "Plan",
+    "Selection",
+    "choose",
+    "explain",
+    "rank",
+    "score",
+    "select",
+]

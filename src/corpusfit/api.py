@@ -1,6 +1,6 @@
 """The Python API: the commands with the command line's words.
 
-What: `select`, `score`, `choose` and `rank` with keyword settings.
+What: `select`, `score`, `choose`, `explain` and `rank` with keyword settings.
 Why: the command line is one door to the library, this is the other; both build a `Plan`.
 Trade-off: only the settings that people change often have a keyword here; `settings` reaches the
 rest as `"cut.gamma=5"`.
@@ -16,11 +16,21 @@ from typing import Any, TypeAlias
 
 from corpusfit import pipeline
 from corpusfit.errors import bad_setting
-from corpusfit.pipeline import Machine, Selection
+from corpusfit.pipeline import Explanation, Machine, Selection
 from corpusfit.plan import Plan
 from corpusfit.score.rank import Verdict
 
-__all__ = ["Machine", "build_plan", "choose", "estimate", "rank", "score", "select"]
+__all__ = [
+    "Explanation",
+    "Machine",
+    "build_plan",
+    "choose",
+    "estimate",
+    "explain",
+    "rank",
+    "score",
+    "select",
+]
 
 Inputs: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -174,6 +184,30 @@ def choose(
             "What was scored is settled: score again with another --out to change the rest.",
         )
     return pipeline.choose(Path(out), plan.choose, machine=machine or Machine())
+
+
+def explain(
+    out: Path | str,
+    *,
+    row: str | None = None,
+    text: str | None = None,
+    top: int = 10,
+    machine: Machine | None = None,
+) -> Explanation:
+    """Explain one score of a run.
+
+    Args:
+        out: the folder of a `select` or `score`.
+        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without a segment the first.
+        text: or any text.
+        top: at most so many n-grams to each side, and so many target texts.
+        machine: as in `select`.
+
+    Returns:
+        The score, what raised and lowered it, and the target texts nearest to the text.
+    """
+    machine = machine or Machine(workers=1)
+    return pipeline.explain(Path(out), row=row, text=text, top=top, machine=machine)
 
 
 def rank(

@@ -8,7 +8,7 @@ the few records (`Document`, `Reject`) live for one document only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "Cells",
+    "Corpus",
     "Document",
     "Documents",
     "Reads",
@@ -36,11 +37,14 @@ __all__ = [
 Texts: TypeAlias = pa.LargeStringArray
 """n texts as one Arrow array: bytes and offsets, no Python objects."""
 
+Corpus: TypeAlias = Iterable[tuple[int, Texts]]
+"""Every shard's number with its units' texts, by shard; may be iterated over again and again."""
+
 Vectors: TypeAlias = NDArray[np.float32]
 """n embeddings, shape [n, d]."""
 
-Reads = Literal["text", "embedding"]
-"""What a method looks at."""
+Reads = Literal["text", "embedding", "corpus"]
+"""What a method looks at: each unit's text or embedding by itself, or the corpus as a whole."""
 
 
 @dataclass(frozen=True, slots=True)

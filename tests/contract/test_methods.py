@@ -17,7 +17,8 @@ from corpusfit.errors import CorpusfitError, InputError, UnknownMethodError, Usa
 from corpusfit.score import registry
 
 WIDTH = 24
-NAMES = sorted({*registry.names(), "pyod:ECOD", "pyod:KNN"} - {"pyod"})
+ALONE = {n for n in registry.names() if registry.load(n).reads != "corpus"}
+NAMES = sorted({*ALONE, "pyod:ECOD", "pyod:KNN"} - {"pyod"})
 EMBEDDING = [n for n in NAMES if registry.load(n).reads == "embedding"]
 
 

@@ -11,7 +11,7 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import BEGIN, END, identity
 from corpusfit.score.arpa import read_arpa
-from corpusfit.score.texts import as_texts, buffers
+from corpusfit.types import buffers, text_array
 
 FOLDER = Path(__file__).parent / "kneser_ney"
 SPECIAL = {"<unk>": int(UNKNOWN), "<s>": int(BEGIN), "</s>": int(END)}
@@ -19,7 +19,7 @@ ORDERS = [1, 2, 3, 4, 5]
 
 
 def lines(name):
-    return as_texts((FOLDER / name).read_text("utf-8").splitlines())
+    return text_array((FOLDER / name).read_text("utf-8").splitlines())
 
 
 @pytest.fixture(scope="module")

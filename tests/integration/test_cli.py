@@ -218,6 +218,18 @@ def test_a_method_in_full(cli, name):
         assert f"  {setting} = {value!r}" in done.out
 
 
+def test_rank_leaves_out_what_cannot_be_fitted(cli, pile, jsonl):
+    words = jsonl("words.jsonl", [f"kinase{i}" for i in range(30)])
+    arguments = ("rank", "--target", words, "--corpus", pile, "--seeds", 2)
+    named = ("--method", "tfidf", "--method", "ngram_coverage", "--method", "random")
+    done = cli(*arguments, *named, "--json")
+    assert {v["method"] for v in only_json(done)["ranking"]} == {"tfidf", "random"}
+    assert "Warning: ngram_coverage is left out of the ranking: method.order must be" in done.err
+    failed = cli(*arguments, "--method", "ngram_coverage")
+    assert (failed.code, failed.out) == (1, "")
+    assert "Error: method.order must be at most the number of words" in failed.err
+
+
 def test_rank(cli, inputs, tiny_static, tmp_path):
     before = sorted(tmp_path.rglob("*"))
     named = ("--method", "random", "--method", "domain_cosine", "--method", "knn")

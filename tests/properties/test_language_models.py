@@ -8,7 +8,7 @@ from corpusfit.kernels.backoff import UNKNOWN, log_probabilities, token_probabil
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import BEGIN, END, identity, reference
-from corpusfit.score.texts import as_texts, buffers
+from corpusfit.types import buffers, text_array
 
 WORDS = ["a", "b", "c", "d", "e"]
 SENTENCES = st.lists(st.lists(st.sampled_from(WORDS), max_size=8), min_size=1, max_size=12)
@@ -16,7 +16,7 @@ ORDERS = st.integers(1, 5)
 
 
 def model(sentences, order):
-    texts = as_texts([" ".join(s) for s in sentences])
+    texts = text_array([" ".join(s) for s in sentences])
     words, identities = number_words(*buffers(texts), characters(), False)
     return estimate(words, identities, order), identities
 
@@ -41,7 +41,7 @@ def test_probabilities_of_all_next_tokens_sum_to_one(sentences, order, data):
 @settings(max_examples=60, deadline=None)
 def test_a_text_has_the_product_of_its_tokens_probabilities(sentences, texts, order):
     table, _ = model(sentences, order)
-    got, tokens = log_probabilities(table, order, *buffers(as_texts(texts)), characters(), False)
+    got, tokens = log_probabilities(table, order, *buffers(text_array(texts)), characters(), False)
     for text, log10, n in zip(texts, got, tokens, strict=True):
         ids = np.array([identity(t) for t in reference(text)], np.uint64)
         each, matched = token_probabilities(table, order, ids)
@@ -55,7 +55,7 @@ def test_a_text_has_the_product_of_its_tokens_probabilities(sentences, texts, or
 @settings(max_examples=30, deadline=None)
 def test_a_larger_vocabulary_only_makes_room_for_unknown_words(sentences, others, order):
     """As with lmplz's --vocab_pad: each further word has the unknown word's probability."""
-    texts = as_texts([" ".join(s) for s in sentences])
+    texts = text_array([" ".join(s) for s in sentences])
     words, identities = number_words(*buffers(texts), characters(), False)
     table = estimate(words, identities, order, len(identities) + len(others))
     total = 0.0

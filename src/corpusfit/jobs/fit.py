@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import read_arrays, store, write_bytes
 from corpusfit.embed import prepare
 from corpusfit.engine import Job
+from corpusfit.errors import InputError
 from corpusfit.kernels import characters
 from corpusfit.kernels.tokens import tokenise
 from corpusfit.plan import EmbedPlan, MethodPlan
@@ -27,7 +28,7 @@ from corpusfit.score import registry
 from corpusfit.score.rank import Trial, trial
 from corpusfit.types import buffers, text_array
 
-__all__ = ["CommonWords", "Fit", "PrepareEncoder", "Rank", "Sample"]
+__all__ = ["CommonWords", "Fit", "PrepareEncoder", "Rank", "Sample", "Unfit"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Fit(Job[MethodPlan, str]):
         return self._work
 
     def _work(self, plan: MethodPlan) -> str:
-        method = registry.build(plan.name, plan.options)
+        method = registry.fitting(plan.name, plan.options)
         target, background = self.target.repeated(method.reads), self.background.batch(method.reads)
         store(self.scorer, plan.name, method.fit(target, background, seed=self.seed))
         return plan.name
@@ -123,18 +124,29 @@ def _words(sample: Sample) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
-class Rank(Job[tuple[MethodPlan, int], Trial]):
+class Unfit:
+    """A method that could not be fitted on these texts, and why."""
+
+    method: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
     """One trial of one method with one seed."""
 
     target: Sample
     background: Sample
 
-    def start(self) -> Callable[[tuple[MethodPlan, int]], Trial]:
+    def start(self) -> Callable[[tuple[MethodPlan, int]], Trial | Unfit]:
         """Nothing to open."""
         return self._work
 
-    def _work(self, piece: tuple[MethodPlan, int]) -> Trial:
+    def _work(self, piece: tuple[MethodPlan, int]) -> Trial | Unfit:
         plan, seed = piece
-        method = registry.build(plan.name, plan.options)
+        method = registry.fitting(plan.name, plan.options)
         target, background = (s.batch(method.reads) for s in (self.target, self.background))
-        return trial(plan.name, method, target, background, seed=seed)
+        try:
+            return trial(plan.name, method, target, background, seed=seed)
+        except InputError as e:
+            return Unfit(plan.name, str(e))

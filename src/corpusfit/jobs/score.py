@@ -24,7 +24,7 @@ from corpusfit.score.contract import Scorer
 from corpusfit.segments import join_units, segment_scores
 from corpusfit.types import Shard, Units
 
-__all__ = ["ScoreTexts", "ScoreVectors", "mark_path"]
+__all__ = ["ScoreTexts", "ScoreVectors", "Scoring", "mark_path"]
 
 
 def mark_path(marks: Path, shard: int) -> Path:
@@ -32,21 +32,22 @@ def mark_path(marks: Path, shard: int) -> Path:
     return marks / f"part-{shard:05d}.json"
 
 
-@dataclass(frozen=True)
-class _Score:
-    """What both ways of scoring share: where the scorer is and where scores go."""
+def _scorer(path: Path) -> Scorer[Any]:
+    scorer: Scorer[Any] = restore(path, registry.scorer_class)
+    return scorer
 
-    scorer: Path
+
+@dataclass(frozen=True)
+class Scoring:
+    """What all ways of scoring share: where scores go."""
+
     gamma: int
     names: tuple[str, ...]
     scores: Path
     marks: Path
 
-    def load(self) -> Scorer[Any]:
-        scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
-        return scorer
-
     def finish(self, shard: int, units: Units, unit_scores: Any, tally: Tally) -> Tally:
+        """Write a shard's scores, then its mark."""
         segments = join_units(units, self.gamma)
         tally.segments = len(segments)
         scores = segment_scores(segments, unit_scores)
@@ -56,14 +57,15 @@ class _Score:
 
 
 @dataclass(frozen=True)
-class ScoreVectors(_Score, Job[int, Tally]):
+class ScoreVectors(Scoring, Job[int, Tally]):
     """Score a shard's stored vectors."""
 
+    scorer: Path
     store: Path
 
     def start(self) -> Callable[[int], Tally]:
         """Restore the scorer."""
-        scorer, store = self.load(), VectorStore(self.store)
+        scorer, store = _scorer(self.scorer), VectorStore(self.store)
 
         def work(shard: int) -> Tally:
             units, vectors, tally = store.read(shard)
@@ -73,15 +75,16 @@ class ScoreVectors(_Score, Job[int, Tally]):
 
 
 @dataclass(frozen=True)
-class ScoreTexts(_Score, Job[Shard, Tally]):
+class ScoreTexts(Scoring, Job[Shard, Tally]):
     """Read, cut and score a shard of text."""
 
+    scorer: Path
     read: ReadPlan
     cut: CutPlan
 
     def start(self) -> Callable[[Shard], Tally]:
         """Restore the scorer."""
-        scorer = self.load()
+        scorer = _scorer(self.scorer)
 
         def work(shard: Shard) -> Tally:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)

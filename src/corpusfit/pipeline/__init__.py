@@ -1,4 +1,4 @@
-"""The journey as a few calls: `select`, `score`, `choose`, `rank`.
+"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`.
 
 What: the order of the steps; each step is a file beside this one.
 Why: this package alone knows every stage.
@@ -9,7 +9,18 @@ Reference: TADPOLE, Algorithm 1.
 
 from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.estimate import estimate
+from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
 
-__all__ = ["Machine", "Selection", "choose", "estimate", "rank", "score", "select"]
+__all__ = [
+    "Explanation",
+    "Machine",
+    "Selection",
+    "choose",
+    "estimate",
+    "explain",
+    "rank",
+    "score",
+    "select",
+]

@@ -25,7 +25,7 @@ from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.scoring import tallies
 from corpusfit.score import table
-from corpusfit.score.contract import Method
+from corpusfit.score.contract import AnyMethod
 from corpusfit.select import ScoredPart
 from corpusfit.select import choose as decide
 
@@ -62,7 +62,7 @@ def _scored(folder: RunFolder) -> Iterator[ScoredPart]:
         yield ScoredPart(index, np.asarray(scores, np.float32), np.asarray(tokens, np.int64))
 
 
-def choose_segments(run: Run, folder: RunFolder, method: Method[Any]) -> Chosen:
+def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
     """Decide, and write weight and selected beside the scores of a method."""
     source_of = {shard: tally.source for shard, tally in tallies(folder)}
     chosen = Chosen()

@@ -133,6 +133,12 @@ def rank(
         raise bad_setting("--seeds", "1 or more", seeds)
     names = list(methods) or candidates(["text", "embedding"])
     reads = {registry.load(name).reads for name in names}
+    if "corpus" in reads:
+        raise bad_setting(
+            "--method",
+            "one that scores each unit by itself: others cannot be ranked on a sample",
+            ", ".join(n for n in names if registry.load(n).reads == "corpus"),
+        )
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
         work = Path(scratch)
         run = _open(plan, target, corpus_inputs, work, machine, engine)

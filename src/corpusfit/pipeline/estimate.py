@@ -25,6 +25,7 @@ from corpusfit.jobs.survey import look_with
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.plan import Plan
 from corpusfit.score import registry
+from corpusfit.types import Reads
 
 __all__ = ["estimate"]
 
@@ -67,21 +68,26 @@ def estimate(
         stored = sum(s.size for s in sources)
         times = max(1.0, stored / max(1, shard.position))
         seconds, width = 2 * reading * times, 0
-        if _embeds(plan):
+        if _reads(plan) == "embedding":
             rate, width = _encode(run, texts[: _UNITS * engine.workers].to_pylist())
             seconds += len(units) * times / rate
+        elif _reads(plan) == "corpus":
+            seconds *= 1.5  # once by all workers for the sample, then twice by one
         elif engine.workers > 1:
             seconds /= engine.workers
         total = round(len(units) * times)
+        text_mb = tally.characters * times / 1e6
         return {
             "sources": len(sources),
             "stored_mb": stored / 1e6,
-            "text_mb": tally.characters * times / 1e6,
+            "text_mb": text_mb,
             "units": total,
             "seconds": round(seconds + _FIXED_S),
             "workers": engine.workers,
             "memory_mb": round(
-                _peak(resource.RUSAGE_SELF) + engine.workers * _WORKER_MB[width > 0]
+                _peak(resource.RUSAGE_SELF)
+                + engine.workers * _WORKER_MB[width > 0]
+                + _held(plan, text_mb, total)
             ),
             "disk_mb": total * (2 * width + 28 + _ROW_BYTES) / 1e6,
         }
@@ -91,9 +97,16 @@ _WORKER_MB = {False: 250, True: 1250}
 """Resident memory of a worker, without and with an encoder, as measured with `minilm`."""
 
 
-def _embeds(plan: Plan) -> bool:
+def _reads(plan: Plan) -> Reads:
     name = plan.method.name
-    return name == "auto" or registry.build(name, plan.method.options).reads == "embedding"
+    return "embedding" if name == "auto" else registry.build(name, plan.method.options).reads
+
+
+def _held(plan: Plan, text_mb: float, units: int) -> float:
+    """MB that a method on the whole corpus keeps beside."""
+    if _reads(plan) != "corpus":
+        return 0.0
+    return registry.of_corpus(plan.method.name, plan.method.options).memory_mb(text_mb, units)
 
 
 def _encode(run: Run, texts: list[str]) -> tuple[float, int]:

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
-from corpusfit.jobs.fit import Rank, Sample
+from corpusfit.errors import InputError
+from corpusfit.jobs.fit import Rank, Sample, Unfit
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
-from corpusfit.score.rank import Verdict, verdicts
+from corpusfit.score.rank import Trial, Verdict, verdicts
 
 __all__ = ["candidates", "pick", "rank_methods", "ranking_of"]
 
@@ -35,13 +36,25 @@ def candidates(reads: Sequence[str]) -> list[str]:
 def rank_methods(
     run: Run, names: Sequence[str], target: Sample, background: Sample, seeds: int
 ) -> list[Verdict]:
-    """Both verdicts on the named methods, best agreement first."""
+    """Both verdicts on the named methods, best agreement first.
+
+    A method that cannot be fitted on some split of the target is left out, with a warning.
+
+    Raises:
+        InputError: no method can be fitted.
+    """
     pieces = [
         (MethodPlan(name, run.plan.method.options if len(names) == 1 else {}), run.plan.seed + i)
         for i in range(seeds)
         for name in names
     ]
-    return verdicts(list(run.over("rank", Rank(target, background), pieces)))
+    found = list(run.over("rank", Rank(target, background), pieces))
+    unfit = {f.method: f.why for f in found if isinstance(f, Unfit)}
+    for method, why in unfit.items():
+        if len(unfit) == len(names):
+            raise InputError(why)
+        run.warn(f"{method} is left out of the ranking: {why}")
+    return verdicts([f for f in found if isinstance(f, Trial) and f.method not in unfit])
 
 
 def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:

@@ -20,6 +20,7 @@ from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, Sample
 from corpusfit.jobs.reading import Reasons, Tally, require_none_rejected
 from corpusfit.jobs.sample import SampleVectors
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
+from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.manifest import RunFolder, digest, source_identity
 from corpusfit.pipeline.ranking import pick
@@ -45,8 +46,12 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     if run.encoder is None:
         background_texts(run, background, run.plan.fit.background)
         _expect_common_words(run, target, background)
-        chosen = _fit(run, folder, target, background)
-        _score_texts(run, folder)
+        chosen = run.plan.method
+        if registry.load(chosen.name).reads == "corpus":
+            _score_whole(run, folder, target, background)
+        else:
+            _fit(run, folder, target, background)
+            _score_texts(run, folder)
     else:
         store, counts = _embed(run)
         add_vectors(run, target)
@@ -142,30 +147,37 @@ def _background_vectors(run: Run, store: Path, counts: list[int], background: Sa
         run.one(SampleVectors(store, background.vectors), places)
 
 
+def _scoring(run: Run, folder: RunFolder) -> tuple[int, tuple[str, ...], Path, Path]:
+    """What every job that scores begins with, see `Scoring`."""
+    return run.plan.cut.gamma, run.names, folder.scores, folder.scored
+
+
 def _score_vectors(run: Run, folder: RunFolder, store: Path, shards: int) -> None:
-    job = ScoreVectors(
-        folder.fit / "scorer.safetensors",
-        run.plan.cut.gamma,
-        run.names,
-        folder.scores,
-        folder.scored,
-        store,
-    )
+    scorer = folder.fit / "scorer.safetensors"
+    job = ScoreVectors(*_scoring(run, folder), scorer, store)
     missing = [i for i in range(shards) if not mark_path(folder.scored, i).exists()]
     for tally in run.over("score", job, missing):
         run.machine.progress.advance(0, tally.units)
 
 
 def _score_texts(run: Run, folder: RunFolder) -> None:
-    job = ScoreTexts(
-        folder.fit / "scorer.safetensors",
-        run.plan.cut.gamma,
-        run.names,
-        folder.scores,
-        folder.scored,
-        run.plan.read,
-        run.plan.cut,
-    )
+    scorer = folder.fit / "scorer.safetensors"
+    job = ScoreTexts(*_scoring(run, folder), scorer, run.plan.read, run.plan.cut)
     done = lambda shard: mark_path(folder.scored, shard).exists()  # noqa: E731
     for tally in run.over_shards("score", job, done):
         run.machine.progress.advance(0, tally.units)
+
+
+def _score_whole(run: Run, folder: RunFolder, target: Sample, background: Sample) -> None:
+    plan = run.plan
+    job = ScoreWhole(
+        *_scoring(run, folder),
+        sources=tuple(run.sources),
+        read=plan.read,
+        cut=plan.cut,
+        target=target,
+        background=background,
+        seed=plan.seed,
+    )
+    with run.stage("score"):
+        run.one(job, plan.method)

@@ -1,14 +1,15 @@
 """The contract of every scoring method.
 
-What: `Method` (settings) and `Scorer` (the fitted result).
+What: `Method` (settings) and `Scorer` (the fitted result); `CorpusMethod` for the few whose scores
+depend on the whole corpus.
 Why: settings in the constructor, data in `fit`, the result a new object; so a fitted scorer is
 nothing but arrays, numbers and names, and is all that travels to a worker or into a file.
 Trade-off: every method has to say what it learned in arrays, also where a library hands over an
 opaque object; in return nothing is ever pickled.
 
-To add a method: one file in `score/methods/`, its name the method's name, holding one subclass
-of each class below, both frozen dataclasses. Nothing else is touched: command line, reference,
-stored form and contract tests follow from it.
+To add a method: one file in `score/methods/`, its name the method's name, holding one `Method` and
+one `Scorer`, or one `CorpusMethod`, all frozen dataclasses. Nothing else is touched: command line,
+reference, stored form and contract tests follow from it.
 
 Every scorer is turned so that HIGHER MEANS MORE LIKE THE TARGET. (The papers' anomaly detectors
 give low scores to inliers; TADPOLE, section 3.2.)
@@ -17,15 +18,16 @@ give low scores to inliers; TADPOLE, section 3.2.)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.types import Reads, Texts, Vectors
+from corpusfit.types import Corpus, Reads, Texts, Vectors
 
-__all__ = ["Batch", "Effect", "Family", "Method", "Scorer"]
+__all__ = ["AnyMethod", "Batch", "CorpusMethod", "Effect", "Family", "Method", "Scorer"]
 
 Batch = TypeVar("Batch", Texts, Vectors)
 """What a method reads: Arrow texts, or float32 embeddings [n, d]."""
@@ -79,22 +81,28 @@ class Scorer(ABC, Generic[Batch]):
 
 
 @dataclass(frozen=True)
-class Method(ABC, Generic[Batch]):
+class AnyMethod(ABC):
     """A way to tell how like the target a text is; its fields are its settings."""
 
     reads: ClassVar[Reads]
     family: ClassVar[Family]
-    scorer: ClassVar[type]
     cost: ClassVar[str] = ""
     """Units scored a second by one core, as measured once at 768 dimensions and 3,000 target units
     (EPYC with AVX-512); `corpusfit rank` measures it here and now."""
     needs: ClassVar[str] = ""
-    """The extra of corpusfit that `fit` or `score` imports from, if any."""
+    """The extra of corpusfit that the method imports from, if any."""
 
     @property
     def log_weights(self) -> bool:
         """Whether scores are log importance weights, so that drawing goes by their exponential."""
         return False
+
+
+@dataclass(frozen=True)
+class Method(AnyMethod, Generic[Batch]):
+    """A method that is fitted once and then scores each text by itself, anywhere."""
+
+    scorer: ClassVar[type]
 
     @abstractmethod
     def fit(self, target: Batch, background: Batch, *, seed: int) -> Scorer[Batch]:
@@ -108,3 +116,34 @@ class Method(ABC, Generic[Batch]):
         Returns:
             The fitted scorer.
         """
+
+
+@dataclass(frozen=True)
+class CorpusMethod(AnyMethod):
+    """A method whose scores depend on the whole corpus: on what else there is, or on an order.
+
+    It runs in one process, and its memory grows with the corpus: `memory_mb` says by how much.
+    """
+
+    reads: ClassVar[Reads] = "corpus"
+
+    @abstractmethod
+    def score_corpus(
+        self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Score every unit of the corpus.
+
+        Args:
+            corpus: (shard, texts of its units) by shard; read anew each time it is iterated over.
+            target: the target's units; at least one.
+            background: a bounded uniform sample of the corpus's units; at least one.
+            seed: the only source of chance.
+
+        Yields:
+            (shard, float32 [n]) for every shard in the corpus's order; finite, higher = more like
+            the target.
+        """
+
+    @abstractmethod
+    def memory_mb(self, text_mb: float, units: int) -> float:
+        """MB that `score_corpus` holds at most, for so much text in so many units."""

@@ -20,8 +20,7 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END, tokenise
 from corpusfit.score.contract import Effect, Scorer
-from corpusfit.score.texts import buffers
-from corpusfit.types import Texts
+from corpusfit.types import Texts, buffers
 
 __all__ = [
     "PredictableScorer",

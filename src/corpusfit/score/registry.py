@@ -20,11 +20,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from corpusfit.errors import UnknownMethodError, UsageError, bad_setting
+from corpusfit.errors import ModelError, UnknownMethodError, UsageError, bad_setting
 from corpusfit.plan import KINDS
-from corpusfit.score.contract import Method, Scorer
+from corpusfit.score.contract import AnyMethod, CorpusMethod, Method, Scorer
 
-__all__ = ["build", "load", "names", "scorer_class"]
+__all__ = ["build", "fitting", "load", "names", "of_corpus", "scorer_class"]
 
 _FOLDER = Path(__file__).parent / "methods"
 _GROUP = "corpusfit.methods"
@@ -36,7 +36,7 @@ def names() -> list[str]:
     return sorted(ours | {e.name for e in entry_points(group=_GROUP)})
 
 
-def load(name: str) -> type[Method[Any]]:
+def load(name: str) -> type[AnyMethod]:
     """The method's class.
 
     Raises:
@@ -57,18 +57,18 @@ def load(name: str) -> type[Method[Any]]:
     return _method_of(importlib.import_module(f"corpusfit.score.methods.{base}"))
 
 
-def _method_of(module: ModuleType) -> type[Method[Any]]:
-    found: list[type[Method[Any]]] = [
+def _method_of(module: ModuleType) -> type[AnyMethod]:
+    found: list[type[AnyMethod]] = [
         c
         for _, c in inspect.getmembers(module, inspect.isclass)
-        if issubclass(c, Method) and c.__module__ == module.__name__
+        if issubclass(c, AnyMethod) and c.__module__ == module.__name__
     ]
     if len(found) != 1:
         raise UsageError(f"{module.__name__} must define one Method; it defines {len(found)}.")
     return found[0]
 
 
-def build(name: str, options: Mapping[str, Any]) -> Method[Any]:
+def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
     """The method with its settings.
 
     Args:
@@ -100,7 +100,34 @@ def build(name: str, options: Mapping[str, Any]) -> Method[Any]:
     return cls(**given)
 
 
+def fitting(name: str, options: Mapping[str, Any]) -> Method[Any]:
+    """As `build`, for a method that is fitted and then scores each unit by itself.
+
+    Raises:
+        UsageError: the method scores the corpus as a whole; or as `build` does.
+    """
+    method = build(name, options)
+    if not isinstance(method, Method):
+        raise bad_setting("--method", "one that scores each unit by itself here", name)
+    return method
+
+
+def of_corpus(name: str, options: Mapping[str, Any]) -> CorpusMethod:
+    """As `build`, for a method that scores the corpus as a whole.
+
+    Raises:
+        UsageError: the method scores each unit by itself; or as `build` does.
+    """
+    method = build(name, options)
+    if not isinstance(method, CorpusMethod):
+        raise bad_setting("--method", "one that scores the corpus as a whole here", name)
+    return method
+
+
 def scorer_class(name: str) -> type[Scorer[Any]]:
     """The class that a stored scorer of this method is restored as."""
-    cls: type[Scorer[Any]] = load(name).scorer
+    method = load(name)
+    if not issubclass(method, Method):
+        raise ModelError(f"{name} leaves no scorer: it scores the corpus as a whole.")
+    cls: type[Scorer[Any]] = method.scorer
     return cls

@@ -6,7 +6,7 @@ import pytest
 from corpusfit.errors import ModelError
 from corpusfit.score import registry
 from corpusfit.score.arpa import read_arpa
-from corpusfit.score.texts import as_texts
+from corpusfit.types import text_array
 
 SOUND = r"""
 \data\
@@ -41,7 +41,7 @@ def arpa(tmp_path):
 
 def score(path, *texts, **settings):
     method = registry.build("perplexity", {"arpa_in": path, **settings})
-    return method.fit(as_texts(["a"]), as_texts(["a"]), seed=0).score(as_texts(texts))
+    return method.fit(text_array(["a"]), text_array(["a"]), seed=0).score(text_array(texts))
 
 
 def test_scores_by_backing_off(arpa):

@@ -8,11 +8,11 @@ from corpusfit.errors import ModelError, UsageError
 from corpusfit.kernels.backoff import LONGEST
 from corpusfit.score import registry
 from corpusfit.score.language_model import entropy, equal_sample, train
-from corpusfit.score.texts import as_texts
+from corpusfit.types import text_array
 
 METHODS = ["moore_lewis", "perplexity", "cross_entropy"]
-TARGET = as_texts(["The kinase binds ATP.", "a kinase inhibitor binds", "the inhibitor of ATP"])
-CORPUS = as_texts(["shares fell, sharply", "the market fell", "investors sold", "a share rose"])
+TARGET = text_array(["The kinase binds ATP.", "a kinase inhibitor binds", "the inhibitor of ATP"])
+CORPUS = text_array(["shares fell, sharply", "the market fell", "investors sold", "a share rose"])
 ODD = [
     "", " ", "a", "kinase", "---- !!!", "日本語のテキスト", "ไทย", "😀 😀", "\x00\x01",
     "x" * 20_000, "the kinase " * 20_000, "日本" * 9_000, "a-" * 9_000, "é" * 9_001,
@@ -30,7 +30,7 @@ def test_two_texts_have_the_probabilities_worked_out_by_hand():
     Words before: a 1, b 1, end 2. Left over: (0.5 + 0.5 + 1) / 4 to each of 4 words, so the
     probabilities are a 1/4, b 1/4, end 3/8, unknown 1/8.
     """
-    (table,) = train([as_texts(["a b", "a"])], 2, signs=False)
+    (table,) = train([text_array(["a b", "a"])], 2, signs=False)
     start = (2 - 1) / 2 + 1 / 2 * 1 / 4
     b_after_a, end_after_a = (0.5 + 0.5 * 2 * 1 / 4) / 2, (0.5 + 0.5 * 2 * 3 / 8) / 2
     end_after_b = 0.5 + 0.5 * 3 / 8
@@ -39,19 +39,19 @@ def test_two_texts_have_the_probabilities_worked_out_by_hand():
         start * end_after_a,
         start * (0.5 * 1 / 8) * 3 / 8,
     ]
-    got = entropy(table, 2, as_texts(["a b", "a", "a c"]), signs=False) * [-3, -2, -3]
+    got = entropy(table, 2, text_array(["a b", "a", "a c"]), signs=False) * [-3, -2, -3]
     np.testing.assert_allclose(np.exp2(got), want, rtol=1e-6)
 
 
 def test_perplexity_is_two_to_minus_the_score():
-    scorer = fitted("perplexity", as_texts(["a b", "a"]), order=2)
-    perplexity = 2.0 ** -scorer.score(as_texts(["a"]))[0]
+    scorer = fitted("perplexity", text_array(["a b", "a"]), order=2)
+    perplexity = 2.0 ** -scorer.score(text_array(["a"]))[0]
     assert perplexity == pytest.approx((0.625 * 0.4375) ** -0.5, rel=1e-6)
 
 
 def test_moore_lewis_is_the_difference_of_entropies_over_one_vocabulary():
-    scorer = fitted("moore_lewis", as_texts(["a a"]), as_texts(["b b"]), order=1)
-    got = scorer.score(as_texts(["a", "b", "c", ""]))
+    scorer = fitted("moore_lewis", text_array(["a a"]), text_array(["b b"]), order=1)
+    got = scorer.score(text_array(["a", "b", "c", ""]))
     # a 2, end 1, less 1 and 0.5; the 1.5 / 3 left are shared by unknown, a, b and end
     a, b = 1 / 3 + 0.5 / 4, 0.5 / 4
     np.testing.assert_allclose(got, [np.log2(a / b) / 2, -np.log2(a / b) / 2, 0, 0], atol=1e-6)
@@ -64,7 +64,7 @@ def test_effects_add_up_to_the_score(name, order):
     for text in ["The kinase binds the market, sharply.", "", "x", "ATP ATP ATP Ünknown", "日本"]:
         effects = scorer.explain(text)
         total = sum(e.effect for e in effects)
-        assert total == pytest.approx(scorer.score(as_texts([text]))[0], abs=1e-5)
+        assert total == pytest.approx(scorer.score(text_array([text]))[0], abs=1e-5)
         assert [e.effect for e in effects] == sorted((e.effect for e in effects), reverse=True)
         assert len({e.part for e in effects}) == len(effects)
 
@@ -77,9 +77,15 @@ def test_an_explanation_names_the_ngrams_that_were_known():
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("signs", [False, True])
 def test_any_text_has_a_finite_score(name, signs):
-    for target in (TARGET, as_texts([""]), as_texts(["--"]), as_texts(ODD), as_texts(["a"] * 99)):
-        for background in (CORPUS, as_texts([""]), target):
-            scores = fitted(name, target, background, signs=signs).score(as_texts(ODD))
+    for target in (
+        TARGET,
+        text_array([""]),
+        text_array(["--"]),
+        text_array(ODD),
+        text_array(["a"] * 99),
+    ):
+        for background in (CORPUS, text_array([""]), target):
+            scores = fitted(name, target, background, signs=signs).score(text_array(ODD))
             assert np.isfinite(scores).all()
 
 
@@ -88,9 +94,9 @@ def test_a_long_text_is_scored_as_its_tokens_are_wherever_it_is_cut():
     scorer = fitted("perplexity", order=3)
     body = "the kinase, naïvely 日本, binds of "
     long = body * (2 * LONGEST // len(body.encode()) + 2)
-    want = scorer.score(as_texts([long]))
+    want = scorer.score(text_array([long]))
     shifted = [" " * i + long for i in range(1, 40)]
-    assert (scorer.score(as_texts(shifted)) == want).all()
+    assert (scorer.score(text_array(shifted)) == want).all()
     assert scorer.explain(long)
     total = sum(e.effect for e in scorer.explain(long))
     assert total == pytest.approx(want[0], rel=1e-5)
@@ -98,8 +104,8 @@ def test_a_long_text_is_scored_as_its_tokens_are_wherever_it_is_cut():
 
 def test_the_sample_is_as_large_as_the_target():
     rng = np.random.default_rng(0)
-    texts = as_texts([" ".join("w" * rng.integers(1, 30)) for _ in range(500)])
-    like = as_texts(["w " * 8] * 100)
+    texts = text_array([" ".join("w" * rng.integers(1, 30)) for _ in range(500)])
+    like = text_array(["w " * 8] * 100)
     sample = equal_sample(texts, like, seed=3, signs=False)
     tokens = sum(len(t.split()) + 2 for t in sample.to_pylist())
     assert abs(tokens - 1000) <= 15
@@ -130,4 +136,4 @@ def test_models_from_files_are_used_for_both_sides(tmp_path):
         )
         paths.append(str(path))
     scorer = fitted("moore_lewis", arpa_in=paths[0], arpa_general=paths[1])
-    assert scorer.score(as_texts(["a"]))[0] == pytest.approx(0.5 * np.log2(10))
+    assert scorer.score(text_array(["a"]))[0] == pytest.approx(0.5 * np.log2(10))

@@ -1,0 +1,141 @@
+"""Which methods on words select best: average precision for the true source.
+
+What: for each task, every method that reads text or a whole corpus, with its defaults and a few
+other settings, scores documents of a pile whose files are named by their true domain; two methods
+on static embeddings stand beside them.
+Why: defaults are chosen by what they find, not by what is usual.
+Trade-off: one fixed sample (every 20th document, first 300 words) and no split into units, so it
+runs in minutes; the true domain of a file is a coarse truth, so figures compare methods, they do
+not grade them.
+
+Run: .venv/bin/python benchmarks/lexical_quality.py TASKS PILE
+TASKS has TASK/train.jsonl.zst, PILE has DOMAIN_*.jsonl (the pairs are in DOMAINS below).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import zstandard
+from sklearn.metrics import average_precision_score
+
+from corpusfit import corpus
+from corpusfit.embed import load, prepare
+from corpusfit.pipeline.run import default_cache
+from corpusfit.plan import EmbedPlan
+from corpusfit.score import registry
+from corpusfit.types import text_array
+from harness import RESULTS, machine
+
+DOMAINS = {
+    "chemprot": "bio_",
+    "acl_arc": "cs_",
+    "scierc": "cs_",
+    "sst2": "reviews_",
+    "ag_news": "news_",
+    "financial_phrasebank": "finance_",
+}
+OTHERS: dict[str, list[dict[str, Any]]] = {
+    "tfidf": [
+        {"idf": "ratio"},
+        {"compare": "nearest"},
+        {"compare": "nearest", "k": 1},
+        {"compare": "nearest", "idf": "ratio"},
+    ],
+    "ngram_coverage": [
+        {"order": 1},
+        {"order": 2},
+        {"top": 100},
+        {"top": 1_000},
+        {"top": 10**9},
+        {"adaptive": False},
+    ],
+}
+EMBEDDED = ("domain_cosine", "isolation_forest")
+EVERY, WORDS, TARGET_TEXTS = 20, 300, 2_000
+
+
+def main(tasks: Path, pile: Path) -> None:
+    """Measure, print the table, write the result."""
+    texts, domains = documents(pile)
+    targets = {task: target(tasks / task / "train.jsonl.zst") for task in DOMAINS}
+    truth = {task: np.char.startswith(domains, prefix) for task, prefix in DOMAINS.items()}
+    names = [n for n in registry.names() if n != "pyod" and registry.load(n).reads != "embedding"]
+    variants = [(n, s) for n in names for s in [{}, *OTHERS.get(n, [])]]
+    rows = [measure(n, s, targets, text_array(texts), truth) for n, s in variants]
+    encoder = static_encoder()
+    background = encoder.encode(texts)
+    vectors = {task: encoder.encode(t.to_pylist()) for task, t in targets.items()}
+    rows += [measure(n, {}, vectors, background, truth) for n in EMBEDDED]
+    chance = {task: float(t.mean()) for task, t in truth.items()}
+    sizes = {"documents": len(texts), **{task: len(t) for task, t in targets.items()}}
+    result = {"name": "lexical_quality", "sizes": sizes, "chance": chance, "rows": rows}
+    path = RESULTS / "lexical_quality.json"
+    path.write_text(json.dumps({**result, "machine": machine()}, indent=1) + "\n")
+
+
+def documents(pile: Path) -> tuple[list[str], np.ndarray]:
+    """The beginnings of some documents, and the file each is from."""
+    texts, files = [], []
+    for path in sorted(pile.glob("*.jsonl")):
+        with path.open("rb") as f:
+            for i, line in enumerate(f):
+                if i % EVERY == 0:
+                    texts.append(" ".join(orjson.loads(line)["text"].split()[:WORDS]))
+                    files.append(path.name)
+    return texts, np.array(files)
+
+
+def target(path: Path, most: int = TARGET_TEXTS) -> Any:
+    """A seeded draw of a task's different texts, normalised as a run does."""
+    with path.open("rb") as f:
+        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f)).readlines()
+    texts = list(dict.fromkeys(orjson.loads(line)["text"] for line in lines))
+    drawn = np.sort(np.random.default_rng(0).permutation(len(texts))[:most])
+    return text_array([corpus.normalise(texts[i]) or texts[i] for i in drawn])
+
+
+def static_encoder() -> Any:
+    """The encoder that `--embedder static` names."""
+    plan = EmbedPlan(embedder="static")
+    prepare(plan, default_cache())
+    return load(plan, default_cache())
+
+
+def scored(method: Any, x: Any, background: Any) -> np.ndarray:
+    """A score for every document."""
+    if method.reads == "corpus":
+        return next(method.score_corpus([(0, background)], x, background, seed=0))[1]
+    return method.fit(x, background, seed=0).score(background)
+
+
+def measure(
+    name: str,
+    settings: dict[str, Any],
+    targets: dict[str, Any],
+    background: Any,
+    truth: dict[str, np.ndarray],
+) -> dict[str, Any]:
+    """Average precision by task, their mean, and seconds in all; prints its line of the table."""
+    method = registry.build(name, settings)
+    started = time.perf_counter()
+    scores = {task: scored(method, x, background) for task, x in targets.items()}
+    seconds = time.perf_counter() - started
+    ap = {t: float(average_precision_score(truth[t], s)) for t, s in scores.items()}
+    mean = float(np.mean(list(ap.values())))
+    shown = " ".join([name, *(f"{k}={v}" for k, v in settings.items())])
+    print(
+        f"{shown:36s}", *(f"{x:.3f}" for x in [*ap.values(), mean]), f"{seconds:6.1f} s", flush=True
+    )
+    return {"method": name, "settings": settings, "ap": ap, "mean": mean, "seconds": seconds}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,115 @@
+"""The job that explains a score: what raised and lowered it, and the target texts most like it.
+
+What: scores a few units anew, gathers their n-grams' effects, ranks the target texts by likeness.
+Why: the scorer speaks for itself where it looks at words; for any other method the nearest target
+texts are what a person can look at.
+Trade-off: likeness is a method turned round: `tfidf`, or `domain_cosine` on the run's own vectors,
+is fitted on the units and scores the target; so it is a cosine, whatever the run's method was.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpusfit.artifacts import restore
+from corpusfit.embed import load
+from corpusfit.engine import Job
+from corpusfit.errors import InputError
+from corpusfit.jobs.fit import Sample
+from corpusfit.plan import EmbedPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import Effect, Scorer
+from corpusfit.types import text_array
+
+__all__ = ["Explain", "Explained", "Neighbour"]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A target text and its cosine with the text explained."""
+
+    text: str
+    cosine: float
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What is to be said of a few units together.
+
+    Attributes:
+        score: the mean of the units' scores; None from a method that scores the corpus as a whole.
+        effects: what each n-gram did to it, strongest raise first; empty where the method does not
+            look at words.
+        nearest: target texts, the most alike first; none where the units hold no word.
+        nearest_by: `words` (TF-IDF) or `embedding`.
+    """
+
+    score: float | None
+    effects: list[Effect]
+    nearest: list[Neighbour]
+    nearest_by: str
+
+
+@dataclass(frozen=True)
+class Explain(Job[list[str], Explained]):
+    """Explain the score of a segment, given as its units' texts.
+
+    Attributes:
+        method: the method's name.
+        scorer: where the fitted scorer is.
+        target: the target's texts and, for a method on embeddings, its vectors.
+        embed: the run's encoder.
+        cache: where encoders are kept.
+        top: target texts shown.
+    """
+
+    method: str
+    scorer: Path
+    target: Sample
+    embed: EmbedPlan
+    cache: Path
+    top: int
+
+    def start(self) -> Callable[[list[str]], Explained]:
+        """Nothing to open: it is done once."""
+        return self._work
+
+    def _work(self, units: list[str]) -> Explained:
+        reads = registry.load(self.method).reads
+        batch: Any = text_array(units)
+        if reads == "embedding":
+            batch = load(self.embed, self.cache).encode(units)
+        by = "embedding" if reads == "embedding" else "words"
+        nearest = self._nearest(batch, by)
+        if reads == "corpus":
+            return Explained(None, [], nearest, by)
+        scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+        score = float(scorer.score(batch).mean(dtype=np.float64))
+        return Explained(score, _mean_effects(scorer, units), nearest, by)
+
+    def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
+        likeness = registry.fitting("domain_cosine" if by == "embedding" else "tfidf", {})
+        target = self.target.batch("embedding" if by == "embedding" else "text")
+        try:
+            cosines = likeness.fit(batch, target, seed=0).score(target)
+        except InputError:  # the units hold no word
+            return []
+        texts = self.target.read_texts()
+        best = np.argsort(-cosines, kind="stable")[: self.top]
+        return [Neighbour(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
+
+
+def _mean_effects(scorer: Scorer[Any], units: list[str]) -> list[Effect]:
+    """A segment's score is the mean of its units', and so are the effects."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for unit in units:
+        for effect in scorer.explain(unit):
+            sums[effect.part] += effect.effect
+    effects = [Effect(part, total / len(units)) for part, total in sums.items()]
+    return sorted(effects, key=lambda e: (-e.effect, e.part))

@@ -1,0 +1,166 @@
+"""N-grams of texts, and tables that find them again.
+
+What: the n-grams of a batch of texts as 64-bit identities, the different ones of each text with
+their counts, and an open-addressing table from an identity to its place in arrays.
+Why: lexical methods learn numbers for n-grams and look them up for every token of the corpus; two
+flat arrays travel to a worker as they are, and most lookups touch one cache line.
+Trade-off: tables are at most half full, 24 bytes or more an entry, so that runs of taken slots
+stay short; an n-gram whose identity is 0 (chance 2^-64) is never found.
+Reference: Knuth, The Art of Computer Programming, volume 3, section 6.4, algorithm L.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corpusfit.kernels.tokens import follow, tokenise
+from corpusfit.kernels.words import Word
+
+__all__ = [
+    "count_each",
+    "find",
+    "find_each",
+    "gram_at",
+    "grams_in",
+    "grams_of",
+    "longest",
+    "table_of",
+]
+
+_EMPTY, _ONE = np.uint64(0), np.uint64(1)
+_HIGH = np.uint64(34)  # an identity's high bits are its best mixed; enough for 2^30 slots
+
+
+@njit(cache=True, nogil=True)
+def longest(offsets: NDArray[np.int64]) -> Any:
+    """Bytes, and so tokens at most, of the longest of n texts that begin at offsets [n + 1]."""
+    most = np.int64(0)
+    for i in range(len(offsets) - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+    return most
+
+
+@njit(cache=True, nogil=True, inline="always")
+def gram_at(ids: NDArray[np.uint64], i: int, order: int) -> Word:
+    """The identity of the n-gram of `order` tokens that begins at token i."""
+    gram = ids[i]
+    for j in range(i + 1, i + order):
+        gram = follow(gram, ids[j])
+    return gram
+
+
+@njit(cache=True, nogil=True)
+def grams_of(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], characters: NDArray[np.uint32], order: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """All n-grams of a batch of texts, in reading order; none crosses a text.
+
+    Args:
+        data: uint8 [b], the bytes of n texts.
+        offsets: int64 [n + 1]; text i is `data[offsets[i] : offsets[i + 1]]`.
+        characters: what `characters.table` returns.
+        order: tokens in an n-gram.
+
+    Returns:
+        uint64 [m] identities, and int64 [n + 1]: those of text i are `[bounds[i] : bounds[i + 1]]`.
+    """
+    n = len(offsets) - 1
+    grams = np.empty(offsets[n] - offsets[0], np.uint64)
+    bounds = np.zeros(n + 1, np.int64)
+    m = 0
+    for i in range(n):
+        ids = grams[m:]
+        count = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, None, None)
+        kept = max(0, count - order + 1)
+        for j in range(kept):
+            ids[j] = gram_at(ids, j, order)
+        m += kept
+        bounds[i + 1] = m
+    return grams[:m].copy(), bounds
+
+
+@njit(cache=True, nogil=True)
+def count_each(
+    grams: NDArray[np.uint64], bounds: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
+    """The different n-grams of every text and how often each stands in it.
+
+    Args:
+        grams: uint64 [m], as `grams_of` returns them.
+        bounds: int64 [n + 1].
+
+    Returns:
+        uint64 [d] identities, increasing within a text, int32 [d] counts, and int64 [n + 1] bounds.
+    """
+    n = len(bounds) - 1
+    found = np.empty(len(grams), np.uint64)
+    counts = np.empty(len(grams), np.int32)
+    ends = np.zeros(n + 1, np.int64)
+    d = 0
+    for i in range(n):
+        ordered = np.sort(grams[bounds[i] : bounds[i + 1]])
+        for j in range(len(ordered)):
+            if j > 0 and ordered[j] == ordered[j - 1]:
+                counts[d - 1] += 1
+            else:
+                found[d], counts[d] = ordered[j], 1
+                d += 1
+        ends[i + 1] = d
+    return found[:d].copy(), counts[:d].copy(), ends
+
+
+@njit(cache=True, nogil=True, inline="always")
+def find(keys: NDArray[np.uint64], places: NDArray[np.int32], gram: Word) -> Any:
+    """The place of an identity in what `table_of` was made of; -1 if it is not there."""
+    mask = np.uint64(len(keys) - 1)
+    slot = (gram >> _HIGH) & mask
+    while keys[slot] != gram and keys[slot] != _EMPTY:
+        slot = (slot + _ONE) & mask
+    return np.int64(places[slot])
+
+
+@njit(cache=True, nogil=True)
+def table_of(grams: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """A table that finds each of v different identities again.
+
+    Args:
+        grams: uint64 [v], different, none of them 0.
+
+    Returns:
+        keys uint64 [c] and places int32 [c], c a power of two of at least 2 v; for `find`.
+    """
+    size = 16
+    while size < 2 * len(grams):
+        size *= 2
+    keys, places = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+    mask = np.uint64(size - 1)
+    for place in range(len(grams)):
+        slot = (grams[place] >> _HIGH) & mask
+        while keys[slot] != _EMPTY:
+            slot = (slot + _ONE) & mask
+        keys[slot], places[slot] = grams[place], place
+    return keys, places
+
+
+@njit(cache=True, nogil=True)
+def find_each(
+    keys: NDArray[np.uint64], places: NDArray[np.int32], grams: NDArray[np.uint64]
+) -> NDArray[np.int64]:
+    """int64 [n]: the place of each of n identities, -1 where it is not there."""
+    found = np.empty(len(grams), np.int64)
+    for i in range(len(grams)):
+        found[i] = find(keys, places, grams[i])
+    return found
+
+
+@njit(cache=True, nogil=True)
+def grams_in(ids: NDArray[np.uint64], order: int) -> NDArray[np.uint64]:
+    """uint64 [t - order + 1], or none: the n-grams of one text of t tokens."""
+    grams = np.empty(max(0, len(ids) - order + 1), np.uint64)
+    for i in range(len(grams)):
+        grams[i] = gram_at(ids, i, order)
+    return grams

@@ -1,0 +1,227 @@
+"""Cosines between bags of words: to one vector, and to the nearest of many.
+
+What: for every text of a batch the cosine of its weighted word counts with one vector, or the
+mean of its k highest cosines with m sparse vectors.
+Why: one vector needs one addition a token, so it runs as fast as text is tokenised. Many need an
+inverted index. Most of its entries belong to a few common words, and adding an entry of a list
+costs as much as adding sixteen neighbours of a whole column; so common words have columns, with
+their zeros, and rare ones have lists.
+Trade-off: nothing is pruned by bounds: what common words may add is so much that max-score and
+Cauchy-Schwarz bounds let nearly every vector through, and cost more than they spared. Sums in
+float32 only tell which vectors can be the best k; those are multiplied out, each in the order of
+its own words, so a score is exact and the same bits however the index is laid out.
+Reference: Zobel and Moffat (2006), Inverted files for text search engines, section 4.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corpusfit.kernels.grams import find, longest
+from corpusfit.kernels.tokens import tokenise
+
+__all__ = ["cosines", "nearest_cosines"]
+
+_SLACK = 1e-5  # above what sums in float32 can be off, as a share of the text's length
+_BLOCK = 64
+
+
+@njit(cache=True, nogil=True)
+def cosines(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    characters: NDArray[np.uint32],
+    keys: NDArray[np.uint64],
+    places: NDArray[np.int32],
+    weight: NDArray[np.float32],
+    vector: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """The cosine of every text's weighted word counts with one vector.
+
+    Args:
+        data: uint8 [b], the bytes of n texts.
+        offsets: int64 [n + 1], where they begin.
+        characters: what `characters.table` returns.
+        keys: the table of v words, see `grams.table_of`.
+        places: the same.
+        weight: float32 [v]; 0 or more; a text's entry for a word is its count times this.
+        vector: float32 [v], of length 1.
+
+    Returns:
+        float32 [n]; 0 for a text without a known word.
+    """
+    n = len(offsets) - 1
+    ids = np.empty(longest(offsets), np.uint64)
+    words = np.empty(len(ids), np.int64)
+    counts = np.zeros(len(weight), np.float32)
+    out = np.zeros(n, np.float32)
+    for i in range(n):
+        count = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, None, None)
+        for j in range(count):
+            words[j] = find(keys, places, ids[j])
+        square, product = 0.0, 0.0
+        for j in range(count):
+            word = words[j]
+            if word >= 0:
+                had, w = counts[word], np.float64(weight[word])
+                square += w * w * (2.0 * had + 1.0)  # (had + 1)² - had²
+                product += w * vector[word]
+                counts[word] = had + np.float32(1)
+        for j in range(count):
+            if words[j] >= 0:
+                counts[words[j]] = 0
+        if square > 0.0:
+            out[i] = product / np.sqrt(square)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _keep_best(best: NDArray[np.float64], value: float) -> None:
+    """Put a value into the k best so far, which are decreasing."""
+    j = len(best) - 1
+    if value <= best[j]:
+        return
+    while j > 0 and best[j - 1] < value:
+        best[j] = best[j - 1]
+        j -= 1
+    best[j] = value
+
+
+@njit(cache=True, nogil=True)
+def _multiply_out(
+    d: int,
+    query: NDArray[np.float32],
+    ends: NDArray[np.int64],
+    terms: NDArray[np.int32],
+    values: NDArray[np.float32],
+) -> float:
+    """The full product of a text with vector d, in the order of the vector's words."""
+    total = 0.0
+    for at in range(ends[d], ends[d + 1]):
+        total += np.float64(query[terms[at]]) * values[at]
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _highest(block: NDArray[np.float32]) -> np.float32:
+    high = np.float32(0)
+    for x in block:
+        high = max(high, x)
+    return high
+
+
+@njit(cache=True, nogil=True)
+def _reach(sums: NDArray[np.float32], best: NDArray[np.float64]) -> float:
+    """The k-th highest of the sums, at most m of them; 0 where so few are above it."""
+    best[:] = 0.0
+    for first in range(0, len(sums), _BLOCK):
+        block = sums[first : first + _BLOCK]
+        if _highest(block) > best[-1]:
+            for x in block:
+                _keep_best(best, np.float64(x))
+    return float(best[-1])
+
+
+@njit(cache=True, nogil=True)
+def _best_mean(
+    sums: NDArray[np.float32],
+    slack: float,
+    query: NDArray[np.float32],
+    ends: NDArray[np.int64],
+    terms: NDArray[np.int32],
+    values: NDArray[np.float32],
+    best: NDArray[np.float64],
+) -> float:
+    """The mean of the k highest products of one text, whose rough products are `sums` [m]."""
+    theta = _reach(sums, best) - 2.0 * slack
+    best[:] = 0.0
+    for first in range(0, len(sums), _BLOCK):
+        block = sums[first : first + _BLOCK]
+        if _highest(block) >= theta:
+            for i in range(len(block)):
+                if block[i] >= theta and block[i] > 0:
+                    _keep_best(best, _multiply_out(first + i, query, ends, terms, values))
+    return float(best.mean())
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add(sums: NDArray[np.float32], q: np.float32, column: NDArray[np.float32]) -> None:
+    for d in range(len(sums)):
+        sums[d] += q * column[d]
+
+
+@njit(cache=True, nogil=True)
+def nearest_cosines(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    characters: NDArray[np.uint32],
+    keys: NDArray[np.uint64],
+    places: NDArray[np.int32],
+    weight: NDArray[np.float32],
+    ends: NDArray[np.int64],
+    terms: NDArray[np.int32],
+    values: NDArray[np.float32],
+    lists: NDArray[np.int64],
+    docs: NDArray[np.int32],
+    entries: NDArray[np.float32],
+    column_of: NDArray[np.int32],
+    columns: NDArray[np.float32],
+    k: int,
+) -> NDArray[np.float32]:
+    """The mean of every text's k highest cosines with m sparse vectors of length 1 or 0.
+
+    Args:
+        data: uint8 [b], the bytes of n texts.
+        offsets: int64 [n + 1], where they begin.
+        characters: what `characters.table` returns.
+        keys: the table of v words, see `grams.table_of`.
+        places: the same.
+        weight: float32 [v]; 0 or more; a text's entry for a word is its count times this.
+        ends: int64 [m + 1]; vector d is `terms[ends[d] : ends[d + 1]]` with `values`.
+        terms: int32 [e], words by place.
+        values: float32 [e], 0 or more.
+        lists: int64 [v + 1]; a rare word w is in the vectors `docs[lists[w] : lists[w + 1]]`; the
+            list of a common word is empty.
+        docs: int32 [r].
+        entries: float32 [r], the same values in the lists' order.
+        column_of: int32 [v], a common word's column, -1 for the others.
+        columns: float32 [c, m], the common words' values.
+        k: at most m.
+
+    Returns:
+        float32 [n]; 0 for a text without a known word.
+    """
+    n = len(offsets) - 1
+    ids = np.empty(longest(offsets), np.uint64)
+    words = np.empty(len(ids), np.int64)
+    query = np.zeros(len(weight), np.float32)
+    sums = np.empty(len(ends) - 1, np.float32)
+    best = np.empty(k, np.float64)
+    out = np.zeros(n, np.float32)
+    for i in range(n):
+        count = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, None, None)
+        different = 0
+        for j in range(count):
+            word = find(keys, places, ids[j])
+            if word >= 0:
+                if query[word] == 0:
+                    words[different] = word
+                    different += 1
+                query[word] += weight[word]
+        square = 0.0
+        sums[:] = 0
+        for word in words[:different]:
+            q = query[word]
+            square += np.float64(q) ** 2
+            if column_of[word] >= 0:
+                _add(sums, q, columns[column_of[word]])
+            for at in range(lists[word], lists[word + 1]):
+                sums[docs[at]] += q * entries[at]
+        if square > 0.0:
+            length = np.sqrt(square)
+            mean = _best_mean(sums, _SLACK * length, query, ends, terms, values, best)
+            out[i] = mean / length
+        query[words[:different]] = 0
+    return out

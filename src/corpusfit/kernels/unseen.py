@@ -1,0 +1,128 @@
+"""The order in which to take texts so that each brings the most that was not seen before.
+
+What: the listed n-grams of every text, and the greedy order over all of them by new weight.
+Why: taking one text changes what all others are worth; a text's worth only falls, so an old worth
+is a bound, and nearly always the best bound is still true when it is looked at again (lazy greedy).
+Trade-off: exact, at the price of a heap over all texts, 16 bytes each.
+Reference: Minoux (1978), Accelerated greedy algorithms for maximizing submodular set functions;
+Eck, Vogel and Waibel (2005), Low Cost Portability for Statistical Machine Translation based on
+N-gram Coverage, section 3.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heapreplace
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corpusfit.kernels.grams import find, gram_at, longest
+from corpusfit.kernels.tokens import tokenise
+
+__all__ = ["greedy_order", "listed_in"]
+
+
+@njit(cache=True, nogil=True)
+def listed_in(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    characters: NDArray[np.uint32],
+    keys: NDArray[np.uint64],
+    places: NDArray[np.int32],
+    listed: int,
+    order: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    """The different listed n-grams of every text of a batch.
+
+    Args:
+        data: uint8 [b], the bytes of n texts.
+        offsets: int64 [n + 1], where they begin.
+        characters: what `characters.table` returns.
+        keys: the table of the listed n-grams, see `grams.table_of`.
+        places: the same.
+        listed: how many they are.
+        order: tokens in an n-gram.
+
+    Returns:
+        int32 [e] places, text by text; int64 [n] how many of them each text has; int32 [n] how
+        many n-grams it has, listed or not.
+    """
+    n = len(offsets) - 1
+    ids = np.empty(longest(offsets), np.uint64)
+    found = np.empty(offsets[n] - offsets[0], np.int32)
+    met = np.full(listed, -1, np.int32)
+    counts, lengths = np.zeros(n, np.int64), np.zeros(n, np.int32)
+    e = 0
+    for i in range(n):
+        count = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, None, None)
+        lengths[i] = max(0, count - order + 1)
+        for j in range(lengths[i]):
+            place = find(keys, places, gram_at(ids, j, order))
+            if place >= 0 and met[place] != i:
+                met[place] = i
+                found[e] = place
+                counts[i] += 1
+                e += 1
+    return found[:e].copy(), counts, lengths
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _loss(
+    found: NDArray[np.int32], weight: NDArray[np.int64], seen: NDArray[np.bool_], length: int
+) -> float:
+    """Minus the weight of what is new in one text, over its length; a sum of whole numbers."""
+    new = np.int64(0)
+    for place in found:
+        if not seen[place]:
+            new += weight[place]
+    return -(new / max(length, 1))
+
+
+@njit(cache=True, nogil=True)
+def greedy_order(
+    found: NDArray[np.int32],
+    ends: NDArray[np.int64],
+    lengths: NDArray[np.int32],
+    weight: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The order in which the greedy choice takes n texts; of equals the first comes first.
+
+    Texts that have nothing new left to bring follow by their weight as if nothing was seen.
+
+    Args:
+        found: int32 [e], the different listed n-grams of every text, text by text.
+        ends: int64 [n + 1], those of text i are `found[ends[i] : ends[i + 1]]`.
+        lengths: int32 [n], by which a text's new weight is divided.
+        weight: int64 [v], above 0.
+
+    Returns:
+        int64 [n], the texts as they are taken.
+    """
+    n = len(lengths)
+    seen = np.zeros(len(weight), np.bool_)
+    full = np.empty(n, np.float64)
+    for i in range(n):
+        full[i] = _loss(found[ends[i] : ends[i + 1]], weight, seen, lengths[i])
+    heap = [(full[i], i) for i in range(n)]
+    heapify(heap)
+    order = np.empty(n, np.int64)
+    left = np.ones(n, np.bool_)
+    taken = 0
+    while heap:
+        bound, i = heap[0]
+        mine = found[ends[i] : ends[i + 1]]
+        loss = _loss(mine, weight, seen, lengths[i])
+        if loss == 0.0:
+            heappop(heap)
+        elif loss > bound:
+            heapreplace(heap, (loss, i))
+        else:
+            heappop(heap)
+            seen[mine] = True
+            left[i] = False
+            order[taken] = i
+            taken += 1
+    rest = np.flatnonzero(left)
+    order[taken:] = rest[np.argsort(full[rest], kind="mergesort")]
+    return order

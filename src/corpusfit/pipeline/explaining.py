@@ -1,0 +1,246 @@
+"""Why a text has the score it has: `explain`.
+
+What: finds a scored segment again in the run's corpus, or takes any text, and has its score
+explained by the run's own scorer.
+Why: a selection is trusted when single decisions can be looked at.
+Trade-off: the text is read from the corpus again, so the corpus has to be there unchanged; only
+the shard that holds the row is parsed, and only its file is checked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from corpusfit import corpus
+from corpusfit.errors import ChangedInputError, InputError, ModelError, bad_setting
+from corpusfit.jobs.explain import Explain, Neighbour
+from corpusfit.jobs.fit import PrepareEncoder, Sample
+from corpusfit.jobs.reading import read_units
+from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.run import Machine, Run
+from corpusfit.pipeline.scoring import tallies
+from corpusfit.plan import Plan
+from corpusfit.score import registry, table
+from corpusfit.score.contract import Effect
+from corpusfit.segments import cut_units
+from corpusfit.types import Documents, Source, text_array
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a segment, or a text from elsewhere, has its score.
+
+    Attributes:
+        method: the run's method.
+        source: the segment's source; None, as the next four, for a text from elsewhere.
+        row: the document's row in it.
+        segment: the segment's number in the document.
+        segments: how many segments the document has.
+        selected: whether it was taken; None also where nothing was chosen yet.
+        score: as stored, or as the text would get.
+        threshold: the lowest score taken; None where nothing was.
+        text: in full.
+        raised: the n-grams that raised the score, strongest first.
+        lowered: those that lowered it, strongest first.
+        nearest: the target texts most like it.
+        nearest_by: what `nearest` goes by: `words` (TF-IDF) or `embedding`.
+    """
+
+    method: str
+    source: str | None
+    row: int | None
+    segment: int | None
+    segments: int | None
+    selected: bool | None
+    score: float
+    threshold: float | None
+    text: str
+    raised: list[Effect]
+    lowered: list[Effect]
+    nearest: list[Neighbour]
+    nearest_by: str
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A text to explain: its units and what is known of it."""
+
+    text: str
+    units: list[str]
+    known: dict[str, Any]
+
+
+def explain(
+    out: Path, *, row: str | None = None, text: str | None = None, top: int = 10, machine: Machine
+) -> Explanation:
+    """Explain one score of a run.
+
+    Args:
+        out: the folder of a `select` or `score`.
+        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT`, numbers from 0; without a segment the first.
+        text: or any text; it is cut into units as the corpus was.
+        top: at most so many n-grams to each side, and so many target texts.
+        machine: where it runs.
+
+    Raises:
+        UsageError: not exactly one of row and text, or no such source, row or segment.
+        InputError: `out` holds no scored corpus, or the row was rejected.
+        ChangedInputError: the source is no longer what was scored.
+        ModelError: the encoder is no longer what the corpus was scored with.
+    """
+    folder = RunFolder(out)
+    manifest = folder.require_scored()
+    plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
+    _check(row, text, top, method)
+    with machine.start() as engine:
+        sources = [Source(**s) for s in manifest["corpus"]]
+        run = Run(plan, machine, engine, folder.work, [], sources)
+        found = _given(run, text) if text is not None else _segment(run, folder, str(row))
+        _same_encoder(run, manifest["encoder"])
+        scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
+        job = Explain(method, scorer, target, plan.embed, run.cache, top)
+        said = run.one(job, found.units)
+    chosen = (folder.finished() or {}).get("selected")
+    if chosen is None:
+        found.known["selected"] = None
+    return Explanation(
+        method=method,
+        threshold=chosen and chosen["threshold"],
+        text=found.text,
+        raised=[e for e in said.effects if e.effect > 0][:top],
+        lowered=[e for e in reversed(said.effects) if e.effect < 0][:top],
+        nearest=said.nearest,
+        nearest_by=said.nearest_by,
+        **{"score": said.score, **found.known},
+    )
+
+
+def _check(row: str | None, text: str | None, top: int, method: str) -> None:
+    """Raise `UsageError` for what `explain` does not allow."""
+    if (row is None) == (text is None):
+        raise bad_setting("The text to explain", "given by --row or by --text", (row, text))
+    if text is not None and not text.strip():
+        raise bad_setting("--text", "a text with something in it", text)
+    if text is not None and registry.load(method).reads == "corpus":
+        raise bad_setting(
+            "--text",
+            f"left out for {method}, which scores a corpus as a whole and no single text",
+            text,
+            "Name a row of the corpus with --row.",
+        )
+    if top < 1:
+        raise bad_setting("--top", "1 or more", top)
+
+
+def _same_encoder(run: Run, fingerprint: str | None) -> None:
+    if fingerprint is None:
+        return
+    now = run.one(PrepareEncoder(run.cache), run.plan.embed)
+    if now != fingerprint:
+        raise ModelError(
+            f"--embedder {run.plan.embed.embedder} is no longer the model that the corpus was "
+            "scored with. Put that model back, or score again with another --out."
+        )
+
+
+def _given(run: Run, text: str) -> _Found:
+    document = Documents(np.zeros(1, np.int64), text_array([text]))
+    units = cut_units(document, run.plan.cut)[1].to_pylist()
+    return _Found(text, units, dict.fromkeys(("source", "row", "segment", "segments", "selected")))
+
+
+def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
+    """Find a scored segment again."""
+    number, row, segment = _parsed(place, run.names)
+    shard, nth = _shard_of(run, folder, number, row)
+    columns = ("row", "segment", "start", "end", "score", "selected")
+    rows = table.read_columns(table.part_path(folder.scores, shard), *columns)
+    of_row = {name: column[rows[0] == row] for name, column in zip(columns, rows, strict=True)}
+    count = len(of_row["row"])
+    if segment >= count:
+        raise bad_setting(
+            "--row", f"SOURCE:ROW:SEGMENT with a segment from 0 to {count - 1} for row {row}", place
+        )
+    start, end = int(of_row["start"][segment]), int(of_row["end"][segment])
+    texts = _units(run, run.sources[number], nth, row, (start, end))
+    known = {
+        "source": run.names[number],
+        "row": row,
+        "segment": segment,
+        "segments": count,
+        "selected": bool(of_row["selected"][segment]),
+        "score": float(of_row["score"][segment]),
+    }
+    return _Found("".join(texts), texts, known)
+
+
+def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
+    """Source number, row and segment; a source's name may hold colons itself."""
+    for pattern in (r"(.*):(\d+)", r"(.*):(\d+):(\d+)"):
+        found = re.fullmatch(pattern, place, re.DOTALL)
+        if found and found[1] in names:
+            return names.index(found[1]), int(found[2]), int(found[3]) if found.re.groups > 2 else 0
+    near = difflib.get_close_matches(place.partition(":")[0], names, n=1, cutoff=0.0)
+    raise bad_setting(
+        "--row",
+        "SOURCE:ROW or SOURCE:ROW:SEGMENT, with a source of the run as scores/ names it",
+        place,
+        f"Perhaps {near[0]}:0?",
+    )
+
+
+def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, int]:
+    """The shard that holds a row of a source, from the counts that scoring left.
+
+    Returns:
+        Its number in the corpus, and in its source.
+
+    Raises:
+        UsageError: the source has no such row.
+        InputError: the row was rejected.
+    """
+    first, nth, name = 0, 0, run.names[number]
+    for shard, tally in tallies(folder):
+        if tally.source != number:
+            continue
+        last = first + tally.documents + len(tally.rejects)
+        if row < last:
+            for rejected, _, reason in tally.rejects:
+                if rejected == row:
+                    raise InputError(
+                        f"Row {row} of {name} has no score: it was rejected ({reason}). "
+                        "Name another row, or mend this one and score again."
+                    )
+            return shard, nth
+        first, nth = last, nth + 1
+    rows = f"a row from 0 to {first - 1}" if first else "no row: the source is empty"
+    raise bad_setting("--row", f"SOURCE:ROW with {rows} for {name}", row)
+
+
+def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
+    """Read the n-th shard of a source again; the texts of a row's units between two characters."""
+    found_again, changed = corpus.found_again([source], run.plan.read)
+    if changed:
+        raise ChangedInputError(
+            f"{source.name} changed since it was scored. Put the file back, or score again with "
+            "another --out."
+        )
+    read = dataclasses.replace(run.plan.read, strict=False)
+    with run.stage("find the row"):
+        shard = next(itertools.islice(corpus.shards(found_again, read), nth, None))
+    units, texts, _ = read_units(shard, read, run.plan.cut, (source.name,))
+    inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
+    found: list[str] = texts.filter(pa.array(inside)).to_pylist()
+    return found

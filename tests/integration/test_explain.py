@@ -1,0 +1,171 @@
+"""Why a text has its score: by words, by the nearest target texts, and what can go wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from journeys import prose, scores
+
+import corpusfit
+from corpusfit.errors import ChangedInputError, InputError, ModelError, UsageError
+
+
+@pytest.fixture
+def run(task, pile, jsonl, tmp_path, inline):
+    """A scored and chosen corpus, with a document of several segments and rows that are rejected.
+
+    Its file's name has a colon in it and its shards are of a few rows.
+    """
+    rows = [{"text": t} for t in prose("kitchen", 300, seed=5)]
+    rows[120] = {"text": ". ".join(prose("task", 40, seed=6)[:20] + prose("market", 40, seed=6))}
+    rows[121] = {"no": "text"}
+    jsonl("pile/a:3.jsonl", rows)
+
+    def select(method, *settings, **words):
+        settings = ("cut.pieces=16", "cut.gamma=2", "read.shard_mb=0.01", *settings)
+        return corpusfit.select(
+            target=task,
+            corpus=pile,
+            out=tmp_path / "out",
+            method=method,
+            fraction=0.3,
+            settings=settings,
+            machine=inline,
+            **words,
+        )
+
+    return select
+
+
+@pytest.mark.parametrize("method", ["tfidf", "ngram_coverage"])
+def test_every_row_is_found_and_its_effects_are_those_of_its_units(run, method, inline):
+    done = run(method)
+    stored = scores(done)
+    by_place = {(s["source"], s["row"], s["segment"]): s for s in stored}
+    for place in list(by_place)[::97] + [k for k in by_place if k[:2] == ("a:3.jsonl", 120)]:
+        source, row, segment = place
+        found = corpusfit.explain(done.path, row=f"{source}:{row}:{segment}", machine=inline)
+        want = by_place[place]
+        assert (found.source, found.row, found.segment) == place
+        assert found.score == pytest.approx(want["score"])
+        assert found.selected == want["selected"]
+        assert found.threshold == done.manifest["selected"]["threshold"]
+        assert len(found.text) == want["end"] - want["start"]
+        if method == "ngram_coverage":
+            whole = corpusfit.explain(
+                done.path, row=f"{source}:{row}:{segment}", top=10_000, machine=inline
+            )
+            total = sum(e.effect for e in [*whole.raised, *whole.lowered])
+            assert total == pytest.approx(found.score, rel=1e-4, abs=1e-7)
+
+
+def test_words_of_the_task_raise_and_others_lower(run, inline):
+    done = run("tfidf")
+    found = corpusfit.explain(
+        done.path, text="The kinase binds garlic butter.", top=1, machine=inline
+    )
+    assert (found.source, found.row, found.selected) == (None, None, None)
+    assert [e.part for e in found.raised] <= ["kinase"] or found.raised[0].part == "binds"
+    assert found.lowered[0].part in ("garlic", "butter")
+    assert len(found.raised) == len(found.lowered) == len(found.nearest) == 1
+    assert found.nearest_by == "words"
+
+
+def test_a_row_without_a_segment_is_its_first(run, inline):
+    done = run("tfidf")
+    found = corpusfit.explain(done.path, row="a:3.jsonl:120", machine=inline)
+    assert found.segment == 0
+    assert found.segments > 10
+
+
+def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny_static):
+    done = run("domain_cosine", embedder=str(tiny_static))
+    found = corpusfit.explain(done.path, row="task.jsonl:4", top=3, machine=inline)
+    assert (found.raised, found.lowered, found.nearest_by) == ([], [], "embedding")
+    cosines = [n.cosine for n in found.nearest]
+    assert len(cosines) == 3
+    assert cosines == sorted(cosines, reverse=True)
+    own = corpusfit.explain(done.path, text=found.nearest[0].text, machine=inline)
+    assert own.nearest[0].cosine == pytest.approx(1.0, abs=1e-5)
+    assert own.nearest[0].text == found.nearest[0].text
+
+
+def test_a_method_that_says_nothing_shows_what_is_alike_in_words(run, cli):
+    done = run("random")
+    said = cli("explain", done.path, "--row", "task.jsonl:4")
+    assert said.code == 0
+    assert "random does not tell which words made the score" in said.err
+    assert "Target texts nearest by words in common (TF-IDF)" in said.out
+
+
+def test_through_the_command_line(run, cli):
+    done = run("tfidf")
+    said = cli("explain", done.path, "--row", "kitchen.jsonl:5", "--top", "2")
+    assert said.code == 0, said.err
+    assert said.out.startswith("kitchen.jsonl, row 5, segment 0 (1 in the document): tfidf ")
+    assert "selected; the lowest score taken is" in said.out
+    assert "\nLowered\n" in "\n".join(line.rstrip() for line in said.out.splitlines())
+    found = json.loads(cli("explain", done.path, "--row", "kitchen.jsonl:5", "--json").out)
+    assert found["source"] == "kitchen.jsonl"
+    assert found["lowered"][0].keys() == {"part", "effect"}
+    assert found["nearest"] == [] or found["nearest"][0].keys() == {"text", "cosine"}
+    odd = cli("explain", done.path, "--text", "?!")
+    assert odd.code == 0, odd.err
+    assert "No target text has a word in common with it." in odd.err
+
+
+def test_a_text_cannot_steer_the_terminal(run, cli):
+    said = cli("explain", run("tfidf").path, "--text", "kinase \x1b[2J\x07 receptor")
+    assert said.code == 0
+    assert "\n  kinase [2J receptor\n" in said.out
+    assert "\x1b" not in said.out
+
+
+def test_before_anything_is_chosen(task, pile, tmp_path, inline):
+    out = tmp_path / "out"
+    corpusfit.score(target=task, corpus=pile, out=out, method="tfidf", machine=inline)
+    found = corpusfit.explain(out, row="task.jsonl:1", machine=inline)
+    assert (found.selected, found.threshold) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "says"),
+    [
+        ({}, UsageError, "given by --row or by --text"),
+        ({"row": "task.jsonl:1", "text": "x"}, UsageError, "given by --row or by --text"),
+        ({"text": " \n"}, UsageError, "--text must be a text with something in it"),
+        ({"text": "x", "top": 0}, UsageError, "--top must be 1 or more; got 0"),
+        ({"row": "tsk.jsonl:1"}, UsageError, "Perhaps task.jsonl:0"),
+        ({"row": "task.jsonl"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),
+        ({"row": "task.jsonl:-1"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),
+        ({"row": "task.jsonl:150"}, UsageError, "a row from 0 to 149 for task.jsonl; got 150"),
+        ({"row": "task.jsonl:1:99"}, UsageError, "a segment from 0 to"),
+        ({"row": "a:3.jsonl:121"}, InputError, "Row 121 of a:3.jsonl has no score: it was rej"),
+    ],
+)
+def test_what_cannot_be_explained_is_worded(run, inline, words, error, says):
+    done = run("tfidf")
+    with pytest.raises(error, match=says):
+        corpusfit.explain(done.path, **words, machine=inline)
+
+
+def test_a_changed_source_is_noticed_and_another_is_no_matter(run, pile, inline):
+    done = run("tfidf")
+    (pile / "market.jsonl").write_text('{"text": "other"}\n')
+    assert corpusfit.explain(done.path, row="task.jsonl:1", machine=inline).score
+    with pytest.raises(ChangedInputError, match=r"market.jsonl changed since it was scored"):
+        corpusfit.explain(done.path, row="market.jsonl:1", machine=inline)
+
+
+def test_a_folder_without_scores_is_refused(cli, tmp_path):
+    done = cli("explain", tmp_path, "--text", "x")
+    assert done.code == 1
+    assert "holds no scored corpus" in done.err
+
+
+def test_another_model_under_the_name_is_noticed(run, inline, monkeypatch, tiny_static):
+    done = run("domain_cosine", embedder=str(tiny_static))
+    monkeypatch.setattr("corpusfit.jobs.fit.prepare", lambda plan, cache: "another")
+    with pytest.raises(ModelError, match="no longer the model"):
+        corpusfit.explain(done.path, text="x", machine=inline)

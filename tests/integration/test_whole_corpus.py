@@ -1,0 +1,78 @@
+"""A journey with a method that scores the corpus as a whole."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from journeys import digests, scores
+
+import corpusfit
+from corpusfit.errors import UsageError
+from corpusfit.score import table
+
+METHOD = "ngram_coverage_unseen"
+
+
+def select(task, pile, out, machine, **words):
+    return corpusfit.select(
+        target=task,
+        corpus=pile,
+        out=out,
+        method=METHOD,
+        settings=["method.order=2", "read.shard_mb=0.003", *words.pop("settings", ())],
+        machine=machine,
+        **words,
+    )
+
+
+def test_the_top_covers_the_target(task, pile, tmp_path, inline):
+    run = select(task, pile, tmp_path / "out", inline, segments=20)
+    assert run.manifest["counts"]["segments"] == len(scores(run)) == 450
+    taken = run.manifest["selected"]["by_source"]
+    assert taken["task.jsonl"]["selected"] == 20
+    found = [s["score"] for s in scores(run)]
+    assert len(set(found)) == 450
+    assert np.isfinite(found).all()
+    again = select(task, pile, tmp_path / "again", inline, segments=20)
+    assert digests(again.path) == digests(run.path)
+
+
+def test_a_stopped_run_ends_the_same(task, pile, tmp_path, inline, monkeypatch):
+    whole = select(task, pile, tmp_path / "whole", inline)
+    calls = []
+
+    def stop(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return write(*args)
+
+    write = table.write
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "write", stop)
+        with pytest.raises(KeyboardInterrupt):
+            select(task, pile, tmp_path / "cut", inline)
+    assert digests(select(task, pile, tmp_path / "cut", inline).path) == digests(whole.path)
+
+
+def test_it_is_listed_estimated_and_explained(cli, task, pile, tmp_path):
+    listed = json.loads(cli("methods", METHOD, "--json").out)["methods"][0]
+    assert listed["reads"] == "corpus"
+    arguments = ("--target", task, "--corpus", pile, "--out", tmp_path / "out", "--method", METHOD)
+    assert json.loads(cli("select", *arguments, "--dry-run", "--json").out)["memory_mb"] > 0
+    assert cli("select", *arguments).code == 0
+    said = cli("explain", tmp_path / "out", "--row", "task.jsonl:3", "--json")
+    found = json.loads(said.out)
+    assert (found["raised"], found["lowered"]) == ([], [])
+    assert 0 < found["score"] <= 1
+    assert found["nearest"]
+    refused = cli("explain", tmp_path / "out", "--text", "kinase")
+    assert refused.code == 2
+    assert "which scores a corpus as a whole and no single text" in refused.err
+
+
+def test_it_cannot_be_ranked(task, pile, inline):
+    with pytest.raises(UsageError, match=f"cannot be ranked on a sample; got '{METHOD}'"):
+        corpusfit.rank(target=task, corpus=pile, methods=["random", METHOD], machine=inline)
