@@ -34,6 +34,7 @@ def choose(
     tokens: o.TokenCount = None,
     threshold: o.Threshold = None,
     weights: o.WeightPolicy = None,
+    engine: o.EngineName = "local",
     workers: o.Workers = None,
     settings: o.Settings = None,
     json: o.Json = False,
@@ -42,7 +43,7 @@ def choose(
     run = api.choose(
         folder,
         settings=settings or (),
-        machine=api.Machine(workers=workers, progress=Bar()),
+        machine=api.Machine(engine, workers, progress=Bar()),
         fraction=fraction,
         segments=segments,
         tokens=tokens,

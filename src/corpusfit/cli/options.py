@@ -93,9 +93,17 @@ Strict = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="The only source of chance; 0 if not.")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Worker processes; one for each core if not.")
+    int | None,
+    typer.Option(
+        "--workers", help="Worker processes; one for each core, or CPU of the cluster, if not."
+    ),
 ]
-EngineName = Annotated[str, typer.Option("--engine", help="Where it runs: local.")]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine", help="Where it runs: local, or ray (the cluster that runs, or one of its own)."
+    ),
+]
 Cache = Annotated[
     Path | None,
     typer.Option(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from corpusfit import corpus
-from corpusfit.engine import Engine, Job, LocalEngine, Progress
+from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import Plan
@@ -24,6 +24,7 @@ from corpusfit.types import Shard, Source
 
 __all__ = ["Machine", "Run", "default_cache"]
 
+ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "ray": RayEngine}
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -41,8 +42,8 @@ class Machine:
     """Where a command runs and what it says; nothing here can change a result.
 
     Attributes:
-        engine: `local`.
-        workers: worker processes; None for one a core.
+        engine: `local`, or `ray`.
+        workers: worker processes; None for one a core, or one for each CPU of a Ray cluster.
         cache: folder for embeddings and distilled models; None for the user's cache.
         progress: told what is going on.
     """
@@ -58,9 +59,9 @@ class Machine:
         Raises:
             UsageError: no such engine.
         """
-        if self.engine != "local":
-            raise bad_setting("--engine", "local", self.engine)
-        return LocalEngine(self.workers)
+        if self.engine not in ENGINES:
+            raise bad_setting("--engine", " or ".join(ENGINES), self.engine)
+        return ENGINES[self.engine](self.workers)
 
 
 @dataclass

@@ -1,0 +1,56 @@
+"""A job for tests of engines: what the pieces ask of a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpusfit.engine import Job
+from corpusfit.errors import MissingDependencyError, StorageError
+
+
+@dataclass(frozen=True)
+class Answer(Job):
+    """Adds a number, or does what a word says."""
+
+    base: int = 0
+    encodes: bool = False
+    ballast: bytes = b""
+
+    def start(self):  # noqa: C901
+        opened = time.monotonic_ns()
+
+        def work(piece):  # noqa: C901
+            match piece:
+                case "where":
+                    return os.getpid(), opened
+                case "threads":
+                    return os.environ["OMP_NUM_THREADS"], os.environ["NUMBA_NUM_THREADS"]
+                case "main":
+                    main = sys.modules["__main__"]
+                    return main.__name__, hasattr(main, "__file__")
+                case "folder":
+                    return str(Path.cwd())
+                case "full":
+                    raise StorageError("the disk is full")
+                case "missing":
+                    raise MissingDependencyError("A test", "embed")
+                case "bug":
+                    return {}["no such key"]
+                case "die":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "interrupt":
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return "still here"
+                case Path():  # die unless somebody did
+                    if not piece.exists():
+                        piece.write_bytes(b"")
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return piece.name
+            return self.base + piece
+
+        return work
