@@ -1,10 +1,12 @@
-"""A job for tests of engines: what the pieces ask of a worker."""
+"""Jobs for tests of engines, which import them in their workers."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,7 @@ from corpusfit.errors import MissingDependencyError, StorageError
 
 @dataclass(frozen=True)
 class Answer(Job):
-    """Adds a number, or does what a word says."""
+    """Adds a number, or does what the piece asks of a worker."""
 
     base: int = 0
     encodes: bool = False
@@ -52,5 +54,36 @@ class Answer(Job):
                         os.kill(os.getpid(), signal.SIGKILL)
                     return piece.name
             return self.base + piece
+
+        return work
+
+
+@dataclass(frozen=True)
+class Stuck(Job):
+    """The first piece on a node other than the head never ends; the others wait until it is lost.
+
+    The worker writes its node into the note `stuck`; the test writes `lost`.
+    """
+
+    notes: Path
+    head: str
+    encodes: bool = False
+
+    def start(self):
+        import ray
+
+        here = ray.get_runtime_context().get_node_id()
+        stuck, lost = self.notes / "stuck", self.notes / "lost"
+
+        def work(piece):
+            if here != self.head:
+                mine = self.notes / here
+                mine.write_text(here)
+                with contextlib.suppress(FileExistsError):  # another node was first
+                    stuck.hardlink_to(mine)
+                    threading.Event().wait()
+            while not lost.exists():
+                time.sleep(0.02)
+            return piece
 
         return work

@@ -68,17 +68,15 @@ class _Hand:
 
 
 class Crew:
-    """Actors that share the pieces of one job after another, as long as it is the same job.
+    """Actors that share the pieces of one job after another.
 
     Args:
         ray: the module, connected to a cluster.
-        name: of the job that they have open.
         size: actors at most.
         gpus: GPUs that each of them holds.
     """
 
-    def __init__(self, ray: Any, name: str, size: int, gpus: int) -> None:
-        self.name = name
+    def __init__(self, ray: Any, size: int, gpus: int) -> None:
         self._ray = ray
         self._size = size
         settings = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": 0, "runtime_env": RUNTIME}

@@ -78,13 +78,11 @@ class RayEngine(Engine):
             raise WorkerError("The engine is not started: use it as `with RayEngine() as engine`.")
         name, data = packed(job)
         order = Order(name, str(Path.cwd()), self._ray.put(data))
-        if self._crew is not None and self._crew.name != name:
-            self._dismiss()
-        do = self._on_actors if job.encodes else self._as_tasks
-        return do(order, iter(pieces))
+        return (self._on_actors if job.encodes else self._as_tasks)(order, iter(pieces))
 
     def _as_tasks(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
         """Pieces as tasks; Ray itself does those again whose worker or node is lost."""
+        self._dismiss()  # the actors hold CPUs that tasks need
         ray, room = self._ray, self._limit or self.workers * AHEAD
         do = ray.remote(_do).options(num_cpus=1, max_retries=RETRIES, runtime_env=RUNTIME)
         running: list[Any] = []
@@ -105,11 +103,11 @@ class RayEngine(Engine):
                 ray.cancel(answer, force=True)
 
     def _on_actors(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Pieces to actors, which stay for the next call with the same job."""
+        """Pieces to actors, which stay for the next job that encodes."""
         if self._crew is None:
             gpus = self._count("GPU")
             size = min(self.workers, gpus) if gpus else self.workers
-            self._crew = Crew(self._ray, order.name, size, min(gpus, 1))
+            self._crew = Crew(self._ray, size, min(gpus, 1))
         try:
             yield from self._crew.map(order, pieces)
         finally:

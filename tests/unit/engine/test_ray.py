@@ -59,7 +59,7 @@ def test_no_more_pieces_run_at_once_than_asked_for(ray, answer):
         assert len({pid for pid, _ in engine.map(answer(), ["where"] * 10)}) == 1
 
 
-def test_actors_are_let_go_when_another_job_comes(ray):
+def test_actors_are_let_go_when_tasks_come(ray):
     """Else they would keep its CPUs for themselves."""
     with RayEngine() as engine:
         assert sorted(engine.map(Answer(encodes=True), range(9))) == list(range(9))
