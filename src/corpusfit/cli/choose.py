@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 
 def choose(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a select or score run.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder or URL of a select or score run.")
+    ],
     fraction: o.Fraction = None,
     segments: o.SegmentCount = None,
     tokens: o.TokenCount = None,
@@ -53,4 +54,4 @@ def choose(
     if json:
         as_json({"out": str(folder), **run.manifest})
     else:
-        show_run(folder, run.manifest)
+        show_run(run.path, run.manifest)

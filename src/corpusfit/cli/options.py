@@ -45,9 +45,11 @@ Corpus = Annotated[
     typer.Option("--corpus", help=f"The pile to choose from: {INPUTS}.", show_default=False),
 ]
 Out = Annotated[
-    Path,
+    str,
     typer.Option(
-        "--out", help="Folder for the results; the same run resumes there.", show_default=False
+        "--out",
+        help="Folder or URL for the results; the same run resumes there.",
+        show_default=False,
     ),
 ]
 MethodName = Annotated[
@@ -105,9 +107,9 @@ EngineName = Annotated[
     ),
 ]
 Cache = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        "--cache", help="Folder for embeddings; $CORPUSFIT_CACHE or the user's cache if not."
+        "--cache", help="Folder or URL for embeddings; $CORPUSFIT_CACHE or the user's cache if not."
     ),
 ]
 PlanFile = Annotated[

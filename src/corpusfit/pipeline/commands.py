@@ -8,7 +8,6 @@ Trade-off: paths and settings only; who wants single steps uses the stages.
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -131,8 +130,7 @@ def rank(
         raise bad_setting("--seeds", "1 or more", seeds)
     names = list(methods) or candidates(["text", "embedding"])
     reads = {registry.load(name).reads for name in names}
-    with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
-        work = Path(scratch)
+    with machine.start() as engine, machine.scratch() as work:
         run = _open(plan, target, corpus_inputs, work, machine, engine)
         samples = Sample(work, "target"), Sample(work, "background")
         target_texts(run, samples[0])

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from corpusfit import corpus
+from corpusfit.artifacts import place, remove
 from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.jobs.reading import Reasons
@@ -33,7 +36,7 @@ def default_cache() -> Path:
     """Where embeddings and distilled models are kept: $CORPUSFIT_CACHE, or the user's cache."""
     given = os.environ.get("CORPUSFIT_CACHE")
     if given:
-        return Path(given)
+        return place(given, "CORPUSFIT_CACHE")
     return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
 
 
@@ -44,13 +47,13 @@ class Machine:
     Attributes:
         engine: `local`, or `ray`.
         workers: worker processes; None for one a core, or one for each CPU of a Ray cluster.
-        cache: folder for embeddings and distilled models; None for the user's cache.
+        cache: folder or URL for embeddings and distilled models; None for the user's cache.
         progress: told what is going on.
     """
 
     engine: str = "local"
     workers: int | None = None
-    cache: Path | None = None
+    cache: Path | str | None = None
     progress: Progress = field(default_factory=Progress)
 
     def start(self) -> Engine:
@@ -62,6 +65,27 @@ class Machine:
         if self.engine not in ENGINES:
             raise bad_setting("--engine", " or ".join(ENGINES), self.engine)
         return ENGINES[self.engine](self.workers)
+
+    def cache_folder(self) -> Path:
+        """The cache.
+
+        Raises:
+            UsageError: it is a URL that cannot be written to.
+        """
+        return place(self.cache, "--cache") if self.cache else default_cache()
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder that lasts as long as the command, where every worker sees it."""
+        if self.engine == "local":
+            with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
+                yield Path(folder)
+            return
+        shared = self.cache_folder() / f"scratch-{uuid.uuid4().hex}"
+        try:
+            yield shared
+        finally:
+            remove(shared)
 
 
 @dataclass
@@ -82,7 +106,7 @@ class Run:
     @property
     def cache(self) -> Path:
         """The cache folder."""
-        return self.machine.cache or default_cache()
+        return self.machine.cache_folder()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpusfit.artifacts import write_bytes
+from corpusfit.artifacts import listed, read_many, write_bytes
 from corpusfit.embed.store import VectorStore
 from corpusfit.jobs.embed import EmbedShards
 from corpusfit.jobs.fit import Fit, PrepareEncoder, Sample
@@ -69,8 +69,9 @@ def prepare_encoder(run: Run) -> None:
 
 def tallies(folder: RunFolder) -> Iterator[tuple[int, Tally]]:
     """(shard, tally) of every scored shard, in order."""
-    for mark in sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:])):
-        yield int(mark.stem[5:]), Tally(**json.loads(mark.read_bytes()))
+    marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))
+    for mark, data in zip(marks, read_many(marks), strict=True):
+        yield int(mark.stem[5:]), Tally(**json.loads(data))
 
 
 def hold_strict(run: Run, folder: RunFolder) -> None:
@@ -110,7 +111,7 @@ def _embed(run: Run) -> tuple[Path, list[int]]:
     store = VectorStore(folder)
     job = EmbedShards(run.plan.read, run.plan.cut, run.plan.embed, run.cache, folder, run.names)
     rejected, found = Reasons(), {}
-    for shard, tally in run.over_shards("embed", job, store.has):
+    for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
         found[shard] = tally.units
         rejected.add(tally.rejects)
         run.machine.progress.advance(0, tally.units)
@@ -142,7 +143,8 @@ def _score_vectors(run: Run, folder: RunFolder, store: Path, shards: int) -> Non
         folder.scored,
         store,
     )
-    missing = [i for i in range(shards) if not mark_path(folder.scored, i).exists()]
+    done = listed(folder.scored)
+    missing = [i for i in range(shards) if mark_path(folder.scored, i).name not in done]
     for tally in run.over("score", job, missing):
         run.machine.progress.advance(0, tally.units)
 
@@ -157,6 +159,6 @@ def _score_texts(run: Run, folder: RunFolder) -> None:
         run.plan.read,
         run.plan.cut,
     )
-    done = lambda shard: mark_path(folder.scored, shard).exists()  # noqa: E731
-    for tally in run.over_shards("score", job, done):
+    done = listed(folder.scored)
+    for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
         run.machine.progress.advance(0, tally.units)
