@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from corpusfit.errors import bad_setting
@@ -61,6 +62,17 @@ class Engine(ABC):
 
         Raises:
             WorkerError: a worker died.
+        """
+
+    def require_shared(self, folder: Path, setting: str) -> None:  # noqa: B027  most need nothing
+        """Make sure that workers write where this process reads; workers of this machine do.
+
+        Args:
+            folder: where they will write.
+            setting: what named it, for the error.
+
+        Raises:
+            UsageError: a worker's machine does not see that folder.
         """
 
     @abstractmethod

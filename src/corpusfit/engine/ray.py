@@ -14,10 +14,13 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import uuid
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.engine.contract import Engine, Job, Piece, Result
 from corpusfit.engine.crew import AHEAD, RETRIES, RUNTIME, Crew, Order, lost, outcome
 from corpusfit.engine.worker import packed
@@ -80,6 +83,30 @@ class RayEngine(Engine):
         order = Order(name, str(Path.cwd()), self._ray.put(data))
         return (self._on_actors if job.encodes else self._as_tasks)(order, iter(pieces))
 
+    def require_shared(self, folder: Path, setting: str) -> None:
+        """Look for a file of ours from every node; see `Engine.require_shared`."""
+        ray = self._ray
+        nodes = [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
+        if not is_local(folder) or nodes == [ray.get_runtime_context().get_node_id()]:
+            return
+        note = folder.absolute() / f"shared-{uuid.uuid4().hex}"
+        write_bytes(note, b"")
+        try:
+            look = partial(ray.remote(_sees).options, num_cpus=0, runtime_env=RUNTIME)
+            # a node that was lost meanwhile is answered for by another
+            there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+            answers = [look(scheduling_strategy=there(n, soft=True)).remote(note) for n in nodes]
+            blind = [a for a in answers if not outcome(ray, a)]
+        finally:
+            note.unlink()
+        if blind:
+            raise bad_setting(
+                setting,
+                "a folder that every node of the cluster sees, or a URL such as s3://bucket/run",
+                str(folder),
+                f"{len(blind)} of {len(nodes)} nodes do not see it.",
+            )
+
     def _as_tasks(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
         """Pieces as tasks; Ray itself does those again whose worker or node is lost."""
         self._dismiss()  # the actors hold CPUs that tasks need
@@ -127,6 +154,11 @@ class RayEngine(Engine):
 def _do(order: Order, piece: Any) -> Any:
     """In a worker: do a piece."""
     return order.work()(piece)
+
+
+def _sees(note: Path) -> bool:
+    """In a worker: whether a file is there."""
+    return note.exists()
 
 
 def _connect(ray: Any, cores: int) -> None:

@@ -101,6 +101,7 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder = manifest["encoder"]
         folder.amend(_identity(run))
+        engine.require_shared(folder.work, "DIR")
         return _finish(run, folder, manifest, selecting=True)
 
 
@@ -131,6 +132,7 @@ def rank(
     names = list(methods) or candidates(["text", "embedding"])
     reads = {registry.load(name).reads for name in names}
     with machine.start() as engine, machine.scratch() as work:
+        engine.require_shared(work, "--cache")
         run = _open(plan, target, corpus_inputs, work, machine, engine)
         samples = Sample(work, "target"), Sample(work, "background")
         target_texts(run, samples[0])
@@ -176,6 +178,7 @@ def _run(
         run = _open(plan, target, corpus_inputs, folder.work, machine, engine)
         prepare_encoder(run)
         folder.begin(_identity(run), overwrite=overwrite)
+        engine.require_shared(folder.work, "--out")
         hold_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):

@@ -15,6 +15,7 @@ import corpusfit
 from answers import Stuck
 from corpusfit import Machine
 from corpusfit.engine import Progress, RayEngine
+from corpusfit.errors import UsageError
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
@@ -109,6 +110,16 @@ def test_every_worker_killed_at_once_changes_nothing(cluster, select, tiny_stati
     accident = Accident("embed", 10, kill)
     assert digests(select("ray", on_ray(accident), **words)) == whole
     assert accident.left < -10
+
+
+def test_a_folder_that_other_nodes_do_not_see_is_named(cluster, tmp_path, monkeypatch):
+    with RayEngine() as engine:
+        engine.require_shared(tmp_path, "--out")
+        assert list(tmp_path.iterdir()) == []
+        monkeypatch.chdir(tmp_path)  # a worker's own folder is another one
+        with pytest.raises(UsageError, match=r"--out must be a folder that every node .* 2 of 2 "):
+            engine.require_shared(Path("/proc/self/cwd"), "--out")
+        assert list(tmp_path.iterdir()) == []
 
 
 def works(pid):
