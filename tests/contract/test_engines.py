@@ -25,7 +25,7 @@ def engine(request):
         yield engine
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "encodes"])
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "encodes"])
 def answer(request):
     """The job, for tasks or for workers that encode."""
     return partial(Answer, encodes=request.param)
@@ -73,6 +73,14 @@ def test_a_relative_path_means_the_same_in_a_worker(engine, answer, tmp_path, mo
     assert set(engine.map(answer(7), ["folder"] * 4)) == {str(tmp_path)}
 
 
+def test_it_may_be_used_from_another_thread(engine, answer):
+    found = []
+    thread = threading.Thread(target=lambda: found.extend(engine.map(answer(), [5])))
+    thread.start()
+    thread.join()
+    assert found == [5]
+
+
 def test_an_error_comes_back_as_itself_and_the_engine_goes_on(engine, answer):
     def error_of(*pieces):
         with pytest.raises(Exception) as error:  # noqa: PT011  its type is looked at below
@@ -91,14 +99,6 @@ def test_a_caller_may_stop_in_the_middle(engine, answer):
     next(results)
     results.close()
     assert list(engine.map(answer(), [3])) == [3]
-
-
-def test_it_may_be_used_from_another_thread(engine, answer):
-    found = []
-    thread = threading.Thread(target=lambda: found.extend(engine.map(answer(), [5])))
-    thread.start()
-    thread.join()
-    assert found == [5]
 
 
 @pytest.mark.parametrize("kind", [LocalEngine, RayEngine])

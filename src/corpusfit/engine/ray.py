@@ -108,26 +108,26 @@ class RayEngine(Engine):
             )
 
     def _as_tasks(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Pieces as tasks; Ray itself does those again whose worker or node is lost."""
+        """Pieces as tasks; Ray itself does those again whose worker or node is lost.
+
+        A caller that stops early leaves those in flight to end with the connection. To cancel them
+        is not safe: Ray 2.60 aborts the process when a task ends while it is being cancelled.
+        """
         self._dismiss()  # the actors hold CPUs that tasks need
         ray, room = self._ray, self._limit or self.workers * AHEAD
         do = ray.remote(_do).options(num_cpus=1, max_retries=RETRIES, runtime_env=RUNTIME)
         running: list[Any] = []
-        try:
-            while True:
-                for piece in itertools.islice(pieces, room - len(running)):
-                    running.append(do.remote(order, piece))
-                if not running:
-                    return
-                done, running = ray.wait(running)
-                try:
-                    result = outcome(ray, done[0])
-                except ray.exceptions.RayError as e:
-                    raise lost(e) from e
-                yield result
-        finally:
-            for answer in running:
-                ray.cancel(answer, force=True)
+        while True:
+            for piece in itertools.islice(pieces, room - len(running)):
+                running.append(do.remote(order, piece))
+            if not running:
+                return
+            done, running = ray.wait(running)
+            try:
+                result = outcome(ray, done[0])
+            except ray.exceptions.RayError as e:
+                raise lost(e) from e
+            yield result
 
     def _on_actors(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
         """Pieces to actors, which stay for the next job that encodes."""
