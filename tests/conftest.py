@@ -7,7 +7,9 @@ anything.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +39,16 @@ def no_fsync():
     """This process does not wait for the disk; the processes that are killed do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session")
+def own_ray():
+    """Ray starts clusters of its own, joins no other, and its workers find the tests' modules."""
+    pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ADDRESS", "local")
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         yield
 
 

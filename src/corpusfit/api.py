@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from corpusfit import pipeline
+from corpusfit.artifacts import place
 from corpusfit.errors import bad_setting
 from corpusfit.pipeline import Explanation, Machine, Selection
 from corpusfit.plan import Plan
@@ -88,7 +89,7 @@ def select(
     Args:
         target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
         corpus: the same for the pile to choose from.
-        out: a new or empty folder, or one of the same run to resume.
+        out: a new or empty folder or URL, or one of the same run to resume.
         plan: a plan or a TOML file to start from.
         settings: further settings as `"cut.gamma=5"`.
         overwrite: replace another run in `out`.
@@ -106,7 +107,7 @@ def select(
         build_plan(plan, settings, **words),
         _listed(target),
         _listed(corpus),
-        Path(out),
+        place(out, "--out"),
         machine=machine or Machine(),
         overwrite=overwrite,
     )
@@ -128,7 +129,7 @@ def score(
         build_plan(plan, settings, **words),
         _listed(target),
         _listed(corpus),
-        Path(out),
+        place(out, "--out"),
         machine=machine or Machine(),
         overwrite=overwrite,
     )
@@ -183,7 +184,7 @@ def choose(
             ", ".join(given),
             "What was scored is settled: score again with another --out to change the rest.",
         )
-    return pipeline.choose(Path(out), plan.choose, machine=machine or Machine())
+    return pipeline.choose(place(out, "DIR"), plan.choose, machine=machine or Machine())
 
 
 def explain(

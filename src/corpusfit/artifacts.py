@@ -1,11 +1,12 @@
-"""Store and restore anything made of arrays, numbers and names.
+"""Files that appear whole, here or in a store; and anything made of arrays, numbers and names.
 
-What: one `.safetensors` file for a frozen dataclass; arrays as tensors, the rest as JSON in
-the file's own header.
-Why: a fitted scorer has to reach workers and later commands, and a pickle would run code.
-Trade-off: fields must be numpy arrays, numbers, strings, booleans, None, or lists, tuples and
-string-keyed dicts of those; that is the price for a file that is safe to open and to share.
-Reference: the safetensors format.
+What: a file is written aside, synced and renamed, or put into a store in one piece; one
+`.safetensors` file for a frozen dataclass, arrays as tensors, the rest as JSON in its header.
+Why: a killed run may leave no half file; and a fitted scorer has to reach workers and later
+commands, where a pickle would run code.
+Trade-off: a store has to show a put whole or not at all, as object stores do; fields must be numpy
+arrays, numbers, strings, booleans, None, or lists, tuples and string-keyed dicts of those.
+Reference: the safetensors format; universal-pathlib, whose paths of a store have `Path`'s methods.
 """
 
 from __future__ import annotations
@@ -15,19 +16,27 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
-from corpusfit.errors import ModelError, StorageError
+from corpusfit.errors import ModelError, StorageError, bad_setting
 
 __all__ = [
+    "is_local",
+    "listed",
+    "place",
     "read_arrays",
+    "read_many",
+    "remove",
     "restore",
     "store",
     "sweep",
@@ -37,15 +46,114 @@ __all__ = [
 ]
 
 _ASIDE = re.compile(r"\.\d+\.part$")
+_AT_ONCE = 256
+
+
+def place(given: str | Path, setting: str) -> Path:
+    """The folder that a user named: a path of this machine, or a URL of a store.
+
+    Args:
+        given: a path, or an fsspec URL (`s3://bucket/run`, `file:///data/run`).
+        setting: what it was given for, for the error.
+
+    Returns:
+        For a store, a `UPath`, which has the methods of a `Path` and passes for one here.
+
+    Raises:
+        UsageError: fsspec does not know the protocol, or its library is not installed.
+    """
+    text = str(given)
+    if isinstance(given, Path) or "://" not in text:
+        return Path(given)
+    if text.startswith("file://"):
+        return Path(text.removeprefix("file://"))
+    from upath import UPath
+
+    try:
+        path = UPath(text, use_listings_cache=False)  # other workers write there too
+        _ = path.fs
+    except (ImportError, ValueError) as e:
+        cure = f"{e}. The library of a store is installed by itself, for instance s3fs."
+        raise bad_setting(setting, "a folder, or a URL that fsspec can write to", text, cure) from e
+    return cast("Path", path)
+
+
+def is_local(path: Path) -> bool:
+    """Whether it is a path of this machine rather than of a store."""
+    return isinstance(path, Path)
+
+
+def listed(folder: Path) -> set[str]:
+    """What a folder holds, by one listing; nothing if there is no such folder."""
+    try:
+        return {entry.name for entry in folder.iterdir()}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+
+
+def read_many(paths: Iterable[Path]) -> Iterator[bytes]:
+    """What files hold, in order; those of a store are fetched many at once."""
+    waiting = iter(paths)
+    while some := list(islice(waiting, _AT_ONCE)):
+        if is_local(some[0]):
+            yield from (path.read_bytes() for path in some)
+        else:
+            fs, keys = _store(some[0])[0], [_store(path)[1] for path in some]
+            found = fs.cat(keys)
+            yield from (found[key] for key in keys)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder and all in it, if it is there."""
+    if is_local(folder):
+        if folder.exists():
+            shutil.rmtree(folder)
+        return
+    fs, key = _store(folder)
+    with contextlib.suppress(FileNotFoundError):
+        fs.rm(key, recursive=True)
+
+
+def _store(path: Any) -> tuple[Any, str]:
+    """The file system of a path that is not of this machine, and its key there."""
+    return path.fs, path.path
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that appears whole or not at all: aside, fsync, rename.
+    """A file to write to that appears whole or not at all.
 
     Raises:
         StorageError: the disk is full or the path cannot be written.
     """
+    with _renamed(path) if is_local(path) else _put(path) as f:
+        yield f
+
+
+@contextlib.contextmanager
+def _put(path: Path) -> Iterator[BinaryIO]:
+    """A file here, put into the store when it is whole."""
+    fs, key = _store(path)
+    with tempfile.NamedTemporaryFile(prefix="corpusfit-") as f:
+        yield cast("BinaryIO", f)
+        f.flush()
+        try:
+            fs.put_file(f.name, key)
+        except Exception as e:  # whatever the store's library raises
+            raise _unwritten(path, e) from e
+
+
+def _unwritten(path: Path, error: Exception) -> StorageError:
+    reason = getattr(error, "strerror", None) or error
+    return StorageError(
+        f"Cannot write {path}: {reason}. Make room or permit writing, then run the same command "
+        "again: finished shards are kept."
+    )
+
+
+@contextlib.contextmanager
+def _renamed(path: Path) -> Iterator[BinaryIO]:
+    """A file aside: fsync, rename."""
     aside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,14 +168,13 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             aside.unlink()
         if not isinstance(e, OSError):
             raise
-        raise StorageError(
-            f"Cannot write {path}: {e.strerror or e}. Make room or permit writing, then run the "
-            "same command again: finished shards are kept."
-        ) from e
+        raise _unwritten(path, e) from e
 
 
 def sweep(folder: Path) -> None:
     """Remove what killed processes left aside below a folder that nobody is writing to."""
+    if not is_local(folder):
+        return  # nothing is written aside in a store
     for left in folder.rglob("*.part"):
         if _ASIDE.search(left.name):
             left.unlink(missing_ok=True)
@@ -85,8 +192,15 @@ def _sync_folder(folder: Path) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all; raises as `writing` does."""
-    with writing(path) as f:
-        f.write(data)
+    if is_local(path):
+        with _renamed(path) as f:
+            f.write(data)
+        return
+    fs, key = _store(path)
+    try:
+        fs.pipe_file(key, data)
+    except Exception as e:  # whatever the store's library raises
+        raise _unwritten(path, e) from e
 
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
@@ -104,6 +218,8 @@ def read_arrays(
         ModelError: the file is not a whole safetensors file of ours.
     """
     try:
+        if not is_local(path):
+            return _parsed(path.read_bytes(), names)
         with safe_open(path, framework="numpy") as f:
             wanted = f.keys() if names is None else names
             arrays = {name: f.get_tensor(name) for name in wanted}
@@ -111,6 +227,16 @@ def read_arrays(
     except (SafetensorError, OSError, KeyError, ValueError) as e:
         raise ModelError(f"{path} is not a file that corpusfit wrote: {e}.") from e
     return arrays, header
+
+
+def _parsed(
+    data: bytes, names: Sequence[str] | None
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """What `read_arrays` gives, from a file's bytes; its header is JSON after its own length."""
+    arrays = load(data)
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    wanted = arrays if names is None else names
+    return {n: arrays[n] for n in wanted}, json.loads(header["__metadata__"]["json"])
 
 
 def store(path: Path, kind: str, thing: Any) -> None:

@@ -14,13 +14,12 @@ import dataclasses
 import hashlib
 import json
 import platform
-import shutil
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import sweep, write_bytes
+from corpusfit.artifacts import remove, sweep, write_bytes
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
 from corpusfit.types import Source
 
@@ -62,7 +61,7 @@ class RunFolder:
     """A run's output folder.
 
     Args:
-        path: the folder; it may not exist yet.
+        path: the folder, here or in a store; it may not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +80,7 @@ class RunFolder:
         """
         if (self.work / "run.json").exists() or not self.path.exists():
             return
-        if not self.path.is_dir() or any(p != self.work for p in self.path.iterdir()):
+        if not self.path.is_dir() or any(p.name != self.work.name for p in self.path.iterdir()):
             raise OutputFolderError(
                 f"--out must be a new or empty folder, or one that corpusfit wrote; {self.path} "
                 "holds something else. Name another folder."
@@ -126,8 +125,7 @@ class RunFolder:
             file.unlink(missing_ok=True)
         (self.work / "chosen.json").unlink(missing_ok=True)
         for folder in (self.scored, self.scores, self.selected, self.fit):
-            if folder.exists():
-                shutil.rmtree(folder)
+            remove(folder)
         (self.path / "rejects.jsonl").unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:

@@ -38,7 +38,7 @@ def digests(folder, *parts):
     return {
         file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
         for part in parts or ("scores", "selected")
-        for file in sorted(Path(folder, part).rglob("*"))
+        for file in sorted((folder / part).rglob("*"), key=str)
         if file.is_file()
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -28,12 +27,15 @@ def register(app: typer.Typer) -> None:
 
 
 def choose(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a select or score run.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder or URL of a select or score run.")
+    ],
     fraction: o.Fraction = None,
     segments: o.SegmentCount = None,
     tokens: o.TokenCount = None,
     threshold: o.Threshold = None,
     weights: o.WeightPolicy = None,
+    engine: o.EngineName = "local",
     workers: o.Workers = None,
     settings: o.Settings = None,
     json: o.Json = False,
@@ -42,7 +44,7 @@ def choose(
     run = api.choose(
         folder,
         settings=settings or (),
-        machine=api.Machine(workers=workers, progress=Bar()),
+        machine=api.Machine(engine, workers, progress=Bar()),
         fraction=fraction,
         segments=segments,
         tokens=tokens,
@@ -52,4 +54,4 @@ def choose(
     if json:
         as_json({"out": str(folder), **run.manifest})
     else:
-        show_run(folder, run.manifest)
+        show_run(run.path, run.manifest)

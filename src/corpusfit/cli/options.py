@@ -45,9 +45,11 @@ Corpus = Annotated[
     typer.Option("--corpus", help=f"The pile to choose from: {INPUTS}.", show_default=False),
 ]
 Out = Annotated[
-    Path,
+    str,
     typer.Option(
-        "--out", help="Folder for the results; the same run resumes there.", show_default=False
+        "--out",
+        help="Folder or URL for the results; the same run resumes there.",
+        show_default=False,
     ),
 ]
 MethodName = Annotated[
@@ -93,13 +95,21 @@ Strict = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="The only source of chance; 0 if not.")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", help="Worker processes; one for each core if not.")
-]
-EngineName = Annotated[str, typer.Option("--engine", help="Where it runs: local.")]
-Cache = Annotated[
-    Path | None,
+    int | None,
     typer.Option(
-        "--cache", help="Folder for embeddings; $CORPUSFIT_CACHE or the user's cache if not."
+        "--workers", help="Worker processes; one for each core, or CPU of the cluster, if not."
+    ),
+]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine", help="Where it runs: local, or ray (the cluster that runs, or one of its own)."
+    ),
+]
+Cache = Annotated[
+    str | None,
+    typer.Option(
+        "--cache", help="Folder or URL for embeddings; $CORPUSFIT_CACHE or the user's cache if not."
     ),
 ]
 PlanFile = Annotated[

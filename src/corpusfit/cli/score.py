@@ -65,4 +65,4 @@ def score(
     if json:
         as_json({"out": str(out), **run.manifest})
     else:
-        show_run(out, run.manifest)
+        show_run(run.path, run.manifest)

@@ -77,4 +77,4 @@ def select(
     if json:
         as_json({"out": str(out), **run.manifest})
     else:
-        show_run(out, run.manifest)
+        show_run(run.path, run.manifest)

@@ -16,10 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
+from corpusfit.artifacts import is_local
 from corpusfit.corpus.cutting import BOM
 from corpusfit.corpus.survey import fingerprint
 from corpusfit.corpus.unpack import Stream
-from corpusfit.errors import InputError, StorageError
+from corpusfit.errors import InputError, StorageError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -38,8 +39,16 @@ def spooled(given: str, spool: Path, role: str) -> Source:
 
     Raises:
         InputError: standard input is closed, or was read before.
+        UsageError: the folder is in a store.
         StorageError: the copy cannot be written.
     """
+    if not is_local(spool):
+        raise bad_setting(
+            "--out",
+            "a folder of this machine when an input is standard input or a pipe",
+            str(spool.parent),
+            "Put the input into a file first.",
+        )
     name = "stdin" if given == "-" else Path(given).name
     copy = spool / f"{role}-{name}"
     incoming = copy.with_name(f"{copy.name}.{os.getpid()}.part")

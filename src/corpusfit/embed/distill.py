@@ -14,15 +14,17 @@ Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import write_bytes
+from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
@@ -34,6 +36,7 @@ __all__ = ["DIMENSIONS", "distilled_folder", "principal_components", "rarity"]
 DIMENSIONS = 256
 SIF = 1e-4  # the a of Arora et al., as model2vec has it
 RECIPE = "distil 1"
+_FILES = ("model.safetensors", "tokenizer.json", "config.json")  # in the order they are written
 UNUSED = re.compile(r"\[unused\d+\]")
 
 
@@ -42,10 +45,11 @@ def distilled_folder(source: Path, cache: Path) -> Path:
 
     Args:
         source: a transformers or sentence-transformers folder.
-        cache: where static models are kept; made if absent.
+        cache: where static models are kept, here or in a store; made if absent.
 
     Returns:
-        A model2vec folder under `cache`, named by what it was distilled from.
+        A model2vec folder, named by what it was distilled from: in `cache`, or a copy of what is
+        there where that is a store.
 
     Raises:
         ModelError: the source cannot be loaded or distilled.
@@ -55,22 +59,48 @@ def distilled_folder(source: Path, cache: Path) -> Path:
     files = file_digests(transformer_folder(source))
     key = digest({"recipe": RECIPE, "dimensions": DIMENSIONS, "files": files})
     place = cache / f"static-{key[:32]}"
-    if place.is_dir():
-        return place
-    encoder = load_transformer(source, EmbedPlan(precision="fp32", unit_length=False), str(source))
-    table = _table(encoder)
+    here = (
+        place if is_local(cache) else _user_cache() / f"{place.name}-{digest({'of': str(place)})}"
+    )
+    if here.is_dir():
+        return here
+    if is_local(cache):
+        _appear(here, lambda folder: _distil(source, folder))
+    else:
+        if not (place / _FILES[-1]).exists():
+            _distil(source, place)
+        _appear(here, lambda folder: _copy(place, folder))
+    return here
+
+
+def _user_cache() -> Path:
+    """Where this machine keeps what it fetched from a cache in a store."""
+    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
+
+
+def _appear(place: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a folder aside, and give it its name."""
     try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix=".distilling-") as aside:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".distilling-") as aside:
             whole = Path(aside) / "model"
-            _write(whole, table, encoder.tokenizer)
+            fill(whole)
             _move(whole, place)
     except OSError as e:
         raise StorageError(
-            f"Cannot keep the static model in {cache}: {e.strerror or e}. Make room or permit "
-            "writing, then run the same command again."
+            f"Cannot keep the static model in {place.parent}: {e.strerror or e}. Make room or "
+            "permit writing, then run the same command again."
         ) from e
-    return place
+
+
+def _copy(place: Path, folder: Path) -> None:
+    for name in _FILES:
+        write_bytes(folder / name, (place / name).read_bytes())
+
+
+def _distil(source: Path, folder: Path) -> None:
+    encoder = load_transformer(source, EmbedPlan(precision="fp32", unit_length=False), str(source))
+    _write(folder, _table(encoder), encoder.tokenizer)
 
 
 def _table(encoder: TransformerEncoder) -> NDArray[np.float32]:
@@ -136,9 +166,10 @@ def _write(folder: Path, table: NDArray[np.float32], tokenizer: Any) -> None:
         '{"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": true, '
         f'"hidden_dim": {table.shape[1]}, "max_length": 512}}\n'
     )
-    write_bytes(folder / "model.safetensors", save({"embeddings": table}))
-    write_bytes(folder / "tokenizer.json", tokenizer.backend_tokenizer.to_str().encode())
-    write_bytes(folder / "config.json", config.encode())
+    tokens = tokenizer.backend_tokenizer.to_str().encode()
+    contents = (save({"embeddings": table}), tokens, config.encode())
+    for name, data in zip(_FILES, contents, strict=True):
+        write_bytes(folder / name, data)
 
 
 def _move(whole: Path, place: Path) -> None:

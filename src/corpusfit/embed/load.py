@@ -19,7 +19,7 @@ from corpusfit.embed.static import load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["load", "prepare"]
+__all__ = ["load", "prepare", "wants_gpu"]
 
 
 def prepare(plan: EmbedPlan, cache: Path) -> str:
@@ -57,6 +57,13 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
     if static:
         return load_static(folder, plan.embedder)
     return load_transformer(folder, plan, plan.embedder)
+
+
+def wants_gpu(plan: EmbedPlan) -> bool:
+    """Whether the planned encoder computes on a GPU where there is one: static ones do not."""
+    named = Path(plan.embedder).expanduser()
+    static = plan.embedder.partition(":")[0] == "static" or (named.is_dir() and is_static(named))
+    return plan.device != "cpu" and not static
 
 
 def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:

@@ -9,6 +9,7 @@ differences that rank texts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import read_arrays, write_arrays
+from corpusfit.artifacts import listed, read_arrays, write_arrays
 from corpusfit.types import Units, Vectors
 
 __all__ = ["VectorStore"]
 
+_PART = re.compile(r"part-(\d+)\.safetensors")
 _LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -38,9 +40,9 @@ class VectorStore:
     def _part(self, shard: int) -> Path:
         return self.folder / f"part-{shard:05d}.safetensors"
 
-    def has(self, shard: int) -> bool:
-        """Whether that shard was finished; a part appears whole or not at all."""
-        return self._part(shard).exists()
+    def finished(self) -> set[int]:
+        """The shards that are there, by one listing; a part appears whole or not at all."""
+        return {int(found[1]) for name in listed(self.folder) if (found := _PART.fullmatch(name))}
 
     def write(self, shard: int, units: Units, vectors: Vectors, tally: dict[str, Any]) -> None:
         """Keep a shard's n units, its vectors [n, d], and what was counted while reading it."""

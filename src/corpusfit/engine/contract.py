@@ -8,9 +8,13 @@ worker, once.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Generic, TypeVar
+
+from corpusfit.errors import bad_setting
 
 __all__ = ["Engine", "Job", "Piece", "Result"]
 
@@ -21,6 +25,11 @@ Result = TypeVar("Result")
 class Job(ABC, Generic[Piece, Result]):
     """What a worker does to a piece; a frozen dataclass of settings and paths."""
 
+    @property
+    def encodes(self) -> bool:
+        """Whether it opens a network that is dear to load and wants a GPU where there is one."""
+        return False
+
     @abstractmethod
     def start(self) -> Callable[[Piece], Result]:
         """Open models and files; called once in each worker. Returns the work itself."""
@@ -29,11 +38,18 @@ class Job(ABC, Generic[Piece, Result]):
 class Engine(ABC):
     """Runs jobs over pieces; a context manager that owns its workers.
 
-    Attributes:
-        workers: how many pieces are worked on at once.
+    Args:
+        workers: how many pieces are worked on at once; None takes one for each core this process
+            may use.
+
+    Raises:
+        UsageError: workers is below 1.
     """
 
-    workers: int
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise bad_setting("--workers", "1 or more", workers)
+        self.workers = workers or _cores()
 
     @abstractmethod
     def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
@@ -48,6 +64,17 @@ class Engine(ABC):
             WorkerError: a worker died.
         """
 
+    def require_shared(self, folder: Path, setting: str) -> None:  # noqa: B027  most need nothing
+        """Make sure that workers write where this process reads; workers of this machine do.
+
+        Args:
+            folder: where they will write.
+            setting: what named it, for the error.
+
+        Raises:
+            UsageError: a worker's machine does not see that folder.
+        """
+
     @abstractmethod
     def __enter__(self) -> Engine:
         """Start the workers."""
@@ -55,3 +82,10 @@ class Engine(ABC):
     @abstractmethod
     def __exit__(self, *_: object) -> None:
         """Stop the workers; at once if an error is under way."""
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -14,30 +14,26 @@ import contextlib
 import itertools
 import multiprocessing
 import os
-import pickle
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
 
+from corpusfit.artifacts import write_bytes
 from corpusfit.engine.contract import Engine, Job, Piece, Result
-from corpusfit.errors import WorkerError, bad_setting
+from corpusfit.engine.worker import ENVIRONMENT, opened, packed
+from corpusfit.errors import WorkerError
 
 __all__ = ["LocalEngine"]
 
-_ONE_THREAD = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMBA_NUM_THREADS",
-)
 _AHEAD = 2  # pieces in flight for each worker: one being done, one waiting
-_open: tuple[bytes, Callable[[Any], Any]] | None = None
 
 
 class LocalEngine(Engine):
@@ -51,15 +47,18 @@ class LocalEngine(Engine):
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        if workers is not None and workers < 1:
-            raise bad_setting("--workers", "1 or more", workers)
-        self.workers = workers or _cores()
+        super().__init__(workers)
+        self._jobs = Path()  # a folder; a worker reads there, once, what it is to do
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> LocalEngine:
         """Start the workers."""
+        self._jobs = Path(tempfile.mkdtemp(prefix="corpusfit-jobs-"))
         self._pool = ProcessPoolExecutor(
-            self.workers, multiprocessing.get_context("spawn"), initializer=_prepare_worker
+            self.workers,
+            multiprocessing.get_context("spawn"),
+            initializer=_prepare_worker,
+            initargs=(self._jobs,),
         )
         return self
 
@@ -72,6 +71,7 @@ class LocalEngine(Engine):
                 process.kill()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = None
+        shutil.rmtree(self._jobs, ignore_errors=True)
 
     def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
         """Do a job on every piece; see `Engine.map`."""
@@ -79,7 +79,9 @@ class LocalEngine(Engine):
             raise WorkerError(
                 "The engine is not started: use it as `with LocalEngine() as engine`."
             )
-        packed = pickle.dumps(job)
+        name, data = packed(job)
+        order = self._jobs / name
+        write_bytes(order, data)
         waiting = iter(pieces)
         running: set[Future[Result]] = set()
         try:
@@ -87,7 +89,7 @@ class LocalEngine(Engine):
                 room = self.workers * _AHEAD - len(running)
                 for piece in itertools.islice(waiting, room):
                     with _fresh_children():  # a worker is started when the first piece needs it
-                        running.add(self._pool.submit(_do, packed, piece))
+                        running.add(self._pool.submit(_do, order, piece))
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -100,24 +102,12 @@ class LocalEngine(Engine):
             ) from e
 
 
-def _cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _do(packed: bytes, piece: Any) -> Any:
+def _do(order: Path, piece: Any) -> Any:
     """In a worker: open the job unless it is open, then do the piece."""
-    global _open  # noqa: PLW0603
-    if _open is None or _open[0] != packed:
-        _open = None  # let go of the last job's model before the next one is loaded
-        job = pickle.loads(packed)  # noqa: S301  from our own parent process, through its pipe
-        _open = (packed, job.start())
-    return _open[1](piece)
+    return opened(order.name, order.read_bytes)(piece)
 
 
-def _prepare_worker() -> None:
+def _prepare_worker(jobs: Path) -> None:
     """Leave Ctrl-C to the parent, and end when the parent is gone, even by SIGKILL."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -125,6 +115,7 @@ def _prepare_worker() -> None:
     def follow() -> None:
         if parent is not None:
             parent.join()
+            shutil.rmtree(jobs, ignore_errors=True)
             os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
@@ -134,8 +125,8 @@ def _prepare_worker() -> None:
 def _fresh_children() -> Iterator[None]:
     """Children get one compute thread each and do not run the caller's script again."""
     main = sys.modules["__main__"]
-    before = {name: os.environ.get(name) for name in (*_ONE_THREAD, "TOKENIZERS_PARALLELISM")}
-    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"), TOKENIZERS_PARALLELISM="false")
+    before = {name: os.environ.get(name) for name in ENVIRONMENT}
+    os.environ.update(ENVIRONMENT)
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
         with _ctrl_c_waits():

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.embed import load
+from corpusfit.embed import load, wants_gpu
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job
 from corpusfit.jobs.reading import Tally, read_units
@@ -31,6 +31,11 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
     store: Path
     names: tuple[str, ...]
 
+    @property
+    def encodes(self) -> bool:
+        """Unless the embedder is a static one."""
+        return wants_gpu(self.embed)
+
     def start(self) -> Callable[[Shard], tuple[int, Tally]]:
         """Load the encoder."""
         encoder, store = load(self.embed, self.cache), VectorStore(self.store)
@@ -50,6 +55,11 @@ class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
 
     embed: EmbedPlan
     cache: Path
+
+    @property
+    def encodes(self) -> bool:
+        """Unless the embedder is a static one."""
+        return wants_gpu(self.embed)
 
     def start(self) -> Callable[[tuple[int, list[str]]], tuple[int, Vectors]]:
         """Load the encoder."""

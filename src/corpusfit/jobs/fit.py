@@ -79,6 +79,11 @@ class PrepareEncoder(Job[EmbedPlan, str]):
 
     cache: Path
 
+    @property
+    def encodes(self) -> bool:
+        """It looks at the hardware that will encode."""
+        return True
+
     def start(self) -> Callable[[EmbedPlan], str]:
         """Nothing to open."""
         return lambda plan: prepare(plan, self.cache)

@@ -9,7 +9,6 @@ Trade-off: the decision is made again from the scores after a kill (seconds), th
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from corpusfit.artifacts import write_bytes, writing
+from corpusfit.artifacts import is_local, listed, remove, write_bytes, writing
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.write import WriteSelected, selected_path
 from corpusfit.manifest import RunFolder
@@ -86,10 +85,12 @@ def write_selected(run: Run, folder: RunFolder, chosen: Chosen) -> None:
     mark = folder.work / "chosen.json"
     wanted = json.dumps(vars(run.plan.choose), sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
-        shutil.rmtree(folder.selected, ignore_errors=True)
+        remove(folder.selected)
         write_bytes(mark, wanted)
-    folder.selected.mkdir(exist_ok=True)
-    missing = {i for i in chosen.parts if not selected_path(folder.selected, i).exists()}
+    if is_local(folder.selected):
+        folder.selected.mkdir(exist_ok=True)
+    written = listed(folder.selected)
+    missing = {i for i in chosen.parts if selected_path(folder.selected, i).name not in written}
     if not missing:
         return
     job = WriteSelected(run.plan.read, run.names, folder.scores, folder.selected)

@@ -8,7 +8,6 @@ Trade-off: paths and settings only; who wants single steps uses the stages.
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -104,6 +103,7 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder = manifest["encoder"]
         folder.amend(_identity(run))
+        engine.require_shared(folder.work, "DIR")
         return _finish(run, folder, manifest, selecting=True)
 
 
@@ -139,8 +139,8 @@ def rank(
             "one that scores each unit by itself: others cannot be ranked on a sample",
             ", ".join(n for n in names if registry.load(n).reads == "corpus"),
         )
-    with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
-        work = Path(scratch)
+    with machine.start() as engine, machine.scratch() as work:
+        engine.require_shared(work, "--cache")
         run = _open(plan, target, corpus_inputs, work, machine, engine)
         samples = Sample(work, "target"), Sample(work, "background")
         target_texts(run, samples[0])
@@ -186,6 +186,7 @@ def _run(
         run = _open(plan, target, corpus_inputs, folder.work, machine, engine)
         prepare_encoder(run)
         folder.begin(_identity(run), overwrite=overwrite)
+        engine.require_shared(folder.work, "--out")
         hold_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):

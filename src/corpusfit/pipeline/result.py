@@ -15,7 +15,6 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 import zstandard
 
 from corpusfit.score import table
@@ -38,14 +37,14 @@ class Selection:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The selected segments, in the corpus's order: text, source, row, segment, score …."""
         for part in sorted((self.path / "selected").glob("part-*.jsonl.zst"), key=_number):
-            with open(part, "rb") as f:
+            with part.open("rb") as f:
                 lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f))
                 yield from map(orjson.loads, lines)
 
     def scores(self) -> Iterator[pa.Table]:
         """The scores, one Arrow table a shard, one row a segment."""
         for _, path in table.parts(self.path / "scores"):
-            yield pq.read_table(path, schema=table.SCHEMA)
+            yield table.read(path)
 
 
 def _number(part: Path) -> int:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from corpusfit import corpus
-from corpusfit.engine import Engine, Job, LocalEngine, Progress
+from corpusfit.artifacts import place, remove
+from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import Plan
@@ -24,6 +27,7 @@ from corpusfit.types import Shard, Source
 
 __all__ = ["Machine", "Run", "default_cache"]
 
+ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "ray": RayEngine}
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -32,7 +36,7 @@ def default_cache() -> Path:
     """Where embeddings and distilled models are kept: $CORPUSFIT_CACHE, or the user's cache."""
     given = os.environ.get("CORPUSFIT_CACHE")
     if given:
-        return Path(given)
+        return place(given, "CORPUSFIT_CACHE")
     return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
 
 
@@ -41,15 +45,15 @@ class Machine:
     """Where a command runs and what it says; nothing here can change a result.
 
     Attributes:
-        engine: `local`.
-        workers: worker processes; None for one a core.
-        cache: folder for embeddings and distilled models; None for the user's cache.
+        engine: `local`, or `ray`.
+        workers: worker processes; None for one a core, or one for each CPU of a Ray cluster.
+        cache: folder or URL for embeddings and distilled models; None for the user's cache.
         progress: told what is going on.
     """
 
     engine: str = "local"
     workers: int | None = None
-    cache: Path | None = None
+    cache: Path | str | None = None
     progress: Progress = field(default_factory=Progress)
 
     def start(self) -> Engine:
@@ -58,9 +62,30 @@ class Machine:
         Raises:
             UsageError: no such engine.
         """
-        if self.engine != "local":
-            raise bad_setting("--engine", "local", self.engine)
-        return LocalEngine(self.workers)
+        if self.engine not in ENGINES:
+            raise bad_setting("--engine", " or ".join(ENGINES), self.engine)
+        return ENGINES[self.engine](self.workers)
+
+    def cache_folder(self) -> Path:
+        """The cache.
+
+        Raises:
+            UsageError: it is a URL that cannot be written to.
+        """
+        return place(self.cache, "--cache") if self.cache else default_cache()
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder that lasts as long as the command, where every worker sees it."""
+        if self.engine == "local":
+            with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
+                yield Path(folder)
+            return
+        shared = self.cache_folder() / f"scratch-{uuid.uuid4().hex}"
+        try:
+            yield shared
+        finally:
+            remove(shared)
 
 
 @dataclass
@@ -81,7 +106,7 @@ class Run:
     @property
     def cache(self) -> Path:
         """The cache folder."""
-        return self.machine.cache or default_cache()
+        return self.machine.cache_folder()
 
     @property
     def names(self) -> tuple[str, ...]:

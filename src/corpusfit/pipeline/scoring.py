@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpusfit.artifacts import write_bytes
+from corpusfit.artifacts import listed, read_many, write_bytes
 from corpusfit.embed.store import VectorStore
 from corpusfit.jobs.embed import EmbedShards
 from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, Sample
@@ -69,14 +69,16 @@ def prepare_encoder(run: Run) -> None:
     """
     name = run.plan.method.name
     if name == "auto" or registry.build(name, run.plan.method.options).reads == "embedding":
+        run.engine.require_shared(run.cache, "--cache")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
 
 
 def tallies(folder: RunFolder) -> Iterator[tuple[int, Tally]]:
     """(shard, tally) of every scored shard, in order."""
-    for mark in sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:])):
-        yield int(mark.stem[5:]), Tally(**json.loads(mark.read_bytes()))
+    marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))
+    for mark, data in zip(marks, read_many(marks), strict=True):
+        yield int(mark.stem[5:]), Tally(**json.loads(data))
 
 
 def hold_strict(run: Run, folder: RunFolder) -> None:
@@ -124,7 +126,7 @@ def _embed(run: Run) -> tuple[Path, list[int]]:
     store = VectorStore(folder)
     job = EmbedShards(run.plan.read, run.plan.cut, run.plan.embed, run.cache, folder, run.names)
     rejected, found = Reasons(), {}
-    for shard, tally in run.over_shards("embed", job, store.has):
+    for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
         found[shard] = tally.units
         rejected.add(tally.rejects)
         run.machine.progress.advance(0, tally.units)
@@ -155,7 +157,8 @@ def _scoring(run: Run, folder: RunFolder) -> tuple[int, tuple[str, ...], Path, P
 def _score_vectors(run: Run, folder: RunFolder, store: Path, shards: int) -> None:
     scorer = folder.fit / "scorer.safetensors"
     job = ScoreVectors(*_scoring(run, folder), scorer, store)
-    missing = [i for i in range(shards) if not mark_path(folder.scored, i).exists()]
+    done = listed(folder.scored)
+    missing = [i for i in range(shards) if mark_path(folder.scored, i).name not in done]
     for tally in run.over("score", job, missing):
         run.machine.progress.advance(0, tally.units)
 
@@ -163,8 +166,8 @@ def _score_vectors(run: Run, folder: RunFolder, store: Path, shards: int) -> Non
 def _score_texts(run: Run, folder: RunFolder) -> None:
     scorer = folder.fit / "scorer.safetensors"
     job = ScoreTexts(*_scoring(run, folder), scorer, run.plan.read, run.plan.cut)
-    done = lambda shard: mark_path(folder.scored, shard).exists()  # noqa: E731
-    for tally in run.over_shards("score", job, done):
+    done = listed(folder.scored)
+    for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
         run.machine.progress.advance(0, tally.units)
 
 

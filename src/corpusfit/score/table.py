@@ -12,16 +12,17 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import write_bytes
+from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.types import Segments
 
-__all__ = ["part_path", "parts", "read_columns", "rewrite", "write"]
+__all__ = ["part_path", "parts", "read", "read_columns", "rewrite", "write"]
 
 SCHEMA = pa.schema(
     [
@@ -76,17 +77,27 @@ def write(
 
 def rewrite(path: Path, weight: NDArray[np.float32], selected: NDArray[np.bool_]) -> None:
     """Write a part again with another choice."""
-    table = pq.read_table(path, schema=SCHEMA)
+    table = read(path)
     for name, values in (("weight", weight), ("selected", selected)):
         place = SCHEMA.get_field_index(name)
         table = table.set_column(place, SCHEMA.field(name), pa.array(values))
     _write(path, table)
 
 
+def read(path: Path) -> pa.Table:
+    """A part as an Arrow table."""
+    return pq.read_table(_opened(path), schema=SCHEMA)
+
+
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
     """Some columns of a part as numpy arrays."""
-    table = pq.ParquetFile(path).read(columns=list(names))
+    table = pq.ParquetFile(_opened(path)).read(columns=list(names))
     return [table.column(name).to_numpy() for name in names]
+
+
+def _opened(path: Path) -> Any:
+    """What Arrow reads a part from."""
+    return path if is_local(path) else pa.BufferReader(path.read_bytes())
 
 
 def _write(path: Path, table: pa.Table) -> None:

@@ -14,6 +14,7 @@ import fsspec
 import pytest
 import xxhash
 
+from corpusfit.artifacts import place
 from corpusfit.corpus import find as find_sources
 from corpusfit.corpus import found_again, rows, shards, survey
 from corpusfit.errors import EmptyInputError, InputError, UsageError
@@ -268,6 +269,12 @@ def test_standard_input_is_found_from_elsewhere(monkeypatch, tmp_path):
     assert sources[0].url == str(tmp_path / "spool" / "corpus-stdin")
     monkeypatch.chdir("/")
     assert found_again(sources, ReadPlan())[1] == []
+
+
+def test_standard_input_is_not_kept_in_a_store():
+    spool = place("memory://bucket/run/.corpusfit", "--out")
+    with pytest.raises(UsageError, match=r"--out must be a folder of this machine when .*run'"):
+        find_sources(["-"], ReadPlan(), spool=spool, role="corpus")
 
 
 def test_standard_input_twice(find, monkeypatch):

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from corpusfit.artifacts import place
 from corpusfit.embed import load, prepare
 from corpusfit.embed.distill import principal_components, rarity
 from corpusfit.errors import ModelError
@@ -92,6 +93,16 @@ def test_distilled_once_and_fingerprint_kept(plan, cache, distilled):
 
 def test_distilling_again_gives_the_same_bytes(plan, cache, tmp_path):
     assert prepare(plan, tmp_path) == prepare(plan, cache)
+
+
+def test_a_cache_in_a_store_is_shared_by_machines(plan, cache, tmp_path, monkeypatch):
+    shared = place(f"memory://models/{tmp_path.name}", "--cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
+    assert prepare(plan, shared) == prepare(plan, cache)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "two"))
+    monkeypatch.setattr("corpusfit.embed.distill.load_transformer", None)  # not distilled again
+    assert load(plan, shared).fingerprint == prepare(plan, cache)
+    assert len(list((tmp_path / "two/corpusfit").iterdir())) == 1
 
 
 def test_distillation_follows_the_recipe(tiny_bert, distilled):

@@ -16,10 +16,11 @@ def test_a_shard_comes_back(tmp_path):
     vectors = np.random.default_rng(0).normal(size=(7, 5)).astype(np.float32)
     vectors[0, 0], vectors[1, 1] = 1e9, -1e9
     tally = {"source": 0, "documents": 7, "rejects": [[3, 90, "text is empty"]]}
-    assert not store.has(4)
+    assert store.finished() == set()
     store.write(4, units(7), vectors, tally)
     found, back, told = store.read(4)
-    assert store.has(4)
+    (store.folder / "part-00005.safetensors.12.part").touch()
+    assert store.finished() == {4}
     assert told == tally == store.tally(4)
     np.testing.assert_array_equal(found.end, np.arange(1, 8))
     assert np.isfinite(back).all()  # beyond float16's range the largest stands for all

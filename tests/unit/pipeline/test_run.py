@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusfit.engine import Progress
+from corpusfit.engine import Progress, RayEngine
 from corpusfit.errors import UsageError
 from corpusfit.jobs.reading import Reasons, Tally
 from corpusfit.pipeline import Machine, Selection
@@ -50,10 +50,11 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert default_cache() == Path.home() / ".cache" / "corpusfit"
 
 
-def test_a_machine_has_one_kind_of_engine():
+def test_a_machine_has_one_of_two_kinds_of_engine():
     assert Machine(workers=3).start().workers == 3
-    with pytest.raises(UsageError, match="--engine must be local; got 'ray'"):
-        Machine(engine="ray").start()
+    assert isinstance(Machine(engine="ray").start(), RayEngine)
+    with pytest.raises(UsageError, match="--engine must be local or ray; got 'spark'"):
+        Machine(engine="spark").start()
 
 
 def test_a_warning_is_told_once_and_kept(run):

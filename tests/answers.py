@@ -1,0 +1,89 @@
+"""Jobs for tests of engines, which import them in their workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpusfit.engine import Job
+from corpusfit.errors import MissingDependencyError, StorageError
+
+
+@dataclass(frozen=True)
+class Answer(Job):
+    """Adds a number, or does what the piece asks of a worker."""
+
+    base: int = 0
+    encodes: bool = False
+    ballast: bytes = b""
+
+    def start(self):  # noqa: C901
+        opened = time.monotonic_ns()
+
+        def work(piece):  # noqa: C901
+            match piece:
+                case "where":
+                    return os.getpid(), opened
+                case "threads":
+                    return os.environ["OMP_NUM_THREADS"], os.environ["NUMBA_NUM_THREADS"]
+                case "main":
+                    main = sys.modules["__main__"]
+                    return main.__name__, hasattr(main, "__file__")
+                case "folder":
+                    return str(Path.cwd())
+                case "full":
+                    raise StorageError("the disk is full")
+                case "missing":
+                    raise MissingDependencyError("A test", "embed")
+                case "bug":
+                    return {}["no such key"]
+                case "die":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case "interrupt":
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return "still here"
+                case Path():  # die unless somebody did
+                    if not piece.exists():
+                        piece.write_bytes(b"")
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    return piece.name
+            return self.base + piece
+
+        return work
+
+
+@dataclass(frozen=True)
+class Stuck(Job):
+    """The first piece on a node other than the head never ends; the others wait until it is lost.
+
+    The worker writes its node into the note `stuck`; the test writes `lost`.
+    """
+
+    notes: Path
+    head: str
+    encodes: bool = False
+
+    def start(self):
+        import ray
+
+        here = ray.get_runtime_context().get_node_id()
+        stuck, lost = self.notes / "stuck", self.notes / "lost"
+
+        def work(piece):
+            if here != self.head:
+                mine = self.notes / here
+                mine.write_text(here)
+                with contextlib.suppress(FileExistsError):  # another node was first
+                    stuck.hardlink_to(mine)
+                    threading.Event().wait()
+            while not lost.exists():
+                time.sleep(0.02)
+            return piece
+
+        return work
