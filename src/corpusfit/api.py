@@ -208,7 +208,7 @@ def explain(
         The score, what raised and lowered it, and the target texts nearest to the text.
     """
     machine = machine or Machine(workers=1)
-    return pipeline.explain(Path(out), row=row, text=text, top=top, machine=machine)
+    return pipeline.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 
 def rank(

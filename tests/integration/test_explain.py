@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 
 import pytest
 from journeys import prose, scores
@@ -120,6 +121,14 @@ def test_a_text_cannot_steer_the_terminal(run, cli):
     assert said.code == 0
     assert "\n  kinase [2J receptor\n" in said.out
     assert "\x1b" not in said.out
+
+
+def test_a_run_in_a_store(cli, task, pile, inline):
+    out = f"memory://bucket/{uuid.uuid4().hex}"
+    corpusfit.select(target=task, corpus=pile, out=out, method="tfidf", machine=inline)
+    found = json.loads(cli("explain", out, "--row", "task.jsonl:1", "--json").out)
+    assert found["score"] > 0
+    assert found["raised"]
 
 
 def test_before_anything_is_chosen(task, pile, tmp_path, inline):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,7 +30,9 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a select or score run.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="Folder or URL of a select or score run.")
+    ],
     row: Annotated[
         str | None,
         typer.Option(

@@ -105,6 +105,7 @@ def explain(
     plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
     _check(row, text, top, method)
     with machine.start() as engine:
+        engine.require_shared(folder.work, "DIR")
         sources = [Source(**s) for s in manifest["corpus"]]
         run = Run(plan, machine, engine, folder.work, [], sources)
         found = _given(run, text) if text is not None else _segment(run, folder, str(row))
