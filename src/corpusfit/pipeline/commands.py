@@ -100,8 +100,8 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
     with machine.start() as engine:
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder = manifest["encoder"]
-        folder.amend(_identity(run))
         engine.require_shared(folder.work, "DIR")
+        folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
 
 
