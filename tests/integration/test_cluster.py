@@ -148,4 +148,3 @@ def test_what_a_node_had_in_hand_is_done_by_the_others(cluster, victim, tmp_path
         job = Stuck(tmp_path, cluster.head_node.node_id, encodes)
         assert sorted(engine.map(job, range(20))) == list(range(20))
     thread.join()
-    cluster.add_node(num_cpus=1)

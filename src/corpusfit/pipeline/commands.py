@@ -102,8 +102,8 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
             )
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder = manifest["encoder"]
-        folder.amend(_identity(run))
         engine.require_shared(folder.work, "DIR")
+        folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
 
 
