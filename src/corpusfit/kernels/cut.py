@@ -61,7 +61,7 @@ _SINGLE_PIECE = 6
 _FURTHER_PIECE = 4
 _DIGITS_A_PIECE = 3
 _PACK_LIMIT = 8
-_SMALL_A = 0x61
+_SMALL_A, _POINT = 0x61, 0x2E
 _ONE = np.uint64(1)
 
 
@@ -165,16 +165,20 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
             for j in range(i + 1, i + length):
                 code = (code << 6) | (np.int64(data[j]) & 0x3F)
         kind = np.int64(table[code])
-        calm = state == 0 and newlines < 2 and letters == 0 and before < _SOLO
+        calm = letters == 0 and newlines < 2 and before < _SOLO
+        calm &= state == 0 or (state == 2 and mode != SENTENCE)
         if calm and i <= reach and length == 1 and _LETTER <= kind <= _UPPER:
-            letter_at, space_at = letter_bits(data, i)  # words with one space between them
+            if state == 2 and kind != _LOWER and total > at_start:
+                sentence, at_sentence = i, total
+            state = 0
+            letter_at, space_at = letter_bits(data, i)  # words, a sign at most and a space between
             if end - i < 64:
                 letter_at &= (_ONE << np.uint64(end - i)) - _ONE
             k, more, taken = 0, True, False
             while more:
                 run = zeros_below(~(letter_at >> np.uint64(k)))
                 cost = 1 + _further(run)
-                if k + run >= 63 or total + cost - at_start > most:
+                if k + run >= 62 or total + cost - at_start > most:
                     break
                 if gap and total > at_start:
                     word, at_word = i + k, total
@@ -183,8 +187,20 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
                 k += run
                 more = (space_at >> np.uint64(k)) & (letter_at >> np.uint64(k + 1)) & _ONE != 0
                 if more:
-                    letters, gap = 0, True
                     k += 1
+                elif (space_at >> np.uint64(k + 1)) & (letter_at >> np.uint64(k + 2)) & _ONE:
+                    byte = data[i + k]
+                    sign = table[byte] if byte < 0x80 else _SOLO
+                    stop = sign == _STOP and mode != SENTENCE
+                    more = (sign == _SIGN or sign == _CLOSER or stop) and total < at_start + most  # noqa: PLR1714
+                    total += more
+                    k += 2 * more
+                    if more and stop and data[i + k] < _SMALL_A:
+                        short = byte == _POINT and _is_abbreviation(data, i + k - 2, run, upper)
+                        if not short:
+                            sentence, at_sentence = i + k, total
+                if more:
+                    letters, gap = 0, True
             if taken:
                 digits, newlines, after_stop, before = 0, 0, False, _LOWER
                 i += k
@@ -263,7 +279,7 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
             continue
         if kind == _STOP:
             initial = upper or after_stop
-            short = code == 46 and _is_abbreviation(data, i - 1, letters, initial)
+            short = code == _POINT and _is_abbreviation(data, i - 1, letters, initial)
             state = 0 if short else 1
             if short and letters == 1:
                 after_stop = True
