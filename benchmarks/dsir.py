@@ -32,7 +32,7 @@ from memory import peak_of
 NTH = 20
 TIMES = 10
 PILE_MB, CORES, PUBLISHED_H = 825 * 1.073741824 * 1e3, 96, 4.36  # the paper's own run
-SAME_FEATURES = ("--set", "method.signs=true")
+SAME_FEATURES = ("--set", "method.signs=true", "--set", "method.smoothing=1e-8")
 PEER = """
 import sys, time
 from data_selection import HashedNgramDSIR

@@ -192,7 +192,7 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
                     byte = data[i + k]
                     sign = table[byte] if byte < 0x80 else _SOLO
                     stop = sign == _STOP and mode != SENTENCE
-                    more = (sign == _SIGN or sign == _CLOSER or stop) and total < at_start + most  # noqa: PLR1714
+                    more = (stop or sign in (_SIGN, _CLOSER)) and total < at_start + most
                     total += more
                     k += 2 * more
                     if more and stop and data[i + k] < _SMALL_A:
