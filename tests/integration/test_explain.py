@@ -131,6 +131,17 @@ def test_a_run_in_a_store(cli, task, pile, inline):
     assert found["raised"]
 
 
+def test_rows_of_plain_text_are_lines_with_gaps(task, tmp_path, inline):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n\n\n".join(f"The kinase number {i} binds." for i in range(40)))
+    out, small = tmp_path / "out", ["read.shard_mb=1e-4"]
+    corpusfit.select(
+        target=task, corpus=corpus, out=out, method="dsir", machine=inline, settings=small
+    )
+    found = corpusfit.explain(out, row="corpus.txt:90", machine=inline)
+    assert found.text.startswith("The kinase number 30 binds.")
+
+
 def test_before_anything_is_chosen(task, pile, tmp_path, inline):
     out = tmp_path / "out"
     corpusfit.score(target=task, corpus=pile, out=out, method="tfidf", machine=inline)
@@ -148,7 +159,11 @@ def test_before_anything_is_chosen(task, pile, tmp_path, inline):
         ({"row": "tsk.jsonl:1"}, UsageError, "Perhaps task.jsonl:0"),
         ({"row": "task.jsonl"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),
         ({"row": "task.jsonl:-1"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),
-        ({"row": "task.jsonl:150"}, UsageError, "a row from 0 to 149 for task.jsonl; got 150"),
+        (
+            {"row": "task.jsonl:150"},
+            UsageError,
+            "a row of task.jsonl that was scored, 149 at most; got 150",
+        ),
         ({"row": "task.jsonl:1:99"}, UsageError, "a segment from 0 to"),
         ({"row": "a:3.jsonl:121"}, InputError, "Row 121 of a:3.jsonl has no score: it was rej"),
     ],

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusfit.corpus import documents, rows
-from corpusfit.kernels.jsonlines import field_texts, line_spans
+from corpusfit.kernels.jsonlines import field_texts, line_ends, line_spans
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Shard
 
@@ -90,3 +90,10 @@ def test_ordinary_lines_never_need_the_full_parser(text):
     through, plain = field_texts(np.frombuffer(data, np.uint8), *line_spans(data), field, out)
     assert plain.tolist() == [True]
     assert bytes(out[: through[1]]).decode() == orjson.loads(data)["text"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from([b"\n", b"\t", b"\x8a", b"a", b"\n\n", b"abcdefgh"])).map(b"".join))
+def test_line_ends_are_numpys(data):
+    codes = np.frombuffer(data, np.uint8)
+    assert line_ends(codes).tolist() == np.flatnonzero(codes == 10).tolist()

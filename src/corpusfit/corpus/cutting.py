@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.corpus import rejects
+from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Span
 
@@ -68,7 +69,7 @@ class Lines:
 
     def __call__(self, chunk: bytes) -> Scan:
         """The line ends of the next chunk."""
-        ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == 10).astype(np.int64) + 1
+        ends = line_ends(np.frombuffer(chunk, np.uint8)) + 1
         numbers = self._row + np.arange(1, len(ends) + 1, dtype=np.int64)
         self._row += len(ends)
         return ends, numbers

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from corpusfit.corpus.cutting import MIB
 from corpusfit.corpus.files import read_span, stated_digest, stored_size
+from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Cells, Span
 
@@ -78,7 +79,7 @@ def glimpse(look: Look) -> Glimpse:
     none = np.empty(0, np.int64)
     if not look.cell:
         return Glimpse(digest, none, none, (-1, -1), 0)
-    starts = np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + (look.span.begin + 1)
+    starts = line_ends(np.frombuffer(data, np.uint8)) + (look.span.begin + 1)
     if not len(starts):
         return Glimpse(digest, none, none, (-1, -1), 0)
     cells = starts // look.cell

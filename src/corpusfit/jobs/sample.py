@@ -28,10 +28,12 @@ from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Shard, Texts
 
-__all__ = ["ALL", "Drawn", "SampleTexts", "SampleVectors", "merge"]
+__all__ = ["ALL", "Drawn", "SampleTexts", "SampleVectors", "first_bound", "merge"]
 
 ALL = 2**64
 """A bound that every key is below."""
+
+_PLENTY = 3
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,11 @@ def _typical_bytes(cut: CutPlan) -> int:
     if cut.unit == "document":
         return 2**62
     return {"sentence": 128, "paragraph": 512}.get(cut.unit, 4 * cut.pieces)
+
+
+def first_bound(size: int, k: int, cut: CutPlan) -> int:
+    """A bound below which a corpus of so many bytes has k units, and most likely not many more."""
+    return min(ALL, ALL * _PLENTY * k // (size // _typical_bytes(cut) + 1))
 
 
 def _strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:

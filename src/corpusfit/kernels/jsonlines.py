@@ -18,9 +18,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.words import first_stop, load, store
+from corpusfit.kernels.words import bytes_before, first_stop, load, newline_bytes, store
 
-__all__ = ["field_texts", "line_spans"]
+__all__ = ["field_texts", "line_ends", "line_spans"]
 
 _Bytes = NDArray[np.uint8]
 _QUOTE, _BACKSLASH, _OPEN, _CLOSE = 0x22, 0x5C, 0x7B, 0x7D
@@ -39,12 +39,42 @@ _DIGITS = 15  # more, and a number may not be what it says
 _ODD = -1  # where a value ends that this kernel does not decide
 
 
+@njit(cache=True, nogil=True)
+def _ends_from(data: _Bytes, i: int, found: NDArray[np.int64]) -> tuple[int, int]:
+    """Line ends from byte i on, until there is no more room; how many, and where to go on."""
+    n, last = 0, len(data) - 8
+    while i <= last and n < len(found):
+        seen = newline_bytes(load(data, i))
+        if not seen:
+            i += 8
+            continue
+        i += bytes_before(seen) + 1
+        found[n] = i - 1
+        n += 1
+    while last < i < len(data) and n < len(found):
+        if data[i] == _NEWLINE:
+            found[n] = i
+            n += 1
+        i += 1
+    return n, i
+
+
+def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """int64 [m]: where the line ends of uint8 [b] are."""
+    parts, at = [np.empty(0, np.int64)], 0
+    while at < len(data):
+        found = np.empty(64 + (len(data) - at) // 128, np.int64)
+        n, at = _ends_from(data, at, found)
+        parts.append(found[:n])
+    return np.concatenate(parts)
+
+
 def line_spans(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each line begins and ends: int64 [lines] twice.
 
     A line end at the very end begins no line.
     """
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+    ends = line_ends(np.frombuffer(data, np.uint8))
     begins = np.concatenate((np.zeros(1, np.int64), ends + 1))
     if begins[-1] == len(data):
         return begins[:-1], ends

@@ -28,6 +28,7 @@ __all__ = [
     "letter_bits",
     "letter_bytes",
     "load",
+    "newline_bytes",
     "store",
     "word_bits",
     "word_bytes",
@@ -45,6 +46,7 @@ _GATHER = np.uint64(0x0102040810204080)  # moves the lowest bit of each byte to 
 _SEVEN, _TOP_BYTE = np.uint64(7), np.uint64(56)
 _EACH = np.uint64(0x0101010101010101)
 _QUOTE = np.uint64(0x2222222222222222)
+_NEWLINE = np.uint64(0x0A0A0A0A0A0A0A0A)
 _BACKSLASH = np.uint64(0x5C5C5C5C5C5C5C5C)
 _CASE = np.uint64(0x2020202020202020)
 _ABOVE_A = np.uint64(0x1F1F1F1F1F1F1F1F)  # 0x80 - "a"
@@ -111,6 +113,13 @@ def first_stop(x: Word) -> Any:
     quote, backslash = x ^ _QUOTE, x ^ _BACKSLASH
     zero = ((quote - _EACH) & ~quote) | ((backslash - _EACH) & ~backslash)
     return bytes_before((zero | ((x - _CASE) & ~x)) & HIGH)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def newline_bytes(x: Word) -> Word:
+    """The high bit of the first byte of x that is a line end, and perhaps of later ones."""
+    other = x ^ _NEWLINE
+    return (other - _EACH) & ~other & HIGH
 
 
 @njit(cache=True, nogil=True, inline="always")

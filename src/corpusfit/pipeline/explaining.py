@@ -203,7 +203,7 @@ def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
 
 
 def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, int]:
-    """The shard that holds a row of a source, from the counts that scoring left.
+    """The shard that holds a row of a source.
 
     Returns:
         Its number in the corpus, and in its source.
@@ -212,22 +212,22 @@ def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, 
         UsageError: the source has no such row.
         InputError: the row was rejected.
     """
-    first, nth, name = 0, 0, run.names[number]
+    name, nth, last = run.names[number], 0, -1
     for shard, tally in tallies(folder):
         if tally.source != number:
             continue
-        last = first + tally.documents + len(tally.rejects)
-        if row < last:
-            for rejected, _, reason in tally.rejects:
-                if rejected == row:
-                    raise InputError(
-                        f"Row {row} of {name} has no score: it was rejected ({reason}). "
-                        "Name another row, or mend this one and score again."
-                    )
+        for rejected, _, reason in tally.rejects:
+            if rejected == row:
+                raise InputError(
+                    f"Row {row} of {name} has no score: it was rejected ({reason}). "
+                    "Name another row, or mend this one and score again."
+                )
+        (rows,) = table.read_columns(table.part_path(folder.scores, shard), "row")
+        if row in rows:
             return shard, nth
-        first, nth = last, nth + 1
-    rows = f"a row from 0 to {first - 1}" if first else "no row: the source is empty"
-    raise bad_setting("--row", f"SOURCE:ROW with {rows} for {name}", row)
+        nth, last = nth + 1, max(last, int(rows.max(initial=-1)))
+    scored = f"a row of {name} that was scored, {last} at most" if last >= 0 else "another SOURCE"
+    raise bad_setting("--row", f"SOURCE:ROW with {scored}", row)
 
 
 def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:

@@ -20,7 +20,7 @@ from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Reasons, read_shard
-from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, merge
+from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, first_bound, merge
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import Plan
 from corpusfit.segments import cut_units
@@ -107,8 +107,20 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
         EmptyInputError: the corpus has no usable row.
     """
     job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
+    bound = first_bound(run.size, k, run.plan.cut)
+    drawn, rejected = _drawn(run, job, bound)
+    if bound < ALL and sum(len(d.texts) for d in drawn) < k:  # fewer than could be expected
+        drawn, rejected = _drawn(run, job, ALL)
+    if not drawn:
+        raise run.nothing_read(rejected)
+    sample.write_texts(list(itertools.chain(*(d.texts for d in drawn))))
+    return rejected
+
+
+def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn], Reasons]:
+    """The sample below a bound, and why rows were rejected on the way."""
     drawn: list[Drawn] = []
-    rejected, held, bound = Reasons(), 0, ALL
+    rejected, held, k = Reasons(), 0, job.k
     with run.stage("sample", run.size):
         for part, tally in run.engine.map(job, ((shard, bound) for shard in run.shards())):
             rejected.add(tally.rejects)
@@ -118,10 +130,7 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
                 drawn = merge(drawn, k)
                 held = sum(len(d.texts) for d in drawn)
                 bound = int(max(d.keys.max() for d in drawn))
-    if not held:
-        raise run.nothing_read(rejected)
-    sample.write_texts(list(itertools.chain(*(d.texts for d in merge(drawn, k)))))
-    return rejected
+    return merge(drawn, k), rejected
 
 
 def add_vectors(run: Run, sample: Sample) -> None:

@@ -44,7 +44,8 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
     if run.encoder is None:
-        background_texts(run, background, run.plan.fit.background)
+        if not background.texts.exists():  # a killed run has drawn it already
+            background_texts(run, background, run.plan.fit.background)
         _expect_common_words(run, target, background)
         chosen = run.plan.method
         if registry.load(chosen.name).reads == "corpus":
