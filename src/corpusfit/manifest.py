@@ -183,7 +183,8 @@ def _differences(before: Any, now: Any, path: str = "") -> list[str]:
     if before == now:
         return []
     role, _, name = path.partition(".")
-    if role in ("target", "corpus"):
+    if role in ("target", "corpus", "files"):
+        role = "method" if role == "files" else role
         what = "is new" if before is None else "is gone" if now is None else "has changed"
         return [f"{role} file {name} {what}"]
     return [f"{path} was {before!r}, is {now!r}"]

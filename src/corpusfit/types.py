@@ -31,6 +31,7 @@ __all__ = [
     "Units",
     "Vectors",
     "buffers",
+    "taken",
     "text_array",
 ]
 
@@ -203,8 +204,17 @@ class Segments:
 
 
 def text_array(texts: Sequence[str]) -> Texts:
-    """Strings as one Arrow array [n]."""
-    return pa.array(texts, pa.large_string())
+    """Strings as one Arrow array [n]; not by `pa.array`, which imports pandas where it can."""
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)])
+    buffers = pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))
+    return pa.LargeStringArray.from_buffers(len(encoded), *buffers)
+
+
+def taken(texts: Texts, places: NDArray[np.int64]) -> Texts:
+    """The texts at some places, int64 [k], as one Arrow array [k]."""
+    at = np.ascontiguousarray(places, np.int64)
+    return texts.take(pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)]))
 
 
 def buffers(texts: Texts) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

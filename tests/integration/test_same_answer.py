@@ -337,6 +337,19 @@ def test_a_changed_setting_is_named(run, words, what):
     assert digests(run(overwrite=True, **words).path) == digests(fresh.path)
 
 
+def test_an_arpa_file_that_changed_under_its_name_is_noticed(task, pile, tmp_path, inline):
+    arpa = tmp_path / "model.arpa"
+    lines = (Path(__file__).parents[1] / "golden/kneser_ney/order1.arpa").read_text("utf-8")
+    arpa.write_text(lines, "utf-8")
+    words = {"target": task, "corpus": pile, "out": tmp_path / "out", "machine": inline}
+    settings = [f"method.arpa_in={arpa}"]
+    first = corpusfit.score(**words, method="perplexity", settings=settings)
+    assert corpusfit.score(**words, method="perplexity", settings=settings).manifest == first.manifest
+    arpa.write_text(lines.replace("-1.", "-2."), "utf-8")
+    with pytest.raises(ChangedInputError, match=r"method file .*model\.arpa has changed"):
+        corpusfit.score(**words, method="perplexity", settings=settings)
+
+
 def test_a_model_that_changed_under_its_name_is_noticed(run, tiny_static, tmp_path):
     from safetensors.numpy import load_file, save_file
 

@@ -11,7 +11,7 @@ from corpusfit.corpus.rejects import kind
 from corpusfit.corpus.rows import documents, rows
 from corpusfit.corpus.shards import shards
 from corpusfit.corpus.sources import find, found_again
-from corpusfit.corpus.survey import Glimpse, Look, glimpse
+from corpusfit.corpus.survey import Glimpse, Look, fingerprint, glimpse
 
 __all__ = [
     "Glimpse",
@@ -19,6 +19,7 @@ __all__ = [
     "Pick",
     "documents",
     "find",
+    "fingerprint",
     "found_again",
     "glimpse",
     "kind",

@@ -23,7 +23,7 @@ from corpusfit.corpus.fields import Pick, Row, from_mapping
 from corpusfit.corpus.unpack import Stream
 from corpusfit.kernels.jsonlines import field_texts, line_spans
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Documents, Reject, Shard, Source, Texts, text_array
+from corpusfit.types import Documents, Reject, Shard, Source, Texts, taken, text_array
 
 __all__ = ["blocks", "columns", "lines_of", "parse"]
 
@@ -96,11 +96,11 @@ def _with_odd_lines(
             rejected.append(row)
             continue
         parts += [
-            texts.slice(done, i - done).filter(pa.array(plain[done:i])),
+            taken(texts, done + np.flatnonzero(plain[done:i])),
             text_array([row.text]),
         ]
         kept[i], done = True, i + 1
-    parts.append(texts.slice(done).filter(pa.array(plain[done:])))
+    parts.append(taken(texts, done + np.flatnonzero(plain[done:])))
     return Documents(numbers[kept], pa.concat_arrays(parts)), rejected
 
 

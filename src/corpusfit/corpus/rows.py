@@ -14,14 +14,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from corpusfit.corpus import jsonl
 from corpusfit.corpus.fields import Pick, Row
 from corpusfit.corpus.files import read_span
 from corpusfit.corpus.formats import FORMATS
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Document, Documents, Reject, Shard, buffers, text_array
+from corpusfit.types import Document, Documents, Reject, Shard, buffers, taken, text_array
 
 __all__ = ["documents", "rows"]
 
@@ -74,5 +73,5 @@ def documents(
     texts = text_array([d.text for d in used])
     if pick:
         picked = pick(numbers, np.diff(buffers(texts)[1]))
-        numbers, texts = numbers[picked], texts.filter(pa.array(picked))
+        numbers, texts = numbers[picked], taken(texts, np.flatnonzero(picked))
     return Documents(numbers, texts), rejected

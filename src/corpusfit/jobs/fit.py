@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, store, write_bytes
@@ -26,7 +25,7 @@ from corpusfit.kernels.tokens import tokenise
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.rank import Trial, trial
-from corpusfit.types import buffers, text_array
+from corpusfit.types import buffers, taken, text_array
 
 __all__ = ["CommonWords", "Fit", "PrepareEncoder", "Rank", "Sample", "Unfit"]
 
@@ -70,7 +69,7 @@ class Sample:
         if repeats is None:
             return batch
         places = np.repeat(np.arange(len(repeats)), repeats)
-        return batch.take(pa.array(places)) if reads == "text" else batch[places]
+        return taken(batch, places) if reads == "text" else batch[places]
 
 
 @dataclass(frozen=True)

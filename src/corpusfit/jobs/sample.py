@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import write_arrays
@@ -26,7 +25,7 @@ from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.kernels.chance import part_keys
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.segments import cut_units
-from corpusfit.types import Shard, Texts
+from corpusfit.types import Shard, Texts, taken
 
 __all__ = ["ALL", "Drawn", "SampleTexts", "SampleVectors", "first_bound", "merge"]
 
@@ -83,7 +82,7 @@ def first_bound(size: int, k: int, cut: CutPlan) -> int:
 
 
 def _strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
-    strings: list[str] = texts.take(pa.array(places)).to_pylist()
+    strings: list[str] = taken(texts, places).to_pylist()
     return strings
 
 

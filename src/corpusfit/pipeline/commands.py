@@ -101,7 +101,7 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
                 "score again with `corpusfit select` and another --out."
             )
         run = Run(plan, machine, engine, folder.work, target, sources)
-        run.encoder = manifest["encoder"]
+        run.encoder, run.files = manifest["encoder"], manifest["files"]
         engine.require_shared(folder.work, "DIR")
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
@@ -162,6 +162,7 @@ def _identity(run: Run) -> dict[str, Any]:
         "target": source_identity(run.target),
         "corpus": source_identity(run.sources),
         "encoder": run.encoder,
+        "files": run.files,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
 
@@ -178,12 +179,13 @@ def _run(
 ) -> Selection:
     """What `select` and `score` share."""
     plan.check()
-    if plan.method.name != "auto":
-        registry.build(plan.method.name, plan.method.options)
+    named = plan.method.name != "auto"
+    files = registry.build(plan.method.name, plan.method.options).files if named else ()
     folder = RunFolder(out)
     folder.claim()
     with machine.start() as engine:
         run = _open(plan, target, corpus_inputs, folder.work, machine, engine)
+        run.files = {file: corpus.fingerprint(file)[0] for file in files}
         prepare_encoder(run)
         folder.begin(_identity(run), overwrite=overwrite)
         engine.require_shared(folder.work, "--out")
@@ -231,6 +233,7 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         "plan": run.plan.as_dict(),
         "method": dataclasses.asdict(used),
         "encoder": run.encoder,
+        "files": run.files,
         "ranking": ranking_of(folder),
         "target": [as_plain(s) for s in run.target],
         "corpus": [as_plain(s) for s in run.sources],

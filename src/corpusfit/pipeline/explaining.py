@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from corpusfit import corpus
 from corpusfit.errors import ChangedInputError, InputError, ModelError, bad_setting
@@ -33,7 +32,7 @@ from corpusfit.plan import Plan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Effect
 from corpusfit.segments import cut_units
-from corpusfit.types import Documents, Source, text_array
+from corpusfit.types import Documents, Source, taken, text_array
 
 __all__ = ["Explanation", "explain"]
 
@@ -243,5 +242,5 @@ def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int
         shard = next(itertools.islice(corpus.shards(found_again, read), nth, None))
     units, texts, _ = read_units(shard, read, run.plan.cut, (source.name,))
     inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
-    found: list[str] = texts.filter(pa.array(inside)).to_pylist()
+    found: list[str] = taken(texts, np.flatnonzero(inside)).to_pylist()
     return found

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit import corpus
@@ -24,7 +23,7 @@ from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, first_bound, merge
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import Plan
 from corpusfit.segments import cut_units
-from corpusfit.types import Documents, text_array
+from corpusfit.types import Documents, taken, text_array
 
 __all__ = ["FEW", "add_vectors", "background_texts", "target_texts"]
 
@@ -66,7 +65,7 @@ def target_texts(run: Run, sample: Sample) -> int:
     if len(texts) > run.plan.fit.max_target:
         drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
         kept = np.sort(drawn[: run.plan.fit.max_target])
-        texts, sources = texts.take(pa.array(kept)), sources[kept]
+        texts, sources = taken(texts, kept), sources[kept]
     if len(different) < FEW:
         run.warn(
             f"The target has only {len(different)} different texts: the ranking of methods and the "

@@ -97,6 +97,11 @@ class AnyMethod(ABC):
         """Whether scores are log importance weights, so that drawing goes by their exponential."""
         return False
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Files that its settings name; a run is resumed only while their content is the same."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Method(AnyMethod, Generic[Batch]):

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, write_bytes
-from corpusfit.types import Segments
+from corpusfit.types import Segments, text_array
 
 __all__ = ["part_path", "parts", "read", "read_columns", "rewrite", "write"]
 
@@ -59,9 +59,7 @@ def write(
 ) -> None:
     """Write a shard's m segments with their scores [m]; nothing is selected yet."""
     m = len(segments)
-    names = pa.DictionaryArray.from_arrays(np.zeros(m, np.int32), pa.array([source]))
-    columns = [
-        names,
+    values = (
         segments.row,
         segments.segment,
         segments.start,
@@ -71,8 +69,18 @@ def write(
         scores,
         np.zeros(m, np.float32),
         np.zeros(m, bool),
-    ]
-    _write(part_path(folder, shard), pa.table(columns, schema=SCHEMA))
+    )
+    place = _column(np.zeros(m, np.int32), pa.int32())
+    names = pa.DictionaryArray.from_arrays(place, text_array([source]).cast(pa.string()))
+    columns = [_column(v, f.type) for v, f in zip(values, list(SCHEMA)[1:], strict=True)]
+    _write(part_path(folder, shard), pa.table([names, *columns], schema=SCHEMA))
+
+
+def _column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """An array as an Arrow one of the same type; not by `pa.array`, which imports pandas."""
+    bits = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
+    data = pa.py_buffer(np.ascontiguousarray(bits))
+    return pa.Array.from_buffers(kind, len(values), [None, data])
 
 
 def rewrite(path: Path, weight: NDArray[np.float32], selected: NDArray[np.bool_]) -> None:
@@ -80,7 +88,9 @@ def rewrite(path: Path, weight: NDArray[np.float32], selected: NDArray[np.bool_]
     table = read(path)
     for name, values in (("weight", weight), ("selected", selected)):
         place = SCHEMA.get_field_index(name)
-        table = table.set_column(place, SCHEMA.field(name), pa.array(values))
+        table = table.set_column(
+            place, SCHEMA.field(name), _column(values, SCHEMA.field(name).type)
+        )
     _write(path, table)
 
 

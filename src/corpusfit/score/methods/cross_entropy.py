@@ -46,6 +46,11 @@ class CrossEntropy(Method[Texts]):
     def __post_init__(self) -> None:
         check_order(self.order)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The ARPA file."""
+        return (self.arpa_general,) if self.arpa_general else ()
+
     def fit(self, target: Texts, background: Texts, *, seed: int) -> PredictableScorer:
         """Train on the background, or read the model; target and seed are not used.
 

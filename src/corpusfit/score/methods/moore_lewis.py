@@ -98,6 +98,11 @@ class MooreLewis(Method[Texts]):
                 "method.arpa_in and method.arpa_general", "two files, or both empty", given
             )
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The ARPA files."""
+        return (self.arpa_in, self.arpa_general) if self.arpa_in else ()
+
     def fit(self, target: Texts, background: Texts, *, seed: int) -> MooreLewisScorer:
         """Train on the target and on as many tokens of the background, drawn with the seed.
 

@@ -44,6 +44,11 @@ class Perplexity(Method[Texts]):
     def __post_init__(self) -> None:
         check_order(self.order)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The ARPA file."""
+        return (self.arpa_in,) if self.arpa_in else ()
+
     def fit(self, target: Texts, background: Texts, *, seed: int) -> PredictableScorer:
         """Train on the target, or read the model; background and seed are not used.
 
