@@ -5,8 +5,8 @@ training, scoring, and both in turn, each timed in pairs.
 Why: Moore-Lewis selection is just this; `kernels/kneser_ney.py` and `backoff.py` claim a lead.
 Trade-off: both read the same file of lower-cased words between single spaces. Ours still searches
 for words in it, on one thread; KenLM splits at spaces, and lmplz runs its several threads. lmplz
-has 1 GB, with which it is faster than with its default of 80 % of the memory. What KenLM needs from
-the ARPA file to a model at hand (`build_binary`) is not in the comparison; it is written beside it.
+has 1 GB, with which it is faster than with its default of 80 % of the memory. To query what lmplz
+wrote KenLM has to load the ARPA file; both in turn is measured with that and without it.
 
 Needs KenLM's programs `lmplz` and `build_binary` on PATH or in a folder given (built with cmake
 from KenLM's source) and its Python module (`pip install kenlm`).
@@ -135,7 +135,7 @@ def compare(lines: list[str], order: int, programs: dict[str, str], folder: Path
         "all",
         lambda: score(new, train(known, order), order),
         lambda: query(new, lmplz(programs["lmplz"], known, order)),
-        "training and scoring: ours against lmplz and the Python module kenlm, which loads its ARPA",
+        "training and scoring: ours against lmplz and the Python module, which loads the ARPA",
         sum(mb),
     )
     pair(
