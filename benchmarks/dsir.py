@@ -10,7 +10,8 @@ Trade-off: the package reads about 2 MB a second, so it gets every Nth line and 
 rates; ours gets it all, starting included.
 Reference: Xie et al. (2023), https://github.com/p-lambda/dsir (data-selection 1.0.3).
 
-Run: .venv/bin/python benchmarks/dsir.py TARGET.jsonl CORPUS_FOLDER [RUNS]
+Run: .venv/bin/python benchmarks/dsir.py [TARGET.jsonl CORPUS_FOLDER [RUNS]]
+Without arguments the corpus is 100 MB of docstrings.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.stats import spearmanr
 
+from corpusfit.demo import FAMILIES, docstrings
 from harness import RESULTS, machine, paired
-from memory import peak_of
+from memory import peak_of, write_corpus
 
 NTH = 20
 TIMES = 10
@@ -214,5 +216,17 @@ def memory(target: Path, corpus: Path, large: Path, folder: Path, size: float) -
     print(f"{rate:.0f} MB/s on ten times the text; the Pile on 96 such cores: {pile_h:.3f} h")
 
 
+def of_docstrings(folder: Path) -> tuple[Path, Path]:
+    """A target and a corpus that every machine has."""
+    target, corpus = folder / "task.jsonl", folder / "corpus"
+    corpus.mkdir()
+    texts = sorted({t for m in FAMILIES.values() for t in docstrings(m.split())})
+    target.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts[:300]))
+    write_corpus(corpus / "docstrings.jsonl", texts, 100)
+    return target, corpus
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 3)
+    with tempfile.TemporaryDirectory() as made:
+        given = [Path(a) for a in sys.argv[1:3]] or of_docstrings(Path(made))
+        main(*given, int(sys.argv[3]) if len(sys.argv) > 3 else 3)
