@@ -100,7 +100,7 @@ class RunFolder:
         wanted = _plain(identity)
         if begun.exists():
             differing = _differences(json.loads(begun.read_text("utf-8")), wanted)
-            if differing and not overwrite:
+            if differing and not overwrite and self._has_work():
                 cure = "Use another --out, or --overwrite to start anew."
                 if (
                     all(d.startswith("choose.") for d in differing)
@@ -114,6 +114,10 @@ class RunFolder:
             if differing:
                 self._clear()
         self._write_identity(identity)
+
+    def _has_work(self) -> bool:
+        """Whether a shard was scored; a command that failed before may be given anew, mended."""
+        return self.scored_so_far() is not None or any(self.scored.glob("part-*.json"))
 
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
         data = json.dumps(_plain(identity), indent=1, sort_keys=True)

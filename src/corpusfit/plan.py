@@ -132,8 +132,8 @@ class FitPlan:
         background: units in the uniform sample of the corpus.
         max_target: target units beyond this many are left out by a seeded draw.
         normalise: undo a task's own tokenisation and entity marks in the target's text.
-        shares: how much each of several targets counts, as `a.jsonl:0.7,b.jsonl:0.3`; by their
-            number of texts when left out.
+        shares: how much each of several targets counts, as `a.jsonl:0.7,b.jsonl:0.3`, each named by
+            its path below the folder they have in common; by their number of texts when left out.
     """
 
     background: int = 10_000

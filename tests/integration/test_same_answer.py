@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import random
 import shutil
@@ -16,7 +17,8 @@ from journeys import children, digests, prose, scores, stamps
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.errors import ChangedInputError, InputError
+from corpusfit.engine import Progress
+from corpusfit.errors import ChangedInputError, InputError, ModelError, UsageError
 
 SHARDS = "read.shard_mb=0.002"
 """About fifty shards."""
@@ -337,6 +339,38 @@ def test_a_changed_setting_is_named(run, words, what):
     assert digests(run(overwrite=True, **words).path) == digests(fresh.path)
 
 
+class Rewriting(Progress):
+    """Writes to a file when a stage begins."""
+
+    def __init__(self, stage, file):
+        self.stage, self.file = stage, file
+
+    def begin(self, stage, total):
+        if stage == self.stage:
+            self.file.write_bytes(b'{"text": "x"}\n' + self.file.read_bytes())
+
+
+@pytest.mark.parametrize("stage", ["sample", "score", "choose", "write"])
+def test_an_input_that_is_written_to_meanwhile_is_named(task, pile, tmp_path, inline, stage):
+    machine = dataclasses.replace(inline, progress=Rewriting(stage, pile / "market.jsonl"))
+    words = {"target": task, "corpus": pile, "out": tmp_path / "out", "method": "dsir"}
+    with pytest.raises((ChangedInputError, InputError), match=r"market\.jsonl changed while"):
+        corpusfit.select(**words, machine=machine)
+
+
+def test_a_command_that_failed_early_may_be_mended(task, pile, tmp_path, inline):
+    words = {"target": task, "corpus": pile, "out": tmp_path / "out", "machine": inline}
+    (tmp_path / "bad.arpa").write_text("nonsense")
+    with pytest.raises(ModelError):
+        corpusfit.score(
+            **words, method="perplexity", settings=[f"method.arpa_in={tmp_path}/bad.arpa"]
+        )
+    done = corpusfit.score(**words, method="dsir")
+    with pytest.raises(UsageError, match=r"fit\.shares"):
+        corpusfit.score(**words, method="dsir", settings=["fit.shares=no:1"], overwrite=True)
+    assert corpusfit.score(**words, method="dsir").manifest == done.manifest
+
+
 def test_an_arpa_file_that_changed_under_its_name_is_noticed(task, pile, tmp_path, inline):
     arpa = tmp_path / "model.arpa"
     lines = (Path(__file__).parents[1] / "golden/kneser_ney/order1.arpa").read_text("utf-8")
@@ -344,7 +378,9 @@ def test_an_arpa_file_that_changed_under_its_name_is_noticed(task, pile, tmp_pat
     words = {"target": task, "corpus": pile, "out": tmp_path / "out", "machine": inline}
     settings = [f"method.arpa_in={arpa}"]
     first = corpusfit.score(**words, method="perplexity", settings=settings)
-    assert corpusfit.score(**words, method="perplexity", settings=settings).manifest == first.manifest
+    assert (
+        corpusfit.score(**words, method="perplexity", settings=settings).manifest == first.manifest
+    )
     arpa.write_text(lines.replace("-1.", "-2."), "utf-8")
     with pytest.raises(ChangedInputError, match=r"method file .*model\.arpa has changed"):
         corpusfit.score(**words, method="perplexity", settings=settings)

@@ -43,6 +43,11 @@ odd = st.sampled_from(
         b'{"t\\u0065xt": "a"}',
         b'{"text": "a", "n": 01}',
         b'{"text": "a", "n": 1e999}',
+        b'{"text": "a", "n": 1e99}',
+        b'{"text": "a", "n": 1e}',
+        b'{"text": "a", "n": 1e+-5}',
+        b'{"text": "a", "n": ' + b"9" * 400 + b"}",
+        b'{"text": "a", "n": 0.1234567890123456789}',
         b'{"text": "a", "n": -}',
         b'{"text": "a", "n": 1.}',
         b'{"text": "a", "n": NaN}',
@@ -81,6 +86,24 @@ def test_columns_are_the_rows(lines, ended, at_start):
     assert found.row.tolist() == [d.row for d in used]
     assert found.texts.to_pylist() == [d.text for d in used]
     assert rejected == [row for row in expected if isinstance(row, Reject)]
+
+
+@pytest.mark.parametrize("name", ["a\\b", 'a":"b', 'q"', "é", "", "\udcff", "a\tb"])
+def test_any_name_of_the_field(name):
+    lines = [b'{"a\\b": "x"}', b'{"a":"b"}', b'{"": "y"}', b'{"q\\"": "z"}', '{"é": "é"}'.encode()]
+    piece, plan = shard(b"\n".join(lines)), ReadPlan(text_field=name)
+    expected = [row for row in rows(piece, plan) if isinstance(row, Document)]
+    found, rejected = documents(piece, plan)
+    assert found.row.tolist() == [d.row for d in expected]
+    assert found.texts.to_pylist() == [d.text for d in expected]
+    assert len(rejected) == len(lines) - len(expected)
+
+
+@pytest.mark.parametrize("number", ["0.9487486481666565", "1e-5", "-1.5E+99", "9" * 200])
+def test_ordinary_numbers_never_need_the_full_parser(number):
+    data = b'{"n": ' + number.encode() + b', "text": "a"}'
+    field, out = np.frombuffer(b"text", np.uint8), np.empty(len(data) + 8, np.uint8)
+    assert field_texts(np.frombuffer(data, np.uint8), *line_spans(data), field, out)[1].all()
 
 
 @pytest.mark.parametrize("text", ["plain", 'esc \\" \\u00e9 \\ud83d\\ude00 \\n', "日本語", "é"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from typing import Annotated, Any
 
 import typer
@@ -42,8 +43,9 @@ def methods(
         about = inspect.getmodule(registry.load(name)).__doc__ or ""
         typer.echo(about.strip())
         typer.echo("\nSettings (--set method.NAME=VALUE):")
+        meanings = _meanings(name)
         for key, value in found[0]["settings"].items():
-            typer.echo(f"  {key} = {value!r}")
+            typer.echo(f"  {key} = {value!r}".ljust(24) + meanings.get(key, ""))
     else:
         rows = [
             [m["name"], m["family"], m["reads"], m["needs"] or "–", m["cost"], m["what"]]
@@ -52,6 +54,13 @@ def methods(
         columns = ["method", "family", "reads", "extra", "units", "what"]
         table("Scoring methods", columns, rows, words=[c for c in columns if c != "units"])
         say("One method in full: corpusfit methods NAME")
+
+
+def _meanings(name: str) -> dict[str, str]:
+    """What each setting of a method means, from its docstring."""
+    doc = inspect.getdoc(registry.load(name)) or ""
+    entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, re.MULTILINE)
+    return {key: " ".join(text.split()) for key, text in entries}
 
 
 def _described(name: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ Reference: https://jsonlines.org
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Documents, Reject, Shard, Source, Texts, taken, text_array
 
 __all__ = ["blocks", "columns", "lines_of", "parse"]
+
+
+_ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 
 
 def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
@@ -51,9 +55,12 @@ def columns(
         picked = pick(numbers, ends - begins)
         numbers, begins, ends = numbers[picked], begins[picked], ends[picked]
     data = np.frombuffer(shard.data, np.uint8)
-    field = np.frombuffer(plan.text_field.encode(), np.uint8)
+    field = plan.text_field.encode("utf-8", "surrogatepass")
     out = np.empty(len(data) + 8, np.uint8)
-    through, plain = field_texts(data, begins, ends, field, out)
+    if _ESCAPED.search(field):  # in a line it is written otherwise
+        through, plain = np.zeros(len(begins) + 1, np.int64), np.zeros(len(begins), np.bool_)
+    else:
+        through, plain = field_texts(data, begins, ends, np.frombuffer(field, np.uint8), out)
     lines = _Lines(shard, begins, ends)
     if not _is_utf8(shard.data):
         plain &= np.array([_is_utf8(lines[i]) for i in range(len(begins))], np.bool_)
@@ -88,20 +95,17 @@ def _with_odd_lines(
 ) -> tuple[Documents, list[Reject]]:
     """The columns again, with the lines that the kernel left to the full parser."""
     rejected: list[Reject] = []
-    parts, done = [], 0
-    kept = plain.copy()
+    further: list[str] = []
+    kept, place = plain.copy(), np.arange(len(plain))
     for i in np.flatnonzero(~plain).tolist():
         row = _row(int(numbers[i]), lines.byte(i), lines[i], plan)
         if isinstance(row, Reject):
             rejected.append(row)
-            continue
-        parts += [
-            taken(texts, done + np.flatnonzero(plain[done:i])),
-            text_array([row.text]),
-        ]
-        kept[i], done = True, i + 1
-    parts.append(taken(texts, done + np.flatnonzero(plain[done:])))
-    return Documents(numbers[kept], pa.concat_arrays(parts)), rejected
+        else:
+            kept[i], place[i] = True, len(plain) + len(further)
+            further.append(row.text)
+    both = pa.concat_arrays([texts, text_array(further)])
+    return Documents(numbers[kept], taken(both, place[kept])), rejected
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -29,7 +29,7 @@ from corpusfit.types import Cells, Span
 
 __all__ = ["Glimpse", "Look", "Looking", "fingerprint", "glimpse", "look_here", "survey"]
 
-_PIECE = 4 * MIB
+_PIECE = 32 * MIB  # the planning process remembers a little of each
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,8 @@ class Explained:
     """What is to be said of a few units together.
 
     Attributes:
-        score: the mean of the units' scores; None from a method that scores the corpus as a whole.
+        score: the mean, or the sum, of the units' scores; None from a method that scores the corpus
+            as a whole.
         effects: what each n-gram did to it, strongest raise first; empty where the method does not
             look at words.
         nearest: target texts, the most alike first; none where the units hold no word.
@@ -62,6 +63,7 @@ class Explain(Job[list[str], Explained]):
 
     Attributes:
         method: the method's name.
+        summed: whether a segment's score is the sum of its units', not the mean.
         scorer: where the fitted scorer is.
         target: the target's texts and, for a method on embeddings, its vectors.
         embed: the run's encoder.
@@ -70,6 +72,7 @@ class Explain(Job[list[str], Explained]):
     """
 
     method: str
+    summed: bool
     scorer: Path
     target: Sample
     embed: EmbedPlan
@@ -90,8 +93,9 @@ class Explain(Job[list[str], Explained]):
         if reads == "corpus":
             return Explained(None, [], nearest, by)
         scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
-        score = float(scorer.score(batch).mean(dtype=np.float64))
-        return Explained(score, _mean_effects(scorer, units), nearest, by)
+        share = 1.0 if self.summed else 1 / len(units)
+        score = float(scorer.score(batch).sum(dtype=np.float64)) * share
+        return Explained(score, _effects(scorer, units, share), nearest, by)
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
         likeness = registry.fitting("domain_cosine" if by == "embedding" else "tfidf", {})
@@ -105,11 +109,11 @@ class Explain(Job[list[str], Explained]):
         return [Neighbour(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
 
 
-def _mean_effects(scorer: Scorer[Any], units: list[str]) -> list[Effect]:
-    """A segment's score is the mean of its units', and so are the effects."""
+def _effects(scorer: Scorer[Any], units: list[str], share: float) -> list[Effect]:
+    """Effects on a segment's score, in which each unit has a share."""
     sums: defaultdict[str, float] = defaultdict(float)
     for unit in units:
         for effect in scorer.explain(unit):
             sums[effect.part] += effect.effect
-    effects = [Effect(part, total / len(units)) for part, total in sums.items()]
+    effects = [Effect(part, total * share) for part, total in sums.items()]
     return sorted(effects, key=lambda e: (-e.effect, e.part))

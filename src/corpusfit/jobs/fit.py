@@ -21,7 +21,7 @@ from corpusfit.embed import prepare
 from corpusfit.engine import Job
 from corpusfit.errors import InputError
 from corpusfit.kernels import characters
-from corpusfit.kernels.tokens import tokenise
+from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.rank import Trial, trial
@@ -121,10 +121,8 @@ class CommonWords(Job[Sample, int]):
 
 def _words(sample: Sample) -> NDArray[np.uint64]:
     """The identities of a sample's different words."""
-    data, offsets = buffers(sample.batch("text"))
-    ids = np.empty(len(data), np.uint64)
-    n = tokenise(data, offsets[0], offsets[-1], characters.table(), False, ids, None, None)
-    return np.unique(ids[:n])
+    _, identities = number_words(*buffers(sample.batch("text")), characters.table(), False)
+    return identities[3:]  # behind unknown, begin and end
 
 
 @dataclass(frozen=True)

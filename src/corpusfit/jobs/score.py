@@ -39,9 +39,10 @@ def _scorer(path: Path) -> Scorer[Any]:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What all ways of scoring share: where scores go."""
+    """What all ways of scoring share: how units make a segment's score, and where it goes."""
 
     gamma: int
+    summed: bool
     names: tuple[str, ...]
     scores: Path
     marks: Path
@@ -50,7 +51,7 @@ class Scoring:
         """Write a shard's scores, then its mark."""
         segments = join_units(units, self.gamma)
         tally.segments = len(segments)
-        scores = segment_scores(segments, unit_scores)
+        scores = segment_scores(segments, unit_scores, summed=self.summed)
         table.write(self.scores, shard, self.names[tally.source], segments, scores)
         write_bytes(mark_path(self.marks, shard), json.dumps(tally.as_dict()).encode())
         return tally

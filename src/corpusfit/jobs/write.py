@@ -17,6 +17,7 @@ import zstandard
 from corpusfit.artifacts import write_bytes
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
+from corpusfit.errors import InputError
 from corpusfit.plan import ReadPlan
 from corpusfit.score import table
 from corpusfit.types import Document, Shard
@@ -52,7 +53,12 @@ class WriteSelected(Job[Shard, int]):
         for row, segment, start, end, score, weight, _ in zip(
             *(c[taken] for c in columns), strict=True
         ):
-            document = documents[int(row)]
+            document = documents.get(int(row))
+            if document is None or end > len(document.text):
+                raise InputError(
+                    f"{self.names[shard.source]} changed while it was read. Run again with "
+                    "--overwrite when nobody writes to it."
+                )
             line = {
                 "text": document.text[int(start) : int(end)],
                 "source": self.names[shard.source],

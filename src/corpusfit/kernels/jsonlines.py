@@ -4,9 +4,8 @@ What: walks a block of lines once, checks that each is a JSON object, and copies
 text of one field to a buffer; a line that is anything but plain is marked for a full parser.
 Why: a parser that builds objects spends most of its time on what is then thrown away.
 Trade-off: what this does not decide (broken or odd lines, a missing or repeated field, escapes in
-names, lone surrogates, exponents) it never guesses at: the caller parses those lines again, so a
-corpus full of them is read at that parser's speed. UTF-8 is checked by the caller for all lines
-at once.
+names, lone surrogates, numbers of hundreds of digits) it never guesses at: the caller parses those
+lines again. UTF-8 is checked by the caller for all lines at once.
 Reference: RFC 8259.
 """
 
@@ -35,7 +34,8 @@ _COMMA, _COLON, _LIST, _END_LIST, _NEWLINE, _MINUS, _ZERO, _POINT = (
     0x2E,
 )
 _DEEPEST = 60
-_DIGITS = 15  # more, and a number may not be what it says
+_LONGEST = 200  # characters of a number that is surely finite, with two digits of exponent
+_EXPONENT, _PLUS = 0x65, 0x2B
 _ODD = -1  # where a value ends that this kernel does not decide
 
 
@@ -230,8 +230,15 @@ def _skip_number(data: _Bytes, i: int, end: int) -> Any:
         i = _digits(data, fraction, end)
         if i == fraction:
             return _ODD
-    odd = i - begin > _DIGITS or (i < end and data[i] | 0x20 == 0x65)
-    return _ODD if odd else i
+    if i < end and data[i] | 0x20 == _EXPONENT:
+        i += 1
+        if i < end and (data[i] == _MINUS or data[i] == _PLUS):
+            i += 1
+        exponent = i
+        i = _digits(data, exponent, end)
+        if not 0 < i - exponent <= 2:
+            return _ODD
+    return i if i - begin <= _LONGEST else _ODD
 
 
 @njit(cache=True, nogil=True)

@@ -24,7 +24,7 @@ from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selec
 from corpusfit.pipeline.ranking import SEEDS, candidates, rank_methods, ranking_of
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine, Run
-from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
+from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
 from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
@@ -197,6 +197,7 @@ def _run(
         if manifest is None:
             used = score_corpus(run, folder)
             hold_strict(run, folder)
+            run.require_unchanged()
             manifest = _manifest(run, folder, used)
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)
@@ -221,6 +222,7 @@ def _open(
         corpus.find(target, plan.read, spool=work, role="target"),
         corpus.find(corpus_inputs, plan.read, spool=work, role="corpus", looking=looking),
     )
+    check_shares(tuple(s.name for s in run.target), plan)
     run.seconds["find inputs"] = round(time.perf_counter() - started, 3)
     return run
 
@@ -250,6 +252,7 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
         used = manifest["method"]
         chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
         write_selected(run, folder, chosen)
+        run.require_unchanged()
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         if not chosen.segments:
             run.warn("Nothing was taken: no segment fits the amount that was asked for.")

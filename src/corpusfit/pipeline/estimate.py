@@ -1,8 +1,8 @@
 """What a run would take: the dry run.
 
-What: reads the first shard of the corpus, does a small part of the real work on it, and multiplies.
+What: reads the first few MiB of the corpus, does a small part of the real work, and multiplies.
 Why: nobody should start a day's work without knowing that it is a day's.
-Trade-off: one shard stands for all, so a corpus whose files differ much is misjudged; nothing is
+Trade-off: they stand for all, so a corpus whose files differ much is misjudged; nothing is
 written but a distilled model that a run would need anyway.
 """
 
@@ -45,7 +45,7 @@ def estimate(
         sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb.
 
     Raises:
-        EmptyInputError: the first shard has no usable row.
+        EmptyInputError: the corpus has no usable row.
     """
     plan.check()
     with TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
@@ -55,28 +55,19 @@ def estimate(
             corpus_inputs, plan.read, spool=work, role="corpus", looking=partial(look_with, engine)
         )
         run = Run(plan, machine, engine, work, [], sources)
-        shard = next(iter(corpus.shards(sources, plan.read)), None)
-        if shard is None:
-            raise run.nothing_read(Reasons())
-        started = time.perf_counter()
-        units, texts, tally = read_units(shard, plan.read, plan.cut, run.names)
-        reading = time.perf_counter() - started
-        if not len(units):
-            reasons = Reasons()
-            reasons.add(tally.rejects)
-            raise run.nothing_read(reasons)
+        units, texts, characters, read_bytes, reading = _measured(run)
         stored = sum(s.size for s in sources)
-        times = max(1.0, stored / max(1, shard.position))
+        times = max(1.0, stored / max(1, read_bytes))
         seconds, width = 2 * reading * times, 0
         if _reads(plan) == "embedding":
-            rate, width = _encode(run, texts[: _UNITS * engine.workers].to_pylist())
-            seconds += len(units) * times / rate
+            rate, width = _encode(run, texts[: _UNITS * engine.workers])
+            seconds += units * times / rate
         elif _reads(plan) == "corpus":
             seconds *= 1.5  # once by all workers for the sample, then twice by one
         elif engine.workers > 1:
             seconds /= engine.workers
-        total = round(len(units) * times)
-        text_mb = tally.characters * times / 1e6
+        total = round(units * times)
+        text_mb = characters * times / 1e6
         return {
             "sources": len(sources),
             "stored_mb": stored / 1e6,
@@ -92,6 +83,37 @@ def estimate(
             "disk_mb": total * (2 * width + 28 + _ROW_BYTES) / 1e6,
         }
 
+
+def _measured(run: Run) -> tuple[int, list[str], int, int, float]:
+    """Units, some of their texts, characters, stored bytes and seconds of the first few shards.
+
+    Raises:
+        EmptyInputError: no shard of the corpus has a usable row.
+    """
+    units, texts, characters, done, reasons = 0, [], 0, 0, Reasons()
+    before, source, warm = 0, -1, False
+    seconds = 0.0
+    for shard in run.shards():
+        if not warm:  # kernels are loaded once, whatever the corpus
+            read_units(shard, run.plan.read, run.plan.cut, run.names)
+            warm = True
+        started = time.perf_counter()
+        found, cut, tally = read_units(shard, run.plan.read, run.plan.cut, run.names)
+        seconds += time.perf_counter() - started
+        reasons.add(tally.rejects)
+        units, characters = units + len(found), characters + tally.characters
+        texts += cut.to_pylist()[: _UNITS * run.engine.workers]
+        before = before if shard.source == source else 0
+        done, before, source = done + shard.position - before, shard.position, shard.source
+        if units and done >= _ENOUGH:
+            break
+    if not units:
+        raise run.nothing_read(reasons)
+    return units, texts, characters, done, seconds
+
+
+_ENOUGH = 4 << 20
+"""Stored bytes that stand for all."""
 
 _WORKER_MB = {False: 250, True: 1250}
 """Resident memory of a worker, without and with an encoder, as measured with `minilm`."""

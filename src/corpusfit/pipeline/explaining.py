@@ -110,7 +110,8 @@ def explain(
         found = _given(run, text) if text is not None else _segment(run, folder, str(row))
         _same_encoder(run, manifest["encoder"])
         scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
-        job = Explain(method, scorer, target, plan.embed, run.cache, top)
+        summed = registry.build(method, manifest["method"]["options"]).log_weights
+        job = Explain(method, summed, scorer, target, plan.embed, run.cache, top)
         said = run.one(job, found.units)
     chosen = (folder.finished() or {}).get("selected")
     if chosen is None:

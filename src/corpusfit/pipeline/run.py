@@ -20,7 +20,7 @@ from typing import TypeVar
 from corpusfit import corpus
 from corpusfit.artifacts import place, remove
 from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
-from corpusfit.errors import EmptyInputError, bad_setting
+from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import Plan
 from corpusfit.types import Shard, Source
@@ -119,6 +119,24 @@ class Run:
         """The corpus's stored bytes."""
         return sum(s.size for s in self.sources)
 
+    def __post_init__(self) -> None:
+        """Note when the inputs were last written."""
+        self._written = {s.url: _written(s) for s in (*self.target, *self.sources)}
+
+    def require_unchanged(self) -> None:
+        """Make sure that nobody wrote to an input since the command began.
+
+        Raises:
+            ChangedInputError: names the first whose content is another.
+        """
+        for source in (*self.target, *self.sources):
+            touched = _written(source) != self._written[source.url]
+            if touched and corpus.fingerprint(source.url)[0] != source.fingerprint:
+                raise ChangedInputError(
+                    f"{source.name} changed while it was read. Run again with --overwrite when "
+                    "nobody writes to it."
+                )
+
     def warn(self, message: str) -> None:
         """Tell the user, and keep it for the manifest."""
         if message not in self.warnings:
@@ -175,3 +193,12 @@ class Run:
             f"--corpus has no usable row ({rejected}). Name the field with the text "
             "with --text-field, or point --corpus at other files."
         )
+
+
+def _written(source: Source) -> tuple[int, int] | None:
+    """Size and time of the last writing of a local file; None where that cannot be told."""
+    try:
+        stat = Path(source.url).stat()
+    except OSError:
+        return None
+    return stat.st_size, stat.st_mtime_ns

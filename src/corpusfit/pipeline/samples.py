@@ -25,7 +25,7 @@ from corpusfit.plan import Plan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, taken, text_array
 
-__all__ = ["FEW", "add_vectors", "background_texts", "target_texts"]
+__all__ = ["FEW", "add_vectors", "background_texts", "check_shares", "target_texts"]
 
 FEW = 20
 _BATCH = 128
@@ -75,25 +75,31 @@ def target_texts(run: Run, sample: Sample) -> int:
     return len(texts)
 
 
+def check_shares(names: tuple[str, ...], plan: Plan) -> None:
+    """Hold the shares against the target's names.
+
+    Raises:
+        UsageError: they are for other names.
+    """
+    shares = plan.fit.share_of()
+    if shares and set(shares) != set(names):
+        raise bad_setting("fit.shares", f"one for each of {', '.join(names)}", plan.fit.shares)
+
+
 def _repeats(
     sources: NDArray[np.int64], names: tuple[str, ...], plan: Plan
 ) -> NDArray[np.int64] | None:
-    """How often each unit of the target counts so that its sources have the shares asked for.
-
-    Raises:
-        UsageError: shares are given for other names than the target's.
-    """
+    """How often each unit of the target counts so that its sources have the shares asked for."""
     shares = plan.fit.share_of()
     if not shares:
         return None
-    if set(shares) != set(names):
-        raise bad_setting("fit.shares", f"one for each of {', '.join(names)}", plan.fit.shares)
     counts = np.bincount(sources, minlength=len(names))
     wanted = np.array([shares[n] for n in names]) * (counts > 0)
     each = wanted / np.maximum(counts, 1)
     total = min(plan.fit.max_target, wanted.sum() / each[each > 0].min())  # each once, at least
     repeats = np.zeros(len(sources), np.int64)
-    for source, n in enumerate(np.round(wanted / wanted.sum() * total).astype(np.int64)):
+    counted = np.maximum(1, np.round(wanted / wanted.sum() * total)).astype(np.int64)
+    for source, n in enumerate(counted):  # never none of one
         at = np.flatnonzero(sources == source)
         repeats[at] = np.diff(np.arange(len(at) + 1) * n // max(1, len(at)))
     return repeats

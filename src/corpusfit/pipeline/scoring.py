@@ -52,13 +52,13 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
             _score_whole(run, folder, target, background)
         else:
             _fit(run, folder, target, background)
-            _score_texts(run, folder)
+            _score_texts(run, folder, chosen)
     else:
         store, counts = _embed(run)
         add_vectors(run, target)
         _background_vectors(run, store, counts, background)
         chosen = _fit(run, folder, target, background)
-        _score_vectors(run, folder, store, len(counts))
+        _score_vectors(run, folder, chosen, store, len(counts))
     return chosen
 
 
@@ -150,23 +150,26 @@ def _background_vectors(run: Run, store: Path, counts: list[int], background: Sa
         run.one(SampleVectors(store, background.vectors), places)
 
 
-def _scoring(run: Run, folder: RunFolder) -> tuple[int, tuple[str, ...], Path, Path]:
+def _scoring(
+    run: Run, folder: RunFolder, used: MethodPlan
+) -> tuple[int, bool, tuple[str, ...], Path, Path]:
     """What every job that scores begins with, see `Scoring`."""
-    return run.plan.cut.gamma, run.names, folder.scores, folder.scored
+    summed = registry.build(used.name, used.options).log_weights
+    return run.plan.cut.gamma, summed, run.names, folder.scores, folder.scored
 
 
-def _score_vectors(run: Run, folder: RunFolder, store: Path, shards: int) -> None:
+def _score_vectors(run: Run, folder: RunFolder, used: MethodPlan, store: Path, shards: int) -> None:
     scorer = folder.fit / "scorer.safetensors"
-    job = ScoreVectors(*_scoring(run, folder), scorer, store)
+    job = ScoreVectors(*_scoring(run, folder, used), scorer, store)
     done = listed(folder.scored)
     missing = [i for i in range(shards) if mark_path(folder.scored, i).name not in done]
     for tally in run.over("score", job, missing):
         run.machine.progress.advance(0, tally.units)
 
 
-def _score_texts(run: Run, folder: RunFolder) -> None:
+def _score_texts(run: Run, folder: RunFolder, used: MethodPlan) -> None:
     scorer = folder.fit / "scorer.safetensors"
-    job = ScoreTexts(*_scoring(run, folder), scorer, run.plan.read, run.plan.cut)
+    job = ScoreTexts(*_scoring(run, folder, used), scorer, run.plan.read, run.plan.cut)
     done = listed(folder.scored)
     for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
         run.machine.progress.advance(0, tally.units)
@@ -175,7 +178,7 @@ def _score_texts(run: Run, folder: RunFolder) -> None:
 def _score_whole(run: Run, folder: RunFolder, target: Sample, background: Sample) -> None:
     plan = run.plan
     job = ScoreWhole(
-        *_scoring(run, folder),
+        *_scoring(run, folder, plan.method),
         sources=tuple(run.sources),
         read=plan.read,
         cut=plan.cut,

@@ -24,6 +24,7 @@ from corpusfit.score.spelled import spelled
 from corpusfit.types import Texts, buffers
 
 __all__ = [
+    "WORDLESS",
     "PredictableScorer",
     "bits_of_tokens",
     "check_order",
@@ -34,6 +35,9 @@ __all__ = [
 ]
 
 _BITS = float(np.log2(10.0))
+
+WORDLESS = -32.0
+"""The score of a text without tokens, in bits a token: by its end alone it would do well."""
 
 
 def check_order(order: int) -> None:
@@ -67,10 +71,14 @@ def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[
 
 def entropy(
     table: NDArray[np.uint64], order: int, texts: Texts, *, signs: bool
-) -> NDArray[np.float64]:
-    """float64 [n]: cross-entropy of n texts in bits a token; the end of a text is a token."""
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Cross-entropy of n texts in bits a token; the end of a text is a token.
+
+    Returns:
+        float64 [n]; bool [n], whether the text has a token beside its end.
+    """
     log10, tokens = log_probabilities(table, order, *buffers(texts), characters(), signs)
-    return np.asarray(-_BITS * log10 / tokens)
+    return -_BITS * log10 / tokens, tokens > 1
 
 
 def equal_sample(texts: Texts, like: Texts, *, seed: int, signs: bool) -> Texts:
@@ -136,10 +144,10 @@ class PredictableScorer(Scorer[Texts]):
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: float32 [n], minus bits a token; 2^-score is the perplexity.
 
-        A text without tokens is scored by its end.
+        A text without tokens gets `WORDLESS`.
         """
-        bits = entropy(self.table, self.order, batch, signs=self.signs)
-        return (-bits).astype(np.float32)
+        bits, words = entropy(self.table, self.order, batch, signs=self.signs)
+        return np.where(words, -bits, WORDLESS).astype(np.float32)
 
     def explain(self, text: str) -> list[Effect]:
         """By how much each n-gram lowered the score; the effects add up to it."""

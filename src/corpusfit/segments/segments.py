@@ -39,9 +39,14 @@ def join_units(units: Units, gamma: int) -> Segments:
     )
 
 
-def segment_scores(segments: Segments, unit_scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """float32 [m]: the mean of each segment's unit scores (TADPOLE, section 3.2, y_j)."""
+def segment_scores(
+    segments: Segments, unit_scores: NDArray[np.float32], *, summed: bool = False
+) -> NDArray[np.float32]:
+    """float32 [m]: the mean of each segment's unit scores (TADPOLE, section 3.2, y_j).
+
+    Or their sum, for log importance weights: those of a text's parts add up to the text's.
+    """
     if not len(segments):
         return np.empty(0, np.float32)
     sums = np.add.reduceat(unit_scores.astype(np.float64), segments.first_unit)
-    return (sums / segments.units).astype(np.float32)
+    return (sums if summed else sums / segments.units).astype(np.float32)

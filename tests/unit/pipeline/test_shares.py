@@ -9,7 +9,7 @@ import pytest
 
 from corpusfit.errors import UsageError
 from corpusfit.jobs.fit import Sample
-from corpusfit.pipeline.samples import _repeats
+from corpusfit.pipeline.samples import _repeats, check_shares
 from corpusfit.plan import FitPlan, Plan
 
 
@@ -26,12 +26,13 @@ def test_a_small_target_is_repeated_until_it_has_its_share():
     capped = repeats([0] * 10 + [1] * 40, "a:1,b:1", most=30)
     assert (capped[:10].sum(), capped[10:].sum()) == (15, 15)
     assert repeats([0, 1], "") is None
+    assert repeats([0, 1], "a:0.1,b:0.001", most=50).tolist() == [50, 1]
 
 
 @pytest.mark.parametrize("shares", ["a:1", "a:1,c:1", "a:1,b:0", "a:1,b:-1", "a:x,b:1", "1,2"])
 def test_shares_that_do_not_fit_the_targets(shares):
     with pytest.raises(UsageError, match=r"fit\.shares"):
-        repeats([0, 1], shares)
+        check_shares(("a", "b"), Plan(fit=FitPlan(shares=shares)))
 
 
 def test_the_fit_sees_repeats_and_the_ranking_does_not(tmp_path):

@@ -46,3 +46,9 @@ def test_a_mean_is_taken_in_double_precision():
     units, _ = cut(["Ab. " * 15])
     scores = np.full(15, 0.1, np.float32)
     assert segment_scores(join_units(units, 15), scores) == [np.float32(0.1)]
+
+
+def test_log_importance_weights_of_a_texts_parts_add_up_to_the_texts():
+    units, _ = cut(["Ab. Bc. Cd. De. Ef."])
+    scores = np.array([1, 2, 3, 4, 5], np.float32)
+    assert segment_scores(join_units(units, 2), scores, summed=True).tolist() == [3, 7, 5]

@@ -43,14 +43,14 @@ class DsirScorer(Scorer[Texts]):
     per_token: bool
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
-        """Log importance weight, per n-gram if so set; 0 for a text without tokens."""
+        """Log importance weight, per n-gram if so set; a text without tokens is least like it."""
         sums, grams = hashed.score(
             *buffers(batch), characters.table(), self.signs, self.order, self.table
         )
         scores: NDArray[np.float32] = sums.astype(np.float32)
         if self.per_token:
             scores = (sums / np.maximum(grams, 1)).astype(np.float32)
-        return scores
+        return np.where(grams > 0, scores, self.table.min())
 
     def explain(self, text: str) -> list[Effect]:
         """Every n-gram's share; they add up to the score, n-grams that share a bucket apart."""
@@ -65,7 +65,7 @@ class DsirScorer(Scorer[Texts]):
 
 @dataclass(frozen=True)
 class Dsir(Method[Texts]):
-    """Settings.
+    """Log importance weight under bags of hashed n-grams of target and corpus.
 
     Attributes:
         order: n-grams of 1 to this many tokens.

@@ -24,6 +24,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.score.arpa import read_arpa
 from corpusfit.score.contract import Effect, Family, Method, Scorer
 from corpusfit.score.language_model import (
+    WORDLESS,
     bits_of_tokens,
     check_order,
     entropy,
@@ -55,10 +56,10 @@ class MooreLewisScorer(Scorer[Texts]):
     signs: bool
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
-        """Score n texts: float32 [n], bits a token; a text without tokens is scored by its end."""
-        target = entropy(self.target, self.target_order, batch, signs=self.signs)
-        corpus = entropy(self.corpus, self.corpus_order, batch, signs=self.signs)
-        return (corpus - target).astype(np.float32)
+        """Score n texts: float32 [n], bits a token; a text without tokens gets `WORDLESS`."""
+        target, words = entropy(self.target, self.target_order, batch, signs=self.signs)
+        corpus, _ = entropy(self.corpus, self.corpus_order, batch, signs=self.signs)
+        return np.where(words, corpus - target, WORDLESS).astype(np.float32)
 
     def explain(self, text: str) -> list[Effect]:
         """By what each n-gram raised the score; the effects add up to it."""
