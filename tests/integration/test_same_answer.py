@@ -376,14 +376,12 @@ def test_an_arpa_file_that_changed_under_its_name_is_noticed(task, pile, tmp_pat
     lines = (Path(__file__).parents[1] / "golden/kneser_ney/order1.arpa").read_text("utf-8")
     arpa.write_text(lines, "utf-8")
     words = {"target": task, "corpus": pile, "out": tmp_path / "out", "machine": inline}
-    settings = [f"method.arpa_in={arpa}"]
-    first = corpusfit.score(**words, method="perplexity", settings=settings)
-    assert (
-        corpusfit.score(**words, method="perplexity", settings=settings).manifest == first.manifest
-    )
+    words |= {"method": "perplexity", "settings": [f"method.arpa_in={arpa}"]}
+    first = corpusfit.score(**words)
+    assert corpusfit.score(**words).manifest == first.manifest
     arpa.write_text(lines.replace("-1.", "-2."), "utf-8")
     with pytest.raises(ChangedInputError, match=r"method file .*model\.arpa has changed"):
-        corpusfit.score(**words, method="perplexity", settings=settings)
+        corpusfit.score(**words)
 
 
 def test_a_model_that_changed_under_its_name_is_noticed(run, tiny_static, tmp_path):

@@ -37,10 +37,19 @@ def test_a_difference_is_named_and_overwrite_starts_anew(tmp_path, change, words
     folder.begin(IDENTITY, overwrite=False)
     folder.begin(IDENTITY, overwrite=False)
     folder.scores.mkdir()
+    folder.scored.mkdir()
+    (folder.scored / "part-00000.json").touch()
     with pytest.raises(ChangedInputError, match=words):
         folder.begin({**IDENTITY, **change}, overwrite=False)
     folder.begin({**IDENTITY, **change}, overwrite=True)
     assert not folder.scores.exists()
+
+
+def test_a_run_in_which_nothing_was_scored_may_be_begun_otherwise(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.begin(IDENTITY, overwrite=False)
+    folder.begin({**IDENTITY, "seed": 1}, overwrite=False)
+    folder.begin({**IDENTITY, "seed": 1}, overwrite=False)
 
 
 def test_another_amount_after_the_end_points_to_choose(tmp_path):

@@ -120,7 +120,9 @@ def bits_of_tokens(
 
 
 def summed(grams: Sequence[str], effects: NDArray[np.float64]) -> list[Effect]:
-    """One effect for each different n-gram, strongest raise first."""
+    """One effect for each different n-gram, strongest raise first; an end alone is `WORDLESS`."""
+    if len(effects) == 1:
+        return [Effect(grams[0], WORDLESS)]
     total: dict[str, float] = {}
     for gram, effect in zip(grams, effects.tolist(), strict=True):
         total[gram] = total.get(gram, 0.0) + effect
