@@ -5,8 +5,8 @@ What: p and q are the bags of hashed 1- to n-grams of target and corpus, and
     score(x) = sum over the n-grams g of x of  log(p(g) + s) - log(q(g) + s),
 
 divided by their number if `per_token` (its default). Without it the score is the log importance
-weight of the paper, and `--weights resample` then draws as DSIR does, in proportion to its
-exponential, by Gumbel top-k.
+weight of the paper (a segment's is the sum of its units'), and `--weights resample` then draws as
+DSIR does, in proportion to its exponential, by Gumbel top-k.
 Why: it reads text about as fast as a disk gives it and needs a few hundred target texts.
 Trade-off: it sees words, not what they mean; and q is estimated on the background sample, not on
 the whole corpus.
