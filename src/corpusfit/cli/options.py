@@ -67,7 +67,10 @@ Embedder = Annotated[
 ]
 Fraction = Annotated[
     float | None,
-    typer.Option("--fraction", help="Share of the segments to take, in (0, 1]; 0.2 by default."),
+    typer.Option(
+        "--fraction",
+        help="Share of the segments to take, in (0, 1]; 0.2 by default, all with continuous.",
+    ),
 ]
 SegmentCount = Annotated[int | None, typer.Option("--segments", help="How many segments to take.")]
 TokenCount = Annotated[

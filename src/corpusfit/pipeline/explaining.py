@@ -198,7 +198,7 @@ def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
         "--row",
         "SOURCE:ROW or SOURCE:ROW:SEGMENT, with a source of the run as scores/ names it",
         place,
-        f"Perhaps {near[0]}:0?",
+        f"Perhaps {near[0]}:{place.partition(':')[2] or 0}?",
     )
 
 
