@@ -156,7 +156,7 @@ def test_before_anything_is_chosen(task, pile, tmp_path, inline):
         ({"row": "task.jsonl:1", "text": "x"}, UsageError, "given by --row or by --text"),
         ({"text": " \n"}, UsageError, "--text must be a text with something in it"),
         ({"text": "x", "top": 0}, UsageError, "--top must be 1 or more; got 0"),
-        ({"row": "tsk.jsonl:1"}, UsageError, "Perhaps task.jsonl:0"),
+        ({"row": "tsk.jsonl:1"}, UsageError, "Perhaps task.jsonl:1"),
         ({"row": "task.jsonl"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),
         ({"row": "task.jsonl:-1"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),
         (
