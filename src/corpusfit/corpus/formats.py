@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 from corpusfit.corpus import csv, hub, jsonl, parquet, text
 from corpusfit.corpus.cutting import Block
-from corpusfit.corpus.fields import Row
+from corpusfit.corpus.fields import Pick, Row
 from corpusfit.corpus.unpack import COMPRESSIONS
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Shard, Source
+from corpusfit.types import Documents, Reject, Shard, Source
 
-__all__ = ["FORMATS", "Format", "allowed_suffixes", "format_of"]
+__all__ = ["FORMATS", "Format", "allowed_suffixes", "format_of", "has_line_ends"]
+
+Columns = Callable[[Shard, ReadPlan, Pick | None], tuple[Documents, list[Reject]]]
 
 
 @dataclass(frozen=True)
@@ -29,20 +31,26 @@ class Format:
         suffixes: file names that end so, before any archive suffix.
         blocks: cuts a source into blocks, in the coordinator.
         parse: reads the rows of a shard, in a worker.
+        columns: the same as columns, if there is a faster way than by `parse`.
+        line_ends: whether a line end ends a row, so that rows can be found without parsing.
     """
 
     suffixes: tuple[str, ...]
     blocks: Callable[[Source, ReadPlan], Iterator[Block]]
     parse: Callable[[Shard, ReadPlan], Iterator[Row]]
+    columns: Columns | None = None
+    line_ends: bool = False
 
 
 FORMATS: dict[str, Format] = {
-    "jsonl": Format((".jsonl", ".ndjson"), jsonl.blocks, jsonl.parse),
+    "jsonl": Format(
+        (".jsonl", ".ndjson"), jsonl.blocks, jsonl.parse, jsonl.columns, line_ends=True
+    ),
     "txt": Format((".txt",), text.blocks, text.parse),
     "csv": Format((".csv",), csv.blocks, csv.parse),
     "tsv": Format((".tsv",), csv.blocks, csv.parse),
     "parquet": Format((".parquet",), parquet.blocks, parquet.parse),
-    "hub": Format((), hub.blocks, jsonl.parse),
+    "hub": Format((), hub.blocks, jsonl.parse, jsonl.columns),
 }
 
 
@@ -55,6 +63,11 @@ def format_of(name: str) -> tuple[str, str] | None:
         if stem.endswith(form.suffixes):
             return format_name, compression
     return None
+
+
+def has_line_ends(form: str, compression: str) -> bool:
+    """Whether a stored file's rows are found by its line ends."""
+    return not compression and form in FORMATS and FORMATS[form].line_ends
 
 
 def allowed_suffixes() -> str:

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from corpusfit.corpus import jsonl
 from corpusfit.corpus.fields import Pick, Row
 from corpusfit.corpus.files import read_span
 from corpusfit.corpus.formats import FORMATS
@@ -59,8 +58,9 @@ def documents(
     Raises:
         InputError: its bytes lie in a file and cannot be read.
     """
-    if FORMATS[shard.format].parse is jsonl.parse:
-        found, rejected = jsonl.columns(_in_hand(shard), plan, pick)
+    columns = FORMATS[shard.format].columns
+    if columns:
+        found, rejected = columns(_in_hand(shard), plan, pick)
         return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
     used: list[Document] = []
     rejected = []

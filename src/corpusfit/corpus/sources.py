@@ -17,7 +17,7 @@ from pathlib import Path
 
 from corpusfit.corpus import hub
 from corpusfit.corpus.expand import Found, expanded
-from corpusfit.corpus.formats import format_of
+from corpusfit.corpus.formats import format_of, has_line_ends
 from corpusfit.corpus.stdin import spooled
 from corpusfit.corpus.survey import Looking, look_here, survey
 from corpusfit.errors import EmptyInputError
@@ -86,7 +86,7 @@ def found_again(
     """
     stored = [s for s in sources if s.format != "hub"]
     seen = iter(
-        survey([(s.url, (s.format, s.compression) == ("jsonl", "")) for s in stored], plan, looking)
+        survey([(s.url, has_line_ends(s.format, s.compression)) for s in stored], plan, looking)
     )
     now = []
     for source in sources:
@@ -112,7 +112,7 @@ def _named(files: list[Found], plan: ReadPlan, looking: Looking) -> Iterator[Sou
     """Files as sources, named from the folder that those of their store have in common."""
     formats = [format_of(f.path) or ("", "") for f in files]
     seen = survey(
-        [(f.url, form == ("jsonl", "")) for f, form in zip(files, formats, strict=True)],
+        [(f.url, has_line_ends(*form)) for f, form in zip(files, formats, strict=True)],
         plan,
         looking,
     )

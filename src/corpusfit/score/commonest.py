@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import InputError
+from corpusfit.errors import InputError, bad_setting
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import grams_of, table_of
 from corpusfit.types import Texts, buffers
 
-__all__ = ["Listed", "commonest"]
+__all__ = ["Listed", "check_listing", "commonest"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,18 @@ class Listed:
     places: NDArray[np.int32]
     counts: NDArray[np.int64]
     total: int
+
+
+def check_listing(order: int, top: int) -> None:
+    """Refuse what cannot be listed.
+
+    Raises:
+        UsageError: order or top is below 1.
+    """
+    if order < 1:
+        raise bad_setting("method.order", "at least 1", order)
+    if top < 1:
+        raise bad_setting("method.top", "at least 1", top)
 
 
 def commonest(texts: Texts, role: str, order: int, top: int) -> Listed:

@@ -20,11 +20,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import bad_setting
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.kernels.grams import find_each, grams_in
-from corpusfit.score.commonest import commonest
+from corpusfit.score.commonest import check_listing, commonest
 from corpusfit.score.contract import Effect, Family, Method, Scorer
 from corpusfit.score.spelled import spelled
 from corpusfit.types import Reads, Texts, buffers
@@ -85,10 +84,7 @@ class NgramCoverage(Method[Texts]):
     adaptive: bool = True
 
     def __post_init__(self) -> None:
-        if self.order < 1:
-            raise bad_setting("method.order", "at least 1", self.order)
-        if self.top < 1:
-            raise bad_setting("method.top", "at least 1", self.top)
+        check_listing(self.order, self.top)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> NgramCoverageScorer:
         """Count the n-grams of the target or the background; ties go by identity, seed is not used.

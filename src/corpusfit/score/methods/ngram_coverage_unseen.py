@@ -24,10 +24,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import bad_setting
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.unseen import greedy_order, listed_in
-from corpusfit.score.commonest import Listed, commonest
+from corpusfit.score.commonest import Listed, check_listing, commonest
 from corpusfit.score.contract import CorpusMethod, Family
 from corpusfit.types import Corpus, Texts, buffers
 
@@ -52,10 +51,7 @@ class NgramCoverageUnseen(CorpusMethod):
     adaptive: bool = True
 
     def __post_init__(self) -> None:
-        if self.order < 1:
-            raise bad_setting("method.order", "at least 1", self.order)
-        if self.top < 1:
-            raise bad_setting("method.top", "at least 1", self.top)
+        check_listing(self.order, self.top)
 
     def score_corpus(
         self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
