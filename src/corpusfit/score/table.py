@@ -59,7 +59,7 @@ def write(
 ) -> None:
     """Write a shard's m segments with their scores [m]; nothing is selected yet."""
     m = len(segments)
-    values = (
+    values: tuple[NDArray[Any], ...] = (
         segments.row,
         segments.segment,
         segments.start,
