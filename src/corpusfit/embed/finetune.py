@@ -139,11 +139,13 @@ def _train(encoder: TransformerEncoder, head: Any, examples: Examples, tuning: T
     optimizer = torch.optim.Adam(parameters, lr=tuning.rate)
     chance = np.random.default_rng(tuning.seed)
     n = len(examples.ids)
+    hardware = resolve(EmbedPlan())
+    budget, bf16 = BATCH_TOKENS[hardware.device], hardware.precision == "bf16"
     encoder.model.train()
     for _ in range(tuning.epochs):
         for step in np.array_split(chance.permutation(n), -(-n // tuning.batch)):
             optimizer.zero_grad()
-            loss = accumulate(encoder, head, examples, step, BATCH_TOKENS[_device(encoder)])
+            loss = accumulate(encoder, head, examples, step, budget, bf16=bf16)
             if not np.isfinite(loss):
                 raise bad_setting(
                     "method.rate",
@@ -161,6 +163,8 @@ def accumulate(
     examples: Examples,
     step: NDArray[np.int64],
     budget: int,
+    *,
+    bf16: bool,
 ) -> float:
     """Add the gradient of one step's mean loss to the parameters.
 
@@ -171,6 +175,7 @@ def accumulate(
         step: int64 [k], the places of this step's texts.
         budget: tokens that go through the network together, padding counted; with dropout off
             the gradient is the same for any, to rounding.
+        bf16: multiply in bf16; weights, gradients and loss stay float32.
 
     Returns:
         The weighted mean of the binary cross-entropy over the k texts.
@@ -185,7 +190,7 @@ def accumulate(
         label, weight = (
             torch.from_numpy(a[places]).to(device) for a in (examples.labels, examples.weights)
         )
-        with torch.autocast(device.type, torch.bfloat16, enabled=_bf16()):
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             pooled = encoder.pooled([examples.ids[i] for i in places], lengths[batch])
         logits = head(pooled.float())[:, 0]
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
@@ -194,16 +199,6 @@ def accumulate(
         (loss / share).backward()
         total += loss.item()
     return total / share
-
-
-def _bf16() -> bool:
-    """Whether this machine multiplies bf16; then training does too."""
-    return resolve(EmbedPlan()).precision == "bf16"
-
-
-def _device(encoder: TransformerEncoder) -> str:
-    kind: str = encoder.model.device.type
-    return kind
 
 
 @contextmanager
@@ -228,10 +223,12 @@ def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
             "model with a fast tokenizer, such as minilm."
         )
     state = {k: v.detach().cpu().contiguous() for k, v in encoder.model.state_dict().items()}
+    config = encoder.model.config.to_dict()
+    config.pop("_name_or_path", None)
     flat = torch.cat([head.weight.detach()[0], head.bias.detach()]).cpu().numpy()
     return Tuned(
         weights=np.frombuffer(save(state, {"format": "pt"}), np.uint8),
-        config=json.dumps(encoder.model.config.to_dict(), sort_keys=True),
+        config=json.dumps(config, sort_keys=True),
         tokenizer=backend.to_str(),
         head=flat.astype(np.float32),
         length=encoder.max_length,
@@ -279,9 +276,18 @@ def write_folder(tuned: Tuned, folder: Path) -> None:
     """Write the encoder as a folder that `AutoModel.from_pretrained` and `--embedder` read.
 
     The head goes into `head.safetensors` beside it: `weight` [d] and `bias` [1].
+
+    Raises:
+        ModelError: it is the encoder of an encoder-decoder, which no such folder can hold.
+        StorageError: the folder cannot be written.
     """
     from safetensors.numpy import save
 
+    if json.loads(tuned.config).get("is_encoder_decoder"):
+        raise ModelError(
+            "The encoder of an encoder-decoder cannot be written as a model folder: transformers "
+            "would fill up the decoder with random numbers. Fine-tune another model."
+        )
     head = {"weight": tuned.head[:-1].copy(), "bias": tuned.head[-1:].copy()}
     tokens = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": tuned.length}
     write_bytes(folder / "tokenizer.json", tuned.tokenizer.encode())

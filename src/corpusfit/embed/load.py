@@ -13,14 +13,14 @@ from pathlib import Path
 
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.distill import distilled_folder
-from corpusfit.embed.folders import find, is_static, transformer_folder
+from corpusfit.embed.folders import find, is_static, model_files, transformer_folder
 from corpusfit.embed.minilm import minilm_folder
 from corpusfit.embed.static import load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 from corpusfit.errors import bad_setting
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["load", "prepare", "transformer", "wants_gpu"]
+__all__ = ["load", "prepare", "transformer", "transformer_files", "wants_gpu"]
 
 
 def prepare(plan: EmbedPlan, cache: Path) -> str:
@@ -88,6 +88,17 @@ def transformer(embedder: str) -> Path:
             "A static embedder has no network to fine-tune: say --set method.embedder=minilm.",
         )
     return transformer_folder(folder)
+
+
+def transformer_files(embedder: str) -> tuple[str, ...]:
+    """The files that a transformer's identity is; none for `minilm`, whose bytes are known.
+
+    Raises:
+        CorpusfitError: as `transformer`.
+    """
+    if embedder == "minilm":
+        return ()
+    return tuple(str(path) for path in model_files(transformer(embedder)))
 
 
 def _named(embedder: str, *, refresh: bool) -> Path:

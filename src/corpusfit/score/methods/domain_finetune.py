@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.embed.finetune import Tuned, Tuning, finetune, opened, write_folder
-from corpusfit.embed.load import transformer
+from corpusfit.embed.load import transformer, transformer_files
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.errors import bad_setting
 from corpusfit.kernels.vectors import products
@@ -119,9 +119,8 @@ class DomainFinetune(Method[Texts]):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The model's files, where the embedder is a folder."""
-        folder = Path(self.embedder).expanduser()
-        return model_files(folder) if folder.is_dir() else ()
+        """The model's files; none for `minilm`, whose bytes are known."""
+        return transformer_files(self.embedder)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> DomainFinetuneScorer:
         """Draw negatives from the background and train; every chance comes from the seed.
