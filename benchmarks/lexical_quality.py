@@ -31,6 +31,7 @@ from corpusfit.embed import load, prepare
 from corpusfit.pipeline.run import default_cache
 from corpusfit.plan import EmbedPlan
 from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
 from corpusfit.types import text_array
 from harness import RESULTS, machine
 
@@ -111,7 +112,7 @@ def static_encoder() -> Any:
 
 def scored(method: Any, x: Any, background: Any) -> np.ndarray:
     """A score for every document."""
-    if method.reads == "corpus":
+    if isinstance(method, CorpusMethod):
         return next(method.score_corpus([(0, background)], x, background, seed=0))[1]
     return method.fit(x, background, seed=0).score(background)
 

@@ -33,6 +33,7 @@ from corpusfit.errors import ModelError, StorageError, bad_setting
 __all__ = [
     "is_local",
     "listed",
+    "packed",
     "place",
     "read_arrays",
     "read_many",
@@ -40,6 +41,7 @@ __all__ = [
     "restore",
     "store",
     "sweep",
+    "unpacked",
     "write_arrays",
     "write_bytes",
     "writing",
@@ -205,8 +207,12 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
     """Write named arrays and a JSON header as one safetensors file, whole or not at all."""
+    write_bytes(path, _saved(arrays, header))
+
+
+def _saved(arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> bytes:
     tensors = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
-    write_bytes(path, save(tensors, {"json": json.dumps(header, sort_keys=True)}))
+    return save(tensors, {"json": json.dumps(header, sort_keys=True)})
 
 
 def read_arrays(
@@ -241,6 +247,11 @@ def _parsed(
 
 def store(path: Path, kind: str, thing: Any) -> None:
     """Store a dataclass instance under a kind that `restore` can look up again."""
+    write_bytes(path, packed(kind, thing))
+
+
+def packed(kind: str, thing: Any) -> bytes:
+    """A dataclass instance as `store` would write it, for one that holds others."""
     arrays: dict[str, NDArray[Any]] = {}
     plain: dict[str, Any] = {}
     for field in dataclasses.fields(thing):
@@ -249,7 +260,7 @@ def store(path: Path, kind: str, thing: Any) -> None:
             arrays[field.name] = value
         else:
             plain[field.name] = value
-    write_arrays(path, arrays, {"kind": kind, "fields": plain})
+    return _saved(arrays, {"kind": kind, "fields": plain})
 
 
 def restore(path: Path, resolve: Callable[[str], type[Any]]) -> Any:
@@ -257,6 +268,16 @@ def restore(path: Path, resolve: Callable[[str], type[Any]]) -> Any:
 
     JSON has no tuples: a field that was a tuple comes back as one, because lists are never stored.
     """
-    arrays, header = read_arrays(path)
+    return _rebuilt(*read_arrays(path), resolve)
+
+
+def unpacked(data: bytes, resolve: Callable[[str], type[Any]]) -> Any:
+    """What `packed` made bytes of."""
+    return _rebuilt(*_parsed(data, None), resolve)
+
+
+def _rebuilt(
+    arrays: dict[str, NDArray[Any]], header: dict[str, Any], resolve: Callable[[str], type[Any]]
+) -> Any:
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in header["fields"].items()}
     return resolve(header["kind"])(**arrays, **plain)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ __all__ = [
     "Corpus",
     "Document",
     "Documents",
+    "Paired",
     "Reads",
     "Reject",
     "Segments",
@@ -31,21 +32,39 @@ __all__ = [
     "Units",
     "Vectors",
     "buffers",
+    "read_as",
     "taken",
+    "taken_of",
     "text_array",
 ]
 
 Texts: TypeAlias = pa.LargeStringArray
 """n texts as one Arrow array: bytes and offsets, no Python objects."""
 
-Corpus: TypeAlias = Iterable[tuple[int, Texts]]
-"""Every shard's number with its units' texts, by shard; may be iterated over again and again."""
-
 Vectors: TypeAlias = NDArray[np.float32]
 """n embeddings, shape [n, d]."""
 
-Reads = Literal["text", "embedding", "corpus"]
-"""What a method looks at: each unit's text or embedding by itself, or the corpus as a whole."""
+Reads = Literal["text", "embedding", "both"]
+"""What a method looks at: the texts of units (`Texts`), their embeddings (`Vectors`), or both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """n units, as texts and as embeddings."""
+
+    texts: Texts
+    vectors: Vectors
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def take(self, places: NDArray[np.int64]) -> Paired:
+        """Those at some places, int64 [k]."""
+        return Paired(taken(self.texts, places), self.vectors[places])
+
+
+Corpus: TypeAlias = Iterable[tuple[int, Any]]
+"""Every shard's number with its units, as the method reads them; may be iterated over again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +234,20 @@ def taken(texts: Texts, places: NDArray[np.int64]) -> Texts:
     """The texts at some places, int64 [k], as one Arrow array [k]."""
     at = np.ascontiguousarray(places, np.int64)
     return texts.take(pa.Array.from_buffers(pa.int64(), len(at), [None, pa.py_buffer(at)]))
+
+
+def taken_of(batch: Any, places: NDArray[np.int64]) -> Any:
+    """The units of a batch at some places, in whatever form it is."""
+    if isinstance(batch, Paired):
+        return batch.take(places)
+    return batch[places] if isinstance(batch, np.ndarray) else taken(batch, places)
+
+
+def read_as(batch: Any, reads: Reads) -> Any:
+    """The part of a batch that a method reads; a batch that is not `Paired` is just that."""
+    if not isinstance(batch, Paired) or reads == "both":
+        return batch
+    return batch.texts if reads == "text" else batch.vectors
 
 
 def buffers(texts: Texts) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -13,9 +13,10 @@ import pytest
 
 from corpusfit.errors import UsageError
 from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
 from corpusfit.types import text_array
 
-NAMES = [n for n in registry.names() if registry.load(n).reads == "corpus"]
+NAMES = [n for n in registry.names() if issubclass(registry.load(n), CorpusMethod)]
 TOPICS = (
     "protein kinase binds the receptor and inhibits cell growth in mice",
     "the market fell as investors sold shares before the quarterly results",

@@ -15,9 +15,10 @@ import pytest
 from corpusfit import artifacts
 from corpusfit.errors import CorpusfitError, InputError, UnknownMethodError, UsageError
 from corpusfit.score import registry
+from corpusfit.score.contract import Method
 
 WIDTH = 24
-ALONE = {n for n in registry.names() if registry.load(n).reads != "corpus"}
+ALONE = {n for n in registry.names() if issubclass(registry.load(n), Method)}
 NAMES = sorted({*ALONE, "pyod:ECOD", "pyod:KNN"} - {"pyod"})
 EMBEDDING = [n for n in NAMES if registry.load(n).reads == "embedding"]
 

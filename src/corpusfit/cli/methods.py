@@ -12,6 +12,7 @@ import typer
 from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say, table
 from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
 
 __all__ = ["register"]
 
@@ -68,7 +69,7 @@ def _described(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "family": cls.family,
-        "reads": cls.reads,
+        "reads": "corpus" if issubclass(cls, CorpusMethod) else cls.reads,
         "needs": cls.needs,
         "cost": cls.cost,
         "what": (inspect.getdoc(cls) or "").split("\n", 1)[0],

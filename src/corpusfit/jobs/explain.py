@@ -22,10 +22,10 @@ from corpusfit.embed import load
 from corpusfit.engine import Job
 from corpusfit.errors import InputError
 from corpusfit.jobs.fit import Sample
-from corpusfit.plan import EmbedPlan
+from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
-from corpusfit.score.contract import Effect, Scorer
-from corpusfit.types import text_array
+from corpusfit.score.contract import CorpusMethod, Effect, Scorer
+from corpusfit.types import Paired, read_as, text_array
 
 __all__ = ["Explain", "Explained", "Neighbour"]
 
@@ -62,7 +62,7 @@ class Explain(Job[list[str], Explained]):
     """Explain the score of a segment, given as its units' texts.
 
     Attributes:
-        method: the method's name.
+        method: the method and its settings.
         summed: whether a segment's score is the sum of its units', not the mean.
         scorer: where the fitted scorer is.
         target: the target's texts and, for a method on embeddings, its vectors.
@@ -71,7 +71,7 @@ class Explain(Job[list[str], Explained]):
         top: target texts shown.
     """
 
-    method: str
+    method: MethodPlan
     summed: bool
     scorer: Path
     target: Sample
@@ -84,13 +84,15 @@ class Explain(Job[list[str], Explained]):
         return self._work
 
     def _work(self, units: list[str]) -> Explained:
-        reads = registry.load(self.method).reads
-        batch: Any = text_array(units)
-        if reads == "embedding":
-            batch = load(self.embed, self.cache).encode(units)
-        by = "embedding" if reads == "embedding" else "words"
-        nearest = self._nearest(batch, by)
-        if reads == "corpus":
+        method = registry.build(self.method.name, self.method.options)
+        texts = text_array(units)
+        if method.encodes:
+            known = Paired(texts, load(self.embed, self.cache).encode(units))
+            by, nearest = "embedding", self._nearest(known.vectors, "embedding")
+            batch = read_as(known, method.reads)
+        else:
+            by, nearest, batch = "words", self._nearest(texts, "words"), texts
+        if isinstance(method, CorpusMethod):
             return Explained(None, [], nearest, by)
         scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
         share = 1.0 if self.summed else 1 / len(units)

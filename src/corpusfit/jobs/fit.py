@@ -25,7 +25,7 @@ from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.rank import Trial, trial
-from corpusfit.types import buffers, taken, text_array
+from corpusfit.types import Paired, buffers, taken_of, text_array
 
 __all__ = ["CommonWords", "Fit", "PrepareEncoder", "Rank", "Sample", "Unfit"]
 
@@ -58,18 +58,18 @@ class Sample:
         return texts
 
     def batch(self, reads: str) -> Any:
-        """What a method that reads this gets: Arrow texts or float32 [n, d]."""
+        """What a method that reads this gets: Arrow texts, float32 [n, d], or both."""
         if reads == "text":
             return text_array(self.read_texts())
-        return read_arrays(self.vectors)[0]["vectors"]
+        vectors = read_arrays(self.vectors)[0]["vectors"]
+        return vectors if reads == "embedding" else Paired(text_array(self.read_texts()), vectors)
 
     def repeated(self, reads: str) -> Any:
         """The batch with each text as often as it counts."""
         batch, repeats = self.batch(reads), orjson.loads(self.texts.read_bytes())["repeats"]
         if repeats is None:
             return batch
-        places = np.repeat(np.arange(len(repeats)), repeats)
-        return taken(batch, places) if reads == "text" else batch[places]
+        return taken_of(batch, np.repeat(np.arange(len(repeats)), repeats))
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,10 @@ class Fit(Job[MethodPlan, str]):
 
     def _work(self, plan: MethodPlan) -> str:
         method = registry.fitting(plan.name, plan.options)
-        target, background = self.target.repeated(method.reads), self.background.batch(method.reads)
+        target, background = (
+            self.target.repeated(method.fits_on),
+            self.background.batch(method.fits_on),
+        )
         store(self.scorer, plan.name, method.fit(target, background, seed=self.seed))
         return plan.name
 
@@ -147,7 +150,7 @@ class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
     def _work(self, piece: tuple[MethodPlan, int]) -> Trial | Unfit:
         plan, seed = piece
         method = registry.fitting(plan.name, plan.options)
-        target, background = (s.batch(method.reads) for s in (self.target, self.background))
+        target, background = (s.batch(method.fits_on) for s in (self.target, self.background))
         try:
             return trial(plan.name, method, target, background, seed=seed)
         except InputError as e:

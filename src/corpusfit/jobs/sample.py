@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_arrays
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job
-from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.jobs.reading import Tally, read_shard, read_units
 from corpusfit.kernels.chance import part_keys
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Shard, Texts, taken
 
-__all__ = ["ALL", "Drawn", "SampleTexts", "SampleVectors", "first_bound", "merge"]
+__all__ = ["ALL", "Drawn", "SampleTexts", "SampleVectors", "TextsAt", "first_bound", "merge"]
 
 ALL = 2**64
 """A bound that every key is below."""
@@ -138,6 +138,23 @@ def merge(drawn: list[Drawn], k: int) -> list[Drawn]:
         if texts:
             kept.append(Drawn(d.shard, d.keys[mask], texts))
     return kept
+
+
+@dataclass(frozen=True)
+class TextsAt(Job[tuple[Shard, NDArray[np.int64]], tuple[int, list[str]]]):
+    """The texts of a shard's units at some places; with the shard's number."""
+
+    read: ReadPlan
+    cut: CutPlan
+    names: tuple[str, ...]
+
+    def start(self) -> Callable[[tuple[Shard, NDArray[np.int64]]], tuple[int, list[str]]]:
+        """Nothing to open."""
+        return self._work
+
+    def _work(self, piece: tuple[Shard, NDArray[np.int64]]) -> tuple[int, list[str]]:
+        shard, places = piece
+        return shard.index, _strings(read_units(shard, self.read, self.cut, self.names)[1], places)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Scorer
 from corpusfit.segments import join_units, segment_scores
-from corpusfit.types import Shard, Units
+from corpusfit.types import Paired, Shard, Units
 
 __all__ = ["ScoreTexts", "ScoreVectors", "Scoring", "mark_path"]
 
@@ -77,18 +77,21 @@ class ScoreVectors(Scoring, Job[int, Tally]):
 
 @dataclass(frozen=True)
 class ScoreTexts(Scoring, Job[Shard, Tally]):
-    """Read, cut and score a shard of text."""
+    """Read, cut and score a shard of text; with its stored vectors, if there is a store."""
 
     scorer: Path
     read: ReadPlan
     cut: CutPlan
+    store: Path | None = None
 
     def start(self) -> Callable[[Shard], Tally]:
         """Restore the scorer."""
         scorer = _scorer(self.scorer)
+        store = VectorStore(self.store) if self.store is not None else None
 
         def work(shard: Shard) -> Tally:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
-            return self.finish(shard.index, units, scorer.score(texts), tally)
+            batch = Paired(texts, store.read(shard.index)[1]) if store is not None else texts
+            return self.finish(shard.index, units, scorer.score(batch), tally)
 
         return work

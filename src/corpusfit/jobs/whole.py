@@ -1,7 +1,7 @@
 """The job that scores a corpus as a whole, for methods that cannot score a unit by itself.
 
-What: reads every shard in one worker, lets the method see them all, then reads them again and
-writes scores as `ScoreTexts` does.
+What: reads every shard, or its stored vectors, in one worker, lets the method see them all, then
+reads them again and writes scores as `ScoreTexts` does.
 Why: such a method's memory grows with the corpus anyway; what it does not need, it need not hold.
 Trade-off: two passes or more and no help from other workers; a killed run scores everything again.
 """
@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from corpusfit import corpus
+from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job
 from corpusfit.jobs.fit import Sample
-from corpusfit.jobs.reading import read_units
+from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.jobs.score import Scoring
 from corpusfit.plan import CutPlan, MethodPlan, ReadPlan
 from corpusfit.score import registry
-from corpusfit.types import Source, Texts
+from corpusfit.types import Paired, Reads, Source, Units
 
 __all__ = ["ScoreWhole"]
 
@@ -27,14 +30,11 @@ __all__ = ["ScoreWhole"]
 class _Stream:
     """The corpus, shard by shard; it is read anew whenever it is iterated over."""
 
-    sources: tuple[Source, ...]
-    read: ReadPlan
-    cut: CutPlan
-    names: tuple[str, ...]
+    of: ScoreWhole
+    reads: Reads
 
-    def __iter__(self) -> Iterator[tuple[int, Texts]]:
-        for shard in corpus.shards(self.sources, self.read):
-            yield shard.index, read_units(shard, self.read, self.cut, self.names)[1]
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return ((index, batch) for index, _, batch, _ in self.of.read_all(self.reads))
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class ScoreWhole(Scoring, Job[MethodPlan, int]):
     sources: tuple[Source, ...]
     read: ReadPlan
     cut: CutPlan
+    store: Path | None
     target: Sample
     background: Sample
     seed: int
@@ -54,14 +55,28 @@ class ScoreWhole(Scoring, Job[MethodPlan, int]):
 
     def _work(self, plan: MethodPlan) -> int:
         method = registry.of_corpus(plan.name, plan.options)
-        stream = _Stream(self.sources, self.read, self.cut, self.names)
-        samples = (self.target.repeated("text"), self.background.batch("text"))
-        scored = method.score_corpus(stream, *samples, seed=self.seed)
+        learned = method.fits_on
+        samples = (self.target.repeated(learned), self.background.batch(learned))
+        scored = method.score_corpus(_Stream(self, method.reads), *samples, seed=self.seed)
         total = 0
-        shards = corpus.shards(self.sources, self.read)
-        for shard, (index, scores) in zip(shards, scored, strict=True):
-            units, _, tally = read_units(shard, self.read, self.cut, self.names)
-            assert index == shard.index  # noqa: S101
+        shards = self.read_all(method.reads)
+        for (shard, units, _, tally), (index, scores) in zip(shards, scored, strict=True):
+            assert index == shard  # noqa: S101
             self.finish(index, units, scores, tally)
             total += len(units)
         return total
+
+    def read_all(self, reads: Reads) -> Iterator[tuple[int, Units, Any, Tally]]:
+        """Number, units, batch and tally of every shard."""
+        store = VectorStore(self.store) if self.store is not None else None
+        if reads == "embedding" and store is not None:
+            for index in sorted(store.finished()):
+                units, vectors, tally = store.read(index)
+                yield index, units, vectors, Tally(**tally)
+            return
+        for shard in corpus.shards(self.sources, self.read):
+            units, texts, counted = read_units(shard, self.read, self.cut, self.names)
+            if reads == "both" and store is not None:
+                yield shard.index, units, Paired(texts, store.read(shard.index)[1]), counted
+            else:
+                yield shard.index, units, texts, counted

@@ -28,6 +28,7 @@ from corpusfit.pipeline.samples import add_vectors, background_texts, check_shar
 from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
 from corpusfit.score.rank import Verdict
 from corpusfit.types import Source
 
@@ -131,13 +132,13 @@ def rank(
     """
     if seeds < 1:
         raise bad_setting("--seeds", "1 or more", seeds)
-    names = list(methods) or candidates(["text", "embedding"])
-    reads = {registry.load(name).reads for name in names}
-    if "corpus" in reads:
+    names = list(methods) or candidates()
+    whole = [n for n in names if issubclass(registry.load(n), CorpusMethod)]
+    if whole:
         raise bad_setting(
             "--method",
             "one that scores each unit by itself: others cannot be ranked on a sample",
-            ", ".join(n for n in names if registry.load(n).reads == "corpus"),
+            ", ".join(whole),
         )
     with machine.start() as engine, machine.scratch() as work:
         engine.require_shared(work, "--cache")
@@ -145,7 +146,7 @@ def rank(
         samples = Sample(work, "target"), Sample(work, "background")
         target_texts(run, samples[0])
         background_texts(run, samples[1], plan.fit.background)
-        if "embedding" in reads:
+        if any(registry.build(n, {}).encodes for n in names):
             with run.stage("prepare encoder"):
                 run.one(PrepareEncoder(run.cache), plan.embed)
             for sample in samples:
@@ -179,6 +180,8 @@ def _run(
 ) -> Selection:
     """What `select` and `score` share."""
     plan.check()
+    used = registry.given(plan.method, plan.embed.embedder)
+    plan = dataclasses.replace(plan, method=used)
     named = plan.method.name != "auto"
     files = registry.build(plan.method.name, plan.method.options).files if named else ()
     folder = RunFolder(out)

@@ -25,7 +25,7 @@ from corpusfit.jobs.survey import look_with
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.plan import Plan
 from corpusfit.score import registry
-from corpusfit.types import Reads
+from corpusfit.score.contract import CorpusMethod
 
 __all__ = ["estimate"]
 
@@ -59,10 +59,15 @@ def estimate(
         stored = sum(s.size for s in sources)
         times = max(1.0, stored / max(1, read_bytes))
         seconds, width = 2 * reading * times, 0
-        if _reads(plan) == "embedding":
+        method = None
+        if plan.method.name != "auto":
+            used = registry.given(plan.method, plan.embed.embedder)
+            method = registry.build(used.name, used.options)
+        whole = method if isinstance(method, CorpusMethod) else None
+        if method is None or method.encodes:
             rate, width = _encode(run, texts[: _UNITS * engine.workers])
             seconds += units * times / rate
-        elif _reads(plan) == "corpus":
+        elif whole is not None:
             seconds *= 1.5  # once by all workers for the sample, then twice by one
         elif engine.workers > 1:
             seconds /= engine.workers
@@ -78,7 +83,7 @@ def estimate(
             "memory_mb": round(
                 _peak(resource.RUSAGE_SELF)
                 + engine.workers * _WORKER_MB[width > 0]
-                + _held(plan, text_mb, total)
+                + (whole.memory_mb(text_mb, total) if whole is not None else 0.0)
             ),
             "disk_mb": total * (2 * width + 28 + _ROW_BYTES) / 1e6,
         }
@@ -117,18 +122,6 @@ _ENOUGH = 4 << 20
 
 _WORKER_MB = {False: 250, True: 1250}
 """Resident memory of a worker, without and with an encoder, as measured with `minilm`."""
-
-
-def _reads(plan: Plan) -> Reads:
-    name = plan.method.name
-    return "embedding" if name == "auto" else registry.build(name, plan.method.options).reads
-
-
-def _held(plan: Plan, text_mb: float, units: int) -> float:
-    """MB that a method on the whole corpus keeps beside."""
-    if _reads(plan) != "corpus":
-        return 0.0
-    return registry.of_corpus(plan.method.name, plan.method.options).memory_mb(text_mb, units)
 
 
 def _encode(run: Run, texts: list[str]) -> tuple[float, int]:

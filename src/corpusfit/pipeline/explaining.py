@@ -28,9 +28,9 @@ from corpusfit.jobs.reading import read_units
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.scoring import tallies
-from corpusfit.plan import Plan
+from corpusfit.plan import MethodPlan, Plan
 from corpusfit.score import registry, table
-from corpusfit.score.contract import Effect
+from corpusfit.score.contract import CorpusMethod, Effect
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, taken, text_array
 
@@ -110,8 +110,9 @@ def explain(
         found = _given(run, text) if text is not None else _segment(run, folder, str(row))
         _same_encoder(run, manifest["encoder"])
         scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
-        summed = registry.build(method, manifest["method"]["options"]).log_weights
-        job = Explain(method, summed, scorer, target, plan.embed, run.cache, top)
+        used = MethodPlan(**manifest["method"])
+        summed = registry.build(used.name, used.options).log_weights
+        job = Explain(used, summed, scorer, target, plan.embed, run.cache, top)
         said = run.one(job, found.units)
     chosen = (folder.finished() or {}).get("selected")
     if chosen is None:
@@ -134,7 +135,7 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
         raise bad_setting("The text to explain", "given by --row or by --text", (row, text))
     if text is not None and not text.strip():
         raise bad_setting("--text", "a text with something in it", text)
-    if text is not None and registry.load(method).reads == "corpus":
+    if text is not None and issubclass(registry.load(method), CorpusMethod):
         raise bad_setting(
             "--text",
             f"left out for {method}, which scores a corpus as a whole and no single text",

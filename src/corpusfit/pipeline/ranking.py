@@ -21,6 +21,7 @@ from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
+from corpusfit.score.contract import Method
 from corpusfit.score.rank import Trial, Verdict, verdicts
 
 __all__ = ["candidates", "pick", "rank_methods", "ranking_of"]
@@ -28,9 +29,10 @@ __all__ = ["candidates", "pick", "rank_methods", "ranking_of"]
 SEEDS = 3
 
 
-def candidates(reads: Sequence[str]) -> list[str]:
-    """The methods that need no choice of their own: all but PyOD's."""
-    return [n for n in registry.names() if n != "pyod" and registry.load(n).reads in reads]
+def candidates() -> list[str]:
+    """The methods that score a unit by itself and need no choice of their own: all but PyOD's."""
+    known = [n for n in registry.names() if n != "pyod"]
+    return [n for n in known if issubclass(registry.load(n), Method)]
 
 
 def rank_methods(
@@ -43,8 +45,9 @@ def rank_methods(
     Raises:
         InputError: no method can be fitted.
     """
+    options = run.plan.method.options if len(names) == 1 else {}
     pieces = [
-        (MethodPlan(name, run.plan.method.options if len(names) == 1 else {}), run.plan.seed + i)
+        (registry.given(MethodPlan(name, options), run.plan.embed.embedder), run.plan.seed + i)
         for i in range(seeds)
         for name in names
     ]
@@ -61,7 +64,11 @@ def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> Met
     """The method with most agreement; the ranking is kept in the run's folder."""
     kept = folder.fit / "ranking.json"
     if not kept.exists():
-        names = [n for n in candidates(["embedding"]) if registry.load(n).family != "baseline"]
+        names = [
+            n
+            for n in candidates()
+            if registry.load(n).reads == "embedding" and registry.load(n).family != "baseline"
+        ]
         found = rank_methods(run, names, target, background, SEEDS)
         write_bytes(kept, json.dumps([dataclasses.asdict(v) for v in found]).encode())
     return MethodPlan(ranking_of(folder)[0]["method"])

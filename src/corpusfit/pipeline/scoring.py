@@ -18,7 +18,7 @@ from corpusfit.embed.store import VectorStore
 from corpusfit.jobs.embed import EmbedShards
 from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, Sample
 from corpusfit.jobs.reading import Reasons, Tally, require_none_rejected
-from corpusfit.jobs.sample import SampleVectors
+from corpusfit.jobs.sample import SampleVectors, TextsAt
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
@@ -28,6 +28,7 @@ from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
 
 __all__ = ["hold_strict", "prepare_encoder", "score_corpus", "tallies"]
 
@@ -43,22 +44,28 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     """
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
+    store = None
     if run.encoder is None:
         if not background.texts.exists():  # a killed run has drawn it already
             background_texts(run, background, run.plan.fit.background)
         _expect_common_words(run, target, background)
-        chosen = run.plan.method
-        if registry.load(chosen.name).reads == "corpus":
-            _score_whole(run, folder, target, background)
-        else:
-            _fit(run, folder, target, background)
-            _score_texts(run, folder, chosen)
     else:
         store, counts = _embed(run)
         add_vectors(run, target)
-        _background_vectors(run, store, counts, background)
-        chosen = _fit(run, folder, target, background)
-        _score_vectors(run, folder, chosen, store, len(counts))
+        _background(run, store, counts, background)
+    chosen = run.plan.method
+    if chosen.name == "auto":
+        chosen = pick(run, folder, target, background)
+    method = registry.build(chosen.name, chosen.options)
+    if isinstance(method, CorpusMethod):
+        _score_whole(run, folder, target, background, store)
+        return chosen
+    with run.stage("fit"):
+        run.one(Fit(target, background, folder.fit / "scorer.safetensors", run.plan.seed), chosen)
+    if method.reads == "embedding" and store is not None:
+        _score_vectors(run, folder, chosen, store)
+    else:
+        _score_texts(run, folder, chosen, store if method.reads == "both" else None)
     return chosen
 
 
@@ -69,7 +76,7 @@ def prepare_encoder(run: Run) -> None:
     another precision on another machine.
     """
     name = run.plan.method.name
-    if name == "auto" or registry.build(name, run.plan.method.options).reads == "embedding":
+    if name == "auto" or registry.build(name, run.plan.method.options).encodes:
         run.engine.require_shared(run.cache, "--cache")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
@@ -91,15 +98,6 @@ def hold_strict(run: Run, folder: RunFolder) -> None:
     if run.plan.read.strict:
         for _, tally in tallies(folder):
             require_none_rejected(tally, run.names)
-
-
-def _fit(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:
-    chosen = run.plan.method
-    if chosen.name == "auto":
-        chosen = pick(run, folder, target, background)
-    with run.stage("fit"):
-        run.one(Fit(target, background, folder.fit / "scorer.safetensors", run.plan.seed), chosen)
-    return chosen
 
 
 def _expect_common_words(run: Run, target: Sample, background: Sample) -> None:
@@ -144,10 +142,20 @@ def _embed(run: Run) -> tuple[Path, list[int]]:
     return folder, counts
 
 
-def _background_vectors(run: Run, store: Path, counts: list[int], background: Sample) -> None:
+def _background(run: Run, store: Path, counts: list[int], background: Sample) -> None:
+    """Draw the sample from what is embedded: its vectors, and its texts where a fit needs them."""
     places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
     with run.stage("sample"):
         run.one(SampleVectors(store, background.vectors), places)
+    name = run.plan.method.name
+    if name != "auto" and registry.build(name, run.plan.method.options).fits_on == "embedding":
+        return
+    wanted = dict(places)
+    with run.stage("sample texts", run.size):
+        job = TextsAt(run.plan.read, run.plan.cut, run.names)
+        pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
+        found = dict(run.engine.map(job, pieces))
+    background.write_texts([text for shard, _ in places for text in found[shard]])
 
 
 def _scoring(
@@ -158,30 +166,37 @@ def _scoring(
     return run.plan.cut.gamma, summed, run.names, folder.scores, folder.scored
 
 
-def _score_vectors(run: Run, folder: RunFolder, used: MethodPlan, store: Path, shards: int) -> None:
+def _score_vectors(run: Run, folder: RunFolder, used: MethodPlan, store: Path) -> None:
     scorer = folder.fit / "scorer.safetensors"
     job = ScoreVectors(*_scoring(run, folder, used), scorer, store)
     done = listed(folder.scored)
-    missing = [i for i in range(shards) if mark_path(folder.scored, i).name not in done]
+    missing = [
+        i
+        for i in sorted(VectorStore(store).finished())
+        if mark_path(folder.scored, i).name not in done
+    ]
     for tally in run.over("score", job, missing):
         run.machine.progress.advance(0, tally.units)
 
 
-def _score_texts(run: Run, folder: RunFolder, used: MethodPlan) -> None:
+def _score_texts(run: Run, folder: RunFolder, used: MethodPlan, store: Path | None) -> None:
     scorer = folder.fit / "scorer.safetensors"
-    job = ScoreTexts(*_scoring(run, folder, used), scorer, run.plan.read, run.plan.cut)
+    job = ScoreTexts(*_scoring(run, folder, used), scorer, run.plan.read, run.plan.cut, store)
     done = listed(folder.scored)
     for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
         run.machine.progress.advance(0, tally.units)
 
 
-def _score_whole(run: Run, folder: RunFolder, target: Sample, background: Sample) -> None:
+def _score_whole(
+    run: Run, folder: RunFolder, target: Sample, background: Sample, store: Path | None
+) -> None:
     plan = run.plan
     job = ScoreWhole(
         *_scoring(run, folder, plan.method),
         sources=tuple(run.sources),
         read=plan.read,
         cut=plan.cut,
+        store=store,
         target=target,
         background=background,
         seed=plan.seed,

@@ -20,20 +20,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.types import Corpus, Reads, Texts, Vectors
+from corpusfit.types import Corpus, Paired, Reads, Texts, Vectors
 
 __all__ = ["AnyMethod", "Batch", "CorpusMethod", "Effect", "Family", "Method", "Scorer"]
 
-Batch = TypeVar("Batch", Texts, Vectors)
-"""What a method reads: Arrow texts, or float32 embeddings [n, d]."""
+Batch = TypeVar("Batch", Texts, Vectors, Paired)
+"""What a method reads: Arrow texts, float32 embeddings [n, d], or both."""
 
-Family = Literal["detector", "centroid", "classifier", "lexical", "baseline"]
-"""Kin methods make the same mistakes, so in the agreement vote a family counts once."""
+Learned = TypeVar("Learned", Texts, Vectors, Paired)
+"""What it is fitted on: the same, or more than it reads later."""
+
+Family = Literal["detector", "centroid", "classifier", "lexical", "graph", "ensemble", "baseline"]
+"""Kin methods make the same mistakes, so in the agreement vote a family counts once. What is made
+of other methods, and what does not look at the target, has no voice there."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,27 @@ class AnyMethod(ABC):
     """A way to tell how like the target a text is; its fields are its settings."""
 
     reads: ClassVar[Reads]
+    """What it reads of each unit of the corpus to score it."""
+    learns: ClassVar[Reads | None] = None
+    """What it is given of target and background, where that is not what `reads` says."""
     family: ClassVar[Family]
+    exact: ClassVar[bool] = True
+    """Whether a unit gets the same bits in any batch; a network's may differ by rounding."""
     cost: ClassVar[str] = ""
     """Units scored a second by one core, as measured once at 768 dimensions and 3,000 target units
     (EPYC with AVX-512); `corpusfit rank` measures it here and now."""
     needs: ClassVar[str] = ""
     """The extra of corpusfit that the method imports from, if any."""
+
+    @property
+    def fits_on(self) -> Reads:
+        """What it is given of target and background."""
+        return self.learns or self.reads
+
+    @property
+    def encodes(self) -> bool:
+        """Whether it needs embeddings, at any point."""
+        return {self.reads, self.fits_on} != {"text"}
 
     @property
     def log_weights(self) -> bool:
@@ -104,17 +123,17 @@ class AnyMethod(ABC):
 
 
 @dataclass(frozen=True)
-class Method(AnyMethod, Generic[Batch]):
+class Method(AnyMethod, Generic[Learned]):
     """A method that is fitted once and then scores each text by itself, anywhere."""
 
     scorer: ClassVar[type]
 
     @abstractmethod
-    def fit(self, target: Batch, background: Batch, *, seed: int) -> Scorer[Batch]:
+    def fit(self, target: Learned, background: Learned, *, seed: int) -> Scorer[Any]:
         """Learn what the target looks like.
 
         Args:
-            target: the target's units, n texts or float32 [n, d]; at least one.
+            target: the target's units, as `learns` (or else `reads`) says; at least one.
             background: a bounded uniform sample of the corpus's units, same form; at least one.
             seed: the only source of chance.
 
@@ -130,17 +149,15 @@ class CorpusMethod(AnyMethod):
     It runs in one process, and its memory grows with the corpus: `memory_mb` says by how much.
     """
 
-    reads: ClassVar[Reads] = "corpus"
-
     @abstractmethod
     def score_corpus(
-        self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
+        self, corpus: Corpus, target: Any, background: Any, *, seed: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Score every unit of the corpus.
 
         Args:
-            corpus: (shard, texts of its units) by shard; read anew each time it is iterated over.
-            target: the target's units; at least one.
+            corpus: (shard, its units as `reads` says) by shard; read anew at each iteration.
+            target: the target's units, as `learns` (or else `reads`) says; at least one.
             background: a bounded uniform sample of the corpus's units; at least one.
             seed: the only source of chance.
 

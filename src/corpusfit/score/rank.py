@@ -22,12 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.score.contract import Family, Method
+from corpusfit.types import read_as, taken_of
 
 __all__ = ["Trial", "Verdict", "agreement", "trial", "verdicts"]
 
 TOP = 0.1
 HELD_OUT = 0.1
 LEAST_CREDIT = 0.01
+SILENT = ("graph", "ensemble", "baseline")
+"""Families without a voice: made of others, or blind to the target."""
 MOST_TARGET = 2_000
 """Target units that a trial looks at; more would not change a verdict, only slow it down."""
 
@@ -78,7 +81,7 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
     Args:
         name: the method's name.
         method: the method with its settings.
-        target: n target units, texts or float32 [n, d].
+        target: n target units, as the method is fitted on them.
         background: m corpus units, same form.
         seed: of the split and of the fit.
     """
@@ -86,14 +89,16 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
     train, test = _split(chance.permutation(len(target))[:MOST_TARGET])
     fit_part, calm, vote = _deal(chance.permutation(len(background)))
     started = time.perf_counter()
-    scorer = method.fit(_take(target, train), _take(background, fit_part), seed=seed)
+    scorer = method.fit(taken_of(target, train), taken_of(background, fit_part), seed=seed)
     fitted = time.perf_counter()
-    votes = scorer.score(_take(background, vote))
+    target, background = read_as(target, method.reads), read_as(background, method.reads)
+    votes = scorer.score(taken_of(background, vote))
     scored = time.perf_counter()
     outliers = votes[chance.permutation(len(votes))[: len(test)]]
-    inliers = scorer.score(_take(target, test))
+    inliers = scorer.score(taken_of(target, test))
     threshold = _best_threshold(
-        scorer.score(_take(target, train)), scorer.score(_take(background, calm[: len(train)]))
+        scorer.score(taken_of(target, train)),
+        scorer.score(taken_of(background, calm[: len(train)])),
     )
     f1, auroc, ap = _quality(inliers, outliers, threshold)
     k = max(1, round(TOP * len(votes)))
@@ -111,10 +116,6 @@ def _split(deal: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64
 def _deal(deal: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Three thirds of the corpus sample; of a corpus of one or two units all of it, three times."""
     return [np.sort(p) for p in np.array_split(deal, 3)] if len(deal) >= 3 else [deal] * 3
-
-
-def _take(batch: Any, places: NDArray[np.int64]) -> Any:
-    return batch[places] if isinstance(batch, np.ndarray) else batch.take(places)
 
 
 def _best_threshold(inliers: NDArray[np.float32], outliers: NDArray[np.float32]) -> float:
@@ -150,7 +151,7 @@ def agreement(
 
     Args:
         tops: the top places of the same sample, by method.
-        families: the family of each; baselines have no voice.
+        families: the family of each; those in `SILENT` have no voice.
         credit: weight of each method's voice, above 0.
 
     Returns:
@@ -162,7 +163,7 @@ def agreement(
     for method, top in tops.items():
         voices: dict[str, list[tuple[float, float]]] = {}
         for other in tops:
-            if other != method and families[other] != "baseline":
+            if other != method and families[other] not in SILENT:
                 shared = len(np.intersect1d(top, tops[other], assume_unique=True)) / len(top)
                 voices.setdefault(families[other], []).append((shared, credit[other]))
         found[method] = _family_mean(list(voices.values()))

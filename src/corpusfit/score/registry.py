@@ -21,10 +21,10 @@ from types import ModuleType
 from typing import Any
 
 from corpusfit.errors import ModelError, UnknownMethodError, UsageError, bad_setting
-from corpusfit.plan import KINDS
+from corpusfit.plan import KINDS, MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, Method, Scorer
 
-__all__ = ["build", "fitting", "load", "names", "of_corpus", "scorer_class"]
+__all__ = ["build", "fitting", "given", "load", "names", "of_corpus", "scorer_class"]
 
 _FOLDER = Path(__file__).parent / "methods"
 _GROUP = "corpusfit.methods"
@@ -98,6 +98,15 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
         elif default is not dataclasses.MISSING and type(default) is not type(value):
             raise bad_setting(f"method.{key}", KINDS[type(default).__name__], value)
     return cls(**given)
+
+
+def given(plan: MethodPlan, embedder: str) -> MethodPlan:
+    """The method with the run's embedder, if it has a setting for one that was not set."""
+    if plan.name == "auto" or "embedder" in plan.options:
+        return plan
+    if "embedder" not in {f.name for f in dataclasses.fields(load(plan.name))}:
+        return plan
+    return dataclasses.replace(plan, options={**plan.options, "embedder": embedder})
 
 
 def fitting(name: str, options: Mapping[str, Any]) -> Method[Any]:

@@ -28,7 +28,7 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.unseen import greedy_order, listed_in
 from corpusfit.score.commonest import Listed, check_listing, commonest
 from corpusfit.score.contract import CorpusMethod, Family
-from corpusfit.types import Corpus, Texts, buffers
+from corpusfit.types import Corpus, Reads, Texts, buffers
 
 __all__ = ["NgramCoverageUnseen"]
 
@@ -43,6 +43,7 @@ class NgramCoverageUnseen(CorpusMethod):
         adaptive: list those of the target; false takes those of the corpus sample.
     """
 
+    reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "lexical"
     cost: ClassVar[str] = "240,000/s"
 
