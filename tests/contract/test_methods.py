@@ -60,11 +60,28 @@ def pick(batch, places):
     return batch[places] if isinstance(batch, np.ndarray) else batch.take(pa.array(places))
 
 
+SETTINGS = {"domain_finetune": {"epochs": 1, "rate": 1e-3, "batch": 16}}
+"""Where the defaults would take minutes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_embedder(tiny_encoder):
+    """What a method with an embedder of its own gets here."""
+    SETTINGS["domain_finetune"]["embedder"] = str(tiny_encoder)
+
+
 def fitted(name, n=60, seed=7, target=None):
     rng = seeded("fit")
     target = draw(name, rng, n, 0) if target is None else target
     background = join(draw(name, rng, 90, 1), draw(name, rng, 10, 0))
-    return registry.build(name, {}).fit(target, background, seed=seed)
+    return registry.build(name, SETTINGS.get(name, {})).fit(target, background, seed=seed)
+
+
+def same(name, scores, others):
+    """The same bits; of a network, which multiplies in bf16 where it can, to 5 % of the spread."""
+    if registry.load(name).exact:
+        return (scores == others).all()
+    return np.abs(scores - others).max() < 0.05 * others.std()
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -92,16 +109,16 @@ def test_held_out_target_texts_score_higher_than_far_ones(case):
     assert np.mean(near[:, None] > far[None, :]) > 0.9
 
 
-def test_a_row_scores_the_same_bits_in_any_batch(case):
-    _, scorer, batch = case
+def test_a_row_scores_the_same_in_any_batch(case):
+    name, scorer, batch = case
     whole = scorer.score(batch)
     order = seeded("order").permutation(61)
-    assert (scorer.score(pick(batch, order)) == whole[order]).all()
+    assert same(name, scorer.score(pick(batch, order)), whole[order])
     for size in (1, 2, 7, 32):
         parts = [pick(batch, np.arange(61)[i : i + size]) for i in range(0, 61, size)]
-        assert (np.concatenate([scorer.score(p) for p in parts]) == whole).all()
+        assert same(name, np.concatenate([scorer.score(p) for p in parts]), whole)
     repeated = np.arange(5 * 61) % 61
-    assert (scorer.score(pick(batch, repeated)) == whole[repeated]).all()
+    assert same(name, scorer.score(pick(batch, repeated)), whole[repeated])
 
 
 def test_an_empty_batch_has_no_scores(case):

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.contract import digest
-from corpusfit.embed.hardware import resolve
+from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.plan import EmbedPlan
@@ -115,23 +115,32 @@ def finetune(
         UsageError: training diverged.
         MissingDependencyError: torch or transformers is not installed.
     """
-    plan = EmbedPlan(embedder=str(folder), precision="fp32", unit_length=False)
-    encoder = load_transformer(folder, plan, str(folder))
-    import torch
-
-    labels = np.repeat([1.0, 0.0], [len(inside), len(outside)])
-    weights = np.where(labels == 1.0, 1.0, weight)
-    ids = encoder.tokens([*inside, *outside])
-    examples = Examples(ids, labels.astype(np.float32), weights.astype(np.float32))
-    head = torch.nn.Linear(encoder.dim, 1, device=encoder.model.device)
-    torch.nn.init.zeros_(head.weight)
-    torch.nn.init.zeros_(head.bias)
+    hardware = resolve(EmbedPlan())
     with _own_chance(tuning.seed):
-        _train(encoder, head, examples, tuning)
+        plan = EmbedPlan(embedder=str(folder), precision="fp32", unit_length=False)
+        encoder = load_transformer(folder, plan, str(folder))
+        labels = np.repeat([1.0, 0.0], [len(inside), len(outside)])
+        weights = np.where(labels == 1.0, 1.0, weight)
+        ids = encoder.tokens([*inside, *outside])
+        examples = Examples(ids, labels.astype(np.float32), weights.astype(np.float32))
+        head = _head(encoder)
+        _train(encoder, head, examples, tuning, hardware)
     return _kept(encoder, head)
 
 
-def _train(encoder: TransformerEncoder, head: Any, examples: Examples, tuning: Tuning) -> None:
+def _head(encoder: TransformerEncoder) -> Any:
+    """A linear layer from the encoder's width to one logit, all zeros."""
+    import torch
+
+    head = torch.nn.Linear(encoder.dim, 1, device=encoder.model.device)
+    torch.nn.init.zeros_(head.weight)
+    torch.nn.init.zeros_(head.bias)
+    return head
+
+
+def _train(
+    encoder: TransformerEncoder, head: Any, examples: Examples, tuning: Tuning, hardware: Hardware
+) -> None:
     """Change encoder and head in place."""
     import torch
 
@@ -139,7 +148,6 @@ def _train(encoder: TransformerEncoder, head: Any, examples: Examples, tuning: T
     optimizer = torch.optim.Adam(parameters, lr=tuning.rate)
     chance = np.random.default_rng(tuning.seed)
     n = len(examples.ids)
-    hardware = resolve(EmbedPlan())
     budget, bf16 = BATCH_TOKENS[hardware.device], hardware.precision == "bf16"
     encoder.model.train()
     for _ in range(tuning.epochs):
