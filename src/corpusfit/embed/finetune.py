@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +33,6 @@ from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.plan import EmbedPlan
-
-if TYPE_CHECKING:
-    import torch
 
 __all__ = ["Examples", "Tuned", "Tuning", "accumulate", "finetune", "opened", "write_folder"]
 
@@ -204,7 +201,7 @@ def accumulate(
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
             logits, label, weight, reduction="sum"
         )
-        (loss / share).backward()
+        torch.autograd.backward(loss / share)
         total += loss.item()
     return total / share
 
