@@ -150,16 +150,12 @@ def _train(
     for _ in range(tuning.epochs):
         for step in np.array_split(chance.permutation(n), -(-n // tuning.batch)):
             optimizer.zero_grad()
-            loss = accumulate(encoder, head, examples, step, budget, bf16=bf16)
-            if not np.isfinite(loss):
-                raise bad_setting(
-                    "method.rate",
-                    "small enough for training to stay finite",
-                    tuning.rate,
-                    "Leave it at its default.",
-                )
+            accumulate(encoder, head, examples, step, budget, bf16=bf16)
             optimizer.step()
     encoder.model.eval()
+    if not all(bool(torch.isfinite(p).all()) for p in parameters):
+        allowed, cure = "small enough for training to stay finite", "Leave it at its default."
+        raise bad_setting("method.rate", allowed, tuning.rate, cure)
 
 
 def accumulate(
@@ -208,10 +204,11 @@ def accumulate(
 
 @contextmanager
 def _own_chance(seed: int) -> Iterator[None]:
-    """Dropout draws from this seed; torch's generators are put back after."""
+    """Torch draws from this seed; its generators are put back after."""
     import torch
 
-    with torch.random.fork_rng():
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
         yield
 
@@ -227,7 +224,7 @@ def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
             f"--embedder: the tokenizer of {encoder.name} cannot be kept as JSON. Fine-tune a "
             "model with a fast tokenizer, such as minilm."
         )
-    state = {k: v.detach().cpu().contiguous() for k, v in encoder.model.state_dict().items()}
+    state = {k: v.detach().cpu().clone() for k, v in encoder.model.state_dict().items()}
     config = encoder.model.config.to_dict()
     config.pop("_name_or_path", None)
     flat = torch.cat([head.weight.detach()[0], head.bias.detach()]).cpu().numpy()
@@ -257,7 +254,7 @@ def opened(tuned: Tuned) -> TransformerEncoder:
     fields = json.loads(tuned.config)
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     data = tuned.weights.tobytes()
-    with torch.random.fork_rng():
+    with _own_chance(0):  # it begins with random weights, all of which are replaced
         model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()

@@ -113,9 +113,10 @@ class DomainFinetune(Method[Texts]):
         for name in ("epochs", "batch"):
             if getattr(self, name) < 1:
                 raise bad_setting(f"method.{name}", "at least 1", getattr(self, name))
-        for name in ("rate", "negatives"):
-            if not 0.0 < getattr(self, name) < np.inf:
-                raise bad_setting(f"method.{name}", "above 0", getattr(self, name))
+        if not 0.0 < self.rate <= 1.0:
+            raise bad_setting("method.rate", "in (0, 1]", self.rate)
+        if not 0.0 < self.negatives < np.inf:
+            raise bad_setting("method.negatives", "above 0", self.negatives)
 
     @property
     def files(self) -> tuple[str, ...]:
