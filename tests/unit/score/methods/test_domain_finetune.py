@@ -107,7 +107,7 @@ def test_too_few_negatives_count_for_more(tiny_encoder, texts, drawn, negatives,
 
 @pytest.mark.parametrize("preranked", [True, False])
 def test_one_text_against_one_unit_and_odd_texts(tiny_encoder, preranked):
-    one = tiny(tiny_encoder, preranked=preranked)
+    one = tiny(tiny_encoder, preranked=preranked, epochs=20)
     scorer = one.fit(text_array(["the kinase"]), text_array(["shares fell"]), seed=0)
     long = "the kinase binds " * 5_000
     odd = ["", " ", long, long + "more", "naïve 測試 \x00", "the kinase", "shares fell"]
