@@ -4,7 +4,7 @@ What: scores a shard by its rows' labels, or counts its scored segments by label
 Why: a selection is held against known domains, and those are the names of sources or a field.
 Trade-off: a field is read as the rows' id, which every reader knows how to do, by the slower door
 of `corpus.rows`; only strings and whole numbers are labels.
-Reference: Aharoni and Goldberg (2020), section 5; TADPOLE, Figure 5.
+Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, Figure 5.
 """
 
 from __future__ import annotations

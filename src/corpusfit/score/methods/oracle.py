@@ -8,7 +8,7 @@ task: a selection by likeness can beat it. Among equals the corpus's order decid
 the domain's goes on with the first other texts, and one below it takes the domain's first; with
 `--threshold 0.5` exactly the domain is taken. A field is read in place of the rows' own ids, so
 `id` in `selected/` is the domain.
-Reference: Aharoni and Goldberg (2020), section 5 (the oracle) and Tables 6 and 7.
+Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle) and Tables 6 and 7.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Oracle"]
 
 @dataclass(frozen=True)
 class Oracle(LabelMethod):
-    """Take the known domain (Aharoni and Goldberg, section 5).
+    """Take the known domain (Aharoni and Goldberg, section 4.2).
 
     Attributes:
         truth: what a row's domain is: `source`, the name of its source, or a field of the row.
