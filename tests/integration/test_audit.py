@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import uuid
 import warnings
 
 import pyarrow as pa
@@ -228,6 +229,23 @@ def test_what_cannot_be_audited_is_worded(mixed, select, inline, words, says):
         corpusfit.audit(run.path, **words, machine=inline)
 
 
+def test_plain_text_has_no_fields(task, tmp_path, select, inline):
+    corpus = tmp_path / "plain.txt"
+    corpus.write_text("\n\n\n".join(prose("task", 40)))
+    run = select(corpus)
+    with pytest.raises(UsageError, match=r"a whole number; got 'kind'\.$"):
+        corpusfit.audit(run.path, truth="kind", machine=inline)
+    assert corpusfit.audit(run.path, machine=inline).domains["plain.txt"].taken == 0.2
+
+
+def test_a_run_in_a_store(mixed, task, cli, inline):
+    out = f"memory://bucket/{uuid.uuid4().hex}"
+    words = {"method": "oracle", "settings": ["method.truth=kind", "method.domain=task"]}
+    corpusfit.select(target=task, corpus=mixed[0], out=out, threshold=0.5, machine=inline, **words)
+    done = cli("audit", out, "--truth", "kind", "--domain", "task", "--json")
+    assert json.loads(done.out)["finding"]["f1"] == 1.0
+
+
 def test_a_folder_without_scores_is_refused(cli, tmp_path):
     done = cli("audit", tmp_path)
     assert (done.code, done.out) == (1, "")
@@ -320,9 +338,10 @@ def test_an_oracle_that_knows_nothing_is_refused_and_can_be_mended(mixed, select
     assert select(path, "method.truth=kind", "method.domain=task", **ORACLE).manifest["selected"]
 
 
-def test_an_oracle_without_a_row(jsonl, select):
+@pytest.mark.parametrize("rows", [[], [{"no": "text"}]])
+def test_an_oracle_without_a_row(jsonl, select, rows):
     with pytest.raises(InputError, match="--corpus has no usable row"):
-        select(jsonl("none/a.jsonl", [{"no": "text"}]), "method.domain=*", **ORACLE)
+        select(jsonl("none/a.jsonl", rows), "method.domain=*", **ORACLE)
 
 
 def test_the_oracle_is_listed_explained_and_estimated(cli, pile, task, select, tmp_path):

@@ -13,24 +13,23 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpusfit.artifacts import listed, read_many, remove, write_bytes
+from corpusfit.artifacts import listed, read_many, write_bytes
 from corpusfit.embed.store import VectorStore
-from corpusfit.errors import bad_setting
 from corpusfit.jobs.embed import EmbedShards
 from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, Sample
-from corpusfit.jobs.labels import ScoreLabels, shown
 from corpusfit.jobs.reading import Reasons, Tally, require_none_rejected
 from corpusfit.jobs.sample import SampleVectors, TextsAt
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.manifest import RunFolder, digest, source_identity
+from corpusfit.pipeline.labelling import goes_by_labels, score_labels
 from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
 from corpusfit.plan import MethodPlan
-from corpusfit.score import registry, table
-from corpusfit.score.contract import CorpusMethod, LabelMethod
+from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
 
 __all__ = ["hold_strict", "prepare_encoder", "score_corpus", "tallies"]
 
@@ -46,10 +45,8 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     """
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
-    if run.plan.method.name != "auto" and issubclass(
-        registry.load(run.plan.method.name), LabelMethod
-    ):
-        _score_labels(run, folder)
+    if goes_by_labels(run.plan.method):
+        score_labels(run, folder, _scoring(run, folder, run.plan.method))
         return run.plan.method
     store = None
     if run.encoder is None:
@@ -210,37 +207,3 @@ def _score_whole(
     )
     with run.stage("score"):
         run.one(job, plan.method)
-
-
-def _score_labels(run: Run, folder: RunFolder) -> None:
-    """Score by the rows' labels.
-
-    Raises:
-        EmptyInputError: the corpus has no usable row.
-        UsageError: no row's label is wanted; nothing scored is kept, so that another may be named.
-    """
-    plan = run.plan
-    job = ScoreLabels(*_scoring(run, folder, plan.method), plan.method, plan.read, plan.cut)
-    done, seen = listed(folder.scored), set[str]()
-    for tally, labels in run.over_shards(
-        "score", job, lambda i: mark_path(folder.scored, i).name in done
-    ):
-        seen.update(labels)
-        run.machine.progress.advance(0, tally.units)
-    scored = (table.read_columns(path, "score")[0] for _, path in table.parts(folder.scores))
-    if any(scores.any() for scores in scored):
-        return
-    rejected, units = Reasons(), 0
-    for _, tally in tallies(folder):
-        rejected.add(tally.rejects)
-        units += tally.units
-    if not units:
-        raise run.nothing_read(rejected)
-    for made in (folder.scored, folder.scores):
-        remove(made)
-    raise bad_setting(
-        f"The settings of {plan.method.name}",
-        "such that the label of a row of the corpus fits",
-        dict(plan.method.options),
-        f"Labels there are: {shown(seen)}.",
-    )

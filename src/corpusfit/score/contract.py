@@ -8,8 +8,8 @@ Trade-off: every method has to say what it learned in arrays, also where a libra
 opaque object; in return nothing is ever pickled.
 
 To add a method: one file in `score/methods/`, its name the method's name, holding one `Method` and
-one `Scorer`, or one `CorpusMethod`, all frozen dataclasses. Nothing else is touched: command line,
-reference, stored form and contract tests follow from it.
+one `Scorer`, or one `CorpusMethod`, or one `LabelMethod`, all frozen dataclasses. Nothing else is
+touched: command line, reference, stored form and contract tests follow from it.
 
 Every scorer is turned so that HIGHER MEANS MORE LIKE THE TARGET. (The papers' anomaly detectors
 give low scores to inliers; TADPOLE, section 3.2.)
