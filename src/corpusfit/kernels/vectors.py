@@ -1,7 +1,6 @@
 """Distances and inner products between rows, the same bits whatever the batch.
 
-What: all pairs of two matrices' rows: squared Euclidean distances, inner products; rows brought to
-length one.
+What: all pairs of two matrices' rows: squared Euclidean distances, inner products; rows' lengths.
 Why: a text's score may depend on the text alone. BLAS breaks that: with one fixed shape a row's
 product already changes in the last bits with its place in the block (seen with OpenBLAS from 50
 columns on), and again with the number of threads. Here every pair runs the same instructions.
@@ -18,7 +17,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["products", "squared_distances", "unit_rows"]
+__all__ = ["lengths", "products", "squared_distances"]
 
 _TILE = 8
 _FAST = {"contract", "reassoc", "nsz"}
@@ -100,8 +99,8 @@ def products(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float
     return out
 
 
-def unit_rows(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Every row of x, float32 [n, d], over its Euclidean length; a zero row stays zero."""
-    length = np.sqrt(squared_distances(x, np.zeros((1, x.shape[1]), np.float32)))
-    length[length == 0.0] = 1.0
-    return np.asarray(x / length)
+def lengths(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Euclidean length of every row of x, float32 [n, d], as a column [n, 1]; 1 for a zero row."""
+    found = np.sqrt(squared_distances(x, np.zeros((1, x.shape[1]), np.float32)))
+    found[found == 0.0] = 1.0
+    return found

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.errors import bad_setting
-from corpusfit.kernels.vectors import products, unit_rows
+from corpusfit.kernels.vectors import lengths, products
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.calibrated import calibrated_classifier
 from corpusfit.score.contract import Family, Method, Scorer
@@ -52,8 +52,9 @@ class DomainClassifierScorer(Scorer[Vectors]):
         """
 
         def block(x: Vectors) -> NDArray[np.float64]:
-            along = products(unit_rows(x - self.mean), self.weights)[:, 0]
-            return np.asarray(along.astype(np.float64) + self.bias)
+            placed = x - self.mean
+            along = products(placed, self.weights) / lengths(placed)
+            return np.asarray(along[:, 0].astype(np.float64) + self.bias)
 
         return blockwise(batch, self.mean.shape[1], block)
 
@@ -94,7 +95,7 @@ class DomainClassifier(Method[Vectors]):
         mean = np.zeros((1, target.shape[1]), np.float32)
         if self.centred:
             mean = plain_rows(background.mean(axis=0, keepdims=True, dtype=np.float64))
-        near, far = unit_rows(target - mean), unit_rows(background - mean)
+        near, far = ((x - mean) / lengths(x - mean) for x in (target, background))
         far = far[self._negatives(near, far, seed)]
         weights, bias = calibrated_classifier(
             near.astype(np.float64), far.astype(np.float64), self.c, seed
