@@ -101,6 +101,8 @@ def products(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float
 
 def lengths(x: NDArray[np.float32]) -> NDArray[np.float32]:
     """Euclidean length of every row of x, float32 [n, d], as a column [n, 1]; 1 for a zero row."""
-    found = np.sqrt(squared_distances(x, np.zeros((1, x.shape[1]), np.float32)))
+    found: NDArray[np.float32] = np.sqrt(
+        squared_distances(x, np.zeros((1, x.shape[1]), np.float32))
+    )
     found[found == 0.0] = 1.0
     return found
