@@ -90,7 +90,8 @@ class ClusterRatio(Method[Vectors]):
         clusters: how many, by commas for several clusterings; in each, at most one for ten
             background texts.
         softness: the temperature of memberships, in standard deviations of a background text's
-            cosines to the centroids; 0 puts each text into its nearest cluster alone.
+            cosines to the centroids; 0 puts each text into its nearest cluster alone. More ranks
+            better where much of the corpus is like the target, worse where little is.
         smoothing: share that is spread evenly over the clusters and added to the target's and to
             the corpus's, which are 1 each.
     """
@@ -100,8 +101,8 @@ class ClusterRatio(Method[Vectors]):
     scorer: ClassVar[type] = ClusterRatioScorer
 
     clusters: str = "16,64,256"
-    softness: float = 0.5
-    smoothing: float = 1.0
+    softness: float = 0.35
+    smoothing: float = 3.0
 
     def __post_init__(self) -> None:
         if not all(k.strip().isdecimal() and int(k) > 0 for k in self.clusters.split(",")):

@@ -82,6 +82,12 @@ def test_where_there_is_nothing_to_tell_apart_the_odds_are_even(centred, prerank
     np.testing.assert_allclose(scorer.score(same), 0.0, atol=1e-3)
 
 
+def test_a_target_that_is_in_the_corpus_too_is_not_turned_away():
+    corpus = np.concatenate([MIXED, TARGET])
+    scores = fit(TARGET, corpus).score(corpus)
+    assert np.median(scores[-120:]) > 0.0 > np.median(scores[:300])
+
+
 def test_a_target_that_is_half_of_the_corpus_is_not_turned_away():
     corpus = np.concatenate([TARGET, texts(120, 1, 7)])
     scores = fit(TARGET, corpus).score(corpus)

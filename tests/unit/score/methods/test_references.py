@@ -147,6 +147,11 @@ def test_domain_cosine_is_the_formula(data, centred):
     np.testing.assert_allclose(ours("domain_cosine", data, centred=centred), want, atol=1e-6)
 
 
+def test_domain_cosine_centred_on_the_target_itself_is_zero(data):
+    target, _, new = data
+    assert (ours("domain_cosine", (target, target, new), centred=True) == 0).all()
+
+
 def test_centroid_distance_is_the_formula(data):
     target, background, new = data
     to_target, to_rest = (
