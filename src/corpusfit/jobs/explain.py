@@ -100,7 +100,8 @@ class Explain(Job[list[str], Explained]):
         return Explained(score, _effects(scorer, units, share), nearest, by)
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
-        likeness = registry.fitting("domain_cosine" if by == "embedding" else "tfidf", {})
+        plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})
+        likeness = registry.fitting(*plain)
         target = self.target.batch("embedding" if by == "embedding" else "text")
         try:
             cosines = likeness.fit(batch, target, seed=0).score(target)

@@ -48,7 +48,9 @@ Batch = TypeVar("Batch", Texts, Vectors, Paired)
 Learned = TypeVar("Learned", Texts, Vectors, Paired)
 """What it is fitted on: the same, or more than it reads later."""
 
-Family = Literal["detector", "centroid", "classifier", "lexical", "graph", "ensemble", "baseline"]
+Family = Literal[
+    "detector", "centroid", "classifier", "cluster", "lexical", "graph", "ensemble", "baseline"
+]
 """Kin methods make the same mistakes, so in the agreement vote a family counts once. What is made
 of other methods, and what does not look at the target, has no voice there."""
 
