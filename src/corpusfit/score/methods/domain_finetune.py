@@ -100,6 +100,7 @@ class DomainFinetune(Method[Texts]):
     family: ClassVar[Family] = "classifier"
     scorer: ClassVar[type] = DomainFinetuneScorer
     exact: ClassVar[bool] = False
+    cost: ClassVar[str] = "40/s"
     needs: ClassVar[str] = "embed"
 
     embedder: str = "minilm"

@@ -75,7 +75,8 @@ def test_negatives_come_from_the_bottom_two_thirds_by_domain_cosine(
     tiny(tiny_encoder).fit(target, background, seed=1)
     encoder = load(EmbedPlan(embedder=str(tiny_encoder)), tmp_path)
     inside, outside = (encoder.encode(t.to_pylist()) for t in texts)
-    cosine = registry.build("domain_cosine", {}).fit(inside, outside, seed=0).score(outside)
+    plain = registry.build("domain_cosine", {"centred": False})
+    cosine = plain.fit(inside, outside, seed=0).score(outside)
     bottom = {background[int(i)].as_py() for i in np.argsort(cosine, kind="stable")[:80]}
     _, positives, negatives, weight, _ = drawn[0]
     assert positives == target.to_pylist()
