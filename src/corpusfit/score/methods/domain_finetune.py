@@ -8,6 +8,9 @@ Trade-off: training costs minutes to hours on a CPU, and each text of the corpus
 network. The background holds the domain too, so negatives come from its bottom two thirds by
 Domain-Cosine (Table 5: F1 higher in all five domains); `preranked = false` is the ablation. How
 many negatives the paper drew it does not say; one a target unit makes 0 the natural threshold.
+More training is not better: it narrows the classifier from the domain to the target's own style
+(500 ChemProt texts, MiniLM: average precision of biomedical text 0.98 after 20 steps, as the
+defaults make of so few, 0.91 after 64).
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
 """
 
