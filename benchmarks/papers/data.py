@@ -4,8 +4,8 @@ What: a seeded draw of each source's documents (their beginnings), of each task'
 embeddings, kept in the user's cache by content.
 Why: every table looks at the same documents, so that they can be read beside each other; encoding
 is most of the work, and the second run finds it done.
-Trade-off: a document is judged by its first words, which is what fits a table of minutes; a source's
-file name is a coarse truth, so figures compare methods, they do not grade them.
+Trade-off: a document is judged by its first words, so that a table takes minutes; a source's file
+name is a coarse truth, so figures compare methods, they do not grade them.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def inside(s: Setting, prefix: str) -> NDArray[np.bool_]:
 
 @functools.cache
 def task_rows(s: Setting, task: str, label: str = "", part: str = "train") -> dict[str, Any]:
-    """Different texts of a task (of one label, if given), normalised as a run does: their labels."""
+    """Different texts of a task (of one label, if given), normalised as a run does, with labels."""
     raw: dict[str, Any] = {}
     for row in rows(s.tasks / task / f"{part}.jsonl.zst"):
         if not label or row["label"] == label:

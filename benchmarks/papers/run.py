@@ -55,7 +55,7 @@ def main() -> None:
         asked.finetune,
     )
     names = asked.only.split(",") if asked.only else list(TABLES)
-    work = [(name, s, p) for name in names for p in import_module(name).pieces(s)]
+    work = [(name, s, p) for name in names for p in table_of(name).pieces(s)]
     found: dict[str, dict[Any, Any]] = {name: {} for name in names}
     left = {name: sum(n == name for n, _, _ in work) for name in names}
     started = time.perf_counter()
@@ -69,11 +69,16 @@ def main() -> None:
             left[name] -= 1
             if not left[name]:
                 order = [p for n, _, p in work if n == name]
-                report = import_module(name).report(s, {p: found[name][p] for p in order})
+                report = table_of(name).report(s, {p: found[name][p] for p in order})
                 write(asked.out, name, s, report)
     for name in names:
         if not found[name]:
             tell(started, f"{name} was left out: its data is not there")
+
+
+def table_of(name: str) -> Any:
+    """The module that makes a table: `pieces` to measure, `measure` for one, `report` for all."""
+    return import_module(f"make_{name}")
 
 
 def arguments() -> argparse.Namespace:
@@ -108,7 +113,7 @@ def encode(piece: tuple[Setting, str, str]) -> tuple[str, str]:
 def measure(piece: tuple[str, Setting, Any]) -> tuple[str, Any, Any]:
     """Measure a piece of a table."""
     name, s, what = piece
-    return name, what, import_module(name).measure(s, what)
+    return name, what, table_of(name).measure(s, what)
 
 
 def write(out: Path, name: str, s: Setting, report: Report) -> None:

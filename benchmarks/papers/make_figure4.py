@@ -3,7 +3,7 @@
 What: an isolation forest fitted on SST-2's texts, as an encoder gives them and as the same encoder
 gives them after learning their sentiment; scores of held-out texts and of Wikipedia's.
 Why: the papers say that a fine-tuned encoder separates worse, so that one of general text is right.
-Trade-off: the encoder is MiniLM and learns from 2,000 texts, BERT-base and all of SST-2 in the paper.
+Trade-off: MiniLM learns from 2,000 texts; in the paper it is BERT-base, and all of SST-2.
 Reference: TADPOLE, section 3.1 and Figure 4; DANA, Figure 3.
 """
 
@@ -42,7 +42,7 @@ def _sources(s: Setting) -> list[str]:
 
 
 def measure(s: Setting, seed: int) -> dict[str, Any]:
-    """For both encoders AUROC and the histogram; for the fine-tuned one how well it does the task."""
+    """For both encoders AUROC and the histogram; how well the fine-tuned one does the task."""
     labels = data.task_rows(s, TASK)
     texts = list(labels)
     train = [texts[i] for i in data.drawn(len(texts), 4 * s.target, seed)]

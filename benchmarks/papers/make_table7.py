@@ -20,7 +20,7 @@ from report import Report, cell, of_seeds, spread, table
 
 METHODS: dict[str, tuple[Variant, ...]] = {
     "words": (("moore_lewis", ()),),
-    **{e: (("domain_cosine", (("centred", False),)), ("consensus", ())) for e in ENCODERS},
+    **dict.fromkeys(ENCODERS, (("domain_cosine", (("centred", False),)), ("consensus", ()))),
     "finetune": (("domain_finetune", ()),),
 }
 TUNED = ("ChemProt", "SST-2")
