@@ -78,7 +78,7 @@ def _taken(target: Paired, background: Paired, seed: int) -> str:
     trials = []
     for name in names:
         method = registry.fitting(name, {})
-        parts = (read_as(part, method.fits_on) for part in (target, background))
+        parts = [read_as(part, method.fits_on) for part in (target, background)]
         trials += [trial(name, method, *parts, seed=seed + i) for i in range(SEEDS)]
     return verdicts(trials)[0].method
 
