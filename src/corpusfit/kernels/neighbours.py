@@ -4,7 +4,7 @@ What: for every row the k others with the highest cosines above 0; on request on
 be among so many strongest pairs of all. Exact up to a number of rows: every pair is looked at.
 Above it only pairs of rows from the same or from near cells.
 Why: similarity graphs need this, and all products of n rows are n² d / 2 multiplications. Most
-pairs are ruled out by the 63 directions that hold most of the rows' lengths: the rest of a product
+pairs are ruled out by the 95 directions that hold most of the rows' lengths: the rest of a product
 is at most the product of the lengths that are left (Cauchy and Schwarz). Each pair is looked at
 once, for both of its rows; what passes is multiplied out; and what a pair has to pass rises as
 neighbours are found.
@@ -20,14 +20,18 @@ Schmid (2011), Product Quantization for Nearest Neighbor Search, section IV (cel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from corpusfit.kernels.vectors import products
+from corpusfit.kernels.words import zeros_below
 
 __all__ = ["ONE", "fixed_point", "nearest", "strongest_pairs"]
 
@@ -37,14 +41,15 @@ ONE = 32_000
 Tile: TypeAlias = tuple[int, int, int, int]
 """Rows [a, b) to be compared with rows [c, d), where a = c and b = d, or b <= c."""
 
-_HEAD = 63  # directions that a bound looks at; with what is left, one cache line of four
+_HEAD = 95  # directions that a bound looks at; 63 rule out less, 127 cost more (measured)
 _SLACK = np.float32(1e-4)  # above what rounding puts a bound below the cosine
-_ROWS, _COLUMNS, _RUN = 256, 1024, 64
+_ROWS, _COLUMNS, _RUN = 256, 512, 64
 _SAMPLE = 8192
 _BINS, _BIN = 1 << 16, 46  # a bin of scores is 2^-16 wide; how far a key is shifted for it
 _FAR = np.int64(0x7FFFFFFF)
 _CELL, _PER_CELL, _NEAR, _ROUNDS = 1000, 64, 32, 3
 _OFTEN = 64  # tiles between two looks at how high the bar is
+_ASKED, _CAUTION = 256, 4  # rows asked for a likely bar; entries per pair there, of at most 2
 
 Keys: TypeAlias = NDArray[np.int64]
 """A neighbour as one number that orders as neighbours do: its product, then how near its row is."""
@@ -71,11 +76,11 @@ def fixed_point(vectors: NDArray[np.float32]) -> NDArray[np.int16]:
 
 
 @njit(cache=True, nogil=True)
-def _product(u: NDArray[np.int16], v: NDArray[np.int16]) -> np.int32:
+def _product(rows: NDArray[np.int16], i: int, j: int) -> np.int32:
     """The product of two rows; no sum on the way leaves 32 bits, since rows are of length ONE."""
     total = np.int32(0)
-    for k in range(len(u)):
-        total += np.int32(u[k]) * np.int32(v[k])
+    for k in range(rows.shape[1]):
+        total += np.int32(rows[i, k]) * np.int32(rows[j, k])
     return np.int32(total)
 
 
@@ -93,93 +98,104 @@ def _row_of(key: int, i: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _keep(heap: Keys, count: int, key: int, bins: NDArray[np.int64]) -> int:
-    """Put a key into a heap, its lowest first, of the best; returns how many it holds then."""
-    k = len(heap)
-    if count == k and key <= heap[0]:
+def _keep(heaps: Keys, i: int, count: int, key: int, bins: NDArray[np.int64]) -> int:
+    """Put a key into heap i, its lowest first, of the best; returns how many it holds then."""
+    k = heaps.shape[1]
+    if count == k and key <= heaps[i, 0]:
         return count
     bins[key >> _BIN] += 1
     if count < k:
         at = count
-        while at > 0 and heap[(at - 1) >> 1] > key:
-            heap[at] = heap[(at - 1) >> 1]
+        while at > 0 and heaps[i, (at - 1) >> 1] > key:
+            heaps[i, at] = heaps[i, (at - 1) >> 1]
             at = (at - 1) >> 1
-        heap[at] = key
+        heaps[i, at] = key
         return count + 1
-    bins[heap[0] >> _BIN] -= 1
+    bins[heaps[i, 0] >> _BIN] -= 1
     at, child = 0, 1
     while child < k:
-        if child + 1 < k and heap[child + 1] < heap[child]:
+        if child + 1 < k and heaps[i, child + 1] < heaps[i, child]:
             child += 1
-        if heap[child] >= key:
+        if heaps[i, child] >= key:
             break
-        heap[at] = heap[child]
+        heaps[i, at] = heaps[i, child]
         at, child = child, 2 * child + 1
-    heap[at] = key
+    heaps[i, at] = key
     return count
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _highest(run: NDArray[np.float32]) -> np.float32:
-    high = run[0]
-    for x in run:
-        high = max(high, x)
-    return high
+@intrinsic
+def _reaching(typingctx: Any, bounds: Any, i: Any, j: Any, least: Any, floor: Any, k: Any) -> Any:
+    """Which of 64 bounds, from `bounds[i, j]` on, reach `least` or the floors from k on: 64 bits."""
+    signature = types.uint64(bounds, types.intp, types.intp, types.float32, floor, types.intp)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        row = ir.VectorType(ir.FloatType(), _RUN)
+
+        def loaded(at: int, *places: Any) -> Any:
+            array = context.make_array(sig.args[at])(context, builder, args[at])
+            place = cgutils.get_item_pointer(context, builder, sig.args[at], array, places)
+            return builder.load(builder.bitcast(place, row.as_pointer()), align=4)
+
+        one = builder.insert_element(ir.Constant(row, ir.Undefined), args[3], ir.IntType(32)(0))
+        least = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), _RUN), [0] * _RUN))
+        values, floors = loaded(0, args[1], args[2]), loaded(4, args[5])
+        hits = builder.or_(builder.fcmp_ordered(">=", values, least), builder.fcmp_ordered(">=", values, floors))
+        return builder.bitcast(hits, ir.IntType(_RUN))
+
+    return signature, generate
+
+
+@njit(cache=True, nogil=True)
+def _reached(
+    bounds: NDArray[np.float32], tile: Tile, floor: NDArray[np.float32], found: NDArray[np.int32]
+) -> int:
+    """The pairs of a tile whose bounds reach the floor of one of their rows.
+
+    Bounds and floors have room for 64 more than there are. The pairs are written to `found`;
+    returns how many.
+    """
+    first, last, second, end = tile
+    count = 0
+    for i in range(first, last):
+        least = floor[i]
+        for begin in range(second, end, _RUN):
+            hits = _reaching(bounds, i - first, begin - second, least, floor, begin)
+            while hits:
+                j = begin + zeros_below(hits)
+                hits &= hits - np.uint64(1)
+                if i < j < end:
+                    found[count, 0], found[count, 1] = i, j
+                    count += 1
+    return count
 
 
 @njit(cache=True, nogil=True)
 def _look(
-    i: int,
-    j: int,
+    found: NDArray[np.int32],
+    count: int,
     rows: NDArray[np.int16],
     heaps: Keys,
     counts: NDArray[np.int32],
     floor: NDArray[np.float32],
     bins: NDArray[np.int64],
 ) -> None:
-    """Multiply a pair out, and keep it for each of its rows that has no k better ones."""
-    product = _product(rows[i], rows[j])
-    if product <= 0:
-        return
-    for at, other in ((i, j), (j, i)):
-        counts[at] = _keep(heaps[at], counts[at], _key(product, at, other), bins)
-        if counts[at] == heaps.shape[1]:
-            worst = np.float32((heaps[at, 0] >> 32) / ONE**2)
-            floor[at] = max(floor[at], worst - _SLACK)
-
-
-@njit(cache=True, nogil=True)
-def _look_through(
-    bounds: NDArray[np.float32],
-    first: int,
-    second: int,
-    rows: NDArray[np.int16],
-    heaps: Keys,
-    counts: NDArray[np.int32],
-    floor: NDArray[np.float32],
-    bins: NDArray[np.int64],
-) -> None:
-    """Look at the pairs of a tile whose bounds [a, b] reach the floor of one of their rows.
-
-    Runs of 64 bounds are first compared by their highest, with the lowest floor there.
-    """
-    a, b = bounds.shape
-    lows = np.empty((b + _RUN - 1) // _RUN, np.float32)
-    for run in range(len(lows)):
-        lows[run] = floor[second + run * _RUN : second + min(b, (run + 1) * _RUN)].min()
-    for at in range(a):
-        i = first + at
-        for run in range(len(lows)):
-            begin, end = run * _RUN, min(b, (run + 1) * _RUN)
-            if _highest(bounds[at, begin:end]) < min(floor[i], lows[run]):
-                continue
-            for to in range(max(begin, i + 1 - second), end):
-                if bounds[at, to] >= min(floor[i], floor[second + to]):
-                    _look(i, second + to, rows, heaps, counts, floor, bins)
+    """Multiply pairs out, and keep each for those of its rows that have no k better ones."""
+    k = heaps.shape[1]
+    for at in range(count):
+        i, j = np.int64(found[at, 0]), np.int64(found[at, 1])
+        product = _product(rows, i, j)
+        if product <= 0:
+            continue
+        for _ in range(2):
+            counts[i] = _keep(heaps, i, counts[i], _key(product, i, j), bins)
+            if counts[i] == k:
+                floor[i] = max(floor[i], np.float32((heaps[i, 0] >> 32) / ONE**2) - _SLACK)
+            i, j = j, i
 
 
 def _heads(rows: NDArray[np.int16]) -> NDArray[np.float32]:
-    """Rows by which products are bounded: float32 [n, up to 64].
+    """Rows by which products are bounded: float32 [n, up to 96].
 
     The parts of a row along the directions in which a sample of rows is longest, and the length of
     what is left, slightly more, so that rounding cannot make a bound too low.
@@ -207,7 +223,7 @@ def _everything(n: int) -> Iterator[Tile]:
             yield begin, end, other, min(n, other + _COLUMNS)
 
 
-def _pieces(tiles: Iterable[Tile]) -> Iterator[Tile]:
+def _pieces(tiles: Sequence[Tile]) -> Iterator[Tile]:
     """The same, no larger than what stays in the cache."""
     for a, b, c, d in tiles:
         for first in range(a, b, _ROWS):
@@ -217,21 +233,52 @@ def _pieces(tiles: Iterable[Tile]) -> Iterator[Tile]:
 
 
 def _lists(
-    rows: NDArray[np.int16], k: int, pairs: int, tiles: Iterable[Tile]
+    rows: NDArray[np.int16], k: int, pairs: int, tiles: Sequence[Tile]
 ) -> tuple[Keys, NDArray[np.int32]]:
     """Heaps of the best keys of each row, int64 [n, k], and how many they hold."""
-    n = len(rows)
     heads = _heads(rows)
+    least = _likely(rows, k, pairs) if pairs else -_SLACK
+    heaps, counts, bins = _filled(rows, heads, k, pairs, tiles, least)
+    if least > -_SLACK and _bar(bins, pairs) < least:  # it was not likely after all
+        heaps, counts, _ = _filled(rows, heads, k, pairs, tiles, -_SLACK)
+    return heaps, counts
+
+
+def _filled(
+    rows: NDArray[np.int16],
+    heads: NDArray[np.float32],
+    k: int,
+    pairs: int,
+    tiles: Sequence[Tile],
+    least: np.float32,
+) -> tuple[Keys, NDArray[np.int32], NDArray[np.int64]]:
+    """Heaps, how many keys they hold, and how many keys there are of each bin."""
+    n = len(rows)
     heaps, counts = np.zeros((n, k), np.int64), np.zeros(n, np.int32)
-    floor, bins = np.full(n, -_SLACK), np.zeros(_BINS, np.int64)
-    room = np.empty(_ROWS * _COLUMNS, np.float32)
+    floor, bins = np.full(n + _RUN, least), np.zeros(_BINS, np.int64)
+    bounds = np.zeros((_ROWS, _COLUMNS), np.float32)
+    found = np.empty((bounds.size, 2), np.int32)
     for number, (a, b, c, d) in enumerate(_pieces(tiles)):
-        bounds = room[: (b - a) * (d - c)].reshape(b - a, d - c)
-        np.matmul(heads[a:b], heads[c:d].T, out=bounds)
-        _look_through(bounds, a, c, rows, heaps, counts, floor, bins)
+        np.matmul(heads[a:b], heads[c:d].T, out=bounds[: b - a, : d - c])
+        count = _reached(bounds, (a, b, c, d), floor, found)
+        _look(found, count, rows, heaps, counts, floor, bins)
         if pairs and number % _OFTEN == _OFTEN - 1:
             np.maximum(floor, _bar(bins, pairs), out=floor)
-    return heaps, counts
+    return heaps, counts, bins
+
+
+def _likely(rows: NDArray[np.int16], k: int, pairs: int) -> np.float32:
+    """A cosine that the last of the strongest pairs likely reaches, by a few rows' neighbours."""
+    some = rows[:: -(-len(rows) // _ASKED)].astype(np.float32) / ONE**2
+    best = np.empty((len(some), 0), np.float32)
+    for begin in range(0, len(rows), _SAMPLE):
+        found = some @ rows[begin : begin + _SAMPLE].T.astype(np.float32)
+        best = np.sort(np.concatenate([best, found], axis=1), axis=1)[:, -k - 1 :]
+    others = np.sort(best[:, :-1], axis=None)  # the highest is the row itself
+    entries = int(_CAUTION * pairs * len(some) / len(rows))
+    if entries >= len(others):
+        return -_SLACK
+    return np.float32(max(-_SLACK, others[-1 - entries] - _SLACK))
 
 
 def _bar(bins: NDArray[np.int64], pairs: int) -> np.float32:
@@ -244,7 +291,7 @@ def _bar(bins: NDArray[np.int64], pairs: int) -> np.float32:
     return np.float32(lowest * 2.0 ** (_BIN - 32) / ONE**2 - _SLACK)
 
 
-def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], Iterator[Tile]]:
+def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
     """Rows in the order of their cells, int64 [n], and the tiles of near cells of that order.
 
     Cells are those of k-means, begun at rows spread evenly over all and moved a few times.
@@ -261,7 +308,7 @@ def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], Iterator[Tile]]:
     cell = _nearest_centre(rows, centres)
     ends = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=count))])
     near = np.argsort(-products(centres, centres), axis=1, kind="stable")[:, :_NEAR]
-    return np.argsort(cell, kind="stable"), _near_cells(ends, near)
+    return np.argsort(cell, kind="stable"), list(_near_cells(ends, near))
 
 
 def _nearest_centre(
@@ -322,7 +369,7 @@ def nearest(
     if n < 2:
         return np.empty((n, 0), np.int32), np.empty((n, 0), np.int32)
     if n <= exact:
-        order, tiles = np.arange(n), _everything(n)
+        order, tiles = np.arange(n), list(_everything(n))
     else:
         order, tiles = _cells(rows)
         rows = rows[order]
