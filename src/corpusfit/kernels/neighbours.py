@@ -85,13 +85,13 @@ def _product(rows: NDArray[np.int16], i: int, j: int) -> np.int32:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _key(product: int, i: int, j: int) -> int:
+def _key(product: int, i: int, j: int) -> Any:
     """Row j as a neighbour of row i."""
     return (np.int64(product) << 32) | (_FAR - 2 * abs(i - j) - (j < i))
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _row_of(key: int, i: int) -> int:
+def _row_of(key: int, i: int) -> Any:
     """The row that is a neighbour of row i under a key."""
     far = _FAR - (key & _FAR)
     return i - (far >> 1) if far & 1 else i + (far >> 1)
@@ -126,7 +126,10 @@ def _keep(heaps: Keys, i: int, count: int, key: int, bins: NDArray[np.int64]) ->
 
 @intrinsic
 def _reaching(typingctx: Any, bounds: Any, i: Any, j: Any, least: Any, floor: Any, k: Any) -> Any:
-    """Which of 64 bounds, from `bounds[i, j]` on, reach `least` or the floors from k on: 64 bits."""
+    """Which of 64 bounds, from `bounds[i, j]` on, reach `least` or the floor from `floor[k]` on.
+
+    One bit each in a uint64; plain vector instructions of LLVM, so it runs on any processor.
+    """
     signature = types.uint64(bounds, types.intp, types.intp, types.float32, floor, types.intp)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -137,10 +140,12 @@ def _reaching(typingctx: Any, bounds: Any, i: Any, j: Any, least: Any, floor: An
             place = cgutils.get_item_pointer(context, builder, sig.args[at], array, places)
             return builder.load(builder.bitcast(place, row.as_pointer()), align=4)
 
-        one = builder.insert_element(ir.Constant(row, ir.Undefined), args[3], ir.IntType(32)(0))
-        least = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), _RUN), [0] * _RUN))
+        same = ir.Constant(ir.VectorType(ir.IntType(32), _RUN), [0] * _RUN)
+        first = builder.insert_element(ir.Constant(row, ir.Undefined), args[3], ir.IntType(32)(0))
+        least = builder.shuffle_vector(first, first, same)
         values, floors = loaded(0, args[1], args[2]), loaded(4, args[5])
-        hits = builder.or_(builder.fcmp_ordered(">=", values, least), builder.fcmp_ordered(">=", values, floors))
+        for_row = builder.fcmp_ordered(">=", values, least)
+        hits = builder.or_(for_row, builder.fcmp_ordered(">=", values, floors))
         return builder.bitcast(hits, ir.IntType(_RUN))
 
     return signature, generate
@@ -200,7 +205,7 @@ def _heads(rows: NDArray[np.int16]) -> NDArray[np.float32]:
     The parts of a row along the directions in which a sample of rows is longest, and the length of
     what is left, slightly more, so that rounding cannot make a bound too low.
     """
-    n, d = rows.shape
+    n = len(rows)
     some = rows[:: max(1, n // _SAMPLE)].astype(np.float32) / ONE
     _, directions = np.linalg.eigh((some.T @ some).astype(np.float64))
     kept = directions[:, ::-1][:, :_HEAD].astype(np.float32)
@@ -311,9 +316,7 @@ def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
     return np.argsort(cell, kind="stable"), list(_near_cells(ends, near))
 
 
-def _nearest_centre(
-    rows: NDArray[np.int16], centres: NDArray[np.float32]
-) -> NDArray[np.int64]:
+def _nearest_centre(rows: NDArray[np.int16], centres: NDArray[np.float32]) -> NDArray[np.int64]:
     """The cell of each row, int64 [n]; by sums in one order, so that it is the same anywhere."""
     cell = np.empty(len(rows), np.int64)
     for begin in range(0, len(rows), _ROWS):
@@ -327,10 +330,10 @@ def _near_cells(ends: NDArray[np.int64], near: NDArray[np.int64]) -> Iterator[Ti
     met: set[tuple[int, int]] = set()
     own = np.arange(len(near))
     for column in (own, *near.T):
-        for pair in zip(np.minimum(own, column).tolist(), np.maximum(own, column).tolist(), strict=True):
-            if pair not in met:
-                met.add(pair)
-                one, other = pair
+        low, high = np.minimum(own, column).tolist(), np.maximum(own, column).tolist()
+        for one, other in zip(low, high, strict=True):
+            if (one, other) not in met:
+                met.add((one, other))
                 yield int(ends[one]), int(ends[one + 1]), int(ends[other]), int(ends[other + 1])
 
 
@@ -373,7 +376,8 @@ def nearest(
     else:
         order, tiles = _cells(rows)
         rows = rows[order]
-    return _read(*_lists(rows, min(k, n - 1), pairs, tiles), order)
+    places, found = _read(*_lists(rows, min(k, n - 1), pairs, tiles), order)
+    return places, found
 
 
 @njit(cache=True, nogil=True)
@@ -394,8 +398,13 @@ def _lists_too(places: NDArray[np.int32], found: NDArray[np.int32], product: int
 
 @njit(cache=True, nogil=True)
 def _each_once(
-    places: NDArray[np.int32], found: NDArray[np.int32], first: NDArray[np.int32], second: NDArray[np.int32], product: NDArray[np.int32]) -> int:
-    """Write down the pairs of all lists, each once; returns how many, also where there is no room."""
+    places: NDArray[np.int32],
+    found: NDArray[np.int32],
+    first: NDArray[np.int32],
+    second: NDArray[np.int32],
+    product: NDArray[np.int32],
+) -> int:
+    """Write down the pairs of all lists, each once, if there is room for any; returns how many."""
     n, k = places.shape
     count = 0
     for i in range(n):

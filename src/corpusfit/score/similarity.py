@@ -11,7 +11,7 @@ graph is what sentence-transformers' `paraphrase_mining` makes, the ranks are ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,9 @@ from corpusfit.errors import bad_setting
 from corpusfit.kernels.graph import pagerank, symmetric
 from corpusfit.kernels.neighbours import ONE, fixed_point, nearest, strongest_pairs
 from corpusfit.score.blocks import plain_rows
-from corpusfit.types import Vectors
+from corpusfit.types import Corpus, Vectors
 
-__all__ = ["EXACT", "Graph", "kept"]
+__all__ = ["EXACT", "Graph"]
 
 EXACT = 300_000
 """Units up to which every two are compared."""
@@ -58,17 +58,25 @@ class Graph:
         if not self.tolerance > 0:
             raise bad_setting("method.tolerance", "above 0", self.tolerance)
 
-    def scores(self, rows: NDArray[np.int16]) -> NDArray[np.float32]:
-        """The logarithm of n times the rank of each of n units, float32 [n]; 0 is the average.
+    def ranked(self, corpus: Corpus, joined: Vectors) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """The logarithm of n times the rank of each unit of the corpus; 0 is the average.
 
         Args:
-            rows: int16 [n, d], in fixed point.
+            corpus: (shard, float32 [m, d]), read once.
+            joined: float32 [j, d], what is put into the graph beside the corpus; n counts both.
+
+        Yields:
+            (shard, float32 [m]) for every shard.
         """
-        lists = nearest(rows, self.neighbours, pairs=self.pairs, exact=EXACT)
-        first, second, product = strongest_pairs(*lists, self.pairs)
-        graph = symmetric(first, second, product / ONE**2, len(rows))
-        rank = pagerank(*graph, _DAMPING, self.tolerance, _ITERATIONS)
-        return np.log(len(rows) * rank).astype(np.float32)
+        parts = {shard: fixed_point(plain_rows(vectors)) for shard, vectors in corpus}
+        counts = {shard: len(part) for shard, part in parts.items()}
+        filled = [p for p in (*parts.values(), fixed_point(plain_rows(joined))) if len(p)]
+        parts.clear()
+        scores = self._scores(np.concatenate(filled)) if filled else np.empty(0, np.float32)
+        first = 0
+        for shard, count in counts.items():
+            yield shard, scores[first : first + count]
+            first += count
 
     def memory_mb(self, units: int) -> float:
         """MB for vectors (in 16 bits, and twice while they are ordered), lists and pairs."""
@@ -76,10 +84,9 @@ class Graph:
         pairs = min(self.pairs, listed) if self.pairs else listed
         return (units * (4 * _WIDTH + 500) + 16 * listed + 60 * pairs) / 1e6
 
-
-def kept(parts: Iterable[Vectors]) -> tuple[NDArray[np.int16], list[int]]:
-    """The rows of all parts in fixed point, int16 [n, d], and how many each part has."""
-    rows = [fixed_point(plain_rows(part)) for part in parts]
-    filled = [part for part in rows if len(part)]
-    joined = np.concatenate(filled) if filled else np.empty((0, 0), np.int16)
-    return joined, [len(part) for part in rows]
+    def _scores(self, rows: NDArray[np.int16]) -> NDArray[np.float32]:
+        lists = nearest(rows, self.neighbours, pairs=self.pairs, exact=EXACT)
+        first, second, product = strongest_pairs(*lists, self.pairs)
+        graph = symmetric(first, second, product / ONE**2, len(rows))
+        rank = pagerank(*graph, _DAMPING, self.tolerance, _ITERATIONS)
+        return np.asarray(np.log(len(rows) * rank), np.float32)

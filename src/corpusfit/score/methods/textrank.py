@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.score.contract import CorpusMethod, Family
-from corpusfit.score.similarity import Graph, kept
+from corpusfit.score.similarity import Graph
 from corpusfit.types import Corpus, Reads, Vectors
 
 __all__ = ["TextRank"]
@@ -52,17 +52,7 @@ class TextRank(CorpusMethod):
         self, corpus: Corpus, target: Vectors, background: Vectors, *, seed: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Rank every unit of the corpus; target, background and seed are not used."""
-        shards: list[int] = []
-
-        def parts() -> Iterator[Vectors]:
-            for shard, vectors in corpus:
-                shards.append(shard)
-                yield vectors
-
-        rows, counts = kept(parts())
-        scores = self._graph().scores(rows)
-        for shard, part in zip(shards, np.split(scores, np.cumsum(counts[:-1])), strict=True):
-            yield shard, part
+        yield from self._graph().ranked(corpus, target[:0])
 
     def memory_mb(self, text_mb: float, units: int) -> float:
         """Some kilobytes a unit, whatever its text."""
