@@ -30,6 +30,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from corpusfit.kernels.dots import WIDTH, laid_out, tile_of_dots
 from corpusfit.kernels.vectors import products
 from corpusfit.kernels.words import zeros_below
 
@@ -41,8 +42,8 @@ ONE = 32_000
 Tile: TypeAlias = tuple[int, int, int, int]
 """Rows [a, b) to be compared with rows [c, d), where a = c and b = d, or b <= c."""
 
-_HEAD = 95  # directions that a bound looks at; 63 rule out less, 127 cost more (measured)
-_SLACK = np.float32(1e-4)  # above what rounding puts a bound below the cosine
+_SLACK = 1e-4  # for each row of a pair, above what rounding takes from a bound
+_PAD = 32  # columns begin at multiples
 _ROWS, _COLUMNS, _RUN = 256, 512, 64
 _SAMPLE = 8192
 _BINS, _BIN = 1 << 16, 46  # a bin of scores is 2^-16 wide; how far a key is shifted for it
@@ -125,27 +126,32 @@ def _keep(heaps: Keys, i: int, count: int, key: int, bins: NDArray[np.int64]) ->
 
 
 @intrinsic
-def _reaching(typingctx: Any, bounds: Any, i: Any, j: Any, least: Any, floor: Any, k: Any) -> Any:
-    """Which of 64 bounds, from `bounds[i, j]` on, reach `least` or the floor from `floor[k]` on.
+def _reaching(
+    typingctx: Any, bounds: Any, i: Any, j: Any, more: Any, low: Any, floor: Any, k: Any
+) -> Any:
+    """Which of 64 bounds, from `bounds[i, j]` on, with `more` added reach `low` or their own floor.
 
-    One bit each in a uint64; plain vector instructions of LLVM, so it runs on any processor.
+    One bit each in a uint64; plain vector instructions of LLVM, so it runs on any processor. Floors
+    are the 64 from `floor[k]` on.
     """
-    signature = types.uint64(bounds, types.intp, types.intp, types.float32, floor, types.intp)
+    number = types.int32
+    signature = types.uint64(bounds, types.intp, types.intp, number, number, floor, types.intp)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        row = ir.VectorType(ir.FloatType(), _RUN)
+        run = ir.VectorType(ir.IntType(32), _RUN)
 
         def loaded(at: int, *places: Any) -> Any:
             array = context.make_array(sig.args[at])(context, builder, args[at])
             place = cgutils.get_item_pointer(context, builder, sig.args[at], array, places)
-            return builder.load(builder.bitcast(place, row.as_pointer()), align=4)
+            return builder.load(builder.bitcast(place, run.as_pointer()), align=4)
 
-        same = ir.Constant(ir.VectorType(ir.IntType(32), _RUN), [0] * _RUN)
-        first = builder.insert_element(ir.Constant(row, ir.Undefined), args[3], ir.IntType(32)(0))
-        least = builder.shuffle_vector(first, first, same)
-        values, floors = loaded(0, args[1], args[2]), loaded(4, args[5])
-        for_row = builder.fcmp_ordered(">=", values, least)
-        hits = builder.or_(for_row, builder.fcmp_ordered(">=", values, floors))
+        def same(value: Any) -> Any:
+            one = builder.insert_element(ir.Constant(run, ir.Undefined), value, ir.IntType(32)(0))
+            return builder.shuffle_vector(one, one, ir.Constant(run, [0] * _RUN))
+
+        values = builder.add(loaded(0, args[1], args[2]), same(args[3]))
+        for_row = builder.icmp_signed(">=", values, same(args[4]))
+        hits = builder.or_(for_row, builder.icmp_signed(">=", values, loaded(5, args[6])))
         return builder.bitcast(hits, ir.IntType(_RUN))
 
     return signature, generate
@@ -153,23 +159,28 @@ def _reaching(typingctx: Any, bounds: Any, i: Any, j: Any, least: Any, floor: An
 
 @njit(cache=True, nogil=True)
 def _reached(
-    bounds: NDArray[np.float32], tile: Tile, floor: NDArray[np.float32], found: NDArray[np.int32]
+    bounds: NDArray[np.int32],
+    tile: Tile,
+    aligned: int,
+    more: NDArray[np.int32],
+    floor: NDArray[np.int32],
+    found: NDArray[np.int32],
 ) -> int:
     """The pairs of a tile whose bounds reach the floor of one of their rows.
 
-    Bounds and floors have room for 64 more than there are. The pairs are written to `found`;
-    returns how many.
+    Bounds begin at row `aligned`, and with the floors have room for 64 more than there are. The
+    pairs are written to `found`; returns how many.
     """
     first, last, second, end = tile
     count = 0
     for i in range(first, last):
-        least = floor[i]
-        for begin in range(second, end, _RUN):
-            hits = _reaching(bounds, i - first, begin - second, least, floor, begin)
+        added, low = more[i], floor[i]
+        for begin in range(aligned, end, _RUN):
+            hits = _reaching(bounds, i - first, begin - aligned, added, low, floor, begin)
             while hits:
                 j = begin + zeros_below(hits)
                 hits &= hits - np.uint64(1)
-                if i < j < end:
+                if max(i, second - 1) < j < end:
                     found[count, 0], found[count, 1] = i, j
                     count += 1
     return count
@@ -182,7 +193,8 @@ def _look(
     rows: NDArray[np.int16],
     heaps: Keys,
     counts: NDArray[np.int32],
-    floor: NDArray[np.float32],
+    floor: NDArray[np.int32],
+    scale: float,
     bins: NDArray[np.int64],
 ) -> None:
     """Multiply pairs out, and keep each for those of its rows that have no k better ones."""
@@ -195,28 +207,78 @@ def _look(
         for _ in range(2):
             counts[i] = _keep(heaps, i, counts[i], _key(product, i, j), bins)
             if counts[i] == k:
-                floor[i] = max(floor[i], np.float32((heaps[i, 0] >> 32) / ONE**2) - _SLACK)
+                floor[i] = max(floor[i], np.int32((heaps[i, 0] >> 32) * scale) - 1)
             i, j = j, i
 
 
-def _heads(rows: NDArray[np.int16]) -> NDArray[np.float32]:
-    """Rows by which products are bounded: float32 [n, up to 96].
+class _Bounds:
+    """Bounds on the products of rows, as whole numbers, tile by tile.
 
-    The parts of a row along the directions in which a sample of rows is longest, and the length of
-    what is left, slightly more, so that rounding cannot make a bound too low.
+    A row is a mean, 8-bit steps along the directions in which rows differ most, what those steps
+    fall short of, and what lies in other directions. A product is at most that of the steps and
+    what the other parts can add to it. For the last that is the product of the two lengths, which
+    two more bytes a row give; the rest is a number for each row. Everything is rounded up.
+
+    Attributes:
+        unit: what a bound counts: so much of a cosine.
+        more: int32 [n], what is yet to be added for the first row of a pair.
     """
-    n = len(rows)
-    some = rows[:: max(1, n // _SAMPLE)].astype(np.float32) / ONE
-    _, directions = np.linalg.eigh((some.T @ some).astype(np.float64))
-    kept = directions[:, ::-1][:, :_HEAD].astype(np.float32)
-    out = np.empty((n, kept.shape[1] + 1), np.float32)
-    for begin in range(0, n, _SAMPLE):
-        some = rows[begin : begin + _SAMPLE].astype(np.float32) / ONE
-        head = some @ kept
-        left = (some * some).sum(1) - (head * head).sum(1)
-        out[begin : begin + _SAMPLE, :-1] = head
-        out[begin : begin + _SAMPLE, -1] = np.sqrt(np.maximum(left, 0) + 1e-6)
-    return out
+
+    def __init__(self, rows: NDArray[np.int16]) -> None:
+        n = len(rows)
+        mean, kept, step = _directions(rows)
+        codes = np.zeros((n, WIDTH), np.int8)
+        added, short = np.empty(n), np.empty(n)
+        longest = 0.0
+        for at in range(0, n, _SAMPLE):
+            part = slice(at, at + _SAMPLE)
+            x = rows[part].astype(np.float32) / ONE
+            head = x @ kept
+            middle = head - mean
+            steps = np.clip(np.rint(middle / step), -127, 127)
+            short[part] = _lengths(middle - step * steps)
+            longest = max(longest, _lengths(middle).max(), _lengths(step * steps).max())
+            left = np.sqrt(np.maximum((x * x).sum(1) - (head * head).sum(1), 0) + 1e-6)
+            last = np.minimum(np.ceil(left / (step * np.sqrt(2))), 127)
+            over = np.maximum(left - last * step * np.sqrt(2), 0)
+            added[part] = head @ mean - mean @ mean / 2 + over + _SLACK
+            codes[part, : kept.shape[1]] = steps
+            codes[part, -2:] = last[:, None]
+        self.unit = step * step
+        self.more = np.ceil((added + longest * short) / self.unit).astype(np.int32)
+        self._rows = np.full((n + _PAD, WIDTH), 128, np.uint8)
+        self._rows[:n] += codes.view(np.uint8)
+        self._blocks = laid_out(codes)
+        self._start = np.zeros(16 * len(self._blocks), np.int32)
+        self._start[:n] = self.more - 128 * codes.sum(1, dtype=np.int32)
+
+    def fill(self, tile: Tile, out: NDArray[np.int32]) -> int:
+        """Write a tile's bounds, but for `more`; returns the row that the first column is of."""
+        first, last, second, end = tile
+        aligned = second // _PAD * _PAD
+        tile_of_dots(self._rows, first, last, self._blocks, aligned, end, self._start, out)
+        return aligned
+
+    def floor(self, cosine: float) -> int:
+        """What the bound of a pair with at least this cosine reaches."""
+        return int(np.floor(cosine / self.unit)) - 1
+
+
+def _lengths(x: NDArray[Any]) -> NDArray[np.float32]:
+    return np.asarray(np.sqrt((x * x).sum(1)))
+
+
+def _directions(
+    rows: NDArray[np.int16],
+) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+    """Where rows differ most: a mean [m], the directions [d, m], and a step that suits 8 bits."""
+    some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float32) / ONE
+    middle = some - some.mean(0)
+    _, found = np.linalg.eigh((middle.T @ middle).astype(np.float64))
+    kept = np.ascontiguousarray(found[:, ::-1][:, : WIDTH - 2].astype(np.float32))
+    mean = some.mean(0) @ kept
+    reach = float(np.quantile(np.abs(some @ kept - mean), 0.9999))
+    return mean, kept, max(reach, 0.02) / 127
 
 
 def _everything(n: int) -> Iterator[Tile]:
@@ -241,38 +303,49 @@ def _lists(
     rows: NDArray[np.int16], k: int, pairs: int, tiles: Sequence[Tile]
 ) -> tuple[Keys, NDArray[np.int32]]:
     """Heaps of the best keys of each row, int64 [n, k], and how many they hold."""
-    heads = _heads(rows)
-    least = _likely(rows, k, pairs) if pairs else -_SLACK
-    heaps, counts, bins = _filled(rows, heads, k, pairs, tiles, least)
-    if least > -_SLACK and _bar(bins, pairs) < least:  # it was not likely after all
-        heaps, counts, _ = _filled(rows, heads, k, pairs, tiles, -_SLACK)
+    bounds = _Bounds(rows)
+    least = _likely(rows, k, pairs) if pairs else 0.0
+    heaps, counts, bins = _filled(rows, bounds, k, pairs, tiles, least)
+    if least > 0 and _bar(bins, pairs) < least:  # it was not likely after all
+        heaps, counts, _ = _filled(rows, bounds, k, pairs, tiles, 0.0)
     return heaps, counts
 
 
 def _filled(
     rows: NDArray[np.int16],
-    heads: NDArray[np.float32],
+    bounds: _Bounds,
     k: int,
     pairs: int,
     tiles: Sequence[Tile],
-    least: np.float32,
+    least: float,
 ) -> tuple[Keys, NDArray[np.int32], NDArray[np.int64]]:
     """Heaps, how many keys they hold, and how many keys there are of each bin."""
     n = len(rows)
     heaps, counts = np.zeros((n, k), np.int64), np.zeros(n, np.int32)
-    floor, bins = np.full(n + _RUN, least), np.zeros(_BINS, np.int64)
-    bounds = np.zeros((_ROWS, _COLUMNS), np.float32)
-    found = np.empty((bounds.size, 2), np.int32)
-    for number, (a, b, c, d) in enumerate(_pieces(tiles)):
-        np.matmul(heads[a:b], heads[c:d].T, out=bounds[: b - a, : d - c])
-        count = _reached(bounds, (a, b, c, d), floor, found)
-        _look(found, count, rows, heaps, counts, floor, bins)
+    floor, bins = np.full(n + _RUN, bounds.floor(least), np.int32), np.zeros(_BINS, np.int64)
+    room = np.zeros((_ROWS + _PAD, _COLUMNS + 2 * _RUN), np.int32)
+    found = np.empty((room.size, 2), np.int32)
+    scale = 1 / (ONE**2 * bounds.unit)
+    for number, tile in enumerate(_pieces(tiles)):
+        aligned = bounds.fill(tile, room)
+        count = _reached(room, tile, aligned, bounds.more, floor, found)
+        _look(found, count, rows, heaps, counts, floor, scale, bins)
         if pairs and number % _OFTEN == _OFTEN - 1:
-            np.maximum(floor, _bar(bins, pairs), out=floor)
+            np.maximum(floor, bounds.floor(_bar(bins, pairs)), out=floor)
     return heaps, counts, bins
 
 
-def _likely(rows: NDArray[np.int16], k: int, pairs: int) -> np.float32:
+def _bar(bins: NDArray[np.int64], pairs: int) -> float:
+    """A cosine that the last of the strongest pairs surely reaches.
+
+    A pair is in two lists at most, so it is one that twice as many entries reach.
+    """
+    above = np.cumsum(bins[::-1])
+    lowest = len(bins) - 1 - int(np.searchsorted(above, 2 * pairs))
+    return max(0.0, lowest * 2.0 ** (_BIN - 32) / ONE**2)
+
+
+def _likely(rows: NDArray[np.int16], k: int, pairs: int) -> float:
     """A cosine that the last of the strongest pairs likely reaches, by a few rows' neighbours."""
     some = rows[:: -(-len(rows) // _ASKED)].astype(np.float32) / ONE**2
     best = np.empty((len(some), 0), np.float32)
@@ -282,18 +355,8 @@ def _likely(rows: NDArray[np.int16], k: int, pairs: int) -> np.float32:
     others = np.sort(best[:, :-1], axis=None)  # the highest is the row itself
     entries = int(_CAUTION * pairs * len(some) / len(rows))
     if entries >= len(others):
-        return -_SLACK
-    return np.float32(max(-_SLACK, others[-1 - entries] - _SLACK))
-
-
-def _bar(bins: NDArray[np.int64], pairs: int) -> np.float32:
-    """A cosine that the last of the strongest pairs surely reaches.
-
-    A pair is in two lists at most, so it is one that twice as many entries reach.
-    """
-    above = np.cumsum(bins[::-1])
-    lowest = len(bins) - 1 - int(np.searchsorted(above, 2 * pairs))
-    return np.float32(lowest * 2.0 ** (_BIN - 32) / ONE**2 - _SLACK)
+        return 0.0
+    return max(0.0, float(others[-1 - entries]))
 
 
 def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
