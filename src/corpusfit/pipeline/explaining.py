@@ -30,7 +30,7 @@ from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.scoring import tallies
 from corpusfit.plan import MethodPlan, Plan
 from corpusfit.score import registry, table
-from corpusfit.score.contract import CorpusMethod, Effect
+from corpusfit.score.contract import Effect, Method
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, taken, text_array
 
@@ -135,10 +135,10 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
         raise bad_setting("The text to explain", "given by --row or by --text", (row, text))
     if text is not None and not text.strip():
         raise bad_setting("--text", "a text with something in it", text)
-    if text is not None and issubclass(registry.load(method), CorpusMethod):
+    if text is not None and not issubclass(registry.load(method), Method):
         raise bad_setting(
             "--text",
-            f"left out for {method}, which scores a corpus as a whole and no single text",
+            f"left out for {method}, which scores a corpus and no single text",
             text,
             "Name a row of the corpus with --row.",
         )
