@@ -4,16 +4,15 @@ What: for every row the k others with the highest cosines above 0; on request on
 be among so many strongest pairs of all. Exact up to a number of rows: every pair is looked at.
 Above it only pairs of rows from the same or from near cells.
 Why: similarity graphs need this, and all products of n rows are n² d / 2 multiplications. Most
-pairs are ruled out by the 95 directions that hold most of the rows' lengths: the rest of a product
-is at most the product of the lengths that are left (Cauchy and Schwarz). Each pair is looked at
-once, for both of its rows; what passes is multiplied out; and what a pair has to pass rises as
-neighbours are found.
+pairs are ruled out by 8-bit numbers along the 126 directions in which rows differ most, with a
+bound on all that these leave out (Cauchy and Schwarz). Each pair is looked at once, for both of its
+rows; what passes is multiplied out; and what a pair has to pass rises as neighbours are found.
 Trade-off: rows are kept in 16-bit fixed point, which puts a cosine off by about 0.00002; in return
-products are whole numbers, the same bits on any machine and in any order. So the bounds may come
-from BLAS, whose last bits differ with the number of threads: they have slack, and never decide.
+products are whole numbers, the same bits on any machine and in any order. Bounds are made with BLAS,
+whose last bits differ with the number of threads: they have slack for that, and never decide.
 Among equal neighbours the nearer row wins, so that many copies of one text form a band; were it the
 lowest place, they would form a star whose centre outranks all. The work still grows with n²; with
-cells it grows about as n^1.5, and neighbours in far cells are missed.
+cells it grows about as n, apart from finding the cells, and neighbours in far cells are missed.
 Reference: Li, Chan, Yiu and Mamoulis (2017), FEXIPRO (rotation and the bound); Jégou, Douze and
 Schmid (2011), Product Quantization for Nearest Neighbor Search, section IV (cells).
 """
@@ -43,12 +42,13 @@ Tile: TypeAlias = tuple[int, int, int, int]
 """Rows [a, b) to be compared with rows [c, d), where a = c and b = d, or b <= c."""
 
 _SLACK = 1e-4  # for each row of a pair, above what rounding takes from a bound
-_PAD = 32  # columns begin at multiples
-_ROWS, _COLUMNS, _RUN = 256, 512, 64
+_PAD = 32  # a tile's columns begin at a multiple of it
+_ROWS, _COLUMNS, _RUN = 256, 512, 64  # of a tile, whose bounds stay in the cache; looked at once
 _SAMPLE = 8192
 _BINS, _BIN = 1 << 16, 46  # a bin of scores is 2^-16 wide; how far a key is shifted for it
 _FAR = np.int64(0x7FFFFFFF)
-_CELL, _PER_CELL, _NEAR, _ROUNDS = 1000, 64, 32, 3
+_CELL, _PER_CELL = 1000, 64  # rows in a cell, and rows of each that place its centre
+_NEAR, _ROUNDS = 32, 3  # near cells of a cell, itself among them; rounds of k-means
 _OFTEN = 64  # tiles between two looks at how high the bar is
 _ASKED, _CAUTION = 256, 4  # rows asked for a likely bar; entries per pair there, of at most 2
 
@@ -356,7 +356,7 @@ def _likely(rows: NDArray[np.int16], k: int, pairs: int) -> float:
     entries = int(_CAUTION * pairs * len(some) / len(rows))
     if entries >= len(others):
         return 0.0
-    return max(0.0, float(others[-1 - entries]))
+    return max(0.0, float(others[-1 - entries]) - _SLACK)
 
 
 def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
@@ -364,7 +364,7 @@ def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
 
     Cells are those of k-means, begun at rows spread evenly over all and moved a few times.
     """
-    count = len(rows) // _CELL
+    count = max(1, len(rows) // _CELL)
     centres = rows[:: len(rows) // count][:count].astype(np.float32)
     some = rows[:: max(1, len(rows) // (_PER_CELL * count))]
     for _ in range(_ROUNDS):
