@@ -8,7 +8,7 @@ pairs are ruled out by 8-bit numbers along the 126 directions in which rows diff
 bound on all that these leave out (Cauchy and Schwarz). Each pair is looked at once, for both of its
 rows; what passes is multiplied out; and what a pair has to pass rises as neighbours are found.
 Trade-off: rows are kept in 16-bit fixed point, which puts a cosine off by about 0.00002; in return
-products are whole numbers, the same bits on any machine and in any order. Bounds are made with BLAS,
+products are whole numbers, the same bits on any machine and in any order. Bounds come from BLAS,
 whose last bits differ with the number of threads: they have slack for that, and never decide.
 Among equal neighbours the nearer row wins, so that many copies of one text form a band; were it the
 lowest place, they would form a star whose centre outranks all. The work still grows with n²; with
