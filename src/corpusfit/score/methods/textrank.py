@@ -39,7 +39,7 @@ class TextRank(CorpusMethod):
 
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "graph"
-    cost: ClassVar[str] = "7,000/s"
+    cost: ClassVar[str] = "10,000/s"
 
     neighbours: int = 100
     pairs: int = 500_000
