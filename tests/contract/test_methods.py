@@ -64,6 +64,13 @@ def join(*parts):
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 
+def form_of(method, vectors):
+    """Embeddings as the method is fitted on them: with texts beside them if it wants those."""
+    if method.fits_on == "embedding":
+        return vectors
+    return Paired(prose(seeded("beside"), len(vectors), 0), vectors)
+
+
 def fitted(name, n=60, seed=7, target=None):
     rng = seeded("fit")
     method = registry.build(name, {})
@@ -178,7 +185,7 @@ ODD = dict(_odd_targets())
 @pytest.mark.parametrize("name", EMBEDDING)
 def test_odd_targets_still_give_finite_repeatable_scores(name, odd):
     target = ODD[odd]
-    scorer = fitted(name, target=target)
+    scorer = fitted(name, target=form_of(registry.load(name)(), target))
     batch = np.concatenate([target[-5:], np.zeros((2, WIDTH), np.float32), blob(seeded(0), 5, 1)])
     scores = scorer.score(batch)
     assert np.isfinite(scores).all()
@@ -192,7 +199,8 @@ def test_wide_rows_score_the_same_bits_in_any_batch(name):
     rows = 24 if registry.load(name).needs == "pyod" else 530
     target, background = rng.standard_normal((2, 150, 384)).astype(np.float32)
     batch = rng.standard_normal((rows, 384)).astype(np.float32)
-    scorer = registry.build(name, {}).fit(target, background, seed=0)
+    method = registry.build(name, {})
+    scorer = method.fit(form_of(method, target), form_of(method, background), seed=0)
     whole = scorer.score(batch)
     order = rng.permutation(rows)
     assert (scorer.score(batch[order]) == whole[order]).all()

@@ -10,6 +10,7 @@ import typer
 from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, say, table
+from corpusfit.jobs.explain import Neighbour
 
 __all__ = ["register"]
 
@@ -61,11 +62,17 @@ def explain(
     if not found.raised and not found.lowered:
         say(f"{found.method} does not tell which words made the score, or knows none of these.")
     by = "words in common (TF-IDF)" if found.nearest_by == "words" else "embedding"
+    if found.learned_from:
+        _neighbours("Corpus texts that it learned from, nearest by embedding", found.learned_from)
     if found.nearest:
-        rows = [[f"{n.cosine:.3f}", one_line(n.text, _SHOWN)] for n in found.nearest]
-        table(f"Target texts nearest by {by}", ["cosine", "text"], rows, words=["text"])
+        _neighbours(f"Target texts nearest by {by}", found.nearest)
     else:
         say("No target text has a word in common with it.")
+
+
+def _neighbours(title: str, found: list[Neighbour]) -> None:
+    rows = [[f"{n.cosine:.3f}", one_line(n.text, _SHOWN)] for n in found]
+    table(title, ["cosine", "text"], rows, words=["text"])
 
 
 def _headline(found: api.Explanation) -> str:

@@ -49,12 +49,14 @@ class Explained:
             look at words.
         nearest: target texts, the most alike first; none where the units hold no word.
         nearest_by: `words` (TF-IDF) or `embedding`.
+        learned_from: corpus texts that the method learned from, the most alike first, if it did.
     """
 
     score: float | None
     effects: list[Effect]
     nearest: list[Neighbour]
     nearest_by: str
+    learned_from: list[Neighbour]
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,14 @@ class Explain(Job[list[str], Explained]):
         else:
             by, nearest, batch = "words", self._nearest(texts, "words"), texts
         if not isinstance(method, Method):
-            return Explained(None, [], nearest, by)
+            return Explained(None, [], nearest, by, [])
         scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
         share = 1.0 if self.summed else 1 / len(units)
         score = float(scorer.score(batch).sum(dtype=np.float64)) * share
-        return Explained(score, _effects(scorer, units, share), nearest, by)
+        learned = []
+        if method.reads == "embedding":
+            learned = [Neighbour(*found) for found in scorer.nearest(batch)[: self.top]]
+        return Explained(score, _effects(scorer, units, share), nearest, by, learned)
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
         plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})

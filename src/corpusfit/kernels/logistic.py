@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["balanced", "logistic", "loss", "platt", "sigmoid"]
+__all__ = ["balanced", "class_share", "logistic", "loss", "platt", "sigmoid"]
 
 Array = NDArray[np.float64]
 
@@ -115,6 +115,23 @@ def _newton_step(x: Array, curve: Array, ridge: Array, gradient: Array) -> Array
         square, before = float(residual @ residual), square
         direction = residual + square / before * direction
     return step if step.any() else -gradient
+
+
+def class_share(odds: Array) -> float:
+    """The positives' share among n texts, from their log odds at equal priors.
+
+    By expectation and maximisation: the share is the mean probability under that share (Saerens,
+    Latinne and Decaestecker 2002). Never below 1 / (2n), nor above 1 - 1 / (2n).
+    """
+    edge = 0.5 / len(odds)
+    share = 0.5
+    for _ in range(1_000):
+        before = share
+        share = float(sigmoid(odds + np.log(share / (1.0 - share))).mean())
+        share = min(max(share, edge), 1.0 - edge)
+        if abs(share - before) < 1e-9:
+            break
+    return share
 
 
 def platt(

@@ -237,6 +237,7 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         "encoder": run.encoder,
         "files": run.files,
         "ranking": ranking_of(folder),
+        "remark": run.remark,
         "target": [as_plain(s) for s in run.target],
         "corpus": [as_plain(s) for s in run.sources],
         "counts": count_rows(run, folder),

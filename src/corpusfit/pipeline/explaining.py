@@ -55,6 +55,7 @@ class Explanation:
         lowered: those that lowered it, strongest first.
         nearest: the target texts most like it.
         nearest_by: what `nearest` goes by: `words` (TF-IDF) or `embedding`.
+        learned_from: the corpus texts most like it that `consensus` learned from; else none.
     """
 
     method: str
@@ -70,6 +71,7 @@ class Explanation:
     lowered: list[Effect]
     nearest: list[Neighbour]
     nearest_by: str
+    learned_from: list[Neighbour]
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def explain(
         lowered=[e for e in reversed(said.effects) if e.effect < 0][:top],
         nearest=said.nearest,
         nearest_by=said.nearest_by,
+        learned_from=said.learned_from,
         **{"score": said.score, **found.known},
     )
 

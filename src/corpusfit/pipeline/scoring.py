@@ -65,7 +65,8 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
         _score_whole(run, folder, target, background, store)
         return chosen
     with run.stage("fit"):
-        run.one(Fit(target, background, folder.fit / "scorer.safetensors", run.plan.seed), chosen)
+        job = Fit(target, background, folder.fit / "scorer.safetensors", run.plan.seed)
+        run.remark = run.one(job, chosen)
     if method.reads == "embedding" and store is not None:
         _score_vectors(run, folder, chosen, store)
     else:

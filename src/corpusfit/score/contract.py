@@ -84,6 +84,22 @@ class Scorer(ABC, Generic[Batch]):
             scorer and the text alone, never on its neighbours in the batch.
         """
 
+    def remark(self) -> str:
+        """What the fit found that its user should know, in a sentence or two; often nothing."""
+        return ""
+
+    def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
+        """The corpus texts that it learned from, if it did.
+
+        Args:
+            vectors: float32 [n, d], the units of one text.
+
+        Returns:
+            (text, cosine), nearest to their mean first; none for a method that learned from the
+            target.
+        """
+        return []
+
     def explain(self, text: str) -> list[Effect]:
         """Which n-grams of one text raised and lowered its score.
 

@@ -109,7 +109,7 @@ class Blend(Method[Any]):
     family: ClassVar[Family] = "ensemble"
     scorer: ClassVar[type] = BlendScorer
 
-    methods: str = "domain_cosine,domain_classifier,dsir"
+    methods: str = "domain_classifier,cluster_ratio,tfidf"
     weights: str = ""
 
     def __post_init__(self) -> None:

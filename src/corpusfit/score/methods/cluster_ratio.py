@@ -99,8 +99,9 @@ class ClusterRatio(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "cluster"
     scorer: ClassVar[type] = ClusterRatioScorer
+    cost: ClassVar[str] = "120,000/s"
 
-    clusters: str = "16,64,256"
+    clusters: str = "32,64,128,256"
     softness: float = 0.35
     smoothing: float = 3.0
 

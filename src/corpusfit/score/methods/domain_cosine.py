@@ -62,7 +62,7 @@ class DomainCosine(Method[Vectors]):
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "centroid"
     scorer: ClassVar[type] = DomainCosineScorer
-    cost: ClassVar[str] = "8,500,000/s"
+    cost: ClassVar[str] = "5,000,000/s"
 
     centred: bool = True
 

@@ -36,7 +36,7 @@ def joined(one, other):
 
 TARGET = units(40, 0, 1)
 CORPUS = joined(units(70, 1, 2), units(20, 0, 3))
-MEMBERS = ("domain_cosine", "domain_classifier", "dsir")
+MEMBERS = ("domain_classifier", "cluster_ratio", "tfidf")
 
 
 def fit(target=TARGET, corpus=CORPUS, seed=3, **settings):
