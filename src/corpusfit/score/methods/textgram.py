@@ -5,13 +5,13 @@ of a graph; nodes are joined to the most similar ones with the cosine of their e
 edge's weight; a corpus unit's score is the logarithm of n times its PageRank in the whole graph.
 Why: TextRank that looks at the target; the method that its paper proposes.
 Trade-off: the target speaks through edges to its units alone, so a corpus much larger than the
-target hardly hears it: on mixed text its order found the target's domain hardly better than chance. With
-the paper's 500,000 pairs only near copies are joined; of 100,000 units of mixed text 69 % are not
-joined at all, and share the lowest score. The paper's library
-iterates until ranks change by 1e-6 on average, which on large corpora is early; a lower `tolerance`
-gives the true PageRank. The paper leaves open how many target units join. Its code takes every one
-that has one of the bigrams, which is nearly every one; so they are bounded here only where they
-would be a corpus of their own, and those that have most of the bigrams for their length come first.
+target hardly hears it: on mixed text its order found the target's domain hardly better than chance.
+With the paper's 500,000 pairs only near copies are joined; of 100,000 units of mixed text 69 % are
+not joined at all, and share the lowest score. The paper's library iterates until ranks change by
+1e-6 on average, which on large corpora is early; a lower `tolerance` gives the true PageRank. The
+paper leaves open how many target units join. Its code takes every one that has one of the bigrams,
+which is nearly every one; so they are bounded here only where they would be a corpus of their own,
+and those that have most of the bigrams for their length come first.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 5 and Algorithm 1.
 """
 
