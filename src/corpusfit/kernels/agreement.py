@@ -86,7 +86,7 @@ def agreed_depth(ranks: Array, weights: Array, depths: list[int]) -> int:
     """The smallest of the increasing depths at which rankings agree as well as they do at best.
 
     Within a domain's share of the corpus, rankings disagree on who is first; beyond it, on what
-    comes next; so agreement peaks there (docs/consensus.md). Nine tenths of the peak count as it.
+    comes next; so agreement peaks there (docs/auto.md). Nine tenths of the peak count as it.
     """
-    agreed = kappas(ranks, weights, depths)
+    agreed = np.maximum(kappas(ranks, weights, depths), 0.0)
     return depths[int(np.flatnonzero(agreed >= _ENOUGH * agreed.max())[0])]

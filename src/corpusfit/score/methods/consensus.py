@@ -15,7 +15,7 @@ score is one inner product.
 Reference: Parisi et al. (2014) for the weights (`kernels/agreement.py`); Aharoni and Goldberg
 (2020), section 4, for negatives by pre-ranking; Saerens, Latinne and Decaestecker (2002), Adjusting
 the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The method as a
-whole is our own: docs/consensus.md has what it is worth.
+whole is our own: docs/auto.md has what it is worth.
 """
 
 from __future__ import annotations
