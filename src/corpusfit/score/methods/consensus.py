@@ -15,25 +15,27 @@ score is one inner product.
 Reference: Parisi et al. (2014) for the weights (`kernels/agreement.py`); Aharoni and Goldberg
 (2020), section 4, for negatives by pre-ranking; Saerens, Latinne and Decaestecker (2002), Adjusting
 the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The method as a
-whole is our own: docs/consensus.md has what it is worth.
+whole is our own: docs/auto.md has what it is worth.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.artifacts import packed, unpacked
 from corpusfit.errors import bad_setting
 from corpusfit.kernels.agreement import agreed_depth, mid_ranks, spectral_weights
-from corpusfit.kernels.logistic import class_share
+from corpusfit.kernels.logistic import balanced, class_share, logistic, platt
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.score import registry
 from corpusfit.score.blocks import blockwise, plain_rows
-from corpusfit.score.calibrated import calibrated_classifier
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Paired, Reads, Vectors, read_as, taken
 
@@ -78,11 +80,18 @@ class ConsensusScorer(Scorer[Vectors]):
 
     mean: Vectors
     weights: Vectors
+    clusters: NDArray[np.uint8]
     bias: float
     share: float
     trusted: tuple[float, ...]
     texts: tuple[str, ...]
     directions: Vectors
+
+    @cached_property
+    def ratio(self) -> Scorer[Vectors]:
+        """The scorer by clusters, opened once in a process."""
+        scorer: Scorer[Vectors] = unpacked(self.clusters.tobytes(), registry.scorer_class)
+        return scorer
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: log odds of being of the domain, float32 [n].
@@ -93,8 +102,8 @@ class ConsensusScorer(Scorer[Vectors]):
 
         def block(x: Vectors) -> NDArray[np.float64]:
             placed = x - self.mean
-            along = products(placed, self.weights) / lengths(placed)
-            return np.asarray(along[:, 0].astype(np.float64) + self.bias)
+            along = (products(placed, self.weights) / lengths(placed))[:, 0]
+            return np.asarray(along.astype(np.float64) + self.ratio.score(x) + self.bias)
 
         return blockwise(batch, self.mean.shape[1], block)
 
@@ -152,21 +161,36 @@ class Consensus(Method[Paired]):
             MissingDependencyError: a member's library is not installed.
         """
         ranks = np.array([self._ranks(*m, target, background, seed) for m in MEMBERS])
-        trusted = spectral_weights(ranks, TOP)
+        trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
         order = np.argsort(-(trusted @ ranks), kind="stable")
         n = len(order)
         best, rest = order[: self._positives(ranks, trusted)], order[n // 3 :]
         vectors = plain_rows(background.vectors)
         mean = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
         directions = plain_rows((vectors - mean) / lengths(vectors - mean))
-        near, far = (directions[places].astype(np.float64) for places in (best, rest))
-        weights, bias = calibrated_classifier(near, far, self.c, seed)
-        share = class_share(directions.astype(np.float64) @ weights + bias)
+        learned = np.concatenate([best, rest])
+        positive = np.arange(len(learned)) < len(best)
+        weights = logistic(
+            directions[learned].astype(np.float64),
+            positive.astype(np.float64),
+            self.c * balanced(positive),
+            1.0,
+        )[:-1]
+        own: Any = registry.fitting("cluster_ratio", {}).fit(target.vectors, vectors, seed=seed)
+        ratios = [own.for_target(vectors[best]), own]
+        parts = np.array([directions @ weights, *(r.score(vectors) for r in ratios)])
+        scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
+        slope, intercept = platt((scales @ parts)[learned], positive, balanced(positive))
+        share = class_share(slope * (scales @ parts) + intercept)
+        scales *= slope
+        together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
+        ratio = dataclasses.replace(own, ratio=together.astype(np.float32))
         shown = best[:_SHOWN]
         return ConsensusScorer(
             mean,
-            plain_rows(weights[None]),
-            bias + math.log(share / (1.0 - share)),
+            plain_rows(scales[0] * weights[None]),
+            np.frombuffer(packed("cluster_ratio", ratio), np.uint8),
+            intercept + math.log(share / (1.0 - share)),
             share,
             tuple(trusted.tolist()),
             tuple(taken(background.texts, shown).to_pylist()),
