@@ -166,6 +166,12 @@ def paired(texts: list[str], embedder: str) -> Paired:
     return Paired(text_array(texts), vectors(texts, embedder) if embedder else empty)
 
 
+def joined(first: Paired, second: Paired) -> Paired:
+    """One after the other."""
+    texts = [*first.texts.to_pylist(), *second.texts.to_pylist()]
+    return Paired(text_array(texts), np.concatenate([first.vectors, second.vectors]))
+
+
 def vectors(texts: list[str], embedder: str) -> Vectors:
     """Embeddings, float32 [n, d], encoded once and then found in the cache."""
     kept = vectors_file(texts, embedder)

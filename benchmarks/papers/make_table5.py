@@ -53,7 +53,7 @@ def measure(s: Setting, piece: Piece) -> dict[str, Any]:
     deal = np.random.default_rng(seed).permutation(len(units))
     fitted, held = (np.sort(part) for part in np.array_split(deal, 2))
     background = units.take(fitted[: s.background])
-    everything = _joined(held_target, units.take(held))
+    everything = data.joined(held_target, units.take(held))
     cosine = scored(RANKER, target, background, everything, embedder=ENCODER, seed=seed)
     mine = len(held_target)
     low = mine + np.sort(best(-cosine.scores[mine:], -(-2 * len(held) // 3)))
@@ -80,11 +80,6 @@ def _targets(s: Setting, name: str, seed: int) -> tuple[Paired, Paired]:
         data.target(s, name, seed, ENCODER),
         data.paired([texts[i] for i in held], ENCODER),
     )
-
-
-def _joined(first: Paired, second: Paired) -> Paired:
-    texts = [*first.texts.to_pylist(), *second.texts.to_pylist()]
-    return Paired(data.text_array(texts), np.concatenate([first.vectors, second.vectors]))
 
 
 def _not(truth: NDArray[np.bool_]) -> NDArray[np.int64]:
