@@ -1,17 +1,18 @@
 """`consensus`: what unlike methods agree on inside the corpus, and what is like that.
 
 What: (1) cheap methods of different kinds rank a sample of the corpus; (2) each gets a weight by
-how its top goes with the others', and their ranks are averaged; (3) the units on top of that are
-positives, those of the lower two thirds negatives, and a regularised classifier on directions is
-fitted between the two.
+how its top goes with the others', kin sharing one voice, and their ranks are averaged; (3) the
+units on top of that are positives, those of the lower two thirds negatives; a regularised linear
+classifier between the two, a density ratio over clusters for the positives, and one for the target
+itself are added up, each by its spread over the sample, and calibrated.
 Why: a target has a style of its own, which its domain's texts in the corpus do not share, and every
-method that compares the two pays for it. What unlike methods agree on is of the domain; a
-classifier that learns from corpus texts alone knows nothing of the target's style.
+method that compares the two pays for it. What unlike methods agree on is of the domain; what is
+learned from corpus texts knows nothing of the target's style.
 Trade-off: it has to find some of the domain in the sample, so a domain of which the sample (10,000
 units, `fit.background`) holds a handful is better looked for with a larger sample. How many
 positives to take depends on how much of the corpus is of the domain, which is estimated: too few
-cost a little, too many cost much, so it errs low. A fit takes as long as its members' together; a
-score is one inner product.
+cost a little, too many cost much, so it errs low. A fit takes as long as its members' together,
+seconds; a score some hundred inner products.
 Reference: Parisi et al. (2014) for the weights (`kernels/agreement.py`); Aharoni and Goldberg
 (2020), section 4, for negatives by pre-ranking; Saerens, Latinne and Decaestecker (2002), Adjusting
 the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The method as a
@@ -181,7 +182,8 @@ class Consensus(Method[Paired]):
         parts = np.array([directions @ weights, *(r.score(vectors) for r in ratios)])
         scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
         slope, intercept = platt((scales @ parts)[learned], positive, balanced(positive))
-        share = class_share(slope * (scales @ parts) + intercept)
+        learned_from = len(best) / (n + 1)  # those are of the domain, or nothing is
+        share = max(learned_from, class_share(slope * (scales @ parts) + intercept))
         scales *= slope
         together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
         ratio = dataclasses.replace(own, ratio=together.astype(np.float32))
