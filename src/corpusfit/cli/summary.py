@@ -66,7 +66,9 @@ _ROWS = 30
 _MOST_AGREEMENT = (
     "chosen by agreement: the best by it are the best by most other kinds of methods too."
 )
-_REASONS = {"consensus": "which learns from what methods of different kinds agree on. They are:"}
+_REASONS = {
+    "consensus": "which learns from what methods of different kinds agree on, as the table shows."
+}
 
 
 def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:

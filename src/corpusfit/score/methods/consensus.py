@@ -1,17 +1,18 @@
 """`consensus`: what unlike methods agree on inside the corpus, and what is like that.
 
 What: (1) cheap methods of different kinds rank a sample of the corpus; (2) each gets a weight by
-how its top goes with the others', and their ranks are averaged; (3) the units on top of that are
-positives, those of the lower two thirds negatives, and a regularised classifier on directions is
-fitted between the two.
+how its top goes with the others', kin sharing one voice, and their ranks are averaged; (3) the
+units on top of that are positives, those of the lower two thirds negatives; a regularised linear
+classifier between the two, a density ratio over clusters for the positives, and one for the target
+itself are added up, each by its spread over the sample, and calibrated.
 Why: a target has a style of its own, which its domain's texts in the corpus do not share, and every
-method that compares the two pays for it. What unlike methods agree on is of the domain; a
-classifier that learns from corpus texts alone knows nothing of the target's style.
+method that compares the two pays for it. What unlike methods agree on is of the domain; what is
+learned from corpus texts knows nothing of the target's style.
 Trade-off: it has to find some of the domain in the sample, so a domain of which the sample (10,000
 units, `fit.background`) holds a handful is better looked for with a larger sample. How many
 positives to take depends on how much of the corpus is of the domain, which is estimated: too few
-cost a little, too many cost much, so it errs low. A fit takes as long as its members' together; a
-score is one inner product.
+cost a little, too many cost much, so it errs low. A fit takes as long as its members' together,
+seconds; a score some hundred inner products.
 Reference: Parisi et al. (2014) for the weights (`kernels/agreement.py`); Aharoni and Goldberg
 (2020), section 4, for negatives by pre-ranking; Saerens, Latinne and Decaestecker (2002), Adjusting
 the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The method as a
@@ -66,15 +67,17 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class ConsensusScorer(Scorer[Vectors]):
-    """A linear function of a text's direction, and what it was learned from.
+    """A linear function of a text's direction plus one of its clusters; what it was learned from.
 
     Attributes:
         mean: float32 [1, d], the background's, taken off first.
         weights: float32 [1, d].
-        bias: added to the inner product.
+        clusters: uint8, a scorer of `cluster_ratio` as stored.
+        bias: added to both.
         share: the estimated share of the domain among the corpus's units.
         trusted: weight of each member's ranking.
-        texts: the positives, the surest first, as many as are kept.
+        positives: how many units it was learned from.
+        texts: those units, the surest first, as many as are kept.
         directions: float32 [k, d], theirs.
     """
 
@@ -84,6 +87,7 @@ class ConsensusScorer(Scorer[Vectors]):
     bias: float
     share: float
     trusted: tuple[float, ...]
+    positives: int
     texts: tuple[str, ...]
     directions: Vectors
 
@@ -113,7 +117,7 @@ class ConsensusScorer(Scorer[Vectors]):
         names = [f"{_name(*MEMBERS[i])} {self.trusted[i]:.2f}" for i in order]
         return (
             f"About {100 * self.share:.2g} % of the corpus's units are estimated to be of the "
-            f"target's domain. Learned from {len(self.texts)} units of the corpus on which these "
+            f"target's domain. Learned from {self.positives:,} units of the corpus on which these "
             f"agreed, by weight: {', '.join(names)}."
         )
 
@@ -160,28 +164,23 @@ class Consensus(Method[Paired]):
         Raises:
             MissingDependencyError: a member's library is not installed.
         """
-        ranks = np.array([self._ranks(*m, target, background, seed) for m in MEMBERS])
-        trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
-        order = np.argsort(-(trusted @ ranks), kind="stable")
+        trusted, order, count = self._agreed(target, background, seed)
         n = len(order)
-        best, rest = order[: self._positives(ranks, trusted)], order[n // 3 :]
+        best, rest = order[:count], order[n // 3 :]
         vectors = plain_rows(background.vectors)
         mean = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
         directions = plain_rows((vectors - mean) / lengths(vectors - mean))
         learned = np.concatenate([best, rest])
         positive = np.arange(len(learned)) < len(best)
-        weights = logistic(
-            directions[learned].astype(np.float64),
-            positive.astype(np.float64),
-            self.c * balanced(positive),
-            1.0,
-        )[:-1]
+        label, weight = positive.astype(np.float64), balanced(positive)
+        weights = logistic(directions[learned].astype(np.float64), label, self.c * weight, 1.0)[:-1]
         own: Any = registry.fitting("cluster_ratio", {}).fit(target.vectors, vectors, seed=seed)
         ratios = [own.for_target(vectors[best]), own]
         parts = np.array([directions @ weights, *(r.score(vectors) for r in ratios)])
         scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
-        slope, intercept = platt((scales @ parts)[learned], positive, balanced(positive))
-        share = class_share(slope * (scales @ parts) + intercept)
+        slope, intercept = platt((scales @ parts)[learned], positive, weight)
+        odds = slope * (scales @ parts) + intercept
+        share = max(count / (n + 1), class_share(odds))  # those are of the domain, or nothing is
         scales *= slope
         together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
         ratio = dataclasses.replace(own, ratio=together.astype(np.float32))
@@ -193,9 +192,19 @@ class Consensus(Method[Paired]):
             intercept + math.log(share / (1.0 - share)),
             share,
             tuple(trusted.tolist()),
+            len(best),
             tuple(taken(background.texts, shown).to_pylist()),
             directions[shown],
         )
+
+    def _agreed(
+        self, target: Paired, background: Paired, seed: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        """The members' weights, the sample's units in their common order, and how many to trust."""
+        ranks = np.array([self._ranks(*m, target, background, seed) for m in MEMBERS])
+        trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
+        order = np.argsort(-(trusted @ ranks), kind="stable")
+        return trusted, order, self._positives(ranks, trusted)
 
     def _ranks(
         self,
