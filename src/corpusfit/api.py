@@ -43,6 +43,8 @@ _WORDS = {
     "threshold": "choose.threshold",
     "weights": "choose.policy",
     "embedder": "embed.embedder",
+    "cascade": "cascade.stages",
+    "recall": "cascade.recall",
     "unit": "cut.unit",
     "text_field": "read.text_field",
     "strict": "read.strict",
@@ -94,8 +96,8 @@ def select(
         settings: further settings as `"cut.gamma=5"`.
         overwrite: replace another run in `out`.
         machine: where it runs, with how many workers, and what is told of it.
-        **words: method, fraction, segments, tokens, threshold, weights, embedder, unit,
-            text_field, strict, seed: as the options of the same name.
+        **words: method, fraction, segments, tokens, threshold, weights, embedder, cascade, recall,
+            unit, text_field, strict, seed: as the options of the same name.
 
     Returns:
         The finished run: iterate over it for the selected segments.

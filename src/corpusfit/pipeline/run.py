@@ -102,6 +102,7 @@ class Run:
     seconds: dict[str, float] = field(default_factory=dict)
     shard_count: int = 0
     encoder: str | None = None
+    encoders: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
 
     @property
