@@ -149,7 +149,8 @@ def estimate(
     """What `select` would read and take, measured on a sample; takes `select`'s arguments.
 
     Returns:
-        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb.
+        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; for a cascade
+        also shares, and whether these are assumed.
     """
     return pipeline.estimate(
         build_plan(plan, settings, **words),

@@ -50,7 +50,7 @@ from corpusfit.select.recall import estimated, shares_for, wanted
 from corpusfit.select.top import Cut, Taker, find_cut
 from corpusfit.types import Shard
 
-__all__ = ["cascade_of", "prepare_stages", "score_cascade"]
+__all__ = ["cascade_of", "prepare_stages", "score_cascade", "stage_folder"]
 
 RECALL = 0.95
 FEW = 20
@@ -305,12 +305,13 @@ def _least(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Drawn[Any]
 def _fresh(
     units: list[Drawn[DrawnUnit]], segments: list[tuple[int, DrawnSegment]]
 ) -> NDArray[np.int64]:
-    """Places in the background of the units that are in no sampled segment."""
+    """Places in the background of the units that are in no sampled segment; of all, if none is."""
     sampled: dict[int, set[int]] = {}
     for shard, s in segments:
         sampled.setdefault(shard, set()).update(range(s.first, s.first + len(s.texts)))
     flat = [(d.shard, unit.place) for d in units for unit in d.texts]
-    return np.array([i for i, (d, p) in enumerate(flat) if p not in sampled.get(d, ())], np.int64)
+    fresh = [i for i, (d, p) in enumerate(flat) if p not in sampled.get(d, ())]
+    return np.array(fresh or range(len(flat)), np.int64)
 
 
 def _scorer(folder: RunFolder, stage: Stage, method: MethodPlan, last: Stage) -> StageScorer:
@@ -325,7 +326,8 @@ def _scorer(folder: RunFolder, stage: Stage, method: MethodPlan, last: Stage) ->
     return StageScorer(path, built.reads, built.log_weights, embed)
 
 
-def _parts(folder: RunFolder, stage: Stage) -> Path:
+def stage_folder(folder: RunFolder, stage: Stage) -> Path:
+    """Where a stage leaves its parts."""
     return folder.stages / str(stage.number)
 
 
@@ -340,16 +342,16 @@ def _run_stage(
         run.names,
         run.cache,
         folder.scores,
-        _parts(folder, stage),
+        stage_folder(folder, stage),
     )
-    done = set(StageParts(_parts(folder, stage)).finished())
+    done = set(StageParts(stage_folder(folder, stage)).finished())
     with run.stage(f"{stage.number} {stage.name}", run.size):
         if stage.number == 1:
             pieces: Iterator[tuple[Shard, NDArray[np.int64] | None]] = (
                 (shard, None) for shard in run.shards() if shard.index not in done
             )
         else:
-            before = _parts(folder, stages[stage.number - 2])
+            before = stage_folder(folder, stages[stage.number - 2])
             pieces = _passing(run, before, ready.passed[stage.number - 2], done)
         for units in run.engine.map(job, pieces):
             run.machine.progress.advance(0, units)
@@ -380,12 +382,12 @@ def _cut(parts: StageParts, through: int) -> Cut:
 def _join(run: Run, folder: RunFolder, stages: list[Stage]) -> None:
     """Put every segment's score into `scores/`: by the last stage it reached, then as scored."""
     placings = [Placing()]
-    floor, _ = _range(StageParts(_parts(folder, stages[-1])))
+    floor, _ = _range(StageParts(stage_folder(folder, stages[-1])))
     for stage in reversed(stages[:-1]):
-        lowest, highest = _range(StageParts(_parts(folder, stage)))
+        lowest, highest = _range(StageParts(stage_folder(folder, stage)))
         placings.insert(0, Placing.below(floor, lowest, highest))
         floor = float(placings[0](np.array([lowest], np.float32))[0])
-    folders = tuple(_parts(folder, stage) for stage in stages)
+    folders = tuple(stage_folder(folder, stage) for stage in stages)
     job = JoinStages(folder.scores, folder.scored, folders, tuple(placings))
     done = listed(folder.scored)
     shards = StageParts(folders[0]).finished()
@@ -405,7 +407,7 @@ def _keep(run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready) -> No
     through = [ready.segments, *ready.passed]
     said = []
     for stage, given, passed in zip(stages, through, [*ready.passed, None], strict=True):
-        units, seconds = StageParts(_parts(folder, stage)).spent()
+        units, seconds = StageParts(stage_folder(folder, stage)).spent()
         said.append(
             {
                 "stage": stage.name,
@@ -422,7 +424,7 @@ def _keep(run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready) -> No
     sample, _ = read_arrays(folder.fit / "last.safetensors")
     if set_here:  # the other half set the shares
         sample = {name: values[sample["half"] == 1] for name, values in sample.items()}
-    parts = StageParts(_parts(folder, stages[-1]))
+    parts = StageParts(stage_folder(folder, stages[-1]))
     there = set(parts.finished())
     passed_on = np.zeros(len(sample["place"]), np.int8)
     for shard in np.unique(sample["shard"]).tolist():

@@ -145,8 +145,12 @@ def _is_method(name: str) -> bool:
     Raises:
         UnknownMethodError: it is neither.
     """
-    base = name.partition(":")[0]
+    base, colon, _ = name.partition(":")
     if base in registry.names():
+        if colon and base != "pyod":
+            raise bad_setting(
+                "A stage of --cascade", "NAME[@EMBEDDER][:SHARE] with a number as share", name
+            )
         return True
     if base in EMBEDDERS or name == "auto" or "/" in name or Path(name).expanduser().is_dir():
         return False

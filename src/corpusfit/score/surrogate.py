@@ -27,7 +27,7 @@ __all__ = ["LANDMARKS", "PENALTIES", "Surrogate", "fit_surrogate"]
 LANDMARKS = 512
 PENALTIES = tuple(10.0**e for e in np.arange(-4.0, 2.5, 0.5))
 """Tried in turn; the one with the least squared error on units left out is taken."""
-_WIDTH = 0.5
+_WIDTH = 0.25
 """gamma of exp(-gamma |u - v|²) between directions, where |u - v|² is about 2."""
 _RIDGE = 1e-6
 
