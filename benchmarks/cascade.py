@@ -7,7 +7,7 @@ Why: a cascade is worth its loss only if the loss is small, known, and pays.
 Trade-off: wall time of one run each with the first seed (the last stage's embeddings are kept for
 the others), so times are good for factors only; recall and interval are exact.
 
-Run: .venv/bin/python benchmarks/cascade.py TASK CORPUS STAGES FRACTION [SEEDS] [METHOD] [KEY=VALUE …]
+Run: .venv/bin/python benchmarks/cascade.py TASK CORPUS STAGES FRACTION [SEEDS] [METHOD] [SETTING …]
 METHOD is the last stage's where that is an embedder. Results go to results/cascade_NAME.json, NAME
 being the stages.
 """

@@ -62,13 +62,13 @@ def show_cascade(cascade: Mapping[str, Any]) -> None:
     table(f"Cascade over {total:,} segments{by}", columns, rows)
     last, recall = stages[-1]["stage"], cascade["recall"]
     if recall is None:
-        say(f"No sampled segment is such as {last} alone would take: the recall is not known.")
+        say(f"How much of what {last} alone would take has reached it is not known.")
         return
     say(
         f"Of what {last} alone would take, about {percent(recall['estimate'], 1)} reached it "
         f"({percent(recall['low'], 1)} to {percent(recall['high'], 1)} with "
-        f"{percent(recall['confidence'], 1)} confidence: {recall['kept']:,} of "
-        f"{recall['wanted']:,} such segments in a sample of {recall['sample']:,})."
+        f"{percent(recall['confidence'], 1)} confidence: of {recall['sample']:,} sampled segments, "
+        f"{recall['lost']:,} such ones were dropped)."
     )
 
 

@@ -46,7 +46,8 @@ from corpusfit.pipeline.stages import Stage, stages_of
 from corpusfit.plan import ChoosePlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.segments import joined_scores
-from corpusfit.select.recall import estimated, shares_for, wanted
+from corpusfit.select.choose import DEFAULT_FRACTION
+from corpusfit.select.recall import Lost, estimated, shares_for, wanted
 from corpusfit.select.top import Cut, Taker, find_cut
 from corpusfit.types import Shard
 
@@ -105,15 +106,31 @@ def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
     return ready.method
 
 
-def cascade_of(folder: RunFolder, amount: ChoosePlan) -> dict[str, Any] | None:
-    """What the stages did, and the recall at an amount, as plain values; None without a cascade."""
+def cascade_of(
+    folder: RunFolder, amount: ChoosePlan, taken: int | None = None
+) -> dict[str, Any] | None:
+    """What the stages did, and the recall of a selection, as plain values.
+
+    Args:
+        folder: the run's.
+        amount: what was asked for.
+        taken: segments that were taken; None where nothing was chosen yet.
+
+    Returns:
+        The manifest's words; None without a cascade.
+    """
     kept = folder.fit / "cascade.json"
     if not kept.exists():
         return None
     found: dict[str, Any] = json.loads(kept.read_bytes())
-    arrays, header = read_arrays(folder.fit / "recall.safetensors")
-    of = wanted(arrays["scores"], arrays["tokens"], amount, **header["corpus"])
-    recall = estimated(arrays["passed"].astype(bool), of, header["confidence"])
+    arrays, header = read_arrays(folder.fit / "lost.safetensors")
+    lost = Lost(arrays["scores"], arrays["ahead"], **header["counts"])
+    if taken is None:
+        fraction = DEFAULT_FRACTION if amount.fraction is None else amount.fraction
+        taken = max(1, round(fraction * lost.corpus))
+    if amount.threshold is not None:
+        taken = min(taken, lost.through)
+    recall = estimated(lost, taken, header["confidence"], amount.threshold)
     return {**found, "recall": recall and dataclasses.asdict(recall)}
 
 
@@ -130,8 +147,8 @@ def _ready(run: Run, folder: RunFolder, stages: list[Stage]) -> _Ready:
     scores = sample.score(method)
     ready = _Ready(method, sample.shares(scores), sample.segments, sample.tokens)
     _require_passing(ready, stages)
-    last = {"scores": scores[-1], **{n: sample.known[n] for n in ("shard", "place", "tokens")}}
-    write_arrays(folder.fit / "last.safetensors", {**last, "half": sample.known["half"]}, {})
+    known = {name: sample.known[name] for name in ("shard", "place", "half")}
+    write_arrays(folder.fit / "last.safetensors", {**known, "scores": scores[-1]}, {})
     write_bytes(kept, json.dumps(dataclasses.asdict(ready)).encode())
     return ready
 
@@ -421,21 +438,35 @@ def _keep(run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready) -> No
             }
         )
     set_here = stages[0].text.share is None
+    write_bytes(
+        folder.fit / "cascade.json",
+        json.dumps({"stages": said, "shares_from_sample": set_here}).encode(),
+    )
+    _keep_lost(run, folder, stages, ready, fresh=set_here)
+
+
+def _keep_lost(
+    run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready, *, fresh: bool
+) -> None:
+    """Write down what of the sample was dropped; only of its second half, where `fresh` is asked.
+
+    The first half has set the shares then.
+    """
     sample, _ = read_arrays(folder.fit / "last.safetensors")
-    if set_here:  # the other half set the shares
+    if fresh:
         sample = {name: values[sample["half"] == 1] for name, values in sample.items()}
     parts = StageParts(stage_folder(folder, stages[-1]))
     there = set(parts.finished())
-    passed_on = np.zeros(len(sample["place"]), np.int8)
+    dropped = np.ones(len(sample["place"]), np.bool_)
     for shard in np.unique(sample["shard"]).tolist():
         if shard in there:
             at = sample["shard"] == shard
-            passed_on[at] = np.isin(sample["place"][at], parts.read(shard)[0])
-    header = {
-        "corpus": {"segments": ready.segments, "all_tokens": ready.tokens},
-        "confidence": run.plan.cascade.confidence,
-    }
-    arrays = {"scores": sample["scores"], "tokens": sample["tokens"], "passed": passed_on}
-    write_arrays(folder.fit / "recall.safetensors", arrays, header)
-    about = {"stages": said, "shares_from_sample": set_here}
-    write_bytes(folder.fit / "cascade.json", json.dumps(about).encode())
+            dropped[at] = ~np.isin(sample["place"][at], parts.read(shard)[0])
+    scores = np.sort(sample["scores"][dropped])[::-1]
+    ahead, through = np.zeros(len(scores), np.int64), 0
+    for _, _, found in parts.read_all():
+        through += len(found)
+        ahead += len(found) - np.searchsorted(np.sort(found), scores, side="left")
+    counts = {"through": through, "sample": len(dropped), "corpus": ready.segments}
+    header = {"counts": counts, "confidence": run.plan.cascade.confidence}
+    write_arrays(folder.fit / "lost.safetensors", {"scores": scores, "ahead": ahead}, header)

@@ -269,7 +269,7 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
     whole = {
         **manifest,
         "plan": run.plan.as_dict(),
-        "cascade": cascade_of(folder, run.plan.choose),
+        "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.warnings])),
         "seconds": {**manifest["seconds"], **run.seconds},

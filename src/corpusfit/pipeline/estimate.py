@@ -129,7 +129,7 @@ def _stages(
 
 
 def _measured(run: Run) -> tuple[int, int, list[str], int, int, float]:
-    """Of the first few shards: units, segments, some units' texts, characters, stored bytes, seconds.
+    """Units, segments, units' texts, characters, stored bytes, seconds of the first few shards.
 
     Raises:
         EmptyInputError: no shard of the corpus has a usable row.

@@ -1,17 +1,21 @@
 """What a cascade loses, told and bounded by a sample.
 
-What: the share of the last stage's own selection that earlier stages pass on, estimated on a random
-sample of segments that every stage scored, with an exact interval; and the shares that reach a
-recall on such a sample.
-Why: what an early stage drops is never seen by the last one, so only a sample can tell.
-Trade-off: of n sampled segments only those count that the last stage would take, so a small
-selection needs a large sample; the interval is exact for independent draws and a little wide for
-draws without replacement, as these are.
+What: the share of the last stage's own selection that earlier stages pass on, from the scores of
+what came through and of sampled segments that did not, with an exact interval; and the shares that
+reach a recall on such a sample.
+Why: what an early stage drops is never seen by the last one, so only a sample can tell. Where the
+last stage's own selection would end is not known either: it follows from both, as what came through
+and what was lost above that score must add up to the selection. Taking the sample's own quantile in
+its place errs by a multiple of the interval where scores thin out there.
+Trade-off: only those of n sampled segments tell something that were dropped and would have been
+taken, so a small selection needs a large sample; the interval is exact for independent draws and a
+little wide for draws without replacement, as these are.
 Reference: Clopper and Pearson (1934), The Use of Confidence or Fiducial Limits.
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,10 +26,30 @@ from numpy.typing import NDArray
 from corpusfit.plan import ChoosePlan
 from corpusfit.select.choose import DEFAULT_FRACTION
 
-__all__ = ["Recall", "clopper_pearson", "estimated", "shares_for", "wanted"]
+__all__ = ["Lost", "Recall", "clopper_pearson", "estimated", "shares_for", "wanted"]
 
 _COMBINATIONS = 4_096
 _STEPS = 60
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What a sample and the run know of what was dropped.
+
+    Attributes:
+        scores: float32 [k], falling: what the last stage gives those of the sample that were
+            dropped.
+        ahead: int64 [k], how many segments came through with such a score or a higher one.
+        through: segments that came through, of the whole corpus.
+        sample: segments of the sample.
+        corpus: segments of the corpus.
+    """
+
+    scores: NDArray[np.float32]
+    ahead: NDArray[np.int64]
+    through: int
+    sample: int
+    corpus: int
 
 
 @dataclass(frozen=True)
@@ -33,11 +57,10 @@ class Recall:
     """How much of the last stage's own selection reaches it.
 
     Attributes:
-        estimate: share of the sampled segments of that selection that every earlier stage passed.
+        estimate: the share.
         low, high: the interval that holds the true share with this confidence.
         confidence: of the interval.
-        kept: sampled segments of that selection that were passed.
-        wanted: sampled segments of that selection.
+        lost: segments of the sample that were dropped and would have been taken, as estimated.
         sample: segments in the sample.
     """
 
@@ -45,8 +68,7 @@ class Recall:
     low: float
     high: float
     confidence: float
-    kept: int
-    wanted: int
+    lost: int
     sample: int
 
 
@@ -86,16 +108,59 @@ def wanted(
     return taken
 
 
-def estimated(passed: NDArray[np.bool_], of: NDArray[np.bool_], confidence: float) -> Recall | None:
-    """The recall on a sample, from which segments [n] came through and which were wanted [n].
+def estimated(
+    lost: Lost, taken: int, confidence: float, threshold: float | None = None
+) -> Recall | None:
+    """The recall of a selection.
 
-    None where none was wanted.
+    For a true end of the selection, the interval of what was lost above it holds the truth with
+    this confidence; and the further up the end is, the less came through above it. So the end that
+    follows from the most that may be lost is not below the true one, and gives the lower bound.
+
+    Args:
+        lost: what is known of the dropped.
+        taken: segments that the last stage alone would take; with a threshold, those that came
+            through and reach it.
+        confidence: of the interval.
+        threshold: the lowest score taken, where that is what was asked for.
+
+    Returns:
+        The estimate and its bounds; None where nothing is taken or sampled.
     """
-    n, kept = int(of.sum()), int((passed & of).sum())
-    if not n:
+    if not taken or not lost.sample:
         return None
-    low, high = clopper_pearson(kept, n, confidence)
-    return Recall(kept / n, low, high, confidence, kept, n, len(of))
+    n = lost.sample
+
+    def rates(k: int) -> tuple[float, float, float]:
+        low, high = clopper_pearson(k, n, confidence)
+        return k / n, high, low
+
+    if threshold is not None:
+        k = int((lost.scores >= threshold).sum())
+        kept = [taken / (taken + rate * lost.corpus) for rate in rates(k)]
+        return Recall(kept[0], kept[1], kept[2], confidence, k, n)
+    found = [_kept(lost, taken, rates, which) for which in range(3)]
+    estimate, low, high = (kept / taken for kept, _ in found)
+    return Recall(estimate, low, high, confidence, found[0][1], n)
+
+
+def _kept(
+    lost: Lost, taken: int, rates: Callable[[int], tuple[float, float, float]], which: int
+) -> tuple[float, int]:
+    """What came through of the best `taken`, and how many of the sample's dropped are among them.
+
+    With k of the sample's dropped above a score, `rates(k)[which]` of the corpus are missing there.
+    What came through above a score and what is missing grow as it falls, until they are `taken`.
+    """
+
+    def missing(k: int) -> float:
+        return rates(k)[which] * lost.corpus
+
+    until = np.append(lost.ahead, lost.through)  # came through before the next one is lost, by k
+    enough = range(len(until) - 1)
+    k = bisect.bisect_left(enough, True, key=lambda k: bool(until[k] + missing(k) >= taken))
+    least = int(lost.ahead[k - 1]) if k else 0
+    return float(np.clip(taken - missing(k), least, min(until[k], taken))), k
 
 
 def clopper_pearson(k: int, n: int, confidence: float) -> tuple[float, float]:
@@ -117,9 +182,10 @@ def _solved(below: Callable[[float], bool]) -> float:
 
 def _at_least(k: int, n: int, p: float) -> float:
     """Probability of k or more of n."""
+    logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))  # of factorials
     counts = np.arange(k, n + 1)
-    logs = [math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in counts]
-    return float(np.exp(np.array(logs) + counts * np.log(p) + (n - counts) * np.log1p(-p)).sum())
+    chosen = logs[n] - logs[counts] - logs[n - counts]
+    return float(np.exp(chosen + counts * np.log(p) + (n - counts) * np.log1p(-p)).sum())
 
 
 def shares_for(
