@@ -32,6 +32,8 @@ LIBRARIES = (
     "isotree",
     "pyod",
     "torch",
+    "sentence-transformers",
+    "networkx",
 )
 
 

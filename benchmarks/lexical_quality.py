@@ -68,7 +68,8 @@ def main(tasks: Path, pile: Path) -> None:
     texts, domains = documents(pile)
     targets = {task: target(tasks / task / "train.jsonl.zst") for task in DOMAINS}
     truth = {task: np.char.startswith(domains, prefix) for task, prefix in DOMAINS.items()}
-    names = [n for n in registry.names() if n != "pyod" and registry.load(n).reads != "embedding"]
+    known = [n for n in registry.names() if n not in ("oracle", "pyod")]
+    names = [n for n in known if registry.load(n).reads != "embedding"]
     variants = [(n, s) for n in names for s in [{}, *OTHERS.get(n, [])]]
     rows = [measure(n, s, targets, text_array(texts), truth) for n, s in variants]
     encoder = static_encoder()

@@ -7,17 +7,19 @@ for segment in run:
     print(segment["score"], segment["source"], segment["text"][:80])
 """
 
-from corpusfit.api import choose, explain, rank, score, select
+from corpusfit.api import audit, choose, explain, rank, score, select
 from corpusfit.errors import CorpusfitError
-from corpusfit.pipeline import Explanation, Machine, Selection
+from corpusfit.pipeline import Audit, Explanation, Machine, Selection
 from corpusfit.plan import Plan
 
 __all__ = [
+    "Audit",
     "CorpusfitError",
     "Explanation",
     "Machine",
     "Plan",
     "Selection",
+    "audit",
     "choose",
     "explain",
     "rank",

@@ -1,6 +1,6 @@
 """The Python API: the commands with the command line's words.
 
-What: `select`, `score`, `choose`, `explain` and `rank` with keyword settings.
+What: `select`, `score`, `choose`, `explain`, `audit` and `rank` with keyword settings.
 Why: the command line is one door to the library, this is the other; both build a `Plan`.
 Trade-off: only the settings that people change often have a keyword here; `settings` reaches the
 rest as `"cut.gamma=5"`.
@@ -17,13 +17,16 @@ from typing import Any, TypeAlias
 from corpusfit import pipeline
 from corpusfit.artifacts import place
 from corpusfit.errors import bad_setting
-from corpusfit.pipeline import Explanation, Machine, Selection
+from corpusfit.pipeline import Audit, Explanation, Machine, Selection
 from corpusfit.plan import Plan
+from corpusfit.score.contract import SOURCE
 from corpusfit.score.rank import Verdict
 
 __all__ = [
+    "Audit",
     "Explanation",
     "Machine",
+    "audit",
     "build_plan",
     "choose",
     "estimate",
@@ -212,6 +215,33 @@ def explain(
     """
     machine = machine or Machine(workers=1)
     return pipeline.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
+
+
+def audit(
+    out: Path | str,
+    *,
+    truth: str = SOURCE,
+    domain: str | Sequence[str] = (),
+    machine: Machine | None = None,
+) -> Audit:
+    """Hold a run against known domains.
+
+    Args:
+        out: the folder of a `select` or `score`.
+        truth: a row's domain: `source` for the name of its source, or the field that holds it.
+        domain: globs such as `bio_*`; a domain that matches one is what was sought.
+        machine: as in `select`.
+
+    Returns:
+        What is in the corpus and in the selection by domain; with `domain` also how well it was
+        found.
+    """
+    return pipeline.audit(
+        place(out, "DIR"),
+        truth=truth,
+        domain=[domain] if isinstance(domain, str) else list(domain),
+        machine=machine or Machine(),
+    )
 
 
 def rank(

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import random
 import re
+import zlib
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ import pytest
 from corpusfit.errors import UsageError
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
-from corpusfit.types import text_array
+from corpusfit.types import Paired, read_as, text_array
 
+WIDTH = 24
 NAMES = [n for n in registry.names() if issubclass(registry.load(n), CorpusMethod)]
+ENCODING = [n for n in NAMES if registry.build(n, {}).encodes]
 TOPICS = (
     "protein kinase binds the receptor and inhibits cell growth in mice",
     "the market fell as investors sold shares before the quarterly results",
@@ -29,22 +32,36 @@ def prose(seed, n, side):
     return [" ".join(words[first : first + length]) for first, length in begins]
 
 
-class Shards:
-    """A corpus in shards that counts how often it is read."""
+def embed(texts):
+    """An embedding of each text: the sum of its words' own, so that like texts are near."""
+    rows = [sum((vector(word) for word in text.split()), np.zeros(WIDTH)) for text in texts]
+    return np.array(rows, np.float32).reshape(len(texts), WIDTH)
 
-    def __init__(self, parts):
-        self.parts = parts
+
+def vector(word):
+    return np.random.default_rng(zlib.crc32(word.encode())).standard_normal(WIDTH)
+
+
+class Shards:
+    """A corpus in shards, in the form a method reads, that counts how often it is read."""
+
+    def __init__(self, parts, form, embed):
+        self.parts, self.form, self.embed = parts, form, embed
         self.reads = 0
 
     def __iter__(self):
         self.reads += 1
-        yield from ((number, text_array(texts)) for number, texts in self.parts)
+        for number, texts in self.parts:
+            yield number, read_as(Paired(text_array(texts), self.embed(texts)), self.form)
 
 
-def scored(name, parts, seed=7, **settings):
-    corpus = Shards(parts)
+def scored(name, parts, seed=7, embed=embed, **settings):
     method = registry.of_corpus(name, settings)
-    target, background = text_array(prose(1, 40, 0)), text_array(prose(2, 40, 1) + prose(3, 9, 0))
+    corpus = Shards(parts, method.reads, embed)
+    samples = (prose(1, 40, 0), prose(2, 40, 1) + prose(3, 9, 0))
+    target, background = (
+        read_as(Paired(text_array(texts), embed(texts)), method.fits_on) for texts in samples
+    )
     found = list(method.score_corpus(corpus, target, background, seed=seed))
     assert corpus.reads >= 1
     return found
@@ -78,6 +95,24 @@ def test_tiny_corpora(name, parts):
     assert [len(s) for _, s in scored(name, parts)] == [len(texts) for _, texts in parts]
 
 
+@pytest.mark.parametrize("name", ENCODING)
+@pytest.mark.parametrize(
+    "embed",
+    [
+        lambda texts: np.zeros((len(texts), WIDTH), np.float32),
+        lambda texts: np.ones((len(texts), WIDTH), np.float32),
+        lambda texts: np.eye(WIDTH, dtype=np.float32)[np.arange(len(texts)) % 3],
+        lambda texts: np.array([[len(t), -1] for t in texts], np.float32).reshape(-1, 2) * 1e4,
+        lambda texts: embed(texts)[:, :1],
+    ],
+    ids=["zeros", "all equal", "axes", "large", "one dimension"],
+)
+def test_odd_embeddings_give_finite_scores(name, embed):
+    found = scored(name, PARTS, embed=embed)
+    assert [len(scores) for _, scores in found] == [len(texts) for _, texts in PARTS]
+    assert all(np.isfinite(scores).all() for _, scores in found)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_it_says_what_it_is_and_what_memory_it_needs(name):
     cls = registry.load(name)
@@ -86,7 +121,7 @@ def test_it_says_what_it_is_and_what_memory_it_needs(name):
     assert doc.startswith(f"`{name}")
     assert cls.score_corpus.__doc__
     method = registry.of_corpus(name, {})
-    assert 0 < method.memory_mb(1.0, 1_000) < method.memory_mb(2.0, 1_000)
+    assert 0 < method.memory_mb(1.0, 1_000) < method.memory_mb(2.0, 2_000)
     for field in dataclasses.fields(cls):
         assert field.default is not dataclasses.MISSING
         assert f"{field.name}:" in inspect.getdoc(cls)

@@ -86,6 +86,22 @@ def test_embeddings_give_the_same_bytes_too(run, request, tmp_path, pile, inline
     assert names[0] == names[1]
 
 
+@pytest.mark.slow
+def test_texts_and_embeddings_together_give_the_same_bytes(run, tmp_path, tiny_static, inline):
+    words = {
+        "method": "blend",
+        "embedder": str(tiny_static),
+        "settings": ["read.shard_mb=0.01", "method.weights=1,2,1"],
+    }
+    with one_thread():
+        here = run("here", machine=type(inline)(cache=tmp_path / "cache here"), **words)
+    there = run("there", machine=Machine(workers=2, cache=tmp_path / "cache there"), **words)
+    scores = [segment["score"] for segment in here]
+    assert len(set(scores)) > 1
+    assert all(0.0 <= score <= 1.0 for score in scores)
+    assert digests(here.path) == digests(there.path)
+
+
 @contextlib.contextmanager
 def one_thread():
     """As in a worker."""

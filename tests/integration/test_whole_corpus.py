@@ -70,7 +70,7 @@ def test_it_is_listed_estimated_and_explained(cli, task, pile, tmp_path):
     assert found["nearest"]
     refused = cli("explain", tmp_path / "out", "--text", "kinase")
     assert refused.code == 2
-    assert "which scores a corpus as a whole and no single text" in refused.err
+    assert "which scores a corpus and no single text" in refused.err
 
 
 def test_it_cannot_be_ranked(task, pile, inline):

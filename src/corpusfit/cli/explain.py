@@ -9,7 +9,8 @@ import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, say, table
+from corpusfit.cli.show import Bar, as_json, one_line, say, table
+from corpusfit.jobs.explain import Neighbour
 
 __all__ = ["register"]
 
@@ -53,7 +54,7 @@ def explain(
         as_json(dataclasses.asdict(found))
         return
     typer.echo(_headline(found))
-    typer.echo(f"\n  {_shortened(found.text)}\n")
+    typer.echo(f"\n  {one_line(found.text, _SHOWN)}\n")
     for title, effects in (("Raised", found.raised), ("Lowered", found.lowered)):
         if effects:
             rows = [[e.part, f"{e.effect:+.3g}"] for e in effects]
@@ -61,11 +62,17 @@ def explain(
     if not found.raised and not found.lowered and found.dropped is None:
         say(f"{found.method} does not tell which words made the score, or knows none of these.")
     by = "words in common (TF-IDF)" if found.nearest_by == "words" else "embedding"
+    if found.learned_from:
+        _neighbours("Corpus texts that it learned from, nearest by embedding", found.learned_from)
     if found.nearest:
-        rows = [[f"{n.cosine:.3f}", _shortened(n.text)] for n in found.nearest]
-        table(f"Target texts nearest by {by}", ["cosine", "text"], rows, words=["text"])
+        _neighbours(f"Target texts nearest by {by}", found.nearest)
     else:
         say("No target text has a word in common with it.")
+
+
+def _neighbours(title: str, found: list[Neighbour]) -> None:
+    rows = [[f"{n.cosine:.3f}", one_line(n.text, _SHOWN)] for n in found]
+    table(title, ["cosine", "text"], rows, words=["text"])
 
 
 def _headline(found: api.Explanation) -> str:
@@ -83,9 +90,3 @@ def _headline(found: api.Explanation) -> str:
         )
     least = "" if found.threshold is None else f"; the lowest score taken is {found.threshold:.4g}"
     return f"{where}: {found.method} score {found.score:.4g}{taken}{least}."
-
-
-def _shortened(text: str) -> str:
-    """One line of a text, without characters that would steer the terminal."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= _SHOWN else line[:_SHOWN] + " …"

@@ -12,7 +12,7 @@ import typer
 from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say, table
 from corpusfit.score import registry
-from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod
 
 __all__ = ["register"]
 
@@ -69,9 +69,16 @@ def _described(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "family": cls.family,
-        "reads": "corpus" if issubclass(cls, CorpusMethod) else cls.reads,
+        "reads": _reads(cls),
         "needs": cls.needs,
         "cost": cls.cost,
         "what": (inspect.getdoc(cls) or "").split("\n", 1)[0],
         "settings": {f.name: f.default for f in dataclasses.fields(cls)},
     }
+
+
+def _reads(cls: type[AnyMethod]) -> str:
+    """What a method goes by, in one word."""
+    if issubclass(cls, LabelMethod):
+        return "label"
+    return "corpus" if issubclass(cls, CorpusMethod) else cls.reads

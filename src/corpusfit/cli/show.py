@@ -26,7 +26,7 @@ from rich.text import Text
 
 from corpusfit.engine import Progress
 
-__all__ = ["Bar", "as_json", "percent", "say", "table"]
+__all__ = ["Bar", "as_json", "one_line", "percent", "say", "table"]
 
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 _out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -45,6 +45,12 @@ def as_json(thing: Any) -> None:
 def percent(part: float, whole: float) -> str:
     """A share with one decimal."""
     return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def one_line(text: str, most: int) -> str:
+    """A text's first so many characters, without those that would steer the terminal."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= most else line[:most] + " …"
 
 
 def table(

@@ -32,6 +32,8 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
         show_ranking(manifest["ranking"])
     else:
         say(f"Method: {method}.")
+    if manifest.get("remark"):
+        say(manifest["remark"])
     if manifest["cascade"]:
         show_cascade(manifest["cascade"])
     selected = manifest["selected"]

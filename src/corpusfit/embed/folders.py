@@ -18,7 +18,7 @@ from typing import Any
 from corpusfit.embed.contract import file_digest
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 
-__all__ = ["file_digests", "find", "is_static", "transformer_folder"]
+__all__ = ["file_digests", "find", "is_static", "model_files", "transformer_folder"]
 
 ALLOWED = "minilm, static, static:MODEL, a model folder or a Hugging Face hub id"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
@@ -116,8 +116,13 @@ def is_static(folder: Path) -> bool:
 
 def file_digests(folder: Path) -> dict[str, str]:
     """SHA-256 of each file that decides a transformer's vectors, by file name."""
+    return {p.name: file_digest(p) for p in model_files(folder)}
+
+
+def model_files(folder: Path) -> list[Path]:
+    """The files of a transformer's folder that decide its vectors, by name."""
     paths = {p for pattern in (*IDENTITY, *IDENTITY_MORE) for p in folder.glob(pattern)}
-    return {p.name: file_digest(p) for p in sorted(paths) if p.is_file()}
+    return [p for p in sorted(paths) if p.is_file()]
 
 
 def _json(path: Path, default: Any) -> Any:

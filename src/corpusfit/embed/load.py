@@ -13,13 +13,14 @@ from pathlib import Path
 
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.distill import distilled_folder
-from corpusfit.embed.folders import find, is_static
+from corpusfit.embed.folders import find, is_static, model_files, transformer_folder
 from corpusfit.embed.minilm import minilm_folder
 from corpusfit.embed.static import load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
+from corpusfit.errors import bad_setting
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["load", "prepare", "wants_gpu"]
+__all__ = ["load", "prepare", "transformer", "transformer_files", "wants_gpu"]
 
 
 def prepare(plan: EmbedPlan, cache: Path) -> str:
@@ -66,12 +67,50 @@ def wants_gpu(plan: EmbedPlan) -> bool:
     return plan.device != "cpu" and not static
 
 
+def transformer(embedder: str) -> Path:
+    """The folder of a transformer, to be trained further; a hub id is downloaded.
+
+    Args:
+        embedder: what the user called it.
+
+    Raises:
+        UsageError: it is a static embedder, or cannot be an embedder at all.
+        ModelError: the model cannot be had, or the folder does not hold one.
+        MissingDependencyError: an extra is not installed.
+    """
+    static = embedder.partition(":")[0] == "static"
+    folder = Path() if static else _named(embedder, refresh=False)
+    if static or is_static(folder):
+        raise bad_setting(
+            "method.embedder",
+            "a transformer: minilm, a model folder or a Hugging Face hub id",
+            embedder,
+            "A static embedder has no network to fine-tune: say --set method.embedder=minilm.",
+        )
+    return transformer_folder(folder)
+
+
+def transformer_files(embedder: str) -> tuple[str, ...]:
+    """The files that a transformer's identity is; none for `minilm`, whose bytes are known.
+
+    Raises:
+        CorpusfitError: as `transformer`.
+    """
+    if embedder == "minilm":
+        return ()
+    return tuple(str(path) for path in model_files(transformer(embedder)))
+
+
+def _named(embedder: str, *, refresh: bool) -> Path:
+    return minilm_folder() if embedder == "minilm" else find(embedder, refresh=refresh)
+
+
 def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:
     """Folder of the model to load, and whether it is a static one."""
     word, colon, model = embedder.partition(":")
     if word != "static":
-        folder = minilm_folder() if embedder == "minilm" else find(embedder, refresh=refresh)
+        folder = _named(embedder, refresh=refresh)
         return folder, is_static(folder)
     from_wheel = not colon or model == "minilm"
-    source = minilm_folder() if from_wheel else find(model, refresh=refresh)
+    source = _named("minilm" if from_wheel else model, refresh=refresh)
     return (source if is_static(source) else distilled_folder(source, cache)), True

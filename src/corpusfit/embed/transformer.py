@@ -67,21 +67,25 @@ class TransformerEncoder(Encoder):
         """One vector a text; see `Encoder.encode`."""
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), CHUNK):
-            ids = self._tokens(texts[start : start + CHUNK])
+            ids = self.tokens(texts[start : start + CHUNK])
             out[start : start + CHUNK] = self.encode_ids(ids, on_progress)
         return out
 
     def encode_ids(self, ids: list[list[int]], on_progress: Progress | None = None) -> Vectors:
         """One vector for each list of token ids, float32 [n, dim]; none of them empty."""
+        import torch
+
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         out = np.empty((len(ids), self.dim), dtype=np.float32)
         for batch in token_batches(lengths, self.batch_tokens):
-            out[batch] = self._forward([ids[i] for i in batch], lengths[batch])
+            with torch.inference_mode():
+                vectors = self.pooled([ids[i] for i in batch], lengths[batch])
+                out[batch] = vectors.float().cpu().numpy()
             if on_progress is not None:
                 on_progress(len(batch))
         return out
 
-    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text, truncated; a text without any is one padding token."""
         ids: list[list[int]] = self.tokenizer(
             [text[: CHARACTERS * self.max_length] for text in texts],
@@ -101,8 +105,16 @@ class TransformerEncoder(Encoder):
                 return int(token)
         return 0
 
-    def _forward(self, ids: list[list[int]], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Vectors of one batch, float32 [k, dim]."""
+    def pooled(self, ids: list[list[int]], lengths: NDArray[np.int64]) -> torch.Tensor:
+        """Vectors of one batch as the model's device has them, gradients included.
+
+        Args:
+            ids: token ids of k texts, none of them empty.
+            lengths: int64 [k], their numbers; the longest first, or all equal.
+
+        Returns:
+            [k, dim].
+        """
         import torch
 
         device = self.model.device
@@ -110,19 +122,15 @@ class TransformerEncoder(Encoder):
         real = torch.from_numpy(lengths).to(device)
         mask = torch.arange(tokens.shape[1], device=device) < real[:, None]
         full = lengths[0] == lengths[-1]  # no padding: attention without a mask is faster
-        with torch.inference_mode():
-            states = self.model(
-                input_ids=tokens, attention_mask=None if full else mask.long()
-            ).last_hidden_state
-            pooled = (
-                self._mean(states, mask, real)
-                if self.pooling == "mean"
-                else self._cls(states, tokens, real)
-            )
-            if self.unit_length:
-                pooled = torch.nn.functional.normalize(pooled.float(), dim=1)
-        vectors: NDArray[np.float32] = pooled.float().cpu().numpy()
-        return vectors
+        states = self.model(
+            input_ids=tokens, attention_mask=None if full else mask.long()
+        ).last_hidden_state
+        pooled = (
+            self._mean(states, mask, real)
+            if self.pooling == "mean"
+            else self._cls(states, tokens, real)
+        )
+        return torch.nn.functional.normalize(pooled.float(), dim=1) if self.unit_length else pooled
 
     @staticmethod
     def _mean(states: torch.Tensor, mask: torch.Tensor, real: torch.Tensor) -> torch.Tensor:

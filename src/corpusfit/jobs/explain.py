@@ -24,7 +24,7 @@ from corpusfit.errors import InputError
 from corpusfit.jobs.fit import Sample
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
-from corpusfit.score.contract import CorpusMethod, Effect, Scorer
+from corpusfit.score.contract import Effect, Method, Scorer
 from corpusfit.types import Paired, read_as, text_array
 
 __all__ = ["Explain", "Explained", "Neighbour"]
@@ -43,18 +43,20 @@ class Explained:
     """What is to be said of a few units together.
 
     Attributes:
-        score: the mean, or the sum, of the units' scores; None from a method that scores the corpus
-            as a whole.
+        score: the mean, or the sum, of the units' scores; None from a method that scores no single
+            text.
         effects: what each n-gram did to it, strongest raise first; empty where the method does not
             look at words.
         nearest: target texts, the most alike first; none where the units hold no word.
         nearest_by: `words` (TF-IDF) or `embedding`.
+        learned_from: corpus texts that the method learned from, the most alike first, if it did.
     """
 
     score: float | None
     effects: list[Effect]
     nearest: list[Neighbour]
     nearest_by: str
+    learned_from: list[Neighbour]
 
 
 @dataclass(frozen=True)
@@ -92,15 +94,19 @@ class Explain(Job[list[str], Explained]):
             batch = read_as(known, method.reads)
         else:
             by, nearest, batch = "words", self._nearest(texts, "words"), texts
-        if isinstance(method, CorpusMethod):
-            return Explained(None, [], nearest, by)
+        if not isinstance(method, Method):
+            return Explained(None, [], nearest, by, [])
         scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
         share = 1.0 if self.summed else 1 / len(units)
         score = float(scorer.score(batch).sum(dtype=np.float64)) * share
-        return Explained(score, _effects(scorer, units, share), nearest, by)
+        learned = []
+        if method.reads == "embedding":
+            learned = [Neighbour(*found) for found in scorer.nearest(batch)[: self.top]]
+        return Explained(score, _effects(scorer, units, share), nearest, by, learned)
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
-        likeness = registry.fitting("domain_cosine" if by == "embedding" else "tfidf", {})
+        plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})
+        likeness = registry.fitting(*plain)
         target = self.target.batch("embedding" if by == "embedding" else "text")
         try:
             cosines = likeness.fit(batch, target, seed=0).score(target)

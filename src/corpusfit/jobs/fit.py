@@ -90,7 +90,7 @@ class PrepareEncoder(Job[EmbedPlan, str]):
 
 @dataclass(frozen=True)
 class Fit(Job[MethodPlan, str]):
-    """Fit a method and store its scorer; returns the method's name."""
+    """Fit a method and store its scorer; returns what the scorer has to say of itself."""
 
     target: Sample
     background: Sample
@@ -107,8 +107,9 @@ class Fit(Job[MethodPlan, str]):
             self.target.repeated(method.fits_on),
             self.background.batch(method.fits_on),
         )
-        store(self.scorer, plan.name, method.fit(target, background, seed=self.seed))
-        return plan.name
+        scorer = method.fit(target, background, seed=self.seed)
+        store(self.scorer, plan.name, scorer)
+        return scorer.remark()
 
 
 @dataclass(frozen=True)

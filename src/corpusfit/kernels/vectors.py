@@ -1,6 +1,6 @@
 """Distances and inner products between rows, the same bits whatever the batch.
 
-What: all pairs of two matrices' rows: squared Euclidean distances, inner products.
+What: all pairs of two matrices' rows: squared Euclidean distances, inner products; rows' lengths.
 Why: a text's score may depend on the text alone. BLAS breaks that: with one fixed shape a row's
 product already changes in the last bits with its place in the block (seen with OpenBLAS from 50
 columns on), and again with the number of threads. Here every pair runs the same instructions.
@@ -17,7 +17,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["products", "squared_distances"]
+__all__ = ["lengths", "products", "squared_distances"]
 
 _TILE = 8
 _FAST = {"contract", "reassoc", "nsz"}
@@ -97,3 +97,12 @@ def products(x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float
                     s += u[k] * v[k]
                 out[i, j] = s
     return out
+
+
+def lengths(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Euclidean length of every row of x, float32 [n, d], as a column [n, 1]; 1 for a zero row."""
+    found: NDArray[np.float32] = np.sqrt(
+        squared_distances(x, np.zeros((1, x.shape[1]), np.float32))
+    )
+    found[found == 0.0] = 1.0
+    return found

@@ -1,4 +1,4 @@
-"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`.
+"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`, `audit`.
 
 What: the order of the steps; each step is a file beside this one.
 Why: this package alone knows every stage.
@@ -7,6 +7,7 @@ killed run resumable.
 Reference: TADPOLE, Algorithm 1.
 """
 
+from corpusfit.pipeline.auditing import Audit, audit
 from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.estimate import estimate
 from corpusfit.pipeline.explaining import Explanation, explain
@@ -14,9 +15,11 @@ from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
 
 __all__ = [
+    "Audit",
     "Explanation",
     "Machine",
     "Selection",
+    "audit",
     "choose",
     "estimate",
     "explain",

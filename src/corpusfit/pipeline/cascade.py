@@ -254,7 +254,7 @@ class _Samples:
         """Fit every stage, the last one first; returns the last one's method."""
         run, last = self.run, self.stages[-1]
         plain = [self.of(last, name) for name in ("target", "background")]
-        method = run.plan.method
+        method = last.method or run.plan.method
         if method.name == "auto":
             method = pick(run, self.folder, *plain)
         with run.stage("fit"):
@@ -263,7 +263,8 @@ class _Samples:
                 used = method if stage == last else stage.method
                 if used is not None:
                     target, background = (self.of(stage, n) for n in ("target", "background"))
-                    run.one(Fit(target, background, scorer.path, run.plan.seed), used)
+                    remark = run.one(Fit(target, background, scorer.path, run.plan.seed), used)
+                    run.remark = remark if stage == last else run.remark
                     continue
                 dear, cheap = (self.of(s, "background") for s in (last, stage))
                 learning = FitSurrogate(

@@ -16,7 +16,7 @@ from typing import Any
 
 from corpusfit import corpus
 from corpusfit.engine import Engine
-from corpusfit.errors import ChangedInputError, bad_setting
+from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
 from corpusfit.manifest import RunFolder, as_plain, source_identity, versions
@@ -24,13 +24,13 @@ from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
 from corpusfit.pipeline.ranking import SEEDS, candidates, rank_methods, ranking_of
 from corpusfit.pipeline.result import Selection
-from corpusfit.pipeline.run import Machine, Run
+from corpusfit.pipeline.run import Machine, Run, same_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
 from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
 from corpusfit.pipeline.stages import settled
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
-from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.contract import SOURCE, LabelMethod, Method
 from corpusfit.score.rank import Verdict
 from corpusfit.types import Source
 
@@ -97,12 +97,7 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
     plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
     target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
     with machine.start() as engine:
-        sources, changed = corpus.found_again(sources, plan.read, partial(look_with, engine))
-        if changed:
-            raise ChangedInputError(
-                f"{', '.join(changed[:3])} changed since {out} was scored. Put the files back, or "
-                "score again with `corpusfit select` and another --out."
-            )
+        sources = same_again(sources, plan.read, engine, out)
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder, run.files = manifest["encoder"], manifest["files"]
         run.encoders = manifest["encoders"]
@@ -136,12 +131,12 @@ def rank(
     if seeds < 1:
         raise bad_setting("--seeds", "1 or more", seeds)
     names = list(methods) or candidates()
-    whole = [n for n in names if issubclass(registry.load(n), CorpusMethod)]
-    if whole:
+    others = [n for n in names if not issubclass(registry.load(n), Method)]
+    if others:
         raise bad_setting(
             "--method",
             "one that scores each unit by itself: others cannot be ranked on a sample",
-            ", ".join(whole),
+            ", ".join(others),
         )
     with machine.start() as engine, machine.scratch() as work:
         engine.require_shared(work, "--cache")
@@ -186,8 +181,10 @@ def _run(
     plan = settled(plan.check())
     used = registry.given(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
-    named = plan.method.name != "auto"
-    files = registry.build(plan.method.name, plan.method.options).files if named else ()
+    method = None if used.name == "auto" else registry.build(used.name, used.options)
+    files = method.files if method is not None else ()
+    if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
+        plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
     folder = RunFolder(out)
     folder.claim()
     with machine.start() as engine:
@@ -247,6 +244,7 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         "encoders": run.encoders,
         "files": run.files,
         "ranking": ranking_of(folder),
+        "remark": run.remark,
         "target": [as_plain(s) for s in run.target],
         "corpus": [as_plain(s) for s in run.sources],
         "counts": count_rows(run, folder),

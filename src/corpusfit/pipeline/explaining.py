@@ -33,7 +33,7 @@ from corpusfit.pipeline.scoring import tallies
 from corpusfit.pipeline.stages import stages_of
 from corpusfit.plan import MethodPlan, Plan
 from corpusfit.score import registry, table
-from corpusfit.score.contract import CorpusMethod, Effect
+from corpusfit.score.contract import Effect, Method
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, taken, text_array
 
@@ -59,6 +59,7 @@ class Explanation:
         lowered: those that lowered it, strongest first.
         nearest: the target texts most like it.
         nearest_by: what `nearest` goes by: `words` (TF-IDF) or `embedding`.
+        learned_from: the corpus texts most like it that `consensus` learned from; else none.
     """
 
     method: str
@@ -75,6 +76,7 @@ class Explanation:
     lowered: list[Effect]
     nearest: list[Neighbour]
     nearest_by: str
+    learned_from: list[Neighbour]
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def explain(
         lowered=[e for e in reversed(effects) if e.effect < 0][:top],
         nearest=said.nearest,
         nearest_by=said.nearest_by,
+        learned_from=said.learned_from,
         **{"score": said.score, **found.known},
     )
 
@@ -141,10 +144,10 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
         raise bad_setting("The text to explain", "given by --row or by --text", (row, text))
     if text is not None and not text.strip():
         raise bad_setting("--text", "a text with something in it", text)
-    if text is not None and issubclass(registry.load(method), CorpusMethod):
+    if text is not None and not issubclass(registry.load(method), Method):
         raise bad_setting(
             "--text",
-            f"left out for {method}, which scores a corpus as a whole and no single text",
+            f"left out for {method}, which scores a corpus and no single text",
             text,
             "Name a row of the corpus with --row.",
         )

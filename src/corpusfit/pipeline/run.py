@@ -12,8 +12,9 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,10 +23,11 @@ from corpusfit.artifacts import place, remove
 from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
 from corpusfit.jobs.reading import Reasons
-from corpusfit.plan import Plan
+from corpusfit.jobs.survey import look_with
+from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Shard, Source
 
-__all__ = ["Machine", "Run", "default_cache"]
+__all__ = ["Machine", "Run", "default_cache", "same_again"]
 
 ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "ray": RayEngine}
 P = TypeVar("P")
@@ -103,6 +105,7 @@ class Run:
     shard_count: int = 0
     encoder: str | None = None
     encoders: dict[str, str] = field(default_factory=dict)
+    remark: str = ""
     files: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -194,6 +197,24 @@ class Run:
             f"--corpus has no usable row ({rejected}). Name the field with the text "
             "with --text-field, or point --corpus at other files."
         )
+
+
+def same_again(
+    sources: Sequence[Source], read: ReadPlan, engine: Engine, out: Path
+) -> list[Source]:
+    """The sources of an earlier run in `out`, found again.
+
+    Raises:
+        ChangedInputError: one is no longer what was scored.
+        InputError: one is gone.
+    """
+    now, changed = corpus.found_again(sources, read, partial(look_with, engine))
+    if changed:
+        raise ChangedInputError(
+            f"{', '.join(changed[:3])} changed since {out} was scored. Put the files back, or "
+            "score again with `corpusfit select` and another --out."
+        )
+    return now
 
 
 def _written(source: Source) -> tuple[int, int] | None:

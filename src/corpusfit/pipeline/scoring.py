@@ -23,6 +23,7 @@ from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.manifest import RunFolder, digest, source_identity
+from corpusfit.pipeline.labelling import goes_by_labels, score_labels
 from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
@@ -44,6 +45,9 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     """
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
+    if goes_by_labels(run.plan.method):
+        score_labels(run, folder, _scoring(run, folder, run.plan.method))
+        return run.plan.method
     store = None
     if run.encoder is None:
         if not background.texts.exists():  # a killed run has drawn it already
@@ -61,7 +65,8 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
         _score_whole(run, folder, target, background, store)
         return chosen
     with run.stage("fit"):
-        run.one(Fit(target, background, folder.fit / "scorer.safetensors", run.plan.seed), chosen)
+        job = Fit(target, background, folder.fit / "scorer.safetensors", run.plan.seed)
+        run.remark = run.one(job, chosen)
     if method.reads == "embedding" and store is not None:
         _score_vectors(run, folder, chosen, store)
     else:

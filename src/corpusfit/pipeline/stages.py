@@ -13,12 +13,13 @@ import dataclasses
 import difflib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from corpusfit.embed import wants_gpu
 from corpusfit.errors import UnknownMethodError, bad_setting
 from corpusfit.plan import EmbedPlan, MethodPlan, Plan, StageText
 from corpusfit.score import registry
-from corpusfit.score.contract import AnyMethod, CorpusMethod
+from corpusfit.score.contract import Method
 
 __all__ = ["Stage", "settled", "stages_of"]
 
@@ -53,7 +54,8 @@ class Stage:
     def cost(self) -> float:
         """What a unit takes, as a ratio."""
         if self.embed is None:
-            return COSTS["text"]
+            plain = self.method is None or _method(self.method).exact
+            return COSTS["text" if plain else "network"]
         network = wants_gpu(dataclasses.replace(self.embed, device="auto"))
         return COSTS["network" if network else "static"]
 
@@ -69,10 +71,11 @@ def settled(plan: Plan) -> Plan:
     *earlier, last = plan.cascade.stage_texts()
     texts = [_spelled(text, plan) for text in earlier]
     plan = _last(last, plan)
-    encodes = plan.method.name == "auto" or _method(plan.method).encodes
-    if _is_method(last.name):
-        last = dataclasses.replace(last, embedder=plan.embed.embedder if encodes else "")
-    elif not encodes:
+    method = None if plan.method.name == "auto" else _method(plan.method)
+    if method is not None and _is_method(last.name):
+        embedder = plan.embed.embedder if _takes_embedder(method) else ""
+        last = dataclasses.replace(last, embedder=embedder)
+    elif method is not None and not method.encodes:
         raise bad_setting(
             "--method", f"one that reads embeddings, as {last} is the last stage", plan.method.name
         )
@@ -88,18 +91,23 @@ def stages_of(plan: Plan) -> list[Stage]:
     stages = []
     for number, text in enumerate(earlier, start=1):
         if _is_method(text.name):
-            embed = _embed(plan, text.embedder) if text.embedder else None
             method = registry.given(MethodPlan(text.name), text.embedder)
-            stages.append(Stage(number, text, method, embed))
+            encodes = _method(method).encodes
+            stages.append(Stage(number, text, method, _embed(plan, text.embedder, encodes)))
         else:
-            stages.append(Stage(number, text, None, _embed(plan, text.name)))
-    encodes = bool(last.embedder) or not _is_method(last.name)
-    end = Stage(len(earlier) + 1, last, plan.method, plan.embed if encodes else None)
-    return [*stages, end]
+            stages.append(Stage(number, text, None, _embed(plan, text.name, True)))
+    method = registry.given(plan.method, plan.embed.embedder)
+    encodes = method.name == "auto" or _method(method).encodes
+    embed = _embed(plan, plan.embed.embedder, encodes)
+    return [*stages, Stage(len(earlier) + 1, last, method, embed)]
 
 
-def _embed(plan: Plan, embedder: str) -> EmbedPlan:
-    return dataclasses.replace(plan.embed, embedder=embedder)
+def _embed(plan: Plan, embedder: str, encodes: bool) -> EmbedPlan | None:
+    return dataclasses.replace(plan.embed, embedder=embedder) if encodes else None
+
+
+def _with(plan: Plan, embedder: str) -> Plan:
+    return dataclasses.replace(plan, embed=dataclasses.replace(plan.embed, embedder=embedder))
 
 
 def _spelled(text: StageText, plan: Plan) -> StageText:
@@ -113,7 +121,7 @@ def _spelled(text: StageText, plan: Plan) -> StageText:
         )
     if not _is_method(text.name):
         return _only_embedder(text)
-    if _method(MethodPlan(text.name)).encodes:
+    if _takes_embedder(_method(MethodPlan(text.name))):
         return dataclasses.replace(text, embedder=text.embedder or plan.embed.embedder)
     return _without_embedder(text)
 
@@ -121,7 +129,7 @@ def _spelled(text: StageText, plan: Plan) -> StageText:
 def _last(text: StageText, plan: Plan) -> Plan:
     """The plan with the last stage's method and embedder."""
     if text.name != "auto" and not _is_method(text.name):
-        plan = dataclasses.replace(plan, embed=_embed(plan, _only_embedder(text).name))
+        plan = _with(plan, _only_embedder(text).name)
         if plan.method.name != "auto":
             _method(plan.method)
         return plan
@@ -132,10 +140,10 @@ def _last(text: StageText, plan: Plan) -> Plan:
             plan.method.name,
         )
     plan = dataclasses.replace(plan, method=MethodPlan(text.name, plan.method.options))
-    if text.name != "auto" and not _method(plan.method).encodes:
+    if text.name != "auto" and not _takes_embedder(_method(plan.method)):
         _without_embedder(text)
     elif text.embedder:
-        plan = dataclasses.replace(plan, embed=_embed(plan, text.embedder))
+        plan = _with(plan, text.embedder)
     return plan
 
 
@@ -162,21 +170,26 @@ def _is_method(name: str) -> bool:
     )
 
 
-def _method(plan: MethodPlan) -> AnyMethod:
+def _method(plan: MethodPlan) -> Method[Any]:
     """The method of a stage.
 
     Raises:
-        UsageError: it scores the corpus as a whole.
+        UsageError: it does not score each unit by itself.
     """
     method = registry.build(plan.name, plan.options)
-    if isinstance(method, CorpusMethod):
+    if not isinstance(method, Method):
         raise bad_setting(
             "A stage of --cascade",
             "a method that scores each unit by itself",
             plan.name,
-            "It looks at the whole corpus at once; use it without --cascade.",
+            "Use it without --cascade.",
         )
     return method
+
+
+def _takes_embedder(method: Method[Any]) -> bool:
+    """Whether it reads vectors, or has a network of its own that is called an embedder."""
+    return method.encodes or "embedder" in {f.name for f in dataclasses.fields(method)}
 
 
 def _only_embedder(text: StageText) -> StageText:

@@ -1,15 +1,15 @@
 """The contract of every scoring method.
 
 What: `Method` (settings) and `Scorer` (the fitted result); `CorpusMethod` for the few whose scores
-depend on the whole corpus.
+depend on the whole corpus; `LabelMethod` for what goes by a row's label and not by its text.
 Why: settings in the constructor, data in `fit`, the result a new object; so a fitted scorer is
 nothing but arrays, numbers and names, and is all that travels to a worker or into a file.
 Trade-off: every method has to say what it learned in arrays, also where a library hands over an
 opaque object; in return nothing is ever pickled.
 
 To add a method: one file in `score/methods/`, its name the method's name, holding one `Method` and
-one `Scorer`, or one `CorpusMethod`, all frozen dataclasses. Nothing else is touched: command line,
-reference, stored form and contract tests follow from it.
+one `Scorer`, or one `CorpusMethod`, or one `LabelMethod`, all frozen dataclasses. Nothing else is
+touched: command line, reference, stored form and contract tests follow from it.
 
 Every scorer is turned so that HIGHER MEANS MORE LIKE THE TARGET. (The papers' anomaly detectors
 give low scores to inliers; TADPOLE, section 3.2.)
@@ -27,7 +27,20 @@ from numpy.typing import NDArray
 
 from corpusfit.types import Corpus, Paired, Reads, Texts, Vectors
 
-__all__ = ["AnyMethod", "Batch", "CorpusMethod", "Effect", "Family", "Method", "Scorer"]
+__all__ = [
+    "SOURCE",
+    "AnyMethod",
+    "Batch",
+    "CorpusMethod",
+    "Effect",
+    "Family",
+    "LabelMethod",
+    "Method",
+    "Scorer",
+]
+
+SOURCE = "source"
+"""The truth that is no field of a row: the name of the row's source."""
 
 Batch = TypeVar("Batch", Texts, Vectors, Paired)
 """What a method reads: Arrow texts, float32 embeddings [n, d], or both."""
@@ -35,7 +48,9 @@ Batch = TypeVar("Batch", Texts, Vectors, Paired)
 Learned = TypeVar("Learned", Texts, Vectors, Paired)
 """What it is fitted on: the same, or more than it reads later."""
 
-Family = Literal["detector", "centroid", "classifier", "lexical", "graph", "ensemble", "baseline"]
+Family = Literal[
+    "detector", "centroid", "classifier", "cluster", "lexical", "graph", "ensemble", "baseline"
+]
 """Kin methods make the same mistakes, so in the agreement vote a family counts once. What is made
 of other methods, and what does not look at the target, has no voice there."""
 
@@ -68,6 +83,22 @@ class Scorer(ABC, Generic[Batch]):
             float32 [n], finite, higher = more like the target. A text's score depends on the
             scorer and the text alone, never on its neighbours in the batch.
         """
+
+    def remark(self) -> str:
+        """What the fit found that its user should know, in a sentence or two; often nothing."""
+        return ""
+
+    def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
+        """The corpus texts that it learned from, if it did.
+
+        Args:
+            vectors: float32 [n, d], the units of one text.
+
+        Returns:
+            (text, cosine), nearest to their mean first; none for a method that learned from the
+            target.
+        """
+        return []
 
     def explain(self, text: str) -> list[Effect]:
         """Which n-grams of one text raised and lowered its score.
@@ -169,3 +200,29 @@ class CorpusMethod(AnyMethod):
     @abstractmethod
     def memory_mb(self, text_mb: float, units: int) -> float:
         """MB that `score_corpus` holds at most, for so much text in so many units."""
+
+
+@dataclass(frozen=True)
+class LabelMethod(AnyMethod):
+    """A method that goes by what is known of a row, its label, and not by its text.
+
+    It needs nothing fitted, and can say nothing of a text by itself.
+
+    Attributes:
+        truth: the label: `source`, the name of the row's source, or a field of the row.
+    """
+
+    reads: ClassVar[Reads] = "text"
+
+    truth: str = SOURCE
+
+    @abstractmethod
+    def score_label(self, label: str) -> float:
+        """Score all units of a row.
+
+        Args:
+            label: the row's label; `(none)` where its field is missing or empty.
+
+        Returns:
+            Finite; 0 for what is not wanted, above 0 for what is.
+        """

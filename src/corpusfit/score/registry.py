@@ -22,9 +22,9 @@ from typing import Any
 
 from corpusfit.errors import ModelError, UnknownMethodError, UsageError, bad_setting
 from corpusfit.plan import KINDS, MethodPlan
-from corpusfit.score.contract import AnyMethod, CorpusMethod, Method, Scorer
+from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
 
-__all__ = ["build", "fitting", "given", "load", "names", "of_corpus", "scorer_class"]
+__all__ = ["build", "fitting", "given", "load", "names", "of_corpus", "of_labels", "scorer_class"]
 
 _FOLDER = Path(__file__).parent / "methods"
 _GROUP = "corpusfit.methods"
@@ -133,10 +133,22 @@ def of_corpus(name: str, options: Mapping[str, Any]) -> CorpusMethod:
     return method
 
 
+def of_labels(name: str, options: Mapping[str, Any]) -> LabelMethod:
+    """As `build`, for a method that goes by a row's label.
+
+    Raises:
+        UsageError: the method goes by texts; or as `build` does.
+    """
+    method = build(name, options)
+    if not isinstance(method, LabelMethod):
+        raise bad_setting("--method", "one that goes by a row's label here", name)
+    return method
+
+
 def scorer_class(name: str) -> type[Scorer[Any]]:
     """The class that a stored scorer of this method is restored as."""
     method = load(name)
     if not issubclass(method, Method):
-        raise ModelError(f"{name} leaves no scorer: it scores the corpus as a whole.")
+        raise ModelError(f"{name} leaves no scorer: it does not score single texts.")
     cls: type[Scorer[Any]] = method.scorer
     return cls

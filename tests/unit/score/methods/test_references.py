@@ -137,11 +137,19 @@ def test_robust_covariance_is_not_pulled_by_outliers():
     assert scorer.score(target[:20]).max() < 3 * scorer.score(target[20:]).min()
 
 
-def test_domain_cosine_is_the_formula(data):
+@pytest.mark.parametrize("centred", [False, True])
+def test_domain_cosine_is_the_formula(data, centred):
+    target, background, new = data
+    mean = background.mean(axis=0, dtype=np.float64) * centred
+    query = target.mean(axis=0, dtype=np.float64) - mean
+    placed = new - mean
+    want = placed @ query / (np.linalg.norm(placed, axis=1) * np.linalg.norm(query))
+    np.testing.assert_allclose(ours("domain_cosine", data, centred=centred), want, atol=1e-6)
+
+
+def test_domain_cosine_centred_on_the_target_itself_is_zero(data):
     target, _, new = data
-    query = target.mean(axis=0, dtype=np.float64)
-    want = new @ query / (np.linalg.norm(new, axis=1) * np.linalg.norm(query))
-    np.testing.assert_allclose(ours("domain_cosine", data), want, atol=1e-6)
+    assert (ours("domain_cosine", (target, target, new), centred=True) == 0).all()
 
 
 def test_centroid_distance_is_the_formula(data):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit.kernels.vectors import products, squared_distances
+from corpusfit.kernels.vectors import lengths, products, squared_distances
 
 
 @settings(max_examples=60, deadline=None)
@@ -38,3 +38,11 @@ def test_a_row_gets_the_same_bits_in_any_batch(d, m):
 def test_a_vector_is_at_distance_zero_from_itself():
     x = np.random.default_rng(0).standard_normal((9, 384)).astype(np.float32) + 1000
     assert (np.diag(squared_distances(x, x)) == 0).all()
+
+
+def test_lengths_are_never_zero():
+    x = np.random.default_rng(0).standard_normal((9, 384)).astype(np.float32) * 1000
+    x[4] = 0
+    want = np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)
+    want[4] = 1
+    np.testing.assert_allclose(lengths(x), want, rtol=1e-6)

@@ -1,0 +1,169 @@
+"""Jobs that go by labels: what is known of a row beside its text.
+
+What: scores a shard by its rows' labels, or counts its scored segments by label.
+Why: a selection is held against known domains, and those are the names of sources or a field.
+Trade-off: a field is read as the rows' id, which every reader knows how to do, by the slower door
+of `corpus.rows`; only strings and whole numbers are labels.
+Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, Figure 5.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.corpus import rows
+from corpusfit.engine import Job
+from corpusfit.errors import InputError
+from corpusfit.jobs.reading import Tally, read_units
+from corpusfit.jobs.score import Scoring
+from corpusfit.plan import CutPlan, MethodPlan, ReadPlan
+from corpusfit.score import registry, table
+from corpusfit.score.contract import SOURCE
+from corpusfit.types import Document, Shard
+
+__all__ = ["NONE", "CountLabels", "Counted", "ScoreLabels", "matches", "other_pieces", "shown"]
+
+NONE = "(none)"
+"""The label of rows whose field is missing, empty, or neither a string nor a whole number."""
+
+
+def _labels(
+    shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]
+) -> tuple[list[str], NDArray[np.int64]]:
+    """The labels of some rows: the different ones, and the place of each row's among them.
+
+    Args:
+        shard: the shard that the rows are in.
+        read: its `id_field` is the field with the label.
+        wanted: int64 [n], rows in reading order; those with several units repeat.
+
+    Raises:
+        InputError: the shard's usable rows are not just those wanted.
+    """
+    number: dict[str, int] = {}
+    found: list[int] = []
+    places: list[int] = []
+    for row in rows(shard, read):
+        if isinstance(row, Document):
+            label = NONE if row.id in (None, "") else str(row.id)
+            found.append(row.row)
+            places.append(number.setdefault(label, len(number)))
+    different, nth = np.unique(wanted, return_inverse=True)
+    if not np.array_equal(different, found):
+        raise other_pieces(read.id_field)
+    return list(number), np.array(places, np.int64)[nth]
+
+
+def other_pieces(field: str) -> InputError:
+    """The error for a corpus that is cut otherwise when another field is read with the text.
+
+    A hub's dataset is: its rows become lines of the fields that are read.
+    """
+    return InputError(
+        f"With the field {field!r} the corpus does not come in the pieces in which it was scored. "
+        f"Score it again with --set read.id_field={field} and another --out."
+    )
+
+
+@dataclass(frozen=True)
+class ScoreLabels(Scoring, Job[Shard, tuple[Tally, list[str]]]):
+    """Score a shard by its rows' labels; returns the different labels too."""
+
+    method: MethodPlan
+    read: ReadPlan
+    cut: CutPlan
+
+    def start(self) -> Callable[[Shard], tuple[Tally, list[str]]]:
+        """Build the method."""
+        method = registry.of_labels(self.method.name, self.method.options)
+
+        def work(shard: Shard) -> tuple[Tally, list[str]]:
+            units, _, tally = read_units(shard, self.read, self.cut, self.names)
+            if method.truth == SOURCE:
+                labels, places = [self.names[shard.source]], np.zeros(len(units), np.int64)
+            else:
+                labels, places = _labels(shard, self.read, units.row)
+            scores = np.array([method.score_label(label) for label in labels], np.float32)
+            return self.finish(shard.index, units, scores[places], tally), labels
+
+        return work
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One part's m scored segments by label, k different ones.
+
+    Attributes:
+        part: the part's number.
+        labels: the different labels.
+        counts: int64 [k, 4]: segments, their word pieces, and both again of those selected.
+        scores: float32 [m]; empty, as `inside`, where no domain is asked for.
+        inside: bool [m], whether each segment is in the domain.
+    """
+
+    part: int
+    labels: list[str]
+    counts: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    inside: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class CountLabels(Job[tuple[int, str | Shard], Counted]):
+    """Count a part's segments by label: one that holds for all, or those of a shard's rows.
+
+    Attributes:
+        scores: the folder of the parts.
+        read: how the corpus was read; its `id_field` is the field with the label.
+        domain: globs; a label that matches one is in the domain.
+    """
+
+    scores: Path
+    read: ReadPlan
+    domain: tuple[str, ...]
+
+    def start(self) -> Callable[[tuple[int, str | Shard]], Counted]:
+        """Nothing to open."""
+        return self._work
+
+    def _work(self, piece: tuple[int, str | Shard]) -> Counted:
+        part, known = piece
+        path = table.part_path(self.scores, part)
+        row, tokens, selected = (
+            np.asarray(c, np.int64) for c in table.read_columns(path, "row", "tokens", "selected")
+        )
+        if isinstance(known, str):
+            labels, places = [known], np.zeros(len(row), np.int64)
+        else:
+            labels, places = _labels(known, self.read, row)
+        counts = np.zeros((len(labels), 4), np.int64)
+        each = (np.ones_like(row), tokens, selected, tokens * selected)
+        for column, values in enumerate(each):
+            np.add.at(counts[:, column], places, values)
+        if not self.domain:
+            return Counted(part, labels, counts, np.empty(0, np.float32), np.empty(0, np.bool_))
+        matching = np.array([matches(label, self.domain) for label in labels], np.bool_)
+        (scores,) = table.read_columns(path, "score")
+        return Counted(part, labels, counts, np.asarray(scores, np.float32), matching[places])
+
+
+def matches(label: str, globs: Iterable[str]) -> bool:
+    """Whether a label is in a domain: matches one of the globs, large and small letters apart."""
+    return any(fnmatchcase(label, glob) for glob in globs)
+
+
+def shown(labels: Iterable[str], near: str = "") -> str:
+    """A few labels for a message, those most like a word first."""
+    different = sorted(set(labels))
+    few = difflib.get_close_matches(near, different, n=_SHOWN, cutoff=0.0)
+    return ", ".join(repr(label[:40]) for label in few) + (", …" if len(different) > _SHOWN else "")
+
+
+_SHOWN = 8

@@ -1,0 +1,88 @@
+"""What several rankings of the same texts agree on, with no label at all.
+
+What: mid-ranks; a weight for each ranking by how its top goes with the others'; down to which depth
+they agree.
+Why: nobody knows which ranking is right, but rankings that err independently agree with each other
+only as far as each is right.
+Trade-off: rankings that err alike (of kin methods) look right; so unlike methods have to be asked.
+Reference: Parisi, Strino, Nadler and Kluger (2014), Ranking and Combining Multiple Predictors
+without Labeled Data (PNAS 111): the covariance of independent classifiers is of rank one, and its
+leading eigenvector has their accuracies; Cohen (1960) for agreement beyond chance.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["agreed_depth", "kappas", "mid_ranks", "spectral_weights"]
+
+Array = NDArray[np.float64]
+
+_ENOUGH = 0.9
+"""Share of the highest agreement at which rankings are said to agree."""
+
+
+def mid_ranks(scores: NDArray[np.float32]) -> Array:
+    """The rank of each of n scores among them, float64 [n] in (0, 1); equal scores share one."""
+    _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
+    return np.asarray(((np.cumsum(count) - count / 2.0) / len(scores))[place])
+
+
+def spectral_weights(ranks: Array, top: float) -> Array:
+    """How far each ranking can be trusted.
+
+    Args:
+        ranks: float64 [m, n], higher is better.
+        top: share of the texts that counts as found.
+
+    Returns:
+        float64 [m], none below 0, their sum being 1: the leading eigenvector of the covariance of
+        "among the top"; equal weights where nothing varies.
+    """
+    inside = _tops(ranks, [max(1, round(top * ranks.shape[1]))])[0].astype(np.float64)
+    centred = inside - inside.mean(axis=1, keepdims=True)
+    values, vectors = np.linalg.eigh(centred @ centred.T)
+    leading = vectors[:, -1] * np.sign(vectors[:, -1].sum())
+    trusted = np.maximum(leading, 0.0)
+    if not values[-1] > 0.0 or not trusted.sum() > 0.0:
+        return np.full(len(ranks), 1.0 / len(ranks))
+    return np.asarray(trusted / trusted.sum())
+
+
+def _tops(ranks: Array, depths: list[int]) -> list[NDArray[np.bool_]]:
+    """For each depth k, which texts are among the k best of each ranking, bool [m, n]."""
+    order = np.argsort(-ranks, axis=1, kind="stable")
+    found = []
+    for k in depths:
+        inside = np.zeros(ranks.shape, np.bool_)
+        np.put_along_axis(inside, order[:, :k], True, axis=1)
+        found.append(inside)
+    return found
+
+
+def kappas(ranks: Array, weights: Array, depths: list[int]) -> Array:
+    """Agreement of the rankings' k best beyond chance, for each depth k; float64 [depths].
+
+    The mean overlap of two rankings' k best, as a share of k, by the product of their weights;
+    then (overlap - k/n) / (1 - k/n), which is 0 by chance and 1 where all take the same.
+    """
+    pairs = np.outer(weights, weights)
+    np.fill_diagonal(pairs, 0.0)
+    pairs /= pairs.sum() or 1.0
+    found = []
+    for k, inside in zip(depths, _tops(ranks, depths), strict=True):
+        alike = inside.astype(np.float64)
+        chance = k / ranks.shape[1]
+        found.append(((alike @ alike.T / k * pairs).sum() - chance) / max(1.0 - chance, 1e-9))
+    return np.array(found)
+
+
+def agreed_depth(ranks: Array, weights: Array, depths: list[int]) -> int:
+    """The smallest of the increasing depths at which rankings agree as well as they do at best.
+
+    Within a domain's share of the corpus, rankings disagree on who is first; beyond it, on what
+    comes next; so agreement peaks there (docs/consensus.md). Nine tenths of the peak count as it.
+    """
+    agreed = kappas(ranks, weights, depths)
+    return depths[int(np.flatnonzero(agreed >= _ENOUGH * agreed.max())[0])]

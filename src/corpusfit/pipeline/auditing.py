@@ -1,0 +1,259 @@
+"""Hold what was selected against known domains: `audit`.
+
+What: counts the scored and the selected segments by domain and, where one of them is what was
+sought, how well the selection and the scores find it.
+Why: where texts come from is often known; a selection that finds its own field is to be trusted.
+Trade-off: a known domain is not relevance: text that helps may lie elsewhere. The counts grow with
+the number of different domains only; with a domain asked for, the scores of all segments are held:
+5 bytes each while the parts are read, about 25 at the end (`score/figures.py`).
+Reference: TADPOLE, Figure 5 (DANA, Table 2); Aharoni and Goldberg (2020), section 4.4 and Table 7.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit import corpus
+from corpusfit.errors import UsageError, bad_setting
+from corpusfit.jobs.labels import NONE, Counted, CountLabels, matches, other_pieces, shown
+from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.run import Machine, Run, same_again
+from corpusfit.pipeline.scoring import tallies
+from corpusfit.plan import Plan
+from corpusfit.score.contract import SOURCE
+from corpusfit.score.figures import Figures, figures
+from corpusfit.types import Reject, Shard, Source
+
+__all__ = ["Audit", "DomainCount", "Finding", "audit"]
+
+
+@dataclass(frozen=True)
+class DomainCount:
+    """What of one domain is in the corpus, and what was taken.
+
+    Attributes:
+        segments: in the corpus.
+        tokens: their estimated word pieces.
+        selected: segments taken; None, as the next three, where nothing was chosen yet.
+        selected_tokens: their estimated word pieces.
+        taken: the share of the domain's segments that was taken.
+        of_selection: the share of the selected segments that is of this domain.
+        sought: whether it is in the domain asked for; None without one.
+    """
+
+    segments: int
+    tokens: int
+    selected: int | None
+    selected_tokens: int | None
+    taken: float | None
+    of_selection: float | None
+    sought: bool | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How well a domain was found.
+
+    Attributes:
+        domain: the globs that say what is in it.
+        segments: in the domain.
+        chance: their share of the corpus: the precision of taking any text.
+        selected: segments taken, in the domain or not; None, as the next three, where nothing was
+            chosen yet.
+        precision: the share of them that is in the domain; None also where none was taken.
+        recall: the share of the domain that was taken.
+        f1: the harmonic mean of both.
+        scores: what the scores of all segments say, whatever was taken.
+    """
+
+    domain: list[str]
+    segments: int
+    chance: float
+    selected: int | None
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    scores: Figures
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A run held against known domains.
+
+    Attributes:
+        method: the run's method.
+        truth: what a row's domain is: `source`, or a field.
+        segments: scored.
+        domains: by domain, the most taken first.
+        finding: with a domain asked for, how well it was found.
+    """
+
+    method: str
+    truth: str
+    segments: int
+    domains: dict[str, DomainCount]
+    finding: Finding | None
+
+
+def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine: Machine) -> Audit:
+    """Hold a run against known domains.
+
+    Args:
+        out: the folder of a `select` or `score`.
+        truth: a row's domain: `source` for the name of its source, or the field that holds it (a
+            string or a whole number). For a field the corpus is read again.
+        domain: globs; a domain that matches one is what was sought. None: only counts are given.
+        machine: where it runs.
+
+    Raises:
+        InputError: `out` holds no scored corpus.
+        ChangedInputError: the corpus is no longer what was scored.
+        UsageError: no row has the field, or a glob matches no domain.
+    """
+    folder = RunFolder(out)
+    manifest = folder.require_scored()
+    chosen = (folder.finished() or {}).get("selected") is not None
+    plan = Plan.from_dict(manifest["plan"])
+    if truth != SOURCE:
+        plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=truth))
+    sources = [Source(**s) for s in manifest["corpus"]]
+    job = CountLabels(folder.scores, plan.read, tuple(domain))
+    with machine.start() as engine:
+        engine.require_shared(folder.work, "DIR")
+        if truth != SOURCE:
+            sources = same_again(sources, plan.read, engine, out)
+        run = Run(plan, machine, engine, folder.work, [], sources)
+        total = _Total()
+        for counted in (
+            _by_source(run, folder, job) if truth == SOURCE else _by_field(run, folder, job)
+        ):
+            total.add(counted)
+        _check(run, truth, domain, list(total.counts))
+    whole = np.sum([*total.counts.values()], axis=0)
+    counts = sorted(total.counts.items(), key=lambda c: (-c[1][2], -c[1][0], c[0]))
+    domains = {name: _count(name, n, whole, domain, chosen=chosen) for name, n in counts}
+    finding = _finding(total, whole, domain, chosen=chosen) if domain else None
+    return Audit(manifest["method"]["name"], truth, int(whole[0]), domains, finding)
+
+
+class _Total:
+    """What all parts add up to, in whatever order they come."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, NDArray[np.int64]] = {}
+        self._held: dict[int, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
+
+    def add(self, part: Counted) -> None:
+        """Add a part; a label without a segment is none."""
+        for label, counts in zip(part.labels, part.counts, strict=True):
+            if counts[0]:
+                before = self.counts.get(label)
+                self.counts[label] = counts if before is None else before + counts
+        self._held[part.part] = part.scores, part.inside
+
+    def figures(self) -> Figures:
+        """What the scores say, in the corpus's order."""
+        held = [self._held.pop(part) for part in sorted(self._held)]
+        scores = np.concatenate([scores for scores, _ in held])
+        inside = np.concatenate([inside for _, inside in held])
+        del held
+        return figures(scores, inside)
+
+
+def _by_source(run: Run, folder: RunFolder, job: CountLabels) -> Iterator[Counted]:
+    pieces: list[tuple[int, str | Shard]] = [
+        (shard, run.names[tally.source]) for shard, tally in tallies(folder)
+    ]
+    return run.over("audit", job, pieces)
+
+
+def _by_field(run: Run, folder: RunFolder, job: CountLabels) -> Iterator[Counted]:
+    parts = {shard for shard, _ in tallies(folder)}
+
+    def pieces() -> Iterator[tuple[int, Shard]]:
+        for shard in run.shards():
+            if shard.index not in parts:
+                raise other_pieces(job.read.id_field)
+            yield shard.index, shard
+
+    with run.stage("audit", run.size):
+        yield from run.engine.map(job, pieces())
+    if run.shard_count != len(parts):
+        raise other_pieces(job.read.id_field)
+
+
+def _check(run: Run, truth: str, domain: Sequence[str], known: list[str]) -> None:
+    """Raise `UsageError` for a field that no row has, and for a glob that matches no domain."""
+    if truth != SOURCE and known == [NONE]:
+        raise _no_field(run, truth)
+    for glob in domain:
+        if not any(matches(label, [glob]) for label in known):
+            raise bad_setting(
+                "--domain",
+                "a glob that a domain of the corpus matches",
+                glob,
+                f"Domains there are: {shown(known, glob)}.",
+            )
+
+
+def _no_field(run: Run, truth: str) -> UsageError:
+    """The error for a field that no row has; a reader that looks for text there says what is."""
+    read = dataclasses.replace(run.plan.read, text_field=truth)
+    refused = (r.reason for r in corpus.rows(next(run.shards()), read) if isinstance(r, Reject))
+    fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
+    return bad_setting(
+        "--truth",
+        f"{SOURCE}, or a field that holds a string or a whole number",
+        truth,
+        f"The first row without it has the fields {fields}." if fields else "",
+    )
+
+
+def _count(
+    label: str,
+    counts: NDArray[np.int64],
+    whole: NDArray[np.int64],
+    domain: Sequence[str],
+    *,
+    chosen: bool,
+) -> DomainCount:
+    segments, tokens, selected, selected_tokens = counts.tolist()
+    return DomainCount(
+        segments,
+        tokens,
+        selected if chosen else None,
+        selected_tokens if chosen else None,
+        selected / segments if chosen else None,
+        selected / int(whole[2]) if chosen and whole[2] else None,
+        matches(label, domain) if domain else None,
+    )
+
+
+def _finding(
+    total: _Total, whole: NDArray[np.int64], domain: Sequence[str], *, chosen: bool
+) -> Finding:
+    inside = [n for label, n in total.counts.items() if matches(label, domain)]
+    segments, _, hits, _ = np.sum(inside, axis=0).tolist()
+    selected = int(whole[2])
+    by_selection: dict[str, Any] = dict.fromkeys(("selected", "precision", "recall", "f1"))
+    if chosen:
+        by_selection = {
+            "selected": selected,
+            "precision": hits / selected if selected else None,
+            "recall": hits / segments,
+            "f1": 2 * hits / (selected + segments),
+        }
+    return Finding(
+        domain=list(domain),
+        segments=segments,
+        chance=segments / int(whole[0]),
+        scores=total.figures(),
+        **by_selection,
+    )

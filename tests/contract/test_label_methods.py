@@ -1,0 +1,64 @@
+"""Every method that goes by a row's label meets the contract of `score/contract.py`."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import math
+import re
+
+import pytest
+
+from corpusfit.errors import ModelError, UsageError
+from corpusfit.pipeline.ranking import candidates
+from corpusfit.score import registry
+from corpusfit.score.contract import LabelMethod
+
+NAMES = [n for n in registry.names() if issubclass(registry.load(n), LabelMethod)]
+SETTINGS = {"oracle": {"domain": "bio_*"}}
+
+
+def test_there_is_one():
+    assert "oracle" in NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("label", ["bio_x.jsonl", "Bio_x", "", "(none)", "bio_\n\x00", "ß" * 999])
+def test_every_label_has_a_finite_score(name, label):
+    score = registry.of_labels(name, SETTINGS[name]).score_label(label)
+    assert math.isfinite(score)
+    assert score >= 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_says_what_it_is(name):
+    cls = registry.load(name)
+    doc = importlib.import_module(cls.__module__).__doc__
+    assert re.search(r"\((19|20)\d\d[a-z]?\)|section \d", doc)
+    assert doc.startswith(f"`{name}")
+    for field in dataclasses.fields(cls):
+        assert field.default is not dataclasses.MISSING
+        assert f"{field.name}:" in inspect.getdoc(cls)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_no_other_kind_of_method_and_takes_no_part_in_the_ranking(name):
+    assert name not in candidates()
+    with pytest.raises(UsageError, match=f"scores each unit by itself here; got '{name}'"):
+        registry.fitting(name, SETTINGS[name])
+    with pytest.raises(UsageError, match=f"scores the corpus as a whole here; got '{name}'"):
+        registry.of_corpus(name, SETTINGS[name])
+    with pytest.raises(ModelError, match=f"{name} leaves no scorer"):
+        registry.scorer_class(name)
+
+
+def test_a_method_that_reads_text_cannot_be_had_as_one_of_labels():
+    with pytest.raises(UsageError, match="goes by a row's label here; got 'random'"):
+        registry.of_labels("random", {})
+
+
+@pytest.mark.parametrize("wrong", [{}, {"domain": ""}, {"domain": "a", "truth": ""}])
+def test_the_oracles_settings_are_checked(wrong):
+    with pytest.raises(UsageError, match=r"method\.(domain|truth) must be"):
+        registry.build("oracle", wrong)
