@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import time
+import uuid
 
 import numpy as np
 import pytest
@@ -73,33 +75,20 @@ def test_every_segment_is_there_and_ordered_by_stage_then_score(run):
 
 def test_what_reaches_the_last_stage_has_its_score(run):
     """And those before it are cut where their own scores say."""
-    words = {"cascade": "dsir:0.5>tfidf:0.25>moore_lewis"}
-    rows, of = (
-        scores(run(**words)),
-        {m: scores(alone(run, m, overwrite=True)) for m in TEXTS.split(">")},
+    rows = scores(run(cascade="dsir:0.5>tfidf:0.25>moore_lewis"))
+    stage, final = (np.array([r[name] for r in rows]) for name in ("stage", "score"))
+    dsir, tfidf, last = (
+        np.array([r["score"] for r in scores(alone(run, method, overwrite=True))])
+        for method in TEXTS.split(">")
     )
-    last = [
-        (r["score"], o["score"])
-        for r, o in zip(rows, of["moore_lewis"], strict=True)
-        if r["stage"] == 3
-    ]
-    assert len(last) == round(0.25 * len(rows))
-    assert all(a == b for a, b in last)
-    dsir = np.array([o["score"] for o in of["dsir"]])
-    stage = np.array([r["stage"] for r in rows])
-    assert dsir[stage > 1].min() >= dsir[stage == 1].max()
     assert (stage > 1).sum() == round(0.5 * len(rows))
-    tfidf, final = (np.array([o["score"] for o in part]) for part in (of["tfidf"], rows))
+    assert (stage > 2).sum() == round(0.25 * len(rows))
+    assert np.array_equal(final[stage == 3], last[stage == 3])
+    assert dsir[stage > 1].min() >= dsir[stage == 1].max()
     assert tfidf[stage == 3].min() >= tfidf[stage == 2].max()
     for n, own in ((1, dsir), (2, tfidf)):  # order within a stage is that of its scores
-        at = np.flatnonzero(stage == n)
-        order = at[np.argsort(own[at], kind="stable")]
-        assert (
-            np.diff(
-                final[order].astype(float) if False else np.array([r["score"] for r in rows])[order]
-            )
-            >= 0
-        ).all()
+        order = np.argsort(own[stage == n], kind="stable")
+        assert (np.diff(final[stage == n][order]) >= 0).all()
 
 
 def test_with_all_passed_on_it_is_the_last_stage_alone(run):
@@ -172,11 +161,60 @@ def test_any_number_of_workers_gives_the_same_bytes(run, tiny_static):
         assert digests(run(f"{workers}", machine=Machine(workers=workers), **words).path) == whole
 
 
+def test_a_store_gets_the_same_bytes(run, task, pile, tiny_static, inline):
+    store = f"memory://bucket/{uuid.uuid4().hex}"
+    words = {"cascade": f"dsir>{tiny_static}>knn@{tiny_static}", "fraction": 0.1}
+    settings = [SHARDS, "cut.pieces=30", "cut.gamma=2", "cascade.sample=100"]
+    here = run("here", **{**words, "settings": ["cascade.sample=100"]})
+    there = [
+        corpusfit.select(
+            target=task,
+            corpus=pile,
+            out=f"{store}/out",
+            machine=type(inline)(cache=f"{store}/cache"),
+            settings=settings,
+            **words,
+        )
+        for _ in range(2)  # the second finds all done
+    ]
+    assert digests(there[0].path) == digests(here.path)
+    assert there[0].manifest == there[1].manifest
+    again = corpusfit.choose(there[0].path, machine=inline, fraction=0.2)
+    assert again.manifest["cascade"]["recall"] is not None
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_ends_the_same(run, start, cli, task, pile, tmp_path):
+    """The process is killed, not stopped: nothing tidies up after it."""
+    whole = run("whole")
+    settings = (SHARDS, "cut.pieces=30", "cut.gamma=2")
+    command = (
+        *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "out"),
+        *("--cascade", TEXTS, "--fraction", 0.1),
+        *(word for setting in settings for word in ("--set", setting)),
+    )
+    kept = {}
+    for pattern, count in (("stages/1/part-*", 3), ("stages/2/part-*", 2), ("scored/part-*", 4)):
+        process = start(*command)
+        while len(list((tmp_path / "out/.corpusfit").glob(pattern))) < count:
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+        assert not (tmp_path / "out/manifest.json").exists()
+        assert kept.items() <= stamps(tmp_path / "out/.corpusfit/stages", "*/part-*").items()
+        kept = stamps(tmp_path / "out/.corpusfit/stages", "1/part-*")
+    assert cli(*command).code == 0
+    assert digests(tmp_path / "out") == digests(whole.path)
+
+
 class Stopped(Exception):
     """The run ends here."""
 
 
-@pytest.mark.parametrize("stop", ["embed", "fit", "1 dsir", "2 tfidf", "3 moore", "join", "choose"])
+@pytest.mark.parametrize(
+    "stop", ["sample", "fit", "1 dsir", "2 tfidf", "3 moore", "join", "choose"]
+)
 def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path):
     from corpusfit.engine import Progress
 
@@ -196,14 +234,13 @@ def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path):
                 raise Stopped
 
     whole = run("whole")
-    if stop != "embed":
-        with pytest.raises(Stopped):
-            run("stopped", machine=type(inline)(progress=Stopping()))
-        assert not (tmp_path / "stopped/manifest.json").exists()
-        kept = stamps(tmp_path / "stopped/.corpusfit/stages/1", "part-*")
+    with pytest.raises(Stopped):
+        run("stopped", machine=type(inline)(progress=Stopping()))
+    assert not (tmp_path / "stopped/manifest.json").exists()
+    first = tmp_path / "stopped/.corpusfit/stages/1"
+    kept = stamps(first, "part-*")
     again = run("stopped")
-    if stop != "embed":
-        assert kept.items() <= stamps(tmp_path / "stopped/.corpusfit/stages/1", "part-*").items()
+    assert kept.items() <= stamps(first, "part-*").items()
     assert digests(again.path) == digests(whole.path)
     both = [json.loads(json.dumps(r.manifest["cascade"])) for r in (again, whole)]
     for said in both:

@@ -85,6 +85,9 @@ def prepare_stages(run: Run) -> None:
     if not run.plan.cascade.stages:
         return
     embeds = {s.embed.embedder: s.embed for s in stages_of(run.plan)[:-1] if s.embed is not None}
+    if not embeds:
+        return
+    run.engine.require_shared(run.cache, "--cache")
     with run.stage("prepare encoder"):
         for name, embed in embeds.items():
             run.encoders[name] = run.one(PrepareEncoder(run.cache), embed)

@@ -176,15 +176,14 @@ def _method(plan: MethodPlan) -> Method[Any]:
     Raises:
         UsageError: it does not score each unit by itself.
     """
-    method = registry.build(plan.name, plan.options)
-    if not isinstance(method, Method):
+    if not issubclass(registry.load(plan.name), Method):
         raise bad_setting(
             "A stage of --cascade",
             "a method that scores each unit by itself",
             plan.name,
             "Use it without --cascade.",
         )
-    return method
+    return registry.fitting(plan.name, plan.options)
 
 
 def _takes_embedder(method: Method[Any]) -> bool:

@@ -39,6 +39,14 @@ def test_a_stage_is_read(text, stage):
         ("lof>knn@static", (), "lof@minilm>knn@static", "knn", "static"),
         ("dsir:0.5>auto@static", (), "dsir:0.5>static", "auto", "static"),
         ("dsir>tfidf", (), "dsir>tfidf", "tfidf", "minilm"),
+        (
+            "static>domain_finetune",
+            (),
+            "static>domain_finetune@minilm",
+            "domain_finetune",
+            "minilm",
+        ),
+        ("dsir>org/model", (), "dsir>org/model", "auto", "org/model"),
         ("dsir>knn", ("method.name=knn", "method.k=3"), "dsir>knn@minilm", "knn", "minilm"),
     ],
 )
@@ -57,11 +65,17 @@ def test_what_a_stage_reads_and_costs():
     assert [s.name for s in stages] == ["dsir", "static", "knn@static", "minilm"]
 
 
+def test_a_method_with_a_network_of_its_own_costs_as_one():
+    first, _, last = stages_of(plan("dsir>static>domain_finetune"))
+    assert last.embed is None
+    assert last.method.options == {"embedder": "minilm"}
+    assert last.cost == 300 * first.cost
+
+
 @pytest.mark.parametrize(
     ("stages", "says"),
     [
         ("dsri>minilm", "Did you mean 'dsir'"),
-        ("dsir>auto@minlm/", "minlm"),
         ("auto>knn", "Only the last stage may be auto"),
         ("dsir:0,2>knn", "with a number as share; got 'dsir:0,2'"),
         ("dsir@static>knn", "without an embedder: it reads words; got 'dsir@static'"),
@@ -69,12 +83,10 @@ def test_what_a_stage_reads_and_costs():
         ("static@minilm>minilm", "METHOD@EMBEDDER or one embedder; got 'static@minilm'"),
         ("ngram_coverage_unseen>minilm", "scores each unit by itself"),
         ("dsir>ngram_coverage_unseen", "scores each unit by itself"),
+        ("dsir>oracle", "scores each unit by itself"),
     ],
 )
 def test_what_cannot_be_a_stage_is_named(stages, says):
-    if stages == "dsir>auto@minlm/":
-        assert plan(stages).embed.embedder == "minlm/"  # looked for when it is prepared
-        return
     with pytest.raises((UsageError, UnknownMethodError)) as error:
         plan(stages)
     assert says in str(error.value)
