@@ -1,9 +1,11 @@
 """Which method: the ranking of methods, and `auto`.
 
 What: runs the trials of `score/rank.py` over methods and seeds on the workers, and picks.
-Why: no method is best on every target; the choice has to be made on the user's own data and shown.
-Trade-off: `auto` goes by agreement, not by the paper's F1, which rewards finding the target's
-style; both are written down.
+Why: no single method is best on every target; the choice has to be made on the user's own data and
+shown. `consensus` makes it inside itself, by what the others agree on, and so is taken where it can
+be fitted; without it, the method with most agreement.
+Trade-off: `auto` does not go by the paper's F1, which rewards finding the target's style; all
+verdicts are written down. How it did on targets with a known domain: docs/auto.md.
 Reference: TADPOLE, section 3.1.
 """
 
@@ -24,9 +26,10 @@ from corpusfit.score import registry
 from corpusfit.score.contract import Method
 from corpusfit.score.rank import Trial, Verdict, verdicts
 
-__all__ = ["candidates", "pick", "rank_methods", "ranking_of"]
+__all__ = ["LEADING", "candidates", "pick", "preferred", "rank_methods", "ranking_of"]
 
 SEEDS = 3
+LEADING = "consensus"
 
 
 def candidates() -> list[str]:
@@ -61,7 +64,7 @@ def rank_methods(
 
 
 def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:
-    """The method with most agreement; the ranking is kept in the run's folder."""
+    """`consensus`, else the method with most agreement; the ranking is kept in the run's folder."""
     kept = folder.fit / "ranking.json"
     if not kept.exists():
         names = [
@@ -71,7 +74,12 @@ def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> Met
         ]
         found = rank_methods(run, names, target, background, SEEDS)
         write_bytes(kept, json.dumps([dataclasses.asdict(v) for v in found]).encode())
-    return MethodPlan(ranking_of(folder)[0]["method"])
+    return MethodPlan(preferred([v["method"] for v in ranking_of(folder)]))
+
+
+def preferred(ranked: Sequence[str]) -> str:
+    """What `auto` takes of methods ranked by agreement."""
+    return LEADING if LEADING in ranked else ranked[0]
 
 
 def ranking_of(folder: RunFolder) -> list[dict[str, Any]]:
