@@ -46,6 +46,8 @@ _WORDS = {
     "threshold": "choose.threshold",
     "weights": "choose.policy",
     "embedder": "embed.embedder",
+    "cascade": "cascade.stages",
+    "recall": "cascade.recall",
     "unit": "cut.unit",
     "text_field": "read.text_field",
     "strict": "read.strict",
@@ -97,8 +99,8 @@ def select(
         settings: further settings as `"cut.gamma=5"`.
         overwrite: replace another run in `out`.
         machine: where it runs, with how many workers, and what is told of it.
-        **words: method, fraction, segments, tokens, threshold, weights, embedder, unit,
-            text_field, strict, seed: as the options of the same name.
+        **words: method, fraction, segments, tokens, threshold, weights, embedder, cascade, recall,
+            unit, text_field, strict, seed: as the options of the same name.
 
     Returns:
         The finished run: iterate over it for the selected segments.
@@ -150,7 +152,8 @@ def estimate(
     """What `select` would read and take, measured on a sample; takes `select`'s arguments.
 
     Returns:
-        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb.
+        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; for a cascade
+        also shares, and whether these are assumed.
     """
     return pipeline.estimate(
         build_plan(plan, settings, **words),

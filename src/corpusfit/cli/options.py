@@ -12,6 +12,7 @@ import typer
 
 __all__ = [
     "Cache",
+    "Cascade",
     "Corpus",
     "DryRun",
     "Embedder",
@@ -22,6 +23,7 @@ __all__ = [
     "Out",
     "Overwrite",
     "PlanFile",
+    "Recall",
     "Seed",
     "SegmentCount",
     "Settings",
@@ -63,6 +65,22 @@ Embedder = Annotated[
     typer.Option(
         "--embedder",
         help="minilm (the default), static (fast), static:MODEL, a model folder or a hub id.",
+    ),
+]
+Cascade = Annotated[
+    str | None,
+    typer.Option(
+        "--cascade",
+        help="Stages joined by >, cheap ones first, for instance 'dsir>static>minilm': each scores "
+        "what the one before passes on. NAME[@EMBEDDER][:SHARE of the corpus passed on].",
+    ),
+]
+Recall = Annotated[
+    float | None,
+    typer.Option(
+        "--recall",
+        help="With --cascade: how much of what its last stage alone would take is kept; sets the "
+        "shares from a sample (0.95 where none are given).",
     ),
 ]
 Fraction = Annotated[
