@@ -66,8 +66,8 @@ def show_cascade(cascade: Mapping[str, Any]) -> None:
     say(
         f"Of what {last} alone would take, about {percent(recall['estimate'], 1)} reached it "
         f"({percent(recall['low'], 1)} to {percent(recall['high'], 1)} with "
-        f"{percent(recall['confidence'], 1)} confidence: of {recall['sample']:,} sampled segments, "
-        f"{recall['lost']:,} such ones were dropped)."
+        f"{percent(recall['confidence'], 1)} confidence: dropped of these were "
+        f"{recall['lost']:,} in a sample of {recall['sample']:,} segments)."
     )
 
 
