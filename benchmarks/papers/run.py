@@ -89,7 +89,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--parallel", type=Path, help="DOMAIN/dev.en; default beside TASKS")
     parser.add_argument("--only", default="", help=f"some of {', '.join(TABLES)}")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--finetune", action="store_true", help="also domain_finetune; hours")
+    parser.add_argument("--finetune", action="store_true", help="also domain_finetune, slow")
     parser.add_argument("--documents", type=int, default=1_500, help="of each source, at most")
     parser.add_argument("--target", type=int, default=500, help="texts of a target, at most")
     parser.add_argument("--background", type=int, default=10_000, help="documents, at most")
