@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.cli.show import as_json, percent, say, table
+from corpusfit.pipeline.budget import Decision, lasting
 
 __all__ = ["show_composition", "show_estimate", "show_ranking", "show_run"]
 
@@ -24,6 +25,8 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
     )
     for why, n in counts["reasons"].items():
         say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
+    if manifest["budget"]:
+        say(Decision(**manifest["budget"]).sentence())
     if manifest["ranking"]:
         say(
             f"Method: {method}, chosen by agreement: of its top tenth of a corpus sample, methods "
@@ -69,7 +72,7 @@ _ROWS = 30
 
 
 def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
-    """Both verdicts on every method."""
+    """Both verdicts on every method, and what a GB of text takes."""
     rows = [
         [
             v["method"],
@@ -77,10 +80,11 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
             *(_spread(v[name]) for name in ("agreement", "f1", "auroc", "ap")),
             f"{v['fit_s'][0]:.2f}",
             f"{v['rate'][0]:,.0f}",
+            lasting(v["cost"]),
         ]
         for v in ranking
     ]
-    columns = ["method", "family", "agreement", "F1", "AUROC", "AP", "fit s", "units/s"]
+    columns = ["method", "family", "agreement", "F1", "AUROC", "AP", "fit s", "units/s", "a GB"]
     title = "Ranking of methods (mean ± standard deviation over seeds)"
     table(title, columns, rows, words=["family"])
 
@@ -103,3 +107,5 @@ def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
         f"{estimate['memory_mb']:,.0f} MB of memory, {estimate['disk_mb']:,.0f} MB of disk "
         "(measured on a sample; nothing was written)."
     )
+    if "budget" in estimate:
+        say(Decision(**estimate["budget"]).sentence())

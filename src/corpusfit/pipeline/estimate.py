@@ -1,33 +1,38 @@
-"""What a run would take: the dry run.
+"""What a run would take: the dry run, and what a gigabyte takes.
 
 What: reads the first few MiB of the corpus, does a small part of the real work, and multiplies.
-Why: nobody should start a day's work without knowing that it is a day's.
+Why: nobody should start a day's work without knowing that it is a day's; `--budget` and
+`corpusfit rank` go by the same measurements.
 Trade-off: they stand for all, so a corpus whose files differ much is misjudged; nothing is
 written but a distilled model that a run would need anyway.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import resource
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpusfit import corpus
+from corpusfit.errors import MissingDependencyError
 from corpusfit.jobs.embed import EmbedTexts
-from corpusfit.jobs.fit import PrepareEncoder
+from corpusfit.jobs.fit import PrepareEncoder, TimeScoring
 from corpusfit.jobs.reading import Reasons, read_units
 from corpusfit.jobs.survey import look_with
+from corpusfit.pipeline.budget import WORDS, Decision, decide, within
 from corpusfit.pipeline.run import Machine, Run
-from corpusfit.plan import Plan
+from corpusfit.plan import EmbedPlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 
-__all__ = ["estimate"]
+__all__ = ["Gigabyte", "budgeted", "estimate", "gigabyte"]
 
 _UNITS = 128
 _FIXED_S = 15.0
@@ -42,7 +47,8 @@ def estimate(
     """Measure a sample and project.
 
     Returns:
-        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb.
+        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; with a budget also
+        `budget`, what it came to.
 
     Raises:
         EmptyInputError: the corpus has no usable row.
@@ -55,6 +61,10 @@ def estimate(
             corpus_inputs, plan.read, spool=work, role="corpus", looking=partial(look_with, engine)
         )
         run = Run(plan, machine, engine, work, [], sources)
+        decided: dict[str, Any] = {}
+        if plan.auto.budget:
+            decision = budgeted(run)
+            plan, decided = within(plan, decision), {"budget": dataclasses.asdict(decision)}
         units, texts, characters, read_bytes, reading = _measured(run)
         stored = sum(s.size for s in sources)
         times = max(1.0, stored / max(1, read_bytes))
@@ -65,7 +75,7 @@ def estimate(
             method = registry.build(used.name, used.options)
         whole = method if isinstance(method, CorpusMethod) else None
         if method is None or method.encodes:
-            rate, width = _encode(run, texts[: _UNITS * engine.workers])
+            rate, width = _encode(run, plan.embed, texts[: _UNITS * engine.workers])
             seconds += units * times / rate
         elif whole is not None:
             seconds *= 1.5  # once by all workers for the sample, then twice by one
@@ -86,7 +96,77 @@ def estimate(
                 + (whole.memory_mb(text_mb, total) if whole is not None else 0.0)
             ),
             "disk_mb": total * (2 * width + 28 + _ROW_BYTES) / 1e6,
+            **decided,
         }
+
+
+@dataclass(frozen=True)
+class Gigabyte:
+    """A GB of the corpus's text, 10^9 characters, as its beginning tells.
+
+    Attributes:
+        run: reads the corpus; all its workers share the work.
+        units: in a GB.
+        reading: seconds to read and cut a GB twice: for a sample or for embeddings, and to score.
+        texts: some units.
+    """
+
+    run: Run
+    units: float
+    reading: float
+    texts: list[str]
+
+    def encoding(self, embed: EmbedPlan) -> float:
+        """Seconds to encode a GB."""
+        rate, _ = _encode(self.run, embed, self.texts)
+        return 1e9 * len(self.texts) / (rate * sum(map(len, self.texts)))
+
+    def scoring(self, rate: float) -> float:
+        """Seconds to score a GB where one thread does so many units a second."""
+        return self.units / (rate * self.run.engine.workers)
+
+    def lexical(self, name: str) -> float:
+        """Seconds to score a GB by a method on words."""
+        return self.scoring(self.run.one(TimeScoring(MethodPlan(name)), self.texts))
+
+
+def gigabyte(run: Run) -> Gigabyte:
+    """Measure the corpus's beginning.
+
+    Raises:
+        EmptyInputError: the corpus has no usable row.
+    """
+    units, texts, characters, _, seconds = _measured(run)
+    times = 1e9 / characters
+    reading = 2 * seconds * times / run.engine.workers
+    return Gigabyte(run, units * times, reading, texts[: _UNITS * run.engine.workers])
+
+
+def budgeted(run: Run) -> Decision:
+    """Measure what the run's budget allows; warns where nothing fits it.
+
+    Raises:
+        EmptyInputError: the corpus has no usable row.
+        ModelError: the run's embedder cannot be used.
+    """
+    whole = gigabyte(run)
+
+    def cost(name: str) -> float | None:
+        if name == WORDS:
+            return whole.reading + whole.lexical(name)
+        try:
+            return whole.reading + whole.encoding(
+                dataclasses.replace(run.plan.embed, embedder=name)
+            )
+        except MissingDependencyError as e:
+            run.warn(f"--budget leaves {name} out: {e}")
+            return None
+
+    with run.stage("measure"):
+        decision = decide(run.plan, cost)
+    if not decision.fits:
+        run.warn(decision.excess())
+    return decision
 
 
 def _measured(run: Run) -> tuple[int, list[str], int, int, float]:
@@ -124,10 +204,10 @@ _WORKER_MB = {False: 250, True: 1250}
 """Resident memory of a worker, without and with an encoder, as measured with `minilm`."""
 
 
-def _encode(run: Run, texts: list[str]) -> tuple[float, int]:
+def _encode(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int]:
     """Units a second over all workers, and the width of a vector."""
-    run.one(PrepareEncoder(run.cache), run.plan.embed)
-    job = EmbedTexts(run.plan.embed, run.cache)
+    run.one(PrepareEncoder(run.cache), embed)
+    job = EmbedTexts(embed, run.cache)
     list(run.engine.map(job, [(i, texts[:4]) for i in range(4)]))  # load the model everywhere
     pieces = [(i, texts[i : i + _UNITS]) for i in range(0, len(texts), _UNITS)]
     started = time.perf_counter()

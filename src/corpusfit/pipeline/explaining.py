@@ -26,6 +26,7 @@ from corpusfit.jobs.explain import Explain, Neighbour
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.reading import read_units
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.budget import Decision, within
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.scoring import tallies
 from corpusfit.plan import MethodPlan, Plan
@@ -104,6 +105,8 @@ def explain(
     folder = RunFolder(out)
     manifest = folder.require_scored()
     plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
+    if manifest["budget"]:
+        plan = within(plan, Decision(**manifest["budget"]))
     _check(row, text, top, method)
     with machine.start() as engine:
         engine.require_shared(folder.work, "DIR")
