@@ -20,8 +20,10 @@ from corpusfit.embed import has_network
 from corpusfit.manifest import RunFolder
 from corpusfit.plan import MethodPlan, Plan
 
-__all__ = ["WORDS", "Decision", "candidates", "decide", "keep", "kept", "lasting", "within"]
+__all__ = ["FAST", "WORDS", "Decision", "candidates", "decide", "keep", "kept", "lasting", "within"]
 
+FAST = "static"
+"""The embedder that is tried after the run's own."""
 WORDS = "tfidf"
 """The method when no encoder fits."""
 
@@ -77,7 +79,7 @@ def lasting(seconds: float) -> str:
 
 def candidates(embedder: str) -> list[str]:
     """What a budget is tried on, best first: the run's embedder, `static`, words alone."""
-    return [embedder, *(["static"] if has_network(embedder) else []), WORDS]
+    return [embedder, *([FAST] if has_network(embedder) else []), WORDS]
 
 
 def decide(plan: Plan, cost: Callable[[str], float | None]) -> Decision:

@@ -208,7 +208,8 @@ def _encode(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int]:
     """Units a second over all workers, and the width of a vector."""
     run.one(PrepareEncoder(run.cache), embed)
     job = EmbedTexts(embed, run.cache)
-    list(run.engine.map(job, [(i, texts[:4]) for i in range(4)]))  # load the model everywhere
+    warm = [(i, texts[:4]) for i in range(2 * run.engine.workers)]
+    list(run.engine.map(job, warm))  # load the model everywhere
     pieces = [(i, texts[i : i + _UNITS]) for i in range(0, len(texts), _UNITS)]
     started = time.perf_counter()
     found = list(run.engine.map(job, pieces))
