@@ -28,9 +28,7 @@ def costs(monkeypatch, tiny_static):
     """
     made_up = {str(tiny_static): STATIC}
     monkeypatch.setattr("corpusfit.pipeline.budget.FAST", str(tiny_static))
-    monkeypatch.setattr(
-        Gigabyte, "encoding", lambda _, embed: made_up.get(embed.embedder, NETWORK)
-    )
+    monkeypatch.setattr(Gigabyte, "encoding", lambda _, embed: made_up.get(embed.embedder, NETWORK))
     return made_up
 
 
