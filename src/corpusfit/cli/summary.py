@@ -28,10 +28,7 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
     if manifest["budget"]:
         say(Decision(**manifest["budget"]).sentence())
     if manifest["ranking"]:
-        say(
-            f"Method: {method}, chosen by agreement: of its top tenth of a corpus sample, methods "
-            "of other kinds share the most."
-        )
+        say(f"Method: {method}, {_REASONS.get(method, _MOST_AGREEMENT)}")
         show_ranking(manifest["ranking"])
     else:
         say(f"Method: {method}.")
@@ -69,6 +66,12 @@ def show_composition(selected: Mapping[str, Any]) -> None:
 
 
 _ROWS = 30
+_MOST_AGREEMENT = (
+    "chosen by agreement: the best by it are the best by most other kinds of methods too."
+)
+_REASONS = {
+    "consensus": "which learns from what methods of different kinds agree on, as the table shows."
+}
 
 
 def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:

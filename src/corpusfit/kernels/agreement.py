@@ -12,6 +12,8 @@ leading eigenvector has their accuracies; Cohen (1960) for agreement beyond chan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,22 +31,24 @@ def mid_ranks(scores: NDArray[np.float32]) -> Array:
     return np.asarray(((np.cumsum(count) - count / 2.0) / len(scores))[place])
 
 
-def spectral_weights(ranks: Array, top: float) -> Array:
+def spectral_weights(ranks: Array, top: float, kin: Sequence[str]) -> Array:
     """How far each ranking can be trusted.
 
     Args:
         ranks: float64 [m, n], higher is better.
         top: share of the texts that counts as found.
+        kin: m names; rankings of one name share one voice, for they err alike.
 
     Returns:
         float64 [m], none below 0, their sum being 1: the leading eigenvector of the covariance of
-        "among the top"; equal weights where nothing varies.
+        "among the top", divided by how many rankings have the same name; equal weights where
+        nothing varies.
     """
     inside = _tops(ranks, [max(1, round(top * ranks.shape[1]))])[0].astype(np.float64)
     centred = inside - inside.mean(axis=1, keepdims=True)
     values, vectors = np.linalg.eigh(centred @ centred.T)
     leading = vectors[:, -1] * np.sign(vectors[:, -1].sum())
-    trusted = np.maximum(leading, 0.0)
+    trusted = np.maximum(leading, 0.0) / np.array([list(kin).count(name) for name in kin])
     if not values[-1] > 0.0 or not trusted.sum() > 0.0:
         return np.full(len(ranks), 1.0 / len(ranks))
     return np.asarray(trusted / trusted.sum())
@@ -82,7 +86,7 @@ def agreed_depth(ranks: Array, weights: Array, depths: list[int]) -> int:
     """The smallest of the increasing depths at which rankings agree as well as they do at best.
 
     Within a domain's share of the corpus, rankings disagree on who is first; beyond it, on what
-    comes next; so agreement peaks there (docs/consensus.md). Nine tenths of the peak count as it.
+    comes next; so agreement peaks there (docs/auto.md). Nine tenths of the peak count as it.
     """
-    agreed = kappas(ranks, weights, depths)
+    agreed = np.maximum(kappas(ranks, weights, depths), 0.0)
     return depths[int(np.flatnonzero(agreed >= _ENOUGH * agreed.max())[0])]

@@ -1,9 +1,11 @@
 """Which method: the ranking of methods, and `auto`.
 
 What: runs the trials of `score/rank.py` over methods and seeds on the workers, and picks.
-Why: no method is best on every target; the choice has to be made on the user's own data and shown.
-Trade-off: `auto` goes by agreement, not by the paper's F1, which rewards finding the target's
-style; both are written down.
+Why: no single method is best on every target; the choice has to be made on the user's own data and
+shown. `consensus` makes it inside itself, by what the others agree on, and so is taken where it can
+be fitted; without it, the method with most agreement.
+Trade-off: `auto` does not go by the paper's F1, which rewards finding the target's style; all
+verdicts are written down. How it did on targets with a known domain: docs/auto.md.
 Reference: TADPOLE, section 3.1.
 """
 
@@ -26,9 +28,18 @@ from corpusfit.score import registry
 from corpusfit.score.contract import Method
 from corpusfit.score.rank import Trial, Verdict, verdicts
 
-__all__ = ["Ranked", "candidates", "pick", "rank_methods", "ranking_of"]
+__all__ = [
+    "LEADING",
+    "Ranked",
+    "candidates",
+    "pick",
+    "preferred",
+    "rank_methods",
+    "ranking_of",
+]
 
 SEEDS = 3
+LEADING = "consensus"
 
 
 @dataclass(frozen=True)
@@ -107,9 +118,9 @@ def _with_costs(run: Run, tried: list[Verdict], encodes: set[str]) -> list[Ranke
 
 
 def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:
-    """The method with most agreement that fits the budget, if there is one, or the cheapest.
+    """`consensus`, else the method with most agreement, of those that fit the budget.
 
-    The ranking is kept in the run's folder.
+    The cheapest where none does. The ranking is kept in the run's folder.
     """
     kept = folder.fit / "ranking.json"
     if not kept.exists():
@@ -120,10 +131,15 @@ def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> Met
         ]
         found = rank_methods(run, names, target, background, SEEDS, named=False)
         write_bytes(kept, json.dumps([dataclasses.asdict(v) for v in found]).encode())
-    ranking = ranking_of(folder)
-    allows = run.asked.auto.seconds()
-    cheapest = min(ranking, key=lambda v: v["cost"])
-    return MethodPlan(next((v for v in ranking if v["cost"] <= allows), cheapest)["method"])
+    ranking, allows = ranking_of(folder), run.asked.auto.seconds()
+    fitting = [v for v in ranking if v["cost"] <= allows]
+    fitting = fitting or [min(ranking, key=lambda v: v["cost"])]
+    return MethodPlan(preferred([v["method"] for v in fitting]))
+
+
+def preferred(ranked: Sequence[str]) -> str:
+    """What `auto` takes of methods ranked by agreement."""
+    return LEADING if LEADING in ranked else ranked[0]
 
 
 def ranking_of(folder: RunFolder) -> list[dict[str, Any]]:

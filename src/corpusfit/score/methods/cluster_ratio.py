@@ -7,14 +7,16 @@ mean would blur them, and what the corpus is full of counts for less.
 Trade-off: a text belongs a little to every cluster, most to the nearest; otherwise all texts of a
 cluster would tie, and average precision was lower (docs/log.md). Clusters come from the background
 and the seed alone, never from the target: with another target the centroids are the same and only
-one number a cluster is new. Every fit still clusters anew, in seconds; nothing is kept between
-runs. A cluster is what the corpus groups together, so a target finer than that is found coarsely.
+one number a cluster is new (`for_target`). Every fit still clusters anew, in seconds; nothing is
+kept between runs. A cluster is what the corpus groups together, so a target finer than that is
+found coarsely.
 Reference: Grangier, Fan, Seto and Ablin (2024), Task-Adaptive Pretrained Language Models via
-Clustered-Importance Sampling (CRISP), section 3: importance weights by cluster.
+Clustered-Importance Sampling (CRISP, arXiv 2410.03735): importance weights by cluster.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -42,14 +44,29 @@ class ClusterRatioScorer(Scorer[Vectors]):
     Attributes:
         centroids: float32 [k, d], at length one.
         ratio: float32 [k], log of the target's share over the corpus's, both smoothed.
+        corpus: float64 [k], the corpus's share, smoothed.
+        added: what smoothing adds to the shares, for each clustering.
         sizes: clusters in each clustering; they add up to k.
         temperatures: of each clustering; see `memberships`.
     """
 
     centroids: Vectors
     ratio: NDArray[np.float32]
+    corpus: NDArray[np.float64]
+    added: tuple[float, ...]
     sizes: tuple[int, ...]
     temperatures: tuple[float, ...]
+
+    def for_target(self, target: Vectors) -> ClusterRatioScorer:
+        """The same clusters, with the ratios of another target, float32 [n, d]; n above 0."""
+        near = plain_rows(target) / lengths(plain_rows(target))
+        ends, ratios = np.cumsum(self.sizes), []
+        each = zip(ends, self.sizes, self.temperatures, self.added, strict=True)
+        for end, size, temperature, added in each:
+            of = slice(end - size, end)
+            p = _shares(near, self.centroids[of], temperature) + added
+            ratios.append(np.log(p / self.corpus[of]).astype(np.float32))
+        return dataclasses.replace(self, ratio=np.concatenate(ratios))
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: a mean of log ratios, float32 [n]; 0 is as common as in the corpus.
@@ -116,21 +133,26 @@ class ClusterRatio(Method[Vectors]):
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> ClusterRatioScorer:
         """Cluster the background's directions, then count both in the clusters."""
-        near, far = (x / lengths(x) for x in map(plain_rows, (target, background)))
-        centroids, ratios, temperatures = [], [], []
+        far = plain_rows(background) / lengths(plain_rows(background))
+        centroids, shares, added, temperatures = [], [], [], []
         for k in map(int, self.clusters.split(",")):
             chance = np.random.default_rng(seed % 2**64)
             most = max(1, len(far) // _TEXTS)
             found = spherical_k_means(far, min(k, most), chance)
             temperature = self.softness * _spread(far, found)
-            p, q = (_shares(x, found, temperature) for x in (near, far))
-            added = self.smoothing / len(found)
             centroids.append(found)
-            ratios.append(np.log((p + added) / (q + added)).astype(np.float32))
+            added.append(self.smoothing / len(found))
+            shares.append(_shares(far, found, temperature) + added[-1])
             temperatures.append(temperature)
-        sizes = tuple(len(found) for found in centroids)
-        all_ratios = np.concatenate(ratios)
-        return ClusterRatioScorer(np.concatenate(centroids), all_ratios, sizes, tuple(temperatures))
+        corpus = np.concatenate(shares)
+        return ClusterRatioScorer(
+            np.concatenate(centroids),
+            np.zeros(len(corpus), np.float32),
+            corpus,
+            tuple(added),
+            tuple(len(found) for found in centroids),
+            tuple(temperatures),
+        ).for_target(target)
 
 
 def _spread(x: Vectors, centroids: Vectors) -> float:

@@ -1,39 +1,42 @@
 """`consensus`: what unlike methods agree on inside the corpus, and what is like that.
 
 What: (1) cheap methods of different kinds rank a sample of the corpus; (2) each gets a weight by
-how its top goes with the others', and their ranks are averaged; (3) the units on top of that are
-positives, those of the lower two thirds negatives, and a regularised classifier on directions is
-fitted between the two.
+how its top goes with the others', kin sharing one voice, and their ranks are averaged; (3) the
+units on top of that are positives, those of the lower two thirds negatives; a regularised linear
+classifier between the two, a density ratio over clusters for the positives, and one for the target
+itself are added up, each by its spread over the sample, and calibrated.
 Why: a target has a style of its own, which its domain's texts in the corpus do not share, and every
-method that compares the two pays for it. What unlike methods agree on is of the domain; a
-classifier that learns from corpus texts alone knows nothing of the target's style.
+method that compares the two pays for it. What unlike methods agree on is of the domain; what is
+learned from corpus texts knows nothing of the target's style.
 Trade-off: it has to find some of the domain in the sample, so a domain of which the sample (10,000
 units, `fit.background`) holds a handful is better looked for with a larger sample. How many
 positives to take depends on how much of the corpus is of the domain, which is estimated: too few
-cost a little, too many cost much, so it errs low. A fit takes as long as its members' together; a
-score is one inner product.
+cost a little, too many cost much, so it errs low. A fit takes as long as its members' together,
+seconds; a score some hundred inner products.
 Reference: Parisi et al. (2014) for the weights (`kernels/agreement.py`); Aharoni and Goldberg
 (2020), section 4, for negatives by pre-ranking; Saerens, Latinne and Decaestecker (2002), Adjusting
 the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The method as a
-whole is our own: docs/consensus.md has what it is worth.
+whole is our own: docs/auto.md has what it is worth.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.artifacts import packed, unpacked
 from corpusfit.errors import bad_setting
 from corpusfit.kernels.agreement import agreed_depth, mid_ranks, spectral_weights
-from corpusfit.kernels.logistic import class_share
+from corpusfit.kernels.logistic import balanced, class_share, logistic, platt
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.score import registry
 from corpusfit.score.blocks import blockwise, plain_rows
-from corpusfit.score.calibrated import calibrated_classifier
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Paired, Reads, Vectors, read_as, taken
 
@@ -64,25 +67,35 @@ _SHOWN = 500
 
 @dataclass(frozen=True)
 class ConsensusScorer(Scorer[Vectors]):
-    """A linear function of a text's direction, and what it was learned from.
+    """A linear function of a text's direction plus one of its clusters; what it was learned from.
 
     Attributes:
         mean: float32 [1, d], the background's, taken off first.
         weights: float32 [1, d].
-        bias: added to the inner product.
+        clusters: uint8, a scorer of `cluster_ratio` as stored.
+        bias: added to both.
         share: the estimated share of the domain among the corpus's units.
         trusted: weight of each member's ranking.
-        texts: the positives, the surest first, as many as are kept.
+        positives: how many units it was learned from.
+        texts: those units, the surest first, as many as are kept.
         directions: float32 [k, d], theirs.
     """
 
     mean: Vectors
     weights: Vectors
+    clusters: NDArray[np.uint8]
     bias: float
     share: float
     trusted: tuple[float, ...]
+    positives: int
     texts: tuple[str, ...]
     directions: Vectors
+
+    @cached_property
+    def ratio(self) -> Scorer[Vectors]:
+        """The scorer by clusters, opened once in a process."""
+        scorer: Scorer[Vectors] = unpacked(self.clusters.tobytes(), registry.scorer_class)
+        return scorer
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: log odds of being of the domain, float32 [n].
@@ -93,8 +106,8 @@ class ConsensusScorer(Scorer[Vectors]):
 
         def block(x: Vectors) -> NDArray[np.float64]:
             placed = x - self.mean
-            along = products(placed, self.weights) / lengths(placed)
-            return np.asarray(along[:, 0].astype(np.float64) + self.bias)
+            along = (products(placed, self.weights) / lengths(placed))[:, 0]
+            return np.asarray(along.astype(np.float64) + self.ratio.score(x) + self.bias)
 
         return blockwise(batch, self.mean.shape[1], block)
 
@@ -104,7 +117,7 @@ class ConsensusScorer(Scorer[Vectors]):
         names = [f"{_name(*MEMBERS[i])} {self.trusted[i]:.2f}" for i in order]
         return (
             f"About {100 * self.share:.2g} % of the corpus's units are estimated to be of the "
-            f"target's domain. Learned from {len(self.texts)} units of the corpus on which these "
+            f"target's domain. Learned from {self.positives:,} units of the corpus on which these "
             f"agreed, by weight: {', '.join(names)}."
         )
 
@@ -151,27 +164,47 @@ class Consensus(Method[Paired]):
         Raises:
             MissingDependencyError: a member's library is not installed.
         """
-        ranks = np.array([self._ranks(*m, target, background, seed) for m in MEMBERS])
-        trusted = spectral_weights(ranks, TOP)
-        order = np.argsort(-(trusted @ ranks), kind="stable")
+        trusted, order, count = self._agreed(target, background, seed)
         n = len(order)
-        best, rest = order[: self._positives(ranks, trusted)], order[n // 3 :]
+        best, rest = order[:count], order[n // 3 :]
         vectors = plain_rows(background.vectors)
         mean = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
         directions = plain_rows((vectors - mean) / lengths(vectors - mean))
-        near, far = (directions[places].astype(np.float64) for places in (best, rest))
-        weights, bias = calibrated_classifier(near, far, self.c, seed)
-        share = class_share(directions.astype(np.float64) @ weights + bias)
+        learned = np.concatenate([best, rest])
+        positive = np.arange(len(learned)) < len(best)
+        label, weight = positive.astype(np.float64), balanced(positive)
+        weights = logistic(directions[learned].astype(np.float64), label, self.c * weight, 1.0)[:-1]
+        own: Any = registry.fitting("cluster_ratio", {}).fit(target.vectors, vectors, seed=seed)
+        ratios = [own.for_target(vectors[best]), own]
+        parts = np.array([directions @ weights, *(r.score(vectors) for r in ratios)])
+        scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
+        slope, intercept = platt((scales @ parts)[learned], positive, weight)
+        odds = slope * (scales @ parts) + intercept
+        share = max(count / (n + 1), class_share(odds))  # those are of the domain, or nothing is
+        scales *= slope
+        together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
+        ratio = dataclasses.replace(own, ratio=together.astype(np.float32))
         shown = best[:_SHOWN]
         return ConsensusScorer(
             mean,
-            plain_rows(weights[None]),
-            bias + math.log(share / (1.0 - share)),
+            plain_rows(scales[0] * weights[None]),
+            np.frombuffer(packed("cluster_ratio", ratio), np.uint8),
+            intercept + math.log(share / (1.0 - share)),
             share,
             tuple(trusted.tolist()),
+            len(best),
             tuple(taken(background.texts, shown).to_pylist()),
             directions[shown],
         )
+
+    def _agreed(
+        self, target: Paired, background: Paired, seed: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        """The members' weights, the sample's units in their common order, and how many to trust."""
+        ranks = np.array([self._ranks(*m, target, background, seed) for m in MEMBERS])
+        trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
+        order = np.argsort(-(trusted @ ranks), kind="stable")
+        return trusted, order, self._positives(ranks, trusted)
 
     def _ranks(
         self,
