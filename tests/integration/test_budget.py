@@ -133,14 +133,6 @@ def test_choosing_again_keeps_the_decision(run, inline, monkeypatch):
     assert again.manifest["budget"] == first.manifest["budget"]
 
 
-def test_a_method_must_fit_the_budget_with_its_scoring(run, monkeypatch):
-    """Where scoring is dear too, auto takes the cheapest method and not the one agreed on."""
-    monkeypatch.setattr(Gigabyte, "scoring", lambda _, rate: 3e6 * HOUR + 1 / rate)
-    found = run(MIDDLE)
-    cheapest = min(found.manifest["ranking"], key=lambda v: v["cost"])
-    assert found.manifest["method"]["name"] == cheapest["method"]
-
-
 def test_an_embedder_that_cannot_be_had_is_left_out(run, monkeypatch, tiny_static):
     def encoding(_, embed):
         raise MissingDependencyError(f"--embedder {embed.embedder}", "minilm")

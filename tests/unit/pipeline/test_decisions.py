@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 
 import pytest
 
 from corpusfit.errors import UsageError
+from corpusfit.jobs.fit import Sample
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.budget import Decision, candidates, decide, keep, kept, lasting, within
-from corpusfit.plan import AutoPlan, Plan
+from corpusfit.pipeline.ranking import pick
+from corpusfit.pipeline.run import Run
+from corpusfit.plan import AutoPlan, MethodPlan, Plan
 
 COSTS = {"minilm": 9_000.0, "static": 100.0, "tfidf": 5.0}
 
@@ -134,6 +138,20 @@ def test_a_decision_holds_for_what_was_asked(tmp_path):
     assert kept(folder, "this") == decision
     assert kept(folder, "that") is None
     assert Decision(**dataclasses.asdict(decision)) == decision
+
+
+@pytest.mark.parametrize(
+    ("budget", "picked"), [("", "consensus"), ("100s", "knn"), ("20s", "pca"), ("5s", "pca")]
+)
+def test_auto_picks_among_the_methods_that_fit(tmp_path, inline, budget, picked):
+    folder = RunFolder(tmp_path)
+    ranking = [("knn", 50.0), ("consensus", 200.0), ("lof", 30.0), ("pca", 10.0)]
+    folder.fit.mkdir(parents=True)
+    data = json.dumps([{"method": method, "cost": cost} for method, cost in ranking])
+    (folder.fit / "ranking.json").write_text(data)
+    run = Run(planned(budget), inline, inline.start(), folder.work, [], [])
+    sample = Sample(folder.fit, "not read")
+    assert pick(run, folder, sample, sample) == MethodPlan(picked)
 
 
 @pytest.mark.parametrize(
