@@ -47,6 +47,8 @@ _WORDS = {
     "weights": "choose.policy",
     "embedder": "embed.embedder",
     "budget": "auto.budget",
+    "cascade": "cascade.stages",
+    "recall": "cascade.recall",
     "unit": "cut.unit",
     "text_field": "read.text_field",
     "strict": "read.strict",
@@ -98,8 +100,8 @@ def select(
         settings: further settings as `"cut.gamma=5"`.
         overwrite: replace another run in `out`.
         machine: where it runs, with how many workers, and what is told of it.
-        **words: method, fraction, segments, tokens, threshold, weights, embedder, budget, unit,
-            text_field, strict, seed: as the options of the same name.
+        **words: method, fraction, segments, tokens, threshold, weights, embedder, budget, cascade,
+            recall, unit, text_field, strict, seed: as the options of the same name.
 
     Returns:
         The finished run: iterate over it for the selected segments.
@@ -152,7 +154,7 @@ def estimate(
 
     Returns:
         sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; with a budget also
-        `budget`, what it came to.
+        `budget`, what it came to; for a cascade also shares, and whether these are assumed.
     """
     return pipeline.estimate(
         build_plan(plan, settings, **words),

@@ -71,6 +71,7 @@ class RunFolder:
         self.work = path / ".corpusfit"
         self.scored = self.work / "scored"
         self.fit = self.work / "fit"
+        self.stages = self.work / "stages"
 
     def claim(self) -> None:
         """Make sure that the folder is ours to write to.
@@ -117,7 +118,8 @@ class RunFolder:
 
     def _has_work(self) -> bool:
         """Whether a shard was scored; a command that failed before may be given anew, mended."""
-        return self.scored_so_far() is not None or any(self.scored.glob("part-*.json"))
+        marks = (self.scored.glob("part-*.json"), self.stages.glob("*/part-*.safetensors"))
+        return self.scored_so_far() is not None or any(map(any, marks))
 
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
         data = json.dumps(_plain(identity), indent=1, sort_keys=True)
@@ -128,7 +130,7 @@ class RunFolder:
         for file in (self.path / "manifest.json", self.work / "scored.json"):
             file.unlink(missing_ok=True)
         (self.work / "chosen.json").unlink(missing_ok=True)
-        for folder in (self.scored, self.scores, self.selected, self.fit):
+        for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
             remove(folder)
         (self.path / "rejects.jsonl").unlink(missing_ok=True)
 

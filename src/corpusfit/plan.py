@@ -23,6 +23,7 @@ from corpusfit.errors import UsageError, bad_setting
 
 __all__ = [
     "AutoPlan",
+    "CascadePlan",
     "ChoosePlan",
     "CutPlan",
     "EmbedPlan",
@@ -30,6 +31,7 @@ __all__ = [
     "MethodPlan",
     "Plan",
     "ReadPlan",
+    "StageText",
 ]
 
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
@@ -242,6 +244,115 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 
 @dataclass(frozen=True)
+class StageText:
+    """One stage of a cascade, as it is written: `NAME[@EMBEDDER][:SHARE]`.
+
+    Attributes:
+        name: a method, or an embedder.
+        embedder: what a method on embeddings reads; "" for the run's.
+        share: of all segments of the corpus, passed on; None where it is not said.
+    """
+
+    name: str
+    embedder: str = ""
+    share: float | None = None
+
+    @classmethod
+    def of(cls, text: str) -> StageText:
+        """Read one; a last part that is no number belongs to the name, as in `pyod:ECOD`."""
+        rest, _, last = text.strip().rpartition(":")
+        try:
+            share = float(last) if rest else None
+        except ValueError:
+            share = None
+        name, _, embedder = (rest if share is not None else text).partition("@")
+        return cls(name.strip(), embedder.strip(), share)
+
+    def __str__(self) -> str:
+        """As it is written."""
+        embedder = f"@{self.embedder}" if self.embedder else ""
+        return f"{self.name}{embedder}" + ("" if self.share is None else f":{self.share!r}")
+
+
+@dataclass(frozen=True)
+class CascadePlan:
+    """Which methods look at everything, and which only at what those before them left.
+
+    Attributes:
+        stages: two or more stages `NAME[@EMBEDDER][:SHARE]` joined by `>`, cheap ones first; no
+            cascade when left out. SHARE is how much of the whole corpus a stage passes on.
+        recall: how much of the last stage's own selection the earlier ones shall keep; the shares
+            are then set from a sample. 0.95 when no shares are given either.
+        confidence: that the interval of the estimated recall holds the true one.
+        sample: segments that every stage scores, one half to set shares by, the other to estimate
+            the recall with; at most half the corpus.
+    """
+
+    stages: str = ""
+    recall: float | None = None
+    confidence: float = 0.95
+    sample: int = 2_000
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        if self.recall is not None and not self.stages:
+            raise bad_setting("--recall", "given with --cascade", self.recall)
+        if self.recall is not None and not 0 < self.recall <= 1:
+            raise bad_setting("--recall", "in (0, 1]", self.recall)
+        if not 0 < self.confidence < 1:
+            raise bad_setting("cascade.confidence", "between 0 and 1", self.confidence)
+        if self.sample < _LEAST_SAMPLE:
+            raise bad_setting("cascade.sample", f"{_LEAST_SAMPLE} or more", self.sample)
+        if self.stages:
+            self.stage_texts()
+
+    def stage_texts(self) -> tuple[StageText, ...]:
+        """The stages, in order; their names are not looked up.
+
+        Raises:
+            UsageError: there are fewer than two, a name is missing, or a share is not allowed.
+        """
+        stages = tuple(StageText.of(part) for part in self.stages.split(">"))
+        if len(stages) < 2 or not all(stage.name for stage in stages):
+            raise bad_setting(
+                "--cascade",
+                "two or more stages NAME[@EMBEDDER][:SHARE] joined by >",
+                self.stages,
+                "For instance dsir>minilm, or dsir:0.3>static:0.12>minilm.",
+            )
+        *earlier, last = stages
+        if last.share is not None:
+            raise bad_setting(
+                "The last stage of --cascade",
+                "without a share: nothing comes after it",
+                str(last),
+                "How much is taken in the end is said by --fraction.",
+            )
+        shares = [stage.share for stage in earlier]
+        given = [share for share in shares if share is not None]
+        if given and self.recall is not None:
+            raise bad_setting(
+                "--recall", "left out where --cascade gives shares", self.recall, "Keep one."
+            )
+        if 0 < len(given) < len(shares):
+            raise bad_setting(
+                "--cascade", "with a share for every stage but the last, or for none", self.stages
+            )
+        for stage, before in zip(earlier, [1.0, *given], strict=False):
+            if stage.share is not None and not 0 < stage.share <= before:
+                allowed = "above 0 and at most " + ("1" if stage is stages[0] else f"{before:g}")
+                raise bad_setting(
+                    f"The share of {stage.name} in --cascade",
+                    f"{allowed} (it is of the whole corpus)",
+                    stage.share,
+                )
+        return stages
+
+
+_LEAST_SAMPLE = 20
+
+
+@dataclass(frozen=True)
 class ChoosePlan:
     """Which segments are taken, and with what weight.
 
@@ -306,6 +417,7 @@ class Plan:
     fit: FitPlan = FitPlan()
     method: MethodPlan = MethodPlan()
     auto: AutoPlan = AutoPlan()
+    cascade: CascadePlan = CascadePlan()
     choose: ChoosePlan = ChoosePlan()
     seed: int = 0
 
@@ -315,18 +427,35 @@ class Plan:
         Raises:
             UsageError: names the setting, what is allowed, what came, and the cure.
         """
-        groups = (self.read, self.cut, self.embed, self.fit, self.method, self.auto, self.choose)
-        for group in groups:
+        groups = (self.read, self.cut, self.embed, self.fit, self.method)
+        for group in (*groups, self.auto, self.cascade, self.choose):
             group.check()
+        self._check_budget()
+        if self.cascade.stages and self.choose.policy != "top":
+            raise bad_setting(
+                "--weights",
+                "top with --cascade, whose stages' scores cannot be compared with each other",
+                self.choose.policy,
+                "Leave out --cascade to score everything by one method.",
+            )
+        if not 0 <= self.seed < 2**63:
+            raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
+        return self
+
+    def _check_budget(self) -> None:
+        """Raise `UsageError` for a budget where nothing is chosen by it."""
+        if self.auto.budget and self.cascade.stages:
+            raise bad_setting(
+                "--budget",
+                "left out with --cascade, which says itself what is done",
+                self.auto.budget,
+            )
         if self.auto.budget and self.method.name != "auto":
             raise bad_setting(
                 "--budget",
                 "left out where a method is named: only --method auto goes by it",
                 f"{self.auto.budget} with {self.method.name}",
             )
-        if not 0 <= self.seed < 2**63:
-            raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
-        return self
 
     def as_dict(self) -> dict[str, Any]:
         """Plain nested values, ready for JSON or TOML."""

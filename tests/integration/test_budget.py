@@ -11,7 +11,7 @@ from journeys import digests
 import corpusfit
 from corpusfit.errors import ChangedInputError, MissingDependencyError
 from corpusfit.pipeline import commands
-from corpusfit.pipeline.estimate import Gigabyte
+from corpusfit.pipeline.costs import Gigabyte
 
 HOUR = 3600.0
 NETWORK, STATIC = 1e9 * HOUR, 1e6 * HOUR
@@ -161,6 +161,7 @@ def test_the_command_line_says_what_was_decided(cli, task, pile, tmp_path, costs
         (["--budget", "1@0"], "got '1@0'"),
         (["--budget", "5min", "--method", "knn"], "got '5min with knn'"),
         (["--set", "auto.budget=0s"], "got '0s'"),
+        (["--budget", "5min", "--cascade", "dsir>static"], "--budget must be left out with --cas"),
     ],
 )
 def test_a_wrong_budget_leaves_no_folder(cli, task, pile, tmp_path, arguments, says):

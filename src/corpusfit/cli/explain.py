@@ -59,7 +59,7 @@ def explain(
         if effects:
             rows = [[e.part, f"{e.effect:+.3g}"] for e in effects]
             table(title, ["words", "effect"], rows)
-    if not found.raised and not found.lowered:
+    if not found.raised and not found.lowered and found.dropped is None:
         say(f"{found.method} does not tell which words made the score, or knows none of these.")
     by = "words in common (TF-IDF)" if found.nearest_by == "words" else "embedding"
     if found.learned_from:
@@ -83,5 +83,10 @@ def _headline(found: api.Explanation) -> str:
             f"({found.segments} in the document)"
         )
     taken = {True: ", selected", False: ", not selected", None: ""}[found.selected]
+    if found.dropped is not None:
+        return (
+            f"{where}: dropped out of the cascade at the stage {found.dropped}, with the score "
+            f"{found.score:.4g} there{taken}."
+        )
     least = "" if found.threshold is None else f"; the lowest score taken is {found.threshold:.4g}"
     return f"{where}: {found.method} score {found.score:.4g}{taken}{least}."

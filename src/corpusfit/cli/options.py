@@ -13,6 +13,7 @@ import typer
 __all__ = [
     "Budget",
     "Cache",
+    "Cascade",
     "Corpus",
     "DryRun",
     "Embedder",
@@ -23,6 +24,7 @@ __all__ = [
     "Out",
     "Overwrite",
     "PlanFile",
+    "Recall",
     "Seed",
     "SegmentCount",
     "Settings",
@@ -72,6 +74,22 @@ Budget = Annotated[
         "--budget",
         help="What scoring a GB of text may cost, with auto: 90s, 20min, 2h, or 0.50@1.20, money "
         "where an hour of this machine costs 1.20.",
+    ),
+]
+Cascade = Annotated[
+    str | None,
+    typer.Option(
+        "--cascade",
+        help="Stages joined by >, cheap ones first, for instance 'dsir>static>minilm': each scores "
+        "what the one before passes on. NAME[@EMBEDDER][:SHARE of the corpus passed on].",
+    ),
+]
+Recall = Annotated[
+    float | None,
+    typer.Option(
+        "--recall",
+        help="With --cascade: how much of what its last stage alone would take is kept; sets the "
+        "shares from a sample (0.95 where none are given).",
     ),
 ]
 Fraction = Annotated[

@@ -12,7 +12,7 @@ from typing import Any
 from corpusfit.cli.show import as_json, percent, say, table
 from corpusfit.pipeline.budget import Decision, lasting
 
-__all__ = ["show_composition", "show_estimate", "show_ranking", "show_run"]
+__all__ = ["show_cascade", "show_composition", "show_estimate", "show_ranking", "show_run"]
 
 
 def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
@@ -34,12 +34,44 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
         say(f"Method: {method}.")
     if manifest.get("remark"):
         say(manifest["remark"])
+    if manifest["cascade"]:
+        show_cascade(manifest["cascade"])
     selected = manifest["selected"]
     if selected is None:
         say(f"Scores are in {out / 'scores'}. Choose from them: corpusfit choose {out}")
         return
     show_composition(selected)
     say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")
+
+
+def show_cascade(cascade: Mapping[str, Any]) -> None:
+    """What each stage had, passed on and took, and what the earlier ones lost."""
+    stages = cascade["stages"]
+    total = stages[0]["segments"]
+    rows = [
+        [
+            s["stage"],
+            f"{s['segments']:,}",
+            *(("–", "–") if s["passed"] is None else (f"{s['passed']:,}", percent(s["share"], 1))),
+            f"{s['units']:,}",
+            f"{s['seconds']:,.1f}",
+            f"{s['units_per_second']:,.0f}",
+        ]
+        for s in stages
+    ]
+    columns = ["stage", "segments", "passed on", "of corpus", "units", "worker s", "units/s"]
+    by = ", shares set from a sample" if cascade["shares_from_sample"] else ""
+    table(f"Cascade over {total:,} segments{by}", columns, rows)
+    last, recall = stages[-1]["stage"], cascade["recall"]
+    if recall is None:
+        say(f"How much of what {last} alone would take has reached it is not known.")
+        return
+    say(
+        f"Of what {last} alone would take, about {percent(recall['estimate'], 1)} reached it "
+        f"({percent(recall['low'], 1)} to {percent(recall['high'], 1)} with "
+        f"{percent(recall['confidence'], 1)} confidence: of {recall['sample']:,} sampled segments, "
+        f"{recall['lost']:,} such ones were dropped)."
+    )
 
 
 def show_composition(selected: Mapping[str, Any]) -> None:
@@ -112,3 +144,7 @@ def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
     )
     if "budget" in estimate:
         say(Decision(**estimate["budget"]).sentence())
+    if "shares" in estimate:
+        passed = ", ".join(percent(share, 1) for share in estimate["shares"])
+        unsure = ": an assumption, as the run sets the shares from a sample" * estimate["assumed"]
+        say(f"The stages before the last pass on {passed} of the corpus{unsure}.")

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,19 +34,20 @@ ALL = 2**64
 """A bound that every key is below."""
 
 _PLENTY = 3
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """What one shard gives to the sample: keys uint64 [n] and as many texts."""
+class Drawn(Generic[T]):
+    """What one shard gives to the sample: keys uint64 [n] and as many texts, or what holds them."""
 
     shard: int
     keys: NDArray[np.uint64]
-    texts: list[str]
+    texts: list[T]
 
 
 @dataclass(frozen=True)
-class SampleTexts(Job[tuple[Shard, int], tuple[Drawn, Tally]]):
+class SampleTexts(Job[tuple[Shard, int], tuple[Drawn[str], Tally]]):
     """Of a shard, the k units with the smallest keys below a bound; and what was read for them."""
 
     read: ReadPlan
@@ -54,11 +56,11 @@ class SampleTexts(Job[tuple[Shard, int], tuple[Drawn, Tally]]):
     k: int
     seed: int
 
-    def start(self) -> Callable[[tuple[Shard, int]], tuple[Drawn, Tally]]:
+    def start(self) -> Callable[[tuple[Shard, int]], tuple[Drawn[str], Tally]]:
         """Nothing to open."""
         return self._work
 
-    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn, Tally]:
+    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[str], Tally]:
         shard, bound = piece
         draw = _Draw(self.seed, shard.index, bound, _typical_bytes(self.cut))
         found, tally = read_shard(shard, self.read, self.names, draw.pick)
@@ -124,7 +126,7 @@ class _Draw:
         return np.repeat(keys, many), np.repeat(first + begin, many) + within
 
 
-def merge(drawn: list[Drawn], k: int) -> list[Drawn]:
+def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:
     """Keep the k smallest keys of all; by shard, those with nothing left out."""
     drawn = sorted((d for d in drawn if len(d.keys)), key=lambda d: d.shard)
     keys = np.concatenate([d.keys for d in drawn]) if drawn else np.empty(0, np.uint64)

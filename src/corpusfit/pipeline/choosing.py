@@ -74,7 +74,7 @@ def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
             log_weights=method.log_weights,
         )
         for choice, part in zip(choices, _scored(folder), strict=True):
-            table.rewrite(paths[choice.index], choice.weight, choice.selected)
+            table.rewrite(paths[choice.index], weight=choice.weight, selected=choice.selected)
             chosen.add(part, choice.selected, run.names[source_of[choice.index]])
             run.machine.progress.advance(1)
     return chosen

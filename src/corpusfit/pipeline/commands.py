@@ -21,13 +21,15 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
 from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
 from corpusfit.pipeline.budget import keep, kept, within
+from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
-from corpusfit.pipeline.estimate import budgeted
+from corpusfit.pipeline.costs import budgeted
 from corpusfit.pipeline.ranking import SEEDS, Ranked, candidates, rank_methods, ranking_of
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine, Run, same_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
 from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
+from corpusfit.pipeline.stages import settled
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod, Method
@@ -99,6 +101,7 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
         sources = same_again(sources, plan.read, engine, out)
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder, run.files = manifest["encoder"], manifest["files"]
+        run.encoders = manifest["encoders"]
         engine.require_shared(folder.work, "DIR")
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
@@ -159,6 +162,7 @@ def _identity(run: Run) -> dict[str, Any]:
         "target": source_identity(run.target),
         "corpus": source_identity(run.sources),
         "encoder": run.encoder,
+        "encoders": run.encoders,
         "files": run.files,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
@@ -175,7 +179,7 @@ def _run(
     selecting: bool,
 ) -> Selection:
     """What `select` and `score` share."""
-    plan.check()
+    plan = settled(plan.check())
     used = registry.given(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
     method = None if used.name == "auto" else registry.build(used.name, used.options)
@@ -189,6 +193,7 @@ def _run(
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
         asked = _decide(run, folder)
         prepare_encoder(run)
+        prepare_stages(run)
         folder.begin(_identity(run), overwrite=overwrite)
         if run.decision is not None:
             keep(folder, run.decision, asked)
@@ -199,7 +204,8 @@ def _run(
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
-            used = score_corpus(run, folder)
+            scoring = score_cascade if plan.cascade.stages else score_corpus
+            used = scoring(run, folder)
             hold_strict(run, folder)
             run.require_unchanged()
             manifest = _manifest(run, folder, used)
@@ -253,6 +259,7 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         "method": dataclasses.asdict(used),
         "budget": run.decision and dataclasses.asdict(run.decision),
         "encoder": run.encoder,
+        "encoders": run.encoders,
         "files": run.files,
         "ranking": ranking_of(folder),
         "remark": run.remark,
@@ -278,6 +285,7 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
     whole = {
         **manifest,
         "plan": run.asked.as_dict(),
+        "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.warnings])),
         "seconds": {**manifest["seconds"], **run.seconds},

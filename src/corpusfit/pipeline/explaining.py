@@ -25,10 +25,13 @@ from corpusfit.errors import ChangedInputError, InputError, ModelError, bad_sett
 from corpusfit.jobs.explain import Explain, Neighbour
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.reading import read_units
+from corpusfit.jobs.stage import StageParts
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.budget import Decision, within
+from corpusfit.pipeline.cascade import stage_folder
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.scoring import tallies
+from corpusfit.pipeline.stages import stages_of
 from corpusfit.plan import MethodPlan, Plan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Effect, Method
@@ -49,7 +52,8 @@ class Explanation:
         segment: the segment's number in the document.
         segments: how many segments the document has.
         selected: whether it was taken; None also where nothing was chosen yet.
-        score: as stored, or as the text would get.
+        dropped: the stage of a cascade that did not pass it on; None where it was not dropped.
+        score: as stored, or as the text would get; of a dropped segment, what that stage gave it.
         threshold: the lowest score taken; None where nothing was.
         text: in full.
         raised: the n-grams that raised the score, strongest first.
@@ -65,6 +69,7 @@ class Explanation:
     segment: int | None
     segments: int | None
     selected: bool | None
+    dropped: str | None
     score: float
     threshold: float | None
     text: str
@@ -119,6 +124,7 @@ def explain(
         summed = registry.build(used.name, used.options).log_weights
         job = Explain(used, summed, scorer, target, plan.embed, run.cache, top)
         said = run.one(job, found.units)
+    effects = said.effects if found.known["dropped"] is None else []  # the last stage's own
     chosen = (folder.finished() or {}).get("selected")
     if chosen is None:
         found.known["selected"] = None
@@ -126,8 +132,8 @@ def explain(
         method=method,
         threshold=chosen and chosen["threshold"],
         text=found.text,
-        raised=[e for e in said.effects if e.effect > 0][:top],
-        lowered=[e for e in reversed(said.effects) if e.effect < 0][:top],
+        raised=[e for e in effects if e.effect > 0][:top],
+        lowered=[e for e in reversed(effects) if e.effect < 0][:top],
         nearest=said.nearest,
         nearest_by=said.nearest_by,
         learned_from=said.learned_from,
@@ -166,14 +172,15 @@ def _same_encoder(run: Run, fingerprint: str | None) -> None:
 def _given(run: Run, text: str) -> _Found:
     document = Documents(np.zeros(1, np.int64), text_array([text]))
     units = cut_units(document, run.plan.cut)[1].to_pylist()
-    return _Found(text, units, dict.fromkeys(("source", "row", "segment", "segments", "selected")))
+    unknown = ("source", "row", "segment", "segments", "selected", "dropped")
+    return _Found(text, units, dict.fromkeys(unknown))
 
 
 def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
     """Find a scored segment again."""
     number, row, segment = _parsed(place, run.names)
     shard, nth = _shard_of(run, folder, number, row)
-    columns = ("row", "segment", "start", "end", "score", "selected")
+    columns = ("row", "segment", "start", "end", "score", "stage", "selected")
     rows = table.read_columns(table.part_path(folder.scores, shard), *columns)
     of_row = {name: column[rows[0] == row] for name, column in zip(columns, rows, strict=True)}
     count = len(of_row["row"])
@@ -183,6 +190,7 @@ def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
         )
     start, end = int(of_row["start"][segment]), int(of_row["end"][segment])
     texts = _units(run, run.sources[number], nth, row, (start, end))
+    where = int(np.flatnonzero(rows[0] == row)[segment])
     known = {
         "source": run.names[number],
         "row": row,
@@ -190,8 +198,19 @@ def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
         "segments": count,
         "selected": bool(of_row["selected"][segment]),
         "score": float(of_row["score"][segment]),
+        **_dropped(run, folder, shard, where, int(of_row["stage"][segment])),
     }
     return _Found("".join(texts), texts, known)
+
+
+def _dropped(run: Run, folder: RunFolder, shard: int, place: int, reached: int) -> dict[str, Any]:
+    """The stage of a cascade that dropped the segment at a place, and the score it gave."""
+    stages = stages_of(run.plan) if run.plan.cascade.stages else []
+    if reached >= len(stages):
+        return {"dropped": None}
+    stage = stages[reached - 1]
+    places, scores = StageParts(stage_folder(folder, stage)).read(shard)
+    return {"dropped": stage.name, "score": float(scores[places == place][0])}
 
 
 def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:

@@ -21,7 +21,7 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.errors import InputError
 from corpusfit.jobs.fit import Rank, Sample, Unfit
 from corpusfit.manifest import RunFolder
-from corpusfit.pipeline.estimate import gigabyte
+from corpusfit.pipeline.costs import gigabyte
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry

@@ -110,6 +110,7 @@ class Run:
     seconds: dict[str, float] = field(default_factory=dict)
     shard_count: int = 0
     encoder: str | None = None
+    encoders: dict[str, str] = field(default_factory=dict)
     remark: str = ""
     files: dict[str, str] = field(default_factory=dict)
     decision: Decision | None = None

@@ -21,7 +21,7 @@ from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Reasons, read_shard
 from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, first_bound, merge
 from corpusfit.pipeline.run import Run
-from corpusfit.plan import Plan
+from corpusfit.plan import EmbedPlan, Plan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, taken, text_array
 
@@ -122,9 +122,9 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     return rejected
 
 
-def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn], Reasons]:
+def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:
     """The sample below a bound, and why rows were rejected on the way."""
-    drawn: list[Drawn] = []
+    drawn: list[Drawn[str]] = []
     rejected, held, k = Reasons(), 0, job.k
     with run.stage("sample", run.size):
         for part, tally in run.engine.map(job, ((shard, bound) for shard in run.shards())):
@@ -138,11 +138,11 @@ def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn], Reasons
     return merge(drawn, k), rejected
 
 
-def add_vectors(run: Run, sample: Sample) -> None:
-    """Encode a sample's texts beside them."""
+def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> None:
+    """Encode a sample's texts beside them, by the run's embedder if no other is named."""
     texts = sample.read_texts()
     pieces = [(i, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
-    job = EmbedTexts(run.plan.embed, run.cache)
+    job = EmbedTexts(embed or run.plan.embed, run.cache)
     found = dict(run.over(f"embed {sample.name}", job, pieces))
     vectors = np.concatenate([found[i] for i, _ in pieces])
     write_arrays(sample.vectors, {"vectors": vectors}, {})

@@ -31,7 +31,7 @@ from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 
-__all__ = ["hold_strict", "prepare_encoder", "score_corpus", "tallies"]
+__all__ = ["expect_common_words", "hold_strict", "prepare_encoder", "score_corpus", "tallies"]
 
 RECIPE = 2
 """Counts up when reading or cutting changes, so that older embeddings are not taken for new."""
@@ -52,7 +52,7 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     if run.encoder is None:
         if not background.texts.exists():  # a killed run has drawn it already
             background_texts(run, background, run.plan.fit.background)
-        _expect_common_words(run, target, background)
+        expect_common_words(run, target, background)
     else:
         store, counts = _embed(run)
         add_vectors(run, target)
@@ -105,7 +105,8 @@ def hold_strict(run: Run, folder: RunFolder) -> None:
             require_none_rejected(tally, run.names)
 
 
-def _expect_common_words(run: Run, target: Sample, background: Sample) -> None:
+def expect_common_words(run: Run, target: Sample, background: Sample) -> None:
+    """Warn where words cannot tell the target's texts apart from the corpus's."""
     if not run.one(CommonWords(background), target):
         run.warn(
             "The target has no word in common with a sample of the corpus, so a method that reads "

@@ -34,6 +34,7 @@ SCHEMA = pa.schema(
         ("units", pa.int32()),
         ("tokens", pa.int64()),
         ("score", pa.float32()),
+        ("stage", pa.int8()),
         ("weight", pa.float32()),
         ("selected", pa.bool_()),
     ]
@@ -57,7 +58,10 @@ _NAME = re.compile(r"part-(\d+)\.parquet$")
 def write(
     folder: Path, shard: int, source: str, segments: Segments, scores: NDArray[np.float32]
 ) -> None:
-    """Write a shard's m segments with their scores [m]; nothing is selected yet."""
+    """Write a shard's m segments with their scores [m]; nothing is selected yet.
+
+    All are of stage 1; a cascade writes later what came further.
+    """
     m = len(segments)
     values: tuple[NDArray[Any], ...] = (
         segments.row,
@@ -67,6 +71,7 @@ def write(
         segments.units,
         segments.tokens,
         scores,
+        np.ones(m, np.int8),
         np.zeros(m, np.float32),
         np.zeros(m, bool),
     )
@@ -83,10 +88,10 @@ def _column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, data])
 
 
-def rewrite(path: Path, weight: NDArray[np.float32], selected: NDArray[np.bool_]) -> None:
-    """Write a part again with another choice."""
+def rewrite(path: Path, **columns: NDArray[Any]) -> None:
+    """Write a part again with other values in some columns, each [m]."""
     table = read(path)
-    for name, values in (("weight", weight), ("selected", selected)):
+    for name, values in columns.items():
         place = SCHEMA.get_field_index(name)
         table = table.set_column(
             place, SCHEMA.field(name), _column(values, SCHEMA.field(name).type)

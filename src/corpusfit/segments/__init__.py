@@ -1,6 +1,6 @@
 """Stage 2, cut: documents into units, units into segments."""
 
-from corpusfit.segments.segments import join_units, segment_scores
+from corpusfit.segments.segments import join_units, joined_scores, segment_scores
 from corpusfit.segments.units import cut_units
 
-__all__ = ["cut_units", "join_units", "segment_scores"]
+__all__ = ["cut_units", "join_units", "joined_scores", "segment_scores"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from corpusfit.types import Segments, Units
 
-__all__ = ["join_units", "segment_scores"]
+__all__ = ["join_units", "joined_scores", "segment_scores"]
 
 
 def join_units(units: Units, gamma: int) -> Segments:
@@ -46,7 +46,15 @@ def segment_scores(
 
     Or their sum, for log importance weights: those of a text's parts add up to the text's.
     """
-    if not len(segments):
+    return joined_scores(unit_scores, segments.units, summed=summed)
+
+
+def joined_scores(
+    unit_scores: NDArray[np.float32], units: NDArray[np.int32], *, summed: bool
+) -> NDArray[np.float32]:
+    """As `segment_scores`, from how many units each segment has, int32 [m]; they follow closely."""
+    if not len(units):
         return np.empty(0, np.float32)
-    sums = np.add.reduceat(unit_scores.astype(np.float64), segments.first_unit)
-    return (sums if summed else sums / segments.units).astype(np.float32)
+    first = np.cumsum(units, dtype=np.int64) - units
+    sums = np.add.reduceat(unit_scores.astype(np.float64), first)
+    return (sums if summed else sums / units).astype(np.float32)

@@ -1,0 +1,101 @@
+"""A cascade against its last stage alone: what it keeps, what it takes, whether it knows.
+
+What: for each seed, the last stage alone over the whole corpus and the cascade over the same; how
+much of the former's selection reached the cascade's last stage, how much of it was taken, and
+whether the true share lies within the interval that the cascade gave for it.
+Why: a cascade is worth its loss only if the loss is small, known, and pays.
+Trade-off: wall time of one run each with the first seed (the last stage's embeddings are kept for
+the others), so times are good for factors only; recall and interval are exact.
+
+Run: .venv/bin/python benchmarks/cascade.py TASK CORPUS STAGES FRACTION [SEEDS] [METHOD] [SETTING …]
+METHOD is the last stage's where that is an embedder. Results go to results/cascade_NAME.json, NAME
+being the stages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import corpusfit
+from corpusfit import Machine
+from corpusfit.pipeline.stages import settled
+from corpusfit.plan import Plan
+from harness import RESULTS, machine
+
+
+def main(
+    task: str, corpus: str, stages: str, fraction: float, seeds: int, method: str, more: list[str]
+) -> None:
+    """Measure every seed and write the result."""
+    plan = Plan().with_overrides([f"cascade.stages={stages}", f"method.name={method}", *more])
+    last = settled(plan)
+    alone = {"method": last.method.name, "embedder": last.embed.embedder}
+    words = {"target": task, "corpus": corpus, "fraction": fraction, "settings": more}
+    runs = []
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        on = Machine(workers=1, cache=here / "cache")
+        for seed in range(seeds):
+            one = timed(words | alone, here / f"alone-{seed}", on, seed)
+            both = timed(
+                words | {"cascade": stages, "method": method}, here / f"cascade-{seed}", on, seed
+            )
+            runs.append({"seed": seed, **compared(*one, *both)})
+            print(json.dumps({k: v for k, v in runs[-1].items() if k != "stages"}), flush=True)
+    inside = sum(run["inside"] for run in runs)
+    print(f"the true recall lay within the interval in {inside} of {len(runs)} runs")
+    name = re.sub(r"[^a-z0-9.]+", "_", f"cascade_{stages}_{method}".lower()).strip("_")
+    result = {
+        "name": name,
+        "note": f"{stages} ({method}), fraction {fraction}, {' '.join(more)}; one worker",
+        "runs": runs,
+        "inside": inside,
+        "machine": machine(),
+    }
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+
+
+def timed(words: dict[str, Any], out: Path, on: Machine, seed: int) -> tuple[Any, float]:
+    """A run and its wall time."""
+    started = time.perf_counter()
+    run = corpusfit.select(**words, out=out, seed=seed, machine=on)
+    return run, time.perf_counter() - started
+
+
+def compared(alone: Any, alone_s: float, cascade: Any, cascade_s: float) -> dict[str, Any]:
+    """What the cascade kept of the other's selection, and what it said of that."""
+    (wanted,) = columns(alone, "selected")
+    stage, taken = columns(cascade, "stage", "selected")
+    said = cascade.manifest["cascade"]
+    recall = float((stage[wanted] == len(said["stages"])).mean())
+    return {
+        "recall": recall,
+        "taken": float(taken[wanted].mean()),
+        "said": said["recall"],
+        "inside": said["recall"]["low"] <= recall <= said["recall"]["high"],
+        "methods": [run.manifest["method"]["name"] for run in (alone, cascade)],
+        "alone_s": alone_s,
+        "cascade_s": cascade_s,
+        "seconds": cascade.manifest["seconds"],
+        "stages": said["stages"],
+    }
+
+
+def columns(run: Any, *names: str) -> list[np.ndarray]:
+    """Columns of a run's scores, all parts together."""
+    tables = list(run.scores())
+    return [np.concatenate([t.column(n).to_numpy() for t in tables]) for n in names]
+
+
+if __name__ == "__main__":
+    task, corpus, stages, fraction, *rest = sys.argv[1:]
+    seeds, method, *more = [*rest, *["1", "auto"][len(rest) :]]
+    main(task, corpus, stages, float(fraction), int(seeds), method, more)

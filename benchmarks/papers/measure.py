@@ -1,0 +1,74 @@
+"""Fit a method, score the documents, hold the scores against the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score
+
+from corpusfit.plan import MethodPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
+from corpusfit.types import Paired, read_as
+
+Variant = tuple[str, tuple[tuple[str, Any], ...]]
+"""A method's name and the settings that are not its defaults."""
+
+COMPARED: tuple[Variant, ...] = (
+    ("consensus", ()),
+    ("domain_cosine", (("centred", True),)),
+    ("domain_cosine", (("centred", False),)),
+    ("domain_classifier", ()),
+    ("cluster_ratio", ()),
+    ("knn", ()),
+    ("isolation_forest", ()),
+    ("dsir", ()),
+)
+"""What is looked at where not every method is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What a method says of n documents.
+
+    Attributes:
+        scores: float32 [n].
+        share: of them of the target's domain, as it estimates; None if it does not.
+    """
+
+    scores: NDArray[np.float32]
+    share: float | None
+
+
+def shown(variant: Variant) -> str:
+    """A method's name with its settings."""
+    name, settings = variant
+    return f"{name} ({', '.join(f'{k}={v}' for k, v in settings)})" if settings else name
+
+
+def scored(
+    variant: Variant, target: Paired, background: Paired, units: Paired, *, embedder: str, seed: int
+) -> Scored:
+    """Fit a method on target and background, and score n units."""
+    plan = registry.given(MethodPlan(variant[0], dict(variant[1])), embedder or "minilm")
+    method = registry.build(plan.name, plan.options)
+    learned = read_as(target, method.fits_on), read_as(background, method.fits_on)
+    read = read_as(units, method.reads)
+    if isinstance(method, CorpusMethod):
+        _, scores = next(iter(method.score_corpus([(0, read)], *learned, seed=seed)))
+        return Scored(scores, None)
+    scorer = registry.fitting(plan.name, plan.options).fit(*learned, seed=seed)
+    return Scored(scorer.score(read), getattr(scorer, "share", None))
+
+
+def average_precision(found: Scored, truth: NDArray[np.bool_]) -> float:
+    """Over all units."""
+    return float(average_precision_score(truth, found.scores))
+
+
+def best(scores: NDArray[np.float32], amount: int) -> NDArray[np.int64]:
+    """Places of the best so many; among equal scores the first."""
+    return np.argsort(-scores, kind="stable")[:amount]

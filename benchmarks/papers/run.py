@@ -1,0 +1,137 @@
+"""Make the papers' tables on real data, all with one command.
+
+What: measures the tables' pieces on a few processes and writes docs/results/NAME.json and NAME.md.
+Why: what is claimed of the methods can be made again by anyone who has such data.
+Trade-off: texts are cut short and samples small, so that all of it takes minutes on two cores.
+
+Run: .venv/bin/python benchmarks/papers/run.py TASKS PILE [--only NAME,…] [--seeds 3] [--finetune]
+TASKS has TASK/{train,dev,test}.jsonl.zst (text, label), PILE has DOMAIN_*.jsonl(.zst) (text).
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import argparse
+import json
+import multiprocessing
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(1, str(Path(__file__).parent.parent))
+
+import data
+from data import ENCODERS, Setting
+from harness import machine
+from report import Report
+
+TABLES = {
+    "selectors": "Which method finds the domain",
+    "rare": "Which method finds a rare domain",
+    "shift": "Which method finds a domain of another style",
+    "table1": "TADPOLE, Table 1: anomaly detectors",
+    "table2": "TADPOLE, Figure 5 (DANA, Table 2): filtering a union of corpora",
+    "table5": "Unsupervised Domain Clusters, Table 5: pre-ranking",
+    "table7": "Unsupervised Domain Clusters, Table 7: precision and recall of the selection",
+    "figure4": "TADPOLE, Figure 4 (DANA, Figure 3): an encoder fine-tuned on the task",
+}
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
+
+
+def main() -> None:
+    """Encode, measure, write."""
+    asked = arguments()
+    s = Setting(
+        *(p.resolve() for p in (asked.tasks, asked.pile, asked.parallel)),
+        asked.documents,
+        asked.target,
+        asked.background,
+        asked.seeds,
+        asked.finetune,
+    )
+    names = asked.only.split(",") if asked.only else list(TABLES)
+    work = [(name, s, p) for name in names for p in table_of(name).pieces(s)]
+    found: dict[str, dict[Any, Any]] = {name: {} for name in names}
+    left = {name: sum(n == name for n, _, _ in work) for name in names}
+    started = time.perf_counter()
+    with multiprocessing.get_context("spawn").Pool(asked.processes) as pool:
+        encoding = [(s, source, e) for e in ENCODERS for source in data.source_files(s)]
+        for source, embedder in pool.imap_unordered(encode, encoding):
+            tell(started, f"{source} is encoded by {embedder}")
+        for done, (name, piece, result) in enumerate(pool.imap_unordered(measure, work), 1):
+            tell(started, f"{done} of {len(work)}: {name} {piece}")
+            found[name][piece] = result
+            left[name] -= 1
+            if not left[name]:
+                order = [p for n, _, p in work if n == name]
+                report = table_of(name).report(s, {p: found[name][p] for p in order})
+                write(asked.out, name, s, report)
+    for name in names:
+        if not found[name]:
+            tell(started, f"{name} was left out: its data is not there")
+
+
+def table_of(name: str) -> Any:
+    """The module that makes a table: `pieces` to measure, `measure` for one, `report` for all."""
+    return import_module(f"make_{name}")
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("tasks", type=Path, metavar="TASKS")
+    parser.add_argument("pile", type=Path, metavar="PILE")
+    parser.add_argument("--parallel", type=Path, help="DOMAIN/dev.en; default beside TASKS")
+    parser.add_argument("--only", default="", help=f"some of {', '.join(TABLES)}")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--finetune", action="store_true", help="also domain_finetune; hours")
+    parser.add_argument("--documents", type=int, default=1_500, help="of each source, at most")
+    parser.add_argument("--target", type=int, default=500, help="texts of a target, at most")
+    parser.add_argument("--background", type=int, default=10_000, help="documents, at most")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    if wrong := set(filter(None, asked.only.split(","))) - set(TABLES):
+        parser.error(f"--only must name some of {', '.join(TABLES)}; got {', '.join(wrong)}")
+    if asked.parallel is None:
+        asked.parallel = asked.tasks.resolve().parent / "parallel" / "koehn_knowles"
+    return asked
+
+
+def encode(piece: tuple[Setting, str, str]) -> tuple[str, str]:
+    """Encode a source's documents, once for all tables."""
+    s, source, embedder = piece
+    data.vectors(data.source_texts(s, source), embedder)
+    return source, embedder
+
+
+def measure(piece: tuple[str, Setting, Any]) -> tuple[str, Any, Any]:
+    """Measure a piece of a table."""
+    name, s, what = piece
+    return name, what, table_of(name).measure(s, what)
+
+
+def write(out: Path, name: str, s: Setting, report: Report) -> None:
+    """Write a table's figures and its text."""
+    sizes = {k: getattr(s, k) for k in ("documents", "target", "background", "seeds", "finetune")}
+    here = machine()
+    content = {"name": name, "setting": sizes, **report.figures, "machine": here}
+    out.mkdir(parents=True, exist_ok=True)
+    (out / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    made = f"Measured on {here['cpu']}, at commit {here['commit'][:9]}, {here['date'][:10]}."
+    text = f"# {TABLES[name]}\n\n{report.text}\n\n{made}\n"
+    (out / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def tell(started: float, what: str) -> None:
+    """A line of progress."""
+    print(f"{time.perf_counter() - started:7.0f} s  {what}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

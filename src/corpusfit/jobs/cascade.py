@@ -1,0 +1,197 @@
+"""Jobs that make a cascade ready: draw its sample, learn a stand-in, score the sample.
+
+What: random segments of the corpus that every stage will score, and with them, in the same pass,
+the background that the last stage alone would be fitted on; then surrogates and the sample's
+scores.
+Why: only what every stage has scored tells what the earlier ones lose; and with the very background
+that a run of the last stage alone draws from its stored embeddings, its scores are the same too.
+Trade-off: every text of the corpus is read and cut once for it. That is the cheap part.
+Reference: bottom-k sampling, see `kernels/chance.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.artifacts import restore, store
+from corpusfit.engine import Job
+from corpusfit.jobs.fit import Sample
+from corpusfit.jobs.reading import Tally, read_units
+from corpusfit.jobs.sample import Drawn
+from corpusfit.kernels.chance import place_keys
+from corpusfit.plan import CutPlan, EmbedPlan, ReadPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import Scorer
+from corpusfit.score.surrogate import Surrogate, fit_surrogate
+from corpusfit.segments import join_units
+from corpusfit.types import Reads, Shard, Texts, taken
+
+__all__ = [
+    "DrawSegments",
+    "DrawnSegment",
+    "DrawnShard",
+    "DrawnUnit",
+    "FitSurrogate",
+    "ScoreSample",
+    "StageScorer",
+]
+
+_SURROGATE = "cascade surrogate"
+_APART = 0x5E63
+"""Added to the seed, so that a segment is not drawn because its unit is."""
+
+
+@dataclass(frozen=True)
+class DrawnSegment:
+    """A segment of the sample: its place in the shard, that of its first unit, and what it is."""
+
+    place: int
+    first: int
+    tokens: int
+    texts: list[str]
+
+
+@dataclass(frozen=True)
+class DrawnUnit:
+    """A unit of the background: its place in the shard, and its text."""
+
+    place: int
+    text: str
+
+
+@dataclass(frozen=True)
+class DrawnShard:
+    """What one shard gives: segments, units of the background, and how much it holds."""
+
+    segments: Drawn[DrawnSegment]
+    units: Drawn[DrawnUnit]
+    tokens: int
+    tally: Tally
+
+
+@dataclass(frozen=True)
+class DrawSegments(Job[tuple[Shard, int, int], DrawnShard]):
+    """Of a shard, the segments and the units with the smallest keys, up to two bounds.
+
+    Attributes:
+        segments: so many at most.
+        units: so many at most; 0 where the background is drawn elsewhere.
+    """
+
+    read: ReadPlan
+    cut: CutPlan
+    names: tuple[str, ...]
+    segments: int
+    units: int
+    seed: int
+
+    def start(self) -> Callable[[tuple[Shard, int, int]], DrawnShard]:
+        """Nothing to open."""
+        return self._work
+
+    def _work(self, piece: tuple[Shard, int, int]) -> DrawnShard:
+        shard, below, below_units = piece
+        units, texts, tally = read_units(shard, self.read, self.cut, self.names)
+        segments = join_units(units, self.cut.gamma)
+        tally.segments = len(segments)
+        keys = place_keys(self.seed + _APART, shard.index, len(segments))
+        at = _smallest(keys, self.segments, below)
+        drawn = [
+            DrawnSegment(int(i), first, tokens, _strings(texts, np.arange(first, first + n)))
+            for i, first, tokens, n in zip(
+                at,
+                segments.first_unit[at].tolist(),
+                segments.tokens[at].tolist(),
+                segments.units[at].tolist(),
+                strict=True,
+            )
+        ]
+        own = place_keys(self.seed, shard.index, len(units))
+        where = _smallest(own, self.units, below_units)
+        found = zip(where.tolist(), _strings(texts, where), strict=True)
+        return DrawnShard(
+            Drawn(shard.index, keys[at], drawn),
+            Drawn(shard.index, own[where], [DrawnUnit(*unit) for unit in found]),
+            int(segments.tokens.sum()),
+            tally,
+        )
+
+
+def _smallest(keys: NDArray[np.uint64], k: int, bound: int) -> NDArray[np.int64]:
+    """Places of the k smallest keys that are not above a bound, increasing."""
+    at = np.flatnonzero(keys <= np.uint64(bound))
+    return np.sort(at[np.argsort(keys[at], kind="stable")[:k]])
+
+
+def _strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
+    strings: list[str] = taken(texts, places).to_pylist()
+    return strings
+
+
+@dataclass(frozen=True)
+class StageScorer:
+    """What scores a stage.
+
+    Attributes:
+        path: where its scorer is.
+        reads: what that reads of each unit.
+        summed: whether a segment's score is the sum of its units', not the mean.
+        embed: what makes the vectors that it reads; None where it reads text alone.
+    """
+
+    path: Path
+    reads: Reads
+    summed: bool
+    embed: EmbedPlan | None
+
+    def open(self) -> Scorer[Any]:
+        """The scorer."""
+        scorer: Scorer[Any] = restore(self.path, _scorer_class)
+        return scorer
+
+
+def _scorer_class(kind: str) -> type[Scorer[Any]]:
+    return Surrogate if kind == _SURROGATE else registry.scorer_class(kind)
+
+
+@dataclass(frozen=True)
+class FitSurrogate(Job[NDArray[np.int64], int]):
+    """Learn the last stage's scores from cheap vectors, on the units at some places.
+
+    Attributes:
+        last: the scorer to stand in for.
+        dear: the units as that one reads them.
+        cheap: the same units with the cheap embedder's vectors.
+        out: where the surrogate is stored.
+    """
+
+    last: StageScorer
+    dear: Sample
+    cheap: Sample
+    out: Path
+    seed: int
+
+    def start(self) -> Callable[[NDArray[np.int64]], int]:
+        """Nothing to open."""
+        return self._work
+
+    def _work(self, places: NDArray[np.int64]) -> int:
+        scores = self.last.open().score(self.dear.batch(self.last.reads))[places]
+        vectors = self.cheap.batch("embedding")[places]
+        store(self.out, _SURROGATE, fit_surrogate(vectors, scores, seed=self.seed))
+        return len(places)
+
+
+@dataclass(frozen=True)
+class ScoreSample(Job[tuple[StageScorer, Sample], NDArray[np.float32]]):
+    """Score a sample's units; float32 [n]."""
+
+    def start(self) -> Callable[[tuple[StageScorer, Sample]], NDArray[np.float32]]:
+        """Nothing to open."""
+        return lambda piece: piece[0].open().score(piece[1].batch(piece[0].reads))

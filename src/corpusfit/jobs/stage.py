@@ -1,0 +1,243 @@
+"""Jobs that run a cascade: score one stage's segments of a shard, join the stages' scores.
+
+What: the first stage scores every segment and leaves the shard's part of `scores/`; each later one
+reads only the rows whose segments came through, encodes and scores only these; the last job puts
+the scores of all stages into one column.
+Why: what a stage costs is then what it is given; nothing is embedded that no stage needs.
+Trade-off: vectors are not kept, because another cascade would pass on other segments; and a later
+stage reads its shard again instead of being handed text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from corpusfit.artifacts import listed, read_arrays, write_arrays, write_bytes
+from corpusfit.embed import load, wants_gpu
+from corpusfit.engine import Job
+from corpusfit.errors import InputError
+from corpusfit.jobs.cascade import StageScorer
+from corpusfit.jobs.reading import Tally, read_shard, read_units
+from corpusfit.jobs.score import mark_path
+from corpusfit.plan import CutPlan, ReadPlan
+from corpusfit.score import table
+from corpusfit.segments import cut_units, join_units, joined_scores
+from corpusfit.types import Paired, Segments, Shard, Texts, read_as, taken
+
+__all__ = ["JoinStages", "Placing", "ScoreStage", "StageParts"]
+
+_PART = re.compile(r"part-(\d+)\.safetensors")
+
+
+class StageParts:
+    """What one stage scored: by shard, the places of segments and their scores.
+
+    Args:
+        folder: where the parts are; a part appears whole or not at all.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _part(self, shard: int) -> Path:
+        return self.folder / f"part-{shard:05d}.safetensors"
+
+    def finished(self) -> list[int]:
+        """The shards that are there, increasing."""
+        names = listed(self.folder)
+        return sorted(int(found[1]) for name in names if (found := _PART.fullmatch(name)))
+
+    def write(
+        self,
+        shard: int,
+        places: NDArray[np.int64],
+        scores: NDArray[np.float32],
+        tally: Tally,
+        seconds: float,
+    ) -> None:
+        """Keep the scores [m] of the segments at places [m], and what was read for them."""
+        plain = {n: v for n, v in tally.as_dict().items() if n != "rejects"}
+        arrays: dict[str, NDArray[Any]] = {
+            "places": places,
+            "scores": scores,
+            "rejects": np.frombuffer(orjson.dumps(tally.rejects), np.uint8),
+        }
+        write_arrays(self._part(shard), arrays, {"tally": plain, "seconds": seconds})
+
+    def read(self, shard: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Places and scores."""
+        arrays, _ = read_arrays(self._part(shard), ["places", "scores"])
+        return arrays["places"], arrays["scores"]
+
+    def read_all(self) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float32]]]:
+        """Shard, places and scores of every part, by shard."""
+        for shard in self.finished():
+            yield shard, *self.read(shard)
+
+    def tally(self, shard: int) -> Tally:
+        """What was read, and what of it was rejected."""
+        arrays, header = read_arrays(self._part(shard), ["rejects"])
+        return Tally(**header["tally"], rejects=orjson.loads(arrays["rejects"].tobytes()))
+
+    def spent(self) -> tuple[int, float]:
+        """Units scored, and seconds that workers took for it, in all parts."""
+        units, seconds = 0, 0.0
+        for shard in self.finished():
+            _, header = read_arrays(self._part(shard), [])
+            units, seconds = units + header["tally"]["units"], seconds + header["seconds"]
+        return units, seconds
+
+
+@dataclass(frozen=True)
+class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
+    """Score the segments of a shard at some places, or all of them; returns how many units.
+
+    Attributes:
+        stage: the scorer and what it reads.
+        scores: where the first stage leaves a shard's part, and the others find its segments.
+        parts: where this stage's scores go.
+    """
+
+    stage: StageScorer
+    read: ReadPlan
+    cut: CutPlan
+    names: tuple[str, ...]
+    cache: Path
+    scores: Path
+    parts: Path
+
+    @property
+    def encodes(self) -> bool:
+        """Where it reads a network's vectors."""
+        return self.stage.embed is not None and wants_gpu(self.stage.embed)
+
+    def start(self) -> Callable[[tuple[Shard, NDArray[np.int64] | None]], int]:
+        """Restore the scorer, load the encoder."""
+        scorer, embed = self.stage.open(), self.stage.embed
+        encoder = load(embed, self.cache) if embed is not None else None
+        parts = StageParts(self.parts)
+
+        def work(piece: tuple[Shard, NDArray[np.int64] | None]) -> int:
+            started = time.perf_counter()
+            shard, places = piece
+            segments, texts, tally = self._read(shard, places)
+            batch: Any = texts
+            if encoder is not None:
+                vectors = encoder.encode(texts.to_pylist())
+                batch = read_as(Paired(texts, vectors), self.stage.reads)
+            found = joined_scores(scorer.score(batch), segments.units, summed=self.stage.summed)
+            if places is None:
+                table.write(self.scores, shard.index, self.names[shard.source], segments, found)
+                places = np.arange(len(segments))
+            parts.write(shard.index, places, found, tally, time.perf_counter() - started)
+            return len(texts)
+
+        return work
+
+    def _read(
+        self, shard: Shard, places: NDArray[np.int64] | None
+    ) -> tuple[Segments, Texts, Tally]:
+        """The segments at some places, or all; the texts of their units; the tally of these.
+
+        Raises:
+            InputError: a segment is no longer there.
+        """
+        if places is None:
+            units, texts, tally = read_units(shard, self.read, self.cut, self.names)
+            segments = join_units(units, self.cut.gamma)
+            tally.segments = len(segments)
+            return segments, texts, tally
+        part = table.part_path(self.scores, shard.index)
+        rows, numbers = (c[places] for c in table.read_columns(part, "row", "segment"))
+        found, tally = read_shard(shard, self.read, self.names, lambda seen, _: np.isin(seen, rows))
+        units, texts = cut_units(found, self.cut)
+        segments = join_units(units, self.cut.gamma)
+        at = np.searchsorted(segments.row, rows) + numbers.astype(np.int64)
+        there = at < len(segments)
+        if not there.all() or (segments.row[at] != rows).any():
+            raise InputError(
+                f"{self.names[shard.source]} changed while it was read. Run again with "
+                "--overwrite when nobody writes to it."
+            )
+        own = np.repeat(segments.first_unit[at], segments.units[at]) + _within(segments.units[at])
+        tally.units, tally.segments = len(own), len(at)
+        picked = Segments(*(getattr(segments, f.name)[at] for f in fields(Segments)))
+        return picked, taken(texts, own), tally
+
+
+def _within(counts: NDArray[np.int32]) -> NDArray[np.int64]:
+    """0 to n - 1 for each n of the counts, one after the other."""
+    before = np.cumsum(counts, dtype=np.int64) - counts
+    return np.arange(int(counts.sum())) - np.repeat(before, counts)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Where a stage's scores lie in the one column: at + by * score; the last stage's stay."""
+
+    at: float = 0.0
+    by: float = 1.0
+
+    def __call__(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scores [n] placed; their order is kept."""
+        return (self.at + self.by * scores.astype(np.float64)).astype(np.float32)
+
+    @classmethod
+    def below(cls, floor: float, lowest: float, highest: float) -> Placing:
+        """So that scores from lowest to highest come to lie below a floor.
+
+        The room they get is as large as the floor is far from 0, so that float32 still tells some
+        millions of them apart.
+        """
+        room = max(1.0, abs(floor))
+        by = room / (highest - lowest) if highest > lowest else 1.0
+        return cls(floor - room / 4 - by * highest, by)
+
+
+@dataclass(frozen=True)
+class JoinStages(Job[int, int]):
+    """Put into a shard's part of `scores/` what each segment got in the last stage it reached.
+
+    Attributes:
+        scores: the parts, as the first stage left them.
+        marks: where finished shards are marked.
+        stages: the folders of the stages' parts.
+        placings: where each stage's scores lie.
+    """
+
+    scores: Path
+    marks: Path
+    stages: tuple[Path, ...]
+    placings: tuple[Placing, ...]
+
+    def start(self) -> Callable[[int], int]:
+        """List what is there."""
+        parts = [StageParts(folder) for folder in self.stages]
+        held = [set(p.finished()) for p in parts]
+
+        def work(shard: int) -> int:
+            tally = parts[0].tally(shard)
+            score = np.empty(tally.segments, np.float32)
+            stage = np.empty(tally.segments, np.int8)
+            for n, (part, there, placing) in enumerate(
+                zip(parts, held, self.placings, strict=True), start=1
+            ):
+                if shard in there:
+                    places, found = part.read(shard)
+                    score[places], stage[places] = placing(found), n
+            table.rewrite(table.part_path(self.scores, shard), score=score, stage=stage)
+            data = json.dumps(tally.as_dict()).encode()
+            write_bytes(mark_path(self.marks, shard), data)
+            return tally.units
+
+        return work

@@ -1,0 +1,305 @@
+"""Cascades end to end: every segment has its place, whatever happens on the way."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import time
+import uuid
+
+import numpy as np
+import pytest
+from journeys import WORDS, digests, scores, stamps
+
+import corpusfit
+from corpusfit import Machine
+from corpusfit.errors import UsageError
+
+SHARDS = "read.shard_mb=0.01"
+TEXTS = "dsir>tfidf>moore_lewis"
+
+
+@pytest.fixture
+def pile(jsonl, tmp_path):
+    """A corpus of long and short documents of mixed topics; returns its folder."""
+    chance = random.Random(4)
+    for topic in WORDS:
+        texts = []
+        for i in range(150):
+            words = WORDS[topic] if i % 3 else [w for words in WORDS.values() for w in words]
+            texts.append(" ".join(chance.choices(words, k=chance.randint(4, 120))) + f" {i}.")
+        jsonl(f"pile/{topic}.jsonl", texts)
+    return tmp_path / "pile"
+
+
+@pytest.fixture
+def run(task, pile, tmp_path, inline):
+    """`select` with a cascade, in this process."""
+
+    def run(out="out", **words):
+        machine = words.pop("machine", inline)
+        settings = [SHARDS, "cut.pieces=30", "cut.gamma=2", *words.pop("settings", ())]
+        given = {"target": task, "corpus": pile, "cascade": TEXTS, "fraction": 0.1, **words}
+        return corpusfit.select(out=tmp_path / out, machine=machine, settings=settings, **given)
+
+    return run
+
+
+def alone(run, method="moore_lewis", **words):
+    return run("alone", cascade=None, method=method, **words)
+
+
+def test_every_segment_is_there_and_ordered_by_stage_then_score(run):
+    cascade, whole = run(), alone(run)
+    rows, others = scores(cascade), scores(whole)
+    place = ("source", "row", "segment", "start", "end", "units", "tokens")
+    assert [[r[n] for n in place] for r in rows] == [[r[n] for n in place] for r in others]
+    counts = cascade.manifest["counts"]
+    assert counts == whole.manifest["counts"]
+    said = cascade.manifest["cascade"]["stages"]
+    assert [s["stage"] for s in said] == TEXTS.split(">")
+    reached = [sum(r["stage"] >= n for r in rows) for n in (1, 2, 3)]
+    assert reached == [s["segments"] for s in said] == [len(rows), *(s["passed"] for s in said[:2])]
+    assert [round(s["share"] * len(rows)) for s in said[:2]] == reached[1:]
+    assert reached[0] > reached[1] >= reached[2] >= 0.1 * len(rows)
+    for low, high in itertools.pairwise((1, 2, 3)):
+        below = [r["score"] for r in rows if r["stage"] == low]
+        above = [r["score"] for r in rows if r["stage"] == high]
+        assert not below or not above or max(below) < min(above)
+    assert [said[n]["units"] for n in range(3)] == [
+        sum(r["units"] for r in rows if r["stage"] > n) for n in range(3)
+    ]
+    assert all(o["stage"] == 1 for o in others)
+
+
+def test_what_reaches_the_last_stage_has_its_score(run):
+    """And those before it are cut where their own scores say."""
+    rows = scores(run(cascade="dsir:0.5>tfidf:0.25>moore_lewis"))
+    stage, final = (np.array([r[name] for r in rows]) for name in ("stage", "score"))
+    dsir, tfidf, last = (
+        np.array([r["score"] for r in scores(alone(run, method, overwrite=True))])
+        for method in TEXTS.split(">")
+    )
+    assert (stage > 1).sum() == round(0.5 * len(rows))
+    assert (stage > 2).sum() == round(0.25 * len(rows))
+    assert np.array_equal(final[stage == 3], last[stage == 3])
+    assert dsir[stage > 1].min() >= dsir[stage == 1].max()
+    assert tfidf[stage == 3].min() >= tfidf[stage == 2].max()
+    for n, own in ((1, dsir), (2, tfidf)):  # order within a stage is that of its scores
+        order = np.argsort(own[stage == n], kind="stable")
+        assert (np.diff(final[stage == n][order]) >= 0).all()
+
+
+def test_with_all_passed_on_it_is_the_last_stage_alone(run):
+    cascade = run(cascade="dsir:1>tfidf:1>moore_lewis")
+    assert [r["score"] for r in scores(cascade)] == [r["score"] for r in scores(alone(run))]
+    recall = cascade.manifest["cascade"]["recall"]
+    assert (recall["estimate"], recall["high"]) == (1.0, 1.0)
+    assert digests(cascade.path, "selected") == digests(
+        run("alone", cascade=None, method="moore_lewis").path, "selected"
+    )
+
+
+@pytest.mark.parametrize("recall", [0.5, 1.0])
+def test_the_recall_asked_for_sets_the_shares(run, recall):
+    found = run(recall=recall, settings=["cascade.sample=400"]).manifest["cascade"]
+    assert found["shares_from_sample"]
+    said = found["recall"]
+    assert said["low"] <= said["estimate"] <= said["high"]
+    assert abs(said["estimate"] - recall) < 0.25
+    if recall == 0.5:
+        all_of_it = run("all", recall=1.0, settings=["cascade.sample=400"]).manifest["cascade"]
+        assert all_of_it["stages"][1]["passed"] > found["stages"][1]["passed"]
+
+
+def test_the_interval_holds_the_truth(run):
+    wanted = {i for i, r in enumerate(scores(alone(run))) if r["selected"]}
+    cascade = run(cascade="tfidf:0.12>moore_lewis", settings=["cascade.sample=300"])
+    reached = {i for i, r in enumerate(scores(cascade)) if r["stage"] == 2}
+    said = cascade.manifest["cascade"]["recall"]
+    truth = len(wanted & reached) / len(wanted)
+    assert 0 < truth < 1
+    assert said["low"] <= truth <= said["high"]
+    assert said["sample"] == 300
+
+
+def test_choosing_again_goes_on_below_the_last_stage(run, inline):
+    first = run(cascade="dsir:0.3>moore_lewis")
+    chosen = corpusfit.choose(first.path, fraction=0.6, machine=inline)
+    rows = scores(chosen)
+    assert sum(r["selected"] for r in rows) == round(0.6 * len(rows))
+    assert all(r["selected"] for r in rows if r["stage"] == 2)
+    assert chosen.manifest["cascade"]["recall"]["estimate"] < 0.9
+    fresh = run("fresh", cascade="dsir:0.3>moore_lewis", fraction=0.6)
+    assert digests(chosen.path) == digests(fresh.path)
+    with pytest.raises(UsageError, match="--weights must be top with --cascade"):
+        corpusfit.choose(first.path, weights="continuous", machine=inline)
+
+
+def test_a_surrogate_keeps_more_than_its_embedders_own_method(run, tiny_static, tiny_encoder):
+    """The last stage reads one embedder's vectors, the first learns it from another's."""
+    words = {"method": "domain_cosine", "settings": ["cascade.sample=200"]}
+    cascade = run(cascade=f"{tiny_static}:0.3>{tiny_encoder}", **words)
+    said = cascade.manifest["cascade"]
+    assert [s["embedder"] for s in said["stages"]] == [str(tiny_static), str(tiny_encoder)]
+    whole = alone(run, "domain_cosine", embedder=str(tiny_encoder))
+    wanted = {i for i, r in enumerate(scores(whole)) if r["selected"]}
+    reached = {i for i, r in enumerate(scores(cascade)) if r["stage"] == 2}
+    assert len(wanted & reached) / len(wanted) > 0.5  # by chance 0.3
+    found = {i: r["score"] for i, r in enumerate(scores(cascade)) if r["stage"] == 2}
+    others = scores(whole)
+    assert max(abs(score - others[i]["score"]) for i, score in found.items()) < 5e-3
+
+
+@pytest.mark.slow
+def test_any_number_of_workers_gives_the_same_bytes(run, tiny_static):
+    words = {"cascade": f"dsir>{tiny_static}>knn@{tiny_static}", "settings": ["cascade.sample=100"]}
+    whole = digests(run("inline", **words).path)
+    assert len(whole) > 8
+    for workers in (1, 2):
+        assert digests(run(f"{workers}", machine=Machine(workers=workers), **words).path) == whole
+
+
+def test_a_store_gets_the_same_bytes(run, task, pile, tiny_static, inline):
+    store = f"memory://bucket/{uuid.uuid4().hex}"
+    words = {"cascade": f"dsir>{tiny_static}>knn@{tiny_static}", "fraction": 0.1}
+    settings = [SHARDS, "cut.pieces=30", "cut.gamma=2", "cascade.sample=100"]
+    here = run("here", **{**words, "settings": ["cascade.sample=100"]})
+    there = [
+        corpusfit.select(
+            target=task,
+            corpus=pile,
+            out=f"{store}/out",
+            machine=type(inline)(cache=f"{store}/cache"),
+            settings=settings,
+            **words,
+        )
+        for _ in range(2)  # the second finds all done
+    ]
+    assert digests(there[0].path) == digests(here.path)
+    assert there[0].manifest == there[1].manifest
+    again = corpusfit.choose(there[0].path, machine=inline, fraction=0.2)
+    assert again.manifest["cascade"]["recall"] is not None
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_ends_the_same(run, start, cli, task, pile, tmp_path):
+    """The process is killed, not stopped: nothing tidies up after it."""
+    whole = run("whole")
+    settings = (SHARDS, "cut.pieces=30", "cut.gamma=2")
+    command = (
+        *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "out"),
+        *("--cascade", TEXTS, "--fraction", 0.1),
+        *(word for setting in settings for word in ("--set", setting)),
+    )
+    kept, first = {}, ".corpusfit/stages/1/part-*.safetensors"
+    for pattern, count in (("stages/1/part-*", 3), ("stages/2/part-*", 2), ("scored/part-*", 4)):
+        process = start(*command)
+        while len(list((tmp_path / "out/.corpusfit").glob(pattern))) < count:
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.kill()
+        process.wait()
+        assert not (tmp_path / "out/manifest.json").exists()
+        assert kept.items() <= stamps(tmp_path / "out", first).items()
+        kept = stamps(tmp_path / "out", first)
+    assert cli(*command).code == 0
+    assert digests(tmp_path / "out") == digests(whole.path)
+
+
+class Stopped(Exception):
+    """The run ends here."""
+
+
+@pytest.mark.parametrize(
+    "stop", ["sample", "fit", "1 dsir", "2 tfidf", "3 moore", "join", "choose"]
+)
+def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path):
+    from corpusfit.engine import Progress
+
+    class Stopping(Progress):
+        """Stops in the middle of a stage."""
+
+        def begin(self, stage, total):
+            self.stage, self.left = stage, 3
+
+        def advance(self, done, units=0):
+            self.left -= 1
+            if self.stage.startswith(stop) and self.left == 0:
+                raise Stopped
+
+        def end(self):
+            if self.stage.startswith(stop) and stop == "fit":
+                raise Stopped
+
+    whole = run("whole")
+    with pytest.raises(Stopped):
+        run("stopped", machine=type(inline)(progress=Stopping()))
+    assert not (tmp_path / "stopped/manifest.json").exists()
+    first = tmp_path / "stopped/.corpusfit/stages/1"
+    kept = stamps(first, "part-*")
+    again = run("stopped")
+    assert kept.items() <= stamps(first, "part-*").items()
+    assert digests(again.path) == digests(whole.path)
+    both = [json.loads(json.dumps(r.manifest["cascade"])) for r in (again, whole)]
+    for said in both:
+        for s in said["stages"]:
+            del s["seconds"], s["units_per_second"]
+    assert both[0] == both[1]
+
+
+def test_another_cascade_in_the_same_folder_is_named(run):
+    run()
+    with pytest.raises(corpusfit.errors.ChangedInputError, match=r"cascade\.stages was"):
+        run(cascade="dsir>moore_lewis")
+    assert (
+        run(cascade="dsir>moore_lewis", overwrite=True).manifest["cascade"]["stages"][1]["passed"]
+        is None
+    )
+
+
+def test_a_stage_that_passes_nothing_is_named(run):
+    with pytest.raises(UsageError) as error:
+        run(cascade="dsir:0.0001>tfidf")
+    assert "The share of dsir in --cascade must be at least" in str(error.value)
+    assert "it passes nothing on of" in str(error.value)
+
+
+def test_a_tiny_corpus(run, jsonl, inline, tmp_path, task):
+    """One segment is the sample, the background and the corpus."""
+    one = jsonl("one.jsonl", ["kinase inhibitor"])
+    found = corpusfit.select(
+        target=task, corpus=one, out=tmp_path / "tiny", cascade="dsir>tfidf", machine=inline
+    )
+    assert found.manifest["selected"]["segments"] == 1
+    assert found.manifest["cascade"]["recall"] is None
+
+
+def test_explain_says_where_a_segment_dropped_out(run, cli):
+    done = run(cascade="dsir:0.3>moore_lewis")
+    of = {n: next(r for r in scores(done) if r["stage"] == n) for n in (1, 2)}
+    place = {n: f"{r['source']}:{r['row']}:{r['segment']}" for n, r in of.items()}
+    first, last = (corpusfit.explain(done.path, row=place[n]) for n in (1, 2))
+    assert (first.dropped, last.dropped) == ("dsir", None)
+    assert first.score > of[1]["score"]
+    assert last.score == pytest.approx(of[2]["score"])
+    assert (first.raised, first.lowered) == ([], [])
+    assert last.raised or last.lowered
+    said = cli("explain", done.path, "--row", place[1])
+    assert "dropped out of the cascade at the stage dsir" in said.out
+
+
+def test_the_command_line_says_what_the_stages_did(cli, task, pile, tmp_path):
+    words = ("select", "--target", task, "--corpus", pile, "--set", SHARDS, "--fraction", 0.1)
+    done = cli(*words, "--out", tmp_path / "out", "--cascade", TEXTS, "--recall", 0.9)
+    assert done.code == 0
+    assert "shares set from a sample" in done.out
+    assert "Of what moore_lewis alone would take, about" in done.err
+    dry = cli(*words, "--out", tmp_path / "dry", "--cascade", "dsir:0.4>tfidf", "--dry-run")
+    assert "pass on 40.0 % of the corpus." in dry.err
+    dry = cli(*words, "--out", tmp_path / "dry", "--cascade", "dsir>tfidf", "--dry-run", "--json")
+    assert json.loads(dry.out)["assumed"] is True
+    bad = cli(*words, "--out", tmp_path / "bad", "--cascade", "dsir>")
+    assert (bad.code, bad.out) == (2, "")
+    assert "--cascade must be two or more stages" in bad.err
