@@ -18,9 +18,9 @@ from corpusfit import pipeline
 from corpusfit.artifacts import place
 from corpusfit.errors import bad_setting
 from corpusfit.pipeline import Audit, Explanation, Machine, Selection
+from corpusfit.pipeline.ranking import Ranked
 from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
-from corpusfit.score.rank import Verdict
 
 __all__ = [
     "Audit",
@@ -46,6 +46,7 @@ _WORDS = {
     "threshold": "choose.threshold",
     "weights": "choose.policy",
     "embedder": "embed.embedder",
+    "budget": "auto.budget",
     "cascade": "cascade.stages",
     "recall": "cascade.recall",
     "unit": "cut.unit",
@@ -99,8 +100,8 @@ def select(
         settings: further settings as `"cut.gamma=5"`.
         overwrite: replace another run in `out`.
         machine: where it runs, with how many workers, and what is told of it.
-        **words: method, fraction, segments, tokens, threshold, weights, embedder, cascade, recall,
-            unit, text_field, strict, seed: as the options of the same name.
+        **words: method, fraction, segments, tokens, threshold, weights, embedder, budget, cascade,
+            recall, unit, text_field, strict, seed: as the options of the same name.
 
     Returns:
         The finished run: iterate over it for the selected segments.
@@ -152,8 +153,8 @@ def estimate(
     """What `select` would read and take, measured on a sample; takes `select`'s arguments.
 
     Returns:
-        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; for a cascade
-        also shares, and whether these are assumed.
+        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; with a budget also
+        `budget`, what it came to; for a cascade also shares, and whether these are assumed.
     """
     return pipeline.estimate(
         build_plan(plan, settings, **words),
@@ -254,13 +255,14 @@ def rank(
     settings: Sequence[str] = (),
     machine: Machine | None = None,
     **words: Any,
-) -> list[Verdict]:
+) -> list[Ranked]:
     """Rank methods on this target and corpus.
 
     Args:
         target: as in `select`.
         corpus: as in `select`.
-        methods: names; none means all but PyOD's.
+        methods: names; none means all that score a unit by itself, but PyOD's and those that train
+            a network.
         seeds: how many splits of the target.
         plan: as in `select`.
         settings: as in `select`.
@@ -268,7 +270,7 @@ def rank(
         **words: embedder, unit, text_field, seed.
 
     Returns:
-        One verdict a method, most agreement first.
+        One verdict a method, with its cost in seconds a GB of text, most agreement first.
     """
     return pipeline.rank(
         build_plan(plan, settings, method=methods[0] if len(methods) == 1 else None, **words),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from typing import Any
 from corpusfit.errors import UsageError, bad_setting
 
 __all__ = [
+    "AutoPlan",
     "CascadePlan",
     "ChoosePlan",
     "CutPlan",
@@ -196,6 +198,52 @@ class MethodPlan:
 
 
 @dataclass(frozen=True)
+class AutoPlan:
+    """What `--method auto` has to mind beside quality.
+
+    Attributes:
+        budget: what scoring a GB of text (10^9 characters) may cost on this machine with these
+            workers: a time as `90s`, `20min` or `2h`, or money as `0.50@1.20`, 0.50 a GB where an
+            hour of the machine costs 1.20; no limit when left out.
+    """
+
+    budget: str = ""
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        if self.budget:
+            self.seconds()
+
+    def seconds(self) -> float:
+        """Seconds that a GB of text may take; infinite without a budget.
+
+        Raises:
+            UsageError: the budget is neither a time nor money at a price.
+        """
+        if not self.budget:
+            return math.inf
+        time = re.fullmatch(rf"{_NUMBER} ?(s|min|h)", self.budget)
+        money = re.fullmatch(rf"{_NUMBER}@{_NUMBER}", self.budget)
+        seconds = 0.0
+        if time:
+            seconds = float(time[1]) * _SECONDS[time[2]]
+        elif money and float(money[2]) > 0:
+            seconds = float(money[1]) / float(money[2]) * _SECONDS["h"]
+        if not 0 < seconds < math.inf:
+            raise bad_setting(
+                "--budget",
+                "a time above 0 as 90s, 20min or 2h, or money as 0.50@1.20",
+                self.budget,
+                "It is for a GB of text; 0.50@1.20 is 0.50 where an hour costs 1.20.",
+            )
+        return seconds
+
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_SECONDS = {"s": 1, "min": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
 class StageText:
     """One stage of a cascade, as it is written: `NAME[@EMBEDDER][:SHARE]`.
 
@@ -368,6 +416,7 @@ class Plan:
     embed: EmbedPlan = EmbedPlan()
     fit: FitPlan = FitPlan()
     method: MethodPlan = MethodPlan()
+    auto: AutoPlan = AutoPlan()
     cascade: CascadePlan = CascadePlan()
     choose: ChoosePlan = ChoosePlan()
     seed: int = 0
@@ -378,9 +427,10 @@ class Plan:
         Raises:
             UsageError: names the setting, what is allowed, what came, and the cure.
         """
-        groups = (self.read, self.cut, self.embed, self.fit, self.method, self.cascade, self.choose)
-        for group in groups:
+        groups = (self.read, self.cut, self.embed, self.fit, self.method)
+        for group in (*groups, self.auto, self.cascade, self.choose):
             group.check()
+        self._check_budget()
         if self.cascade.stages and self.choose.policy != "top":
             raise bad_setting(
                 "--weights",
@@ -391,6 +441,21 @@ class Plan:
         if not 0 <= self.seed < 2**63:
             raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
         return self
+
+    def _check_budget(self) -> None:
+        """Raise `UsageError` for a budget where nothing is chosen by it."""
+        if self.auto.budget and self.cascade.stages:
+            raise bad_setting(
+                "--budget",
+                "left out with --cascade, which says itself what is done",
+                self.auto.budget,
+            )
+        if self.auto.budget and self.method.name != "auto":
+            raise bad_setting(
+                "--budget",
+                "left out where a method is named: only --method auto goes by it",
+                f"{self.auto.budget} with {self.method.name}",
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain nested values, ready for JSON or TOML."""

@@ -11,6 +11,8 @@ from journeys import digests, prose
 import corpusfit
 from corpusfit import Selection
 from corpusfit.cli.app import app
+from corpusfit.pipeline import commands, ranking
+from corpusfit.pipeline.costs import Gigabyte
 from corpusfit.score import registry
 
 COMMANDS = [c.callback.__name__ for c in app.registered_commands]
@@ -250,6 +252,37 @@ def test_rank(cli, inputs, tiny_static, tmp_path):
     assert done.out.startswith("Ranking of methods (mean ± standard deviation over seeds)")
     assert done.out.count(" ± ") >= 3 * 4
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_rank_shows_what_a_gigabyte_takes(cli, inputs, tiny_static, monkeypatch):
+    monkeypatch.setattr(Gigabyte, "encoding", lambda *_: 7.2e9)
+    named = ("--method", "tfidf", "--method", "domain_cosine", "--method", "random")
+    arguments = ("rank", *inputs, "--embedder", tiny_static, "--seeds", 1, *named)
+    costs = {v["method"]: v["cost"] for v in only_json(cli(*arguments, "--json"))["ranking"]}
+    assert 0 < costs["tfidf"] < 7.2e9
+    assert costs["domain_cosine"] == pytest.approx(7.2e9, rel=1e-3)
+    lines = {line.split()[0]: line for line in cli(*arguments).out.splitlines() if line.split()}
+    assert lines["method"].endswith("a GB")
+    assert lines["domain_cosine"].endswith("2,000,000.0 h")
+
+
+def test_rank_leaves_out_what_cannot_be_used_unless_it_was_named(
+    cli, inputs, tiny_static, monkeypatch
+):
+    arguments = ("rank", *inputs, "--embedder", tiny_static, "--seeds", 1)
+    failed = cli(*arguments, "--method", "random", "--method", "domain_finetune")
+    assert (failed.code, failed.out) == (2, "")
+    assert "Error: method.embedder must be a transformer" in failed.err
+    monkeypatch.setattr(commands, "candidates", lambda: ["random", "domain_finetune"])
+    done = cli(*arguments, "--json")
+    assert [v["method"] for v in only_json(done)["ranking"]] == ["random"]
+    assert "Warning: domain_finetune is left out of the ranking: method.embedder" in done.err
+
+
+def test_what_rank_tries_without_being_told():
+    tried = ranking.candidates()
+    assert {"knn", "tfidf", "cluster_ratio", "domain_classifier", "blend", "random"} <= {*tried}
+    assert not {"pyod", "domain_finetune", "textrank", "textgram", "oracle"} & {*tried}
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "Budget",
     "Cache",
     "Cascade",
     "Corpus",
@@ -65,6 +66,14 @@ Embedder = Annotated[
     typer.Option(
         "--embedder",
         help="minilm (the default), static (fast), static:MODEL, a model folder or a hub id.",
+    ),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        help="What scoring a GB of text may cost, with auto: 90s, 20min, 2h, or 0.50@1.20, money "
+        "where an hour of this machine costs 1.20.",
     ),
 ]
 Cascade = Annotated[

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.cli.show import as_json, percent, say, table
+from corpusfit.pipeline.budget import Decision, lasting
 
 __all__ = ["show_cascade", "show_composition", "show_estimate", "show_ranking", "show_run"]
 
@@ -24,6 +25,8 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
     )
     for why, n in counts["reasons"].items():
         say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
+    if manifest["budget"]:
+        say(Decision(**manifest["budget"]).sentence())
     if manifest["ranking"]:
         say(f"Method: {method}, {_REASONS.get(method, _MOST_AGREEMENT)}")
         show_ranking(manifest["ranking"])
@@ -104,7 +107,7 @@ _REASONS = {
 
 
 def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
-    """Both verdicts on every method."""
+    """Both verdicts on every method, and what a GB of text takes."""
     rows = [
         [
             v["method"],
@@ -112,10 +115,11 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
             *(_spread(v[name]) for name in ("agreement", "f1", "auroc", "ap")),
             f"{v['fit_s'][0]:.2f}",
             f"{v['rate'][0]:,.0f}",
+            lasting(v["cost"]),
         ]
         for v in ranking
     ]
-    columns = ["method", "family", "agreement", "F1", "AUROC", "AP", "fit s", "units/s"]
+    columns = ["method", "family", "agreement", "F1", "AUROC", "AP", "fit s", "units/s", "a GB"]
     title = "Ranking of methods (mean ± standard deviation over seeds)"
     table(title, columns, rows, words=["family"])
 
@@ -138,6 +142,8 @@ def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
         f"{estimate['memory_mb']:,.0f} MB of memory, {estimate['disk_mb']:,.0f} MB of disk "
         "(measured on a sample; nothing was written)."
     )
+    if "budget" in estimate:
+        say(Decision(**estimate["budget"]).sentence())
     if "shares" in estimate:
         passed = ", ".join(percent(share, 1) for share in estimate["shares"])
         unsure = ": an assumption, as the run sets the shares from a sample" * estimate["assumed"]

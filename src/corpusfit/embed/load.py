@@ -20,7 +20,7 @@ from corpusfit.embed.transformer import fingerprint, load_transformer
 from corpusfit.errors import bad_setting
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["load", "prepare", "transformer", "transformer_files", "wants_gpu"]
+__all__ = ["has_network", "load", "prepare", "transformer", "transformer_files", "wants_gpu"]
 
 
 def prepare(plan: EmbedPlan, cache: Path) -> str:
@@ -62,9 +62,14 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
 
 def wants_gpu(plan: EmbedPlan) -> bool:
     """Whether the planned encoder computes on a GPU where there is one: static ones do not."""
-    named = Path(plan.embedder).expanduser()
-    static = plan.embedder.partition(":")[0] == "static" or (named.is_dir() and is_static(named))
-    return plan.device != "cpu" and not static
+    return plan.device != "cpu" and has_network(plan.embedder)
+
+
+def has_network(embedder: str) -> bool:
+    """Whether it is a transformer and no static embedder; by its name or folder, unopened."""
+    named = Path(embedder).expanduser()
+    static = embedder.partition(":")[0] == "static" or (named.is_dir() and is_static(named))
+    return not static
 
 
 def transformer(embedder: str) -> Path:

@@ -7,6 +7,7 @@ thread, the same on every machine of a kind.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import read_arrays, store, write_bytes
 from corpusfit.embed import prepare
 from corpusfit.engine import Job
-from corpusfit.errors import InputError
+from corpusfit.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.plan import EmbedPlan, MethodPlan
@@ -27,7 +28,7 @@ from corpusfit.score import registry
 from corpusfit.score.rank import Trial, trial
 from corpusfit.types import Paired, buffers, taken_of, text_array
 
-__all__ = ["CommonWords", "Fit", "PrepareEncoder", "Rank", "Sample", "Unfit"]
+__all__ = ["CommonWords", "Fit", "PrepareEncoder", "Rank", "Sample", "TimeScoring", "Unfit"]
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,16 @@ class Unfit:
 
 @dataclass(frozen=True)
 class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
-    """One trial of one method with one seed."""
+    """One trial of one method with one seed.
+
+    Attributes:
+        target, background: what it is tried on.
+        named: whether the user named the methods; then one that cannot be used here is an error.
+    """
 
     target: Sample
     background: Sample
+    named: bool
 
     def start(self) -> Callable[[tuple[MethodPlan, int]], Trial | Unfit]:
         """Nothing to open."""
@@ -150,9 +157,36 @@ class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
 
     def _work(self, piece: tuple[MethodPlan, int]) -> Trial | Unfit:
         plan, seed = piece
-        method = registry.fitting(plan.name, plan.options)
-        target, background = (s.batch(method.fits_on) for s in (self.target, self.background))
         try:
+            method = registry.fitting(plan.name, plan.options)
+            target, background = (s.batch(method.fits_on) for s in (self.target, self.background))
             return trial(plan.name, method, target, background, seed=seed)
         except InputError as e:
             return Unfit(plan.name, str(e))
+        except (UsageError, MissingDependencyError) as e:
+            if self.named:
+                raise
+            return Unfit(plan.name, str(e))
+
+
+@dataclass(frozen=True)
+class TimeScoring(Job[list[str], float]):
+    """Units a second that a method on texts scores on one thread, fitted on the same texts."""
+
+    method: MethodPlan
+
+    def start(self) -> Callable[[list[str]], float]:
+        """Nothing to open."""
+        return self._work
+
+    def _work(self, texts: list[str]) -> float:
+        method, batch = registry.fitting(self.method.name, self.method.options), text_array(texts)
+        scorer = method.fit(batch, batch, seed=0)
+        scorer.score(batch)  # load the kernels
+        started = time.perf_counter()
+        for _ in range(_PASSES):
+            scorer.score(batch)
+        return _PASSES * len(texts) / max(time.perf_counter() - started, 1e-9)
+
+
+_PASSES = 5

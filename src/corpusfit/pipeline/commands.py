@@ -19,10 +19,12 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
-from corpusfit.manifest import RunFolder, as_plain, source_identity, versions
+from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
+from corpusfit.pipeline.budget import keep, kept, within
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
-from corpusfit.pipeline.ranking import SEEDS, candidates, rank_methods, ranking_of
+from corpusfit.pipeline.costs import budgeted
+from corpusfit.pipeline.ranking import SEEDS, Ranked, candidates, rank_methods, ranking_of
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine, Run, same_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
@@ -31,7 +33,6 @@ from corpusfit.pipeline.stages import settled
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod, Method
-from corpusfit.score.rank import Verdict
 from corpusfit.types import Source
 
 HERE = Machine()
@@ -114,19 +115,19 @@ def rank(
     methods: Sequence[str] = (),
     seeds: int = SEEDS,
     machine: Machine = HERE,
-) -> list[Verdict]:
+) -> list[Ranked]:
     """Rank methods on the user's own data.
 
     Args:
         plan: read, cut, embed and fit settings; its method and amount are not used.
         target: as in `select`.
         corpus_inputs: as in `select`; one pass over its text draws the sample.
-        methods: names; none means all but PyOD's.
+        methods: names; none means all that `candidates` has.
         seeds: how many splits.
         machine: where it runs.
 
     Returns:
-        The verdicts, best agreement first.
+        The verdicts with their costs, best agreement first.
     """
     if seeds < 1:
         raise bad_setting("--seeds", "1 or more", seeds)
@@ -149,12 +150,12 @@ def rank(
                 run.one(PrepareEncoder(run.cache), plan.embed)
             for sample in samples:
                 add_vectors(run, sample)
-        return rank_methods(run, names, *samples, seeds)
+        return rank_methods(run, names, *samples, seeds, named=bool(methods))
 
 
 def _identity(run: Run) -> dict[str, Any]:
     """What must be the same for a run to be resumed; `strict` may be given or dropped."""
-    settings = run.plan.as_dict()
+    settings = run.asked.as_dict()
     del settings["read"]["strict"]
     return {
         **settings,
@@ -190,9 +191,12 @@ def _run(
     with machine.start() as engine:
         run = _open(plan, target, corpus_inputs, folder.work, machine, engine)
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
+        asked = _decide(run, folder)
         prepare_encoder(run)
         prepare_stages(run)
         folder.begin(_identity(run), overwrite=overwrite)
+        if run.decision is not None:
+            keep(folder, run.decision, asked)
         engine.require_shared(folder.work, "--out")
         hold_strict(run, folder)
         done = folder.finished()
@@ -207,6 +211,19 @@ def _run(
             manifest = _manifest(run, folder, used)
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)
+
+
+def _decide(run: Run, folder: RunFolder) -> str:
+    """Change the plan to what its budget allows, as an earlier command decided or by measuring.
+
+    Returns:
+        A digest of what the decision holds for.
+    """
+    asked = digest({k: v for k, v in _identity(run).items() if k not in ("choose", "encoder")})
+    if run.plan.auto.budget:
+        run.decision = kept(folder, asked) or budgeted(run)
+        run.plan = within(run.plan, run.decision)
+    return asked
 
 
 def _open(
@@ -238,8 +255,9 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
-        "plan": run.plan.as_dict(),
+        "plan": run.asked.as_dict(),
         "method": dataclasses.asdict(used),
+        "budget": run.decision and dataclasses.asdict(run.decision),
         "encoder": run.encoder,
         "encoders": run.encoders,
         "files": run.files,
@@ -266,7 +284,7 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
             run.warn("Nothing was taken: no segment fits the amount that was asked for.")
     whole = {
         **manifest,
-        "plan": run.plan.as_dict(),
+        "plan": run.asked.as_dict(),
         "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.warnings])),

@@ -27,6 +27,7 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.reading import read_units
 from corpusfit.jobs.stage import StageParts
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.budget import Decision, within
 from corpusfit.pipeline.cascade import stage_folder
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.scoring import tallies
@@ -109,6 +110,8 @@ def explain(
     folder = RunFolder(out)
     manifest = folder.require_scored()
     plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
+    if manifest["budget"]:
+        plan = within(plan, Decision(**manifest["budget"]))
     _check(row, text, top, method)
     with machine.start() as engine:
         engine.require_shared(folder.work, "DIR")

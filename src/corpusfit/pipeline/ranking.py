@@ -14,39 +14,73 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.errors import InputError
 from corpusfit.jobs.fit import Rank, Sample, Unfit
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.costs import gigabyte
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
 from corpusfit.score.rank import Trial, Verdict, verdicts
 
-__all__ = ["LEADING", "candidates", "pick", "preferred", "rank_methods", "ranking_of"]
+__all__ = [
+    "LEADING",
+    "Ranked",
+    "candidates",
+    "pick",
+    "preferred",
+    "rank_methods",
+    "ranking_of",
+]
 
 SEEDS = 3
 LEADING = "consensus"
 
 
+@dataclass(frozen=True)
+class Ranked(Verdict):
+    """A verdict, and beside it what the method costs.
+
+    Attributes:
+        cost: seconds that a GB of the corpus's text (10^9 characters) takes here with these
+            workers: reading, encoding where the method needs embeddings, and scoring.
+    """
+
+    cost: float
+
+
 def candidates() -> list[str]:
-    """The methods that score a unit by itself and need no choice of their own: all but PyOD's."""
-    known = [n for n in registry.names() if n != "pyod"]
-    return [n for n in known if issubclass(registry.load(n), Method)]
+    """The methods that score a unit by itself and are tried without being named.
+
+    Not PyOD's, which need a choice of their own, and none that trains a network, for minutes.
+    """
+    known = {n: registry.load(n) for n in registry.names() if n != "pyod"}
+    return [n for n, method in known.items() if issubclass(method, Method) and method.exact]
 
 
 def rank_methods(
-    run: Run, names: Sequence[str], target: Sample, background: Sample, seeds: int
-) -> list[Verdict]:
-    """Both verdicts on the named methods, best agreement first.
+    run: Run,
+    names: Sequence[str],
+    target: Sample,
+    background: Sample,
+    seeds: int,
+    *,
+    named: bool,
+) -> list[Ranked]:
+    """Both verdicts on the methods and their costs, best agreement first.
 
-    A method that cannot be fitted on some split of the target is left out, with a warning.
+    A method that cannot be fitted on some split of the target is left out, with a warning; so is
+    one that cannot be used here, unless the user named it.
 
     Raises:
         InputError: no method can be fitted.
+        UsageError: a method that the user named cannot be used with these settings.
+        MissingDependencyError: it needs an extra that is not installed.
     """
     options = run.plan.method.options if len(names) == 1 else {}
     pieces = [
@@ -54,17 +88,40 @@ def rank_methods(
         for i in range(seeds)
         for name in names
     ]
-    found = list(run.over("rank", Rank(target, background), pieces))
+    found = list(run.over("rank", Rank(target, background, named), pieces))
     unfit = {f.method: f.why for f in found if isinstance(f, Unfit)}
     for method, why in unfit.items():
         if len(unfit) == len(names):
             raise InputError(why)
         run.warn(f"{method} is left out of the ranking: {why}")
-    return verdicts([f for f in found if isinstance(f, Trial) and f.method not in unfit])
+    tried = verdicts([f for f in found if isinstance(f, Trial) and f.method not in unfit])
+    encodes = {plan.name for plan, _ in pieces if registry.build(plan.name, plan.options).encodes}
+    return _with_costs(run, tried, encodes)
+
+
+def _with_costs(run: Run, tried: list[Verdict], encodes: set[str]) -> list[Ranked]:
+    """The verdicts with their costs; encoding is measured unless a budget's decision has it."""
+    with run.stage("measure"):
+        whole = gigabyte(run)
+        embedded = 0.0
+        if run.decision is not None:
+            embedded = run.decision.costs[run.decision.chosen]
+        elif any(v.method in encodes for v in tried):
+            embedded = whole.reading + whole.encoding(run.plan.embed)
+    return [
+        Ranked(
+            **vars(v),
+            cost=(embedded if v.method in encodes else whole.reading) + whole.scoring(v.rate[0]),
+        )
+        for v in tried
+    ]
 
 
 def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:
-    """`consensus`, else the method with most agreement; the ranking is kept in the run's folder."""
+    """`consensus`, else the method with most agreement, of those that fit the budget.
+
+    The cheapest where none does. The ranking is kept in the run's folder.
+    """
     kept = folder.fit / "ranking.json"
     if not kept.exists():
         names = [
@@ -72,9 +129,12 @@ def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> Met
             for n in candidates()
             if registry.load(n).reads == "embedding" and registry.load(n).family != "baseline"
         ]
-        found = rank_methods(run, names, target, background, SEEDS)
+        found = rank_methods(run, names, target, background, SEEDS, named=False)
         write_bytes(kept, json.dumps([dataclasses.asdict(v) for v in found]).encode())
-    return MethodPlan(preferred([v["method"] for v in ranking_of(folder)]))
+    ranking, allows = ranking_of(folder), run.asked.auto.seconds()
+    fitting = [v for v in ranking if v["cost"] <= allows]
+    fitting = fitting or [min(ranking, key=lambda v: v["cost"])]
+    return MethodPlan(preferred([v["method"] for v in fitting]))
 
 
 def preferred(ranked: Sequence[str]) -> str:

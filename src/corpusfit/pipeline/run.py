@@ -24,6 +24,7 @@ from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import look_with
+from corpusfit.pipeline.budget import Decision
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Shard, Source
 
@@ -92,7 +93,12 @@ class Machine:
 
 @dataclass
 class Run:
-    """One command under way."""
+    """One command under way.
+
+    Attributes:
+        plan: what is done: with a budget, the plan after its decision.
+        asked: what was asked for: the plan that the command began with.
+    """
 
     plan: Plan
     machine: Machine
@@ -107,6 +113,8 @@ class Run:
     encoders: dict[str, str] = field(default_factory=dict)
     remark: str = ""
     files: dict[str, str] = field(default_factory=dict)
+    decision: Decision | None = None
+    asked: Plan = field(init=False)
 
     @property
     def cache(self) -> Path:
@@ -124,7 +132,8 @@ class Run:
         return sum(s.size for s in self.sources)
 
     def __post_init__(self) -> None:
-        """Note when the inputs were last written."""
+        """Note the plan, and when the inputs were last written."""
+        self.asked = self.plan
         self._written = {s.url: _written(s) for s in (*self.target, *self.sources)}
 
     def require_unchanged(self) -> None:

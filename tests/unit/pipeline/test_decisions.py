@@ -1,0 +1,162 @@
+"""What a budget allows, by made-up costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from corpusfit.errors import UsageError
+from corpusfit.jobs.fit import Sample
+from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.budget import Decision, candidates, decide, keep, kept, lasting, within
+from corpusfit.pipeline.ranking import pick
+from corpusfit.pipeline.run import Run
+from corpusfit.plan import AutoPlan, MethodPlan, Plan
+
+COSTS = {"minilm": 9_000.0, "static": 100.0, "tfidf": 5.0}
+
+
+def planned(budget, *more):
+    return Plan().with_overrides([f"auto.budget={budget}", *more]).check()
+
+
+@pytest.mark.parametrize(
+    ("budget", "seconds"),
+    [
+        ("90s", 90),
+        ("20min", 1_200),
+        ("2h", 7_200),
+        ("1.5h", 5_400),
+        ("0.25 min", 15),
+        ("0.50@1.20", 1_500),
+        ("3@6", 1_800),
+        ("", math.inf),
+    ],
+)
+def test_a_budget_is_seconds_a_gigabyte(budget, seconds):
+    assert AutoPlan(budget).seconds() == pytest.approx(seconds, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        "90",
+        "h",
+        "-1h",
+        "0s",
+        "0@1",
+        "1@0",
+        "1@",
+        "@1",
+        "1e3s",
+        "nans",
+        "2 hours",
+        "1h30min",
+        "2h\n",
+    ],
+)
+def test_what_is_no_budget_is_refused(budget):
+    with pytest.raises(UsageError, match="--budget must be a time above 0 as 90s") as e:
+        AutoPlan(budget).check()
+    assert repr(budget) in str(e.value)
+
+
+def test_an_endless_budget_is_refused():
+    with pytest.raises(UsageError, match="--budget must be a time above 0"):
+        AutoPlan("9" * 400 + "h").check()
+
+
+def test_a_named_method_needs_no_budget():
+    with pytest.raises(UsageError, match=r"--budget must be left out .* got '90s with knn'"):
+        planned("90s", "method.name=knn")
+
+
+@pytest.mark.parametrize(
+    ("budget", "chosen", "measured"),
+    [
+        ("3h", "minilm", ["minilm"]),
+        ("9000s", "minilm", ["minilm"]),
+        ("20min", "static", ["minilm", "static"]),
+        ("0.01@0.10", "static", ["minilm", "static"]),
+        ("99s", "tfidf", ["minilm", "static", "tfidf"]),
+        ("1s", "tfidf", ["minilm", "static", "tfidf"]),
+    ],
+)
+def test_the_first_that_fits_and_nothing_after_it(budget, chosen, measured):
+    found = decide(planned(budget), COSTS.get)
+    assert found.chosen == chosen
+    assert list(found.costs) == measured
+    assert found.fits == (budget != "1s")
+
+
+def test_if_nothing_fits_the_cheapest():
+    slow_words = {**COSTS, "tfidf": 200.0}
+    found = decide(planned("80s"), slow_words.get)
+    assert (found.chosen, found.fits) == ("static", False)
+    assert found.excess() == (
+        "Nothing fits --budget 80s (1.3 min for a GB of text): static, the cheapest, takes "
+        "1.7 min, 20 s (25%) over it."
+    )
+
+
+def test_what_cannot_be_had_is_passed_over():
+    found = decide(planned("20min"), {**COSTS, "static": None}.get)
+    assert found.chosen == "tfidf"
+    assert list(found.costs) == ["minilm", "tfidf"]
+
+
+def test_static_is_tried_after_networks_only(tiny_static):
+    assert candidates("minilm") == ["minilm", "static", "tfidf"]
+    for static in ("static", "static:minilm", str(tiny_static)):
+        assert candidates(static) == [static, "tfidf"]
+
+
+def test_the_plan_follows_the_decision():
+    plan = planned("20min", "cut.gamma=3")
+    static = within(plan, decide(plan, COSTS.get))
+    assert static == plan.with_value("embed.embedder", "static")
+    words = within(plan, Decision("1s", 1.0, "tfidf", COSTS))
+    assert words == plan.with_value("method.name", "tfidf")
+
+
+def test_a_decision_is_said_in_one_sentence():
+    said = decide(planned("20min"), COSTS.get).sentence()
+    assert said == (
+        "Budget 20min for a GB of text (20.0 min): it takes 2.5 h with minilm, 1.7 min with "
+        "static; so embeddings by static."
+    )
+    assert "so words alone (tfidf)" in decide(planned("9s"), COSTS.get).sentence()
+
+
+def test_a_decision_holds_for_what_was_asked(tmp_path):
+    folder, decision = RunFolder(tmp_path), decide(planned("20min"), COSTS.get)
+    assert kept(folder, "this") is None
+    keep(folder, decision, "this")
+    assert kept(folder, "this") == decision
+    assert kept(folder, "that") is None
+    assert Decision(**dataclasses.asdict(decision)) == decision
+
+
+@pytest.mark.parametrize(
+    ("budget", "picked"), [("", "consensus"), ("100s", "knn"), ("20s", "pca"), ("5s", "pca")]
+)
+def test_auto_picks_among_the_methods_that_fit(tmp_path, inline, budget, picked):
+    folder = RunFolder(tmp_path)
+    ranking = [("knn", 50.0), ("consensus", 200.0), ("lof", 30.0), ("pca", 10.0)]
+    folder.fit.mkdir(parents=True)
+    data = json.dumps([{"method": method, "cost": cost} for method, cost in ranking])
+    (folder.fit / "ranking.json").write_text(data)
+    run = Run(planned(budget), inline, inline.start(), folder.work, [], [])
+    sample = Sample(folder.fit, "not read")
+    assert pick(run, folder, sample, sample) == MethodPlan(picked)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.123, "0.12 s"), (9.0, "9 s"), (59.4, "59 s"), (90, "1.5 min"), (3.6e6, "1,000.0 h")],
+)
+def test_times_are_said_in_a_unit_that_suits(seconds, said):
+    assert lasting(seconds) == said
