@@ -97,6 +97,12 @@ class Fit(Job[MethodPlan, str]):
     background: Sample
     scorer: Path
     seed: int
+    network: bool = False
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the method trains a network."""
+        return self.network
 
     def start(self) -> Callable[[MethodPlan], str]:
         """Nothing to open."""

@@ -83,6 +83,12 @@ class ScoreTexts(Scoring, Job[Shard, Tally]):
     read: ReadPlan
     cut: CutPlan
     store: Path | None = None
+    network: bool = False
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the scorer is a network."""
+        return self.network
 
     def start(self) -> Callable[[Shard], Tally]:
         """Restore the scorer."""

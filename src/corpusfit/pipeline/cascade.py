@@ -266,7 +266,9 @@ class _Samples:
                 used = method if stage == last else stage.method
                 if used is not None:
                     target, background = (self.of(stage, n) for n in ("target", "background"))
-                    remark = run.one(Fit(target, background, scorer.path, run.plan.seed), used)
+                    network = not registry.build(used.name, used.options).exact
+                    job = Fit(target, background, scorer.path, run.plan.seed, network)
+                    remark = run.one(job, used)
                     run.remark = remark if stage == last else run.remark
                     continue
                 dear, cheap = (self.of(s, "background") for s in (last, stage))

@@ -65,12 +65,14 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
         _score_whole(run, folder, target, background, store)
         return chosen
     with run.stage("fit"):
-        job = Fit(target, background, folder.fit / "scorer.safetensors", run.plan.seed)
+        scorer = folder.fit / "scorer.safetensors"
+        job = Fit(target, background, scorer, run.plan.seed, network=not method.exact)
         run.remark = run.one(job, chosen)
     if method.reads == "embedding" and store is not None:
         _score_vectors(run, folder, chosen, store)
     else:
-        _score_texts(run, folder, chosen, store if method.reads == "both" else None)
+        kept = store if method.reads == "both" else None
+        _score_texts(run, folder, chosen, kept, network=not method.exact)
     return chosen
 
 
@@ -185,9 +187,12 @@ def _score_vectors(run: Run, folder: RunFolder, used: MethodPlan, store: Path) -
         run.machine.progress.advance(0, tally.units)
 
 
-def _score_texts(run: Run, folder: RunFolder, used: MethodPlan, store: Path | None) -> None:
+def _score_texts(
+    run: Run, folder: RunFolder, used: MethodPlan, store: Path | None, *, network: bool
+) -> None:
     scorer = folder.fit / "scorer.safetensors"
-    job = ScoreTexts(*_scoring(run, folder, used), scorer, run.plan.read, run.plan.cut, store)
+    plan = run.plan
+    job = ScoreTexts(*_scoring(run, folder, used), scorer, plan.read, plan.cut, store, network)
     done = listed(folder.scored)
     for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
         run.machine.progress.advance(0, tally.units)
