@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from journeys import children, digests, prose, scores, stamps
 
@@ -19,6 +20,9 @@ import corpusfit
 from corpusfit import Machine
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError, InputError, ModelError, UsageError
+from corpusfit.jobs.score import ScoreTexts
+from corpusfit.score.methods.dsir import Dsir
+from corpusfit.types import text_array
 
 SHARDS = "read.shard_mb=0.002"
 """About fifty shards."""
@@ -353,6 +357,19 @@ def test_a_changed_setting_is_named(run, words, what):
     assert digests(first.path) == before
     fresh = run("fresh", **words)
     assert digests(run(overwrite=True, **words).path) == digests(fresh.path)
+
+
+def test_the_fitted_scorer_is_kept_and_not_fitted_again(task, pile, tmp_path, inline, monkeypatch):
+    words = {"target": task, "corpus": pile, "out": tmp_path / "out", "machine": inline}
+    with monkeypatch.context() as broken:
+        broken.setattr(ScoreTexts, "start", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            corpusfit.score(**words, method="dsir")
+    monkeypatch.setattr(Dsir, "fit", lambda *_, **__: 1 / 0)
+    done = corpusfit.score(**words, method="dsir")
+    scores = done.scorer().score(text_array(["kinase inhibits receptor"]))
+    assert scores.dtype == np.float32
+    assert scores.shape == (1,)
 
 
 class Rewriting(Progress):

@@ -58,7 +58,7 @@ Out = Annotated[
 MethodName = Annotated[
     str | None,
     typer.Option(
-        "--method", help="A name from `corpusfit methods`, or auto (the default): agreement."
+        "--method", help="A name from `corpusfit methods`, or auto (the default): consensus."
     ),
 ]
 Embedder = Annotated[

@@ -28,7 +28,10 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
     if manifest["budget"]:
         say(Decision(**manifest["budget"]).sentence())
     if manifest["ranking"]:
-        say(f"Method: {method}, {_REASONS.get(method, _MOST_AGREEMENT)}")
+        reason = "the cheapest way, or the best by agreement, of what fits the budget."
+        if not manifest["budget"]:
+            reason = _MOST_AGREEMENT
+        say(f"Method: {method}, {_REASONS.get(method, reason)}")
         show_ranking(manifest["ranking"])
     else:
         say(f"Method: {method}.")

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import read_arrays, store, write_bytes
+from corpusfit.artifacts import read_arrays, restore, store, write_bytes
 from corpusfit.embed import prepare
 from corpusfit.engine import Job
 from corpusfit.errors import InputError, MissingDependencyError, UsageError
@@ -25,6 +25,7 @@ from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
+from corpusfit.score.contract import Scorer
 from corpusfit.score.rank import Trial, trial
 from corpusfit.types import Paired, buffers, taken_of, text_array
 
@@ -91,7 +92,11 @@ class PrepareEncoder(Job[EmbedPlan, str]):
 
 @dataclass(frozen=True)
 class Fit(Job[MethodPlan, str]):
-    """Fit a method and store its scorer; returns what the scorer has to say of itself."""
+    """Fit a method and store its scorer; returns what the scorer has to say of itself.
+
+    A scorer that is there already is kept: shards may have been scored with it, and a network on a
+    GPU would not be trained to the same bits again.
+    """
 
     target: Sample
     background: Sample
@@ -109,6 +114,9 @@ class Fit(Job[MethodPlan, str]):
         return self._work
 
     def _work(self, plan: MethodPlan) -> str:
+        if self.scorer.exists():
+            kept: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+            return kept.remark()
         method = registry.fitting(plan.name, plan.options)
         target, background = (
             self.target.repeated(method.fits_on),

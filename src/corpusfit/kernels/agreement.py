@@ -44,7 +44,7 @@ def spectral_weights(ranks: Array, top: float, kin: Sequence[str]) -> Array:
         "among the top", divided by how many rankings have the same name; equal weights where
         nothing varies.
     """
-    inside = _tops(ranks, [max(1, round(top * ranks.shape[1]))])[0].astype(np.float64)
+    inside = _tops(ranks, [max(1, round(top * ranks.shape[1]))])[0]
     centred = inside - inside.mean(axis=1, keepdims=True)
     values, vectors = np.linalg.eigh(centred @ centred.T)
     leading = vectors[:, -1] * np.sign(vectors[:, -1].sum())
@@ -54,14 +54,18 @@ def spectral_weights(ranks: Array, top: float, kin: Sequence[str]) -> Array:
     return np.asarray(trusted / trusted.sum())
 
 
-def _tops(ranks: Array, depths: list[int]) -> list[NDArray[np.bool_]]:
-    """For each depth k, which texts are among the k best of each ranking, bool [m, n]."""
-    order = np.argsort(-ranks, axis=1, kind="stable")
+def _tops(ranks: Array, depths: list[int]) -> list[Array]:
+    """For each depth k, how far each text is among the k best of each ranking, float64 [m, n].
+
+    Equals at the edge share the places that are left, so that no order of the texts counts.
+    """
+    best = -np.sort(-ranks, axis=1)
     found = []
     for k in depths:
-        inside = np.zeros(ranks.shape, np.bool_)
-        np.put_along_axis(inside, order[:, :k], True, axis=1)
-        found.append(inside)
+        edge = best[:, k - 1 : k]
+        above, equal = ranks > edge, ranks == edge
+        left = k - above.sum(axis=1, keepdims=True)
+        found.append(above + equal * (left / equal.sum(axis=1, keepdims=True)))
     return found
 
 
@@ -76,9 +80,9 @@ def kappas(ranks: Array, weights: Array, depths: list[int]) -> Array:
     pairs /= pairs.sum() or 1.0
     found = []
     for k, inside in zip(depths, _tops(ranks, depths), strict=True):
-        alike = inside.astype(np.float64)
         chance = k / ranks.shape[1]
-        found.append(((alike @ alike.T / k * pairs).sum() - chance) / max(1.0 - chance, 1e-9))
+        overlap = (inside @ inside.T / k * pairs).sum()
+        found.append((overlap - chance) / max(1.0 - chance, 1e-9))
     return np.array(found)
 
 

@@ -145,7 +145,8 @@ def rank(
         samples = Sample(work, "target"), Sample(work, "background")
         target_texts(run, samples[0])
         background_texts(run, samples[1], plan.fit.background)
-        if any(registry.build(n, {}).encodes for n in names):
+        options = plan.method.options if len(names) == 1 else {}
+        if any(registry.build(n, options).encodes for n in names):
             with run.stage("prepare encoder"):
                 run.one(PrepareEncoder(run.cache), plan.embed)
             for sample in samples:

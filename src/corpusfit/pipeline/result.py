@@ -17,7 +17,10 @@ import orjson
 import pyarrow as pa
 import zstandard
 
-from corpusfit.score import table
+from corpusfit.artifacts import restore
+from corpusfit.manifest import RunFolder
+from corpusfit.score import registry, table
+from corpusfit.score.contract import Scorer
 
 __all__ = ["Selection"]
 
@@ -40,6 +43,16 @@ class Selection:
             with part.open("rb") as f:
                 lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f))
                 yield from map(orjson.loads, lines)
+
+    def scorer(self) -> Scorer[Any]:
+        """The fitted scorer: `score(batch)` for any texts or embeddings.
+
+        Raises:
+            ModelError: the method scores a corpus and leaves no scorer.
+        """
+        path = RunFolder(self.path).fit / "scorer.safetensors"
+        scorer: Scorer[Any] = restore(path, registry.scorer_class)
+        return scorer
 
     def scores(self) -> Iterator[pa.Table]:
         """The scores, one Arrow table a shard, one row a segment."""

@@ -48,6 +48,17 @@ def test_rankings_that_say_nothing_weigh_the_same():
     assert spectral_weights(np.full((4, 1), 0.5), 0.1, list("abcd")) == pytest.approx([0.25] * 4)
 
 
+def test_a_ranking_that_ties_everything_is_not_trusted():
+    """Wherever the domain lies in the order of the texts; here it is first."""
+    chance = np.random.default_rng(6)
+    inside = np.arange(3_000) < 300
+    good = [mid_ranks((2 * inside + chance.standard_normal(3_000)).astype("f4")) for _ in "abc"]
+    ranks = np.array([*good, np.full(3_000, 0.5)])
+    weights = spectral_weights(ranks, 0.1, list("abcd"))
+    assert weights[3] == pytest.approx(0, abs=1e-9)
+    assert kappas(np.full((2, 100), 0.5), np.array([0.5, 0.5]), [10])[0] == pytest.approx(0)
+
+
 @pytest.mark.parametrize("share", [0.01, 0.05])
 def test_agreement_ends_at_the_share_of_what_is_found(share):
     """Rankings that find the same set and order all else by chance agree down to its size."""

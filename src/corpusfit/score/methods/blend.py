@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import packed, unpacked
 from corpusfit.errors import UsageError, bad_setting
+from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, read_as
@@ -103,6 +104,7 @@ class Blend(Method[Any]):
     Attributes:
         methods: names with commas between; each with its own defaults.
         weights: as many numbers with commas between; equal ones if empty.
+        embedder: for members that tune one; the run's --embedder unless set.
     """
 
     reads: ClassVar[Reads] = "both"
@@ -111,6 +113,7 @@ class Blend(Method[Any]):
 
     methods: str = "domain_classifier,cluster_ratio,tfidf"
     weights: str = ""
+    embedder: str = "minilm"
 
     def __post_init__(self) -> None:
         members, _ = self._members(), self._shares()
@@ -121,12 +124,18 @@ class Blend(Method[Any]):
         for name, value in (("reads", reads), ("learns", learns), ("exact", exact)):
             object.__setattr__(self, name, value)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Those of the members."""
+        return tuple(dict.fromkeys(file for m in self._members() for file in m.files))
+
     def _names(self) -> list[str]:
         return [name.strip() for name in self.methods.split(",")]
 
     def _members(self) -> list[Method[Any]]:
         try:
-            return [registry.fitting(name, {}) for name in self._names()]
+            plans = [registry.given(MethodPlan(n), self.embedder) for n in self._names()]
+            return [registry.fitting(plan.name, plan.options) for plan in plans]
         except UsageError as e:
             allowed = "names of methods that score each unit by itself, with commas between"
             raise bad_setting("method.methods", allowed, self.methods, str(e)) from e

@@ -101,7 +101,7 @@ class ConsensusScorer(Scorer[Vectors]):
         """Score float32 [n, d]: log odds of being of the domain, float32 [n].
 
         1 / (1 + exp(-score)) is the probability for a unit of the corpus, as far as the estimated
-        share is right.
+        share is right; rather too sure, being calibrated on the units that it was learned from.
         """
 
         def block(x: Vectors) -> NDArray[np.float64]:

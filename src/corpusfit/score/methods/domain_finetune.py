@@ -11,6 +11,9 @@ many negatives the paper drew it does not say; one a target unit makes 0 the nat
 More training is not better: it narrows the classifier from the domain to the target's own style
 (500 ChemProt texts, MiniLM: average precision of biomedical text 0.98 after 20 steps, as the
 defaults make of so few, 0.87 after 64).
+It computes on a GPU where there is one and in bf16 where the hardware has it, whatever
+`embed.device` and `embed.precision` say. `Selection.scorer().save_pretrained(folder)` writes the
+encoder so that `AutoModel.from_pretrained` and `--embedder` read it.
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
 """
 
