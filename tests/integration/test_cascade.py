@@ -152,6 +152,17 @@ def test_a_surrogate_keeps_more_than_its_embedders_own_method(run, tiny_static, 
     assert max(abs(score - others[i]["score"]) for i, score in found.items()) < 5e-3
 
 
+def test_a_surrogate_learns_a_method_on_words(run, tiny_static):
+    """Then the background is drawn from the text, and the surrogate learns on all of it."""
+    found = run(cascade=f"{tiny_static}:0.3>tfidf", settings=["cascade.sample=100"])
+    rows, others = scores(found), scores(alone(run, "tfidf"))
+    reached = {i for i, r in enumerate(rows) if r["stage"] == 2}
+    assert len(reached) == round(0.3 * len(rows))
+    assert all(rows[i]["score"] == others[i]["score"] for i in reached)
+    wanted = {i for i, r in enumerate(others) if r["selected"]}
+    assert len(wanted & reached) / len(wanted) > 0.5  # by chance 0.3
+
+
 @pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_bytes(run, tiny_static):
     words = {"cascade": f"dsir>{tiny_static}>knn@{tiny_static}", "settings": ["cascade.sample=100"]}

@@ -210,7 +210,7 @@ class _Samples:
             "units": np.array([len(s.texts) for _, s in flat], np.int32),
             "tokens": np.array([s.tokens for _, s in flat]),
             "half": half,
-            "fresh": _fresh(units, flat),
+            "fresh": _fresh(units, flat) if own else np.arange(len(background.read_texts())),
         }
         header = {"segments": self.segments, "tokens": self.tokens}
         write_arrays(self.folder.fit / "sample.safetensors", self.known, header)
