@@ -226,8 +226,12 @@ class Stopped(Exception):
 @pytest.mark.parametrize(
     "stop", ["sample", "fit", "1 dsir", "2 tfidf", "3 moore", "join", "choose"]
 )
-def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path):
+def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path, monkeypatch):
     from corpusfit.engine import Progress
+    from corpusfit.score import registry
+
+    last = registry.scorer_class("moore_lewis")
+    monkeypatch.setattr(last, "remark", lambda scorer: "Of the last stage.")
 
     class Stopping(Progress):
         """Stops in the middle of a stage."""
@@ -258,6 +262,7 @@ def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path):
         for s in said["stages"]:
             del s["seconds"], s["units_per_second"]
     assert both[0] == both[1]
+    assert again.manifest["remark"] == whole.manifest["remark"] == "Of the last stage."
 
 
 def test_another_cascade_in_the_same_folder_is_named(run):

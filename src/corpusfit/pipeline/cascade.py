@@ -67,12 +67,14 @@ class _Ready:
         shares: what each earlier stage passes on.
         segments: how many the corpus has.
         tokens: and how many word pieces.
+        remark: what the last stage's scorer has to say of itself.
     """
 
     method: MethodPlan
     shares: list[float]
     segments: int
     tokens: int
+    remark: str
 
     @property
     def passed(self) -> list[int]:
@@ -102,6 +104,7 @@ def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
     """
     stages = stages_of(run.plan)
     ready = _ready(run, folder, stages)
+    run.remark = ready.remark
     for stage in stages:
         _run_stage(run, folder, stages, stage, ready)
     _join(run, folder, stages)
@@ -146,9 +149,9 @@ def _ready(run: Run, folder: RunFolder, stages: list[Stage]) -> _Ready:
     sample = _Samples(run, folder, stages)
     sample.draw()
     sample.encode()
-    method = sample.fit()
+    method, remark = sample.fit()
     scores = sample.score(method)
-    ready = _Ready(method, sample.shares(scores), sample.segments, sample.tokens)
+    ready = _Ready(method, sample.shares(scores), sample.segments, sample.tokens, remark)
     _require_passing(ready, stages)
     known = {name: sample.known[name] for name in ("shard", "place", "half")}
     write_arrays(folder.fit / "last.safetensors", {**known, "scores": scores[-1]}, {})
@@ -253,13 +256,14 @@ class _Samples:
                     write_bytes(sample.texts, plain.texts.read_bytes())
                 add_vectors(self.run, sample, stage.embed)
 
-    def fit(self) -> MethodPlan:
-        """Fit every stage, the last one first; returns the last one's method."""
+    def fit(self) -> tuple[MethodPlan, str]:
+        """Fit every stage, the last one first; returns the last one's method and remark."""
         run, last = self.run, self.stages[-1]
         plain = [self.of(last, name) for name in ("target", "background")]
         method = last.method or run.plan.method
         if method.name == "auto":
             method = pick(run, self.folder, *plain)
+        remarks = {}
         with run.stage("fit"):
             for stage in reversed(self.stages):
                 scorer = self.scorer(stage, method)
@@ -268,15 +272,14 @@ class _Samples:
                     target, background = (self.of(stage, n) for n in ("target", "background"))
                     network = not registry.build(used.name, used.options).exact
                     job = Fit(target, background, scorer.path, run.plan.seed, network)
-                    remark = run.one(job, used)
-                    run.remark = remark if stage == last else run.remark
+                    remarks[stage.number] = run.one(job, used)
                     continue
                 dear, cheap = (self.of(s, "background") for s in (last, stage))
                 learning = FitSurrogate(
                     self.scorer(last, method), dear, cheap, scorer.path, run.plan.seed
                 )
                 run.one(learning, self.known["fresh"])
-        return method
+        return method, remarks[last.number]
 
     def scorer(self, stage: Stage, method: MethodPlan) -> StageScorer:
         """What scores a stage, given the last one's method."""
