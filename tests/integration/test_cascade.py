@@ -15,6 +15,7 @@ from journeys import WORDS, digests, scores, stamps
 import corpusfit
 from corpusfit import Machine
 from corpusfit.errors import UsageError
+from corpusfit.score import registry
 
 SHARDS = "read.shard_mb=0.01"
 TEXTS = "dsir>tfidf>moore_lewis"
@@ -228,7 +229,6 @@ class Stopped(Exception):
 )
 def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path, monkeypatch):
     from corpusfit.engine import Progress
-    from corpusfit.score import registry
 
     last = registry.scorer_class("moore_lewis")
     monkeypatch.setattr(last, "remark", lambda scorer: "Of the last stage.")
@@ -273,6 +273,19 @@ def test_another_cascade_in_the_same_folder_is_named(run):
         run(cascade="dsir>moore_lewis", overwrite=True).manifest["cascade"]["stages"][1]["passed"]
         is None
     )
+
+
+@pytest.mark.parametrize("method", ["dsir", "moore_lewis"])
+def test_another_file_of_any_stage_is_named(run, method, tmp_path, monkeypatch):
+    file = tmp_path / "model"
+    file.write_text("one")
+    monkeypatch.setattr(registry.load(method), "files", (str(file),))
+    first = run(cascade="dsir:0.5>moore_lewis")
+    assert list(first.manifest["files"]) == [str(file)]
+    assert run(cascade="dsir:0.5>moore_lewis").manifest == first.manifest
+    file.write_text("another")
+    with pytest.raises(corpusfit.errors.ChangedInputError, match="model has changed"):
+        run(cascade="dsir:0.5>moore_lewis")
 
 
 def test_a_stage_that_passes_nothing_is_named(run):
