@@ -15,6 +15,8 @@ from journeys import WORDS, digests, scores, stamps
 import corpusfit
 from corpusfit import Machine
 from corpusfit.errors import UsageError
+from corpusfit.jobs.cascade import FitSurrogate, ScoreSample
+from corpusfit.jobs.stage import ScoreStage
 from corpusfit.score import registry
 
 SHARDS = "read.shard_mb=0.01"
@@ -123,6 +125,28 @@ def test_the_interval_holds_the_truth(run):
     assert 0 < truth < 1
     assert said["low"] <= truth <= said["high"]
     assert said["sample"] == 300
+
+
+def test_what_scores_by_a_network_says_so(run, tiny_static, monkeypatch):
+    """So that it gets a GPU; the stages before it do not."""
+    said = []
+
+    def telling(start):
+        def told(job):
+            said.append((type(job).__name__, job.encodes))
+            return start(job)
+
+        return told
+
+    for job in (FitSurrogate, ScoreSample, ScoreStage):
+        monkeypatch.setattr(job, "start", telling(job.start))
+    monkeypatch.setattr(registry.load("moore_lewis"), "exact", False)
+    run(cascade=f"dsir:0.5>{tiny_static}:0.3>moore_lewis")
+    assert said == [
+        ("FitSurrogate", True),
+        *(("ScoreSample", network) for network in (False, False, True)),
+        *(("ScoreStage", network) for network in (False, False, True)),
+    ]
 
 
 def test_choosing_again_goes_on_below_the_last_stage(run, inline):

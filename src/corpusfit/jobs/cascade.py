@@ -143,12 +143,14 @@ class StageScorer:
         reads: what that reads of each unit.
         summed: whether a segment's score is the sum of its units', not the mean.
         embed: what makes the vectors that it reads; None where it reads text alone.
+        network: whether the scorer itself is a network.
     """
 
     path: Path
     reads: Reads
     summed: bool
     embed: EmbedPlan | None
+    network: bool
 
     def open(self) -> Scorer[Any]:
         """The scorer."""
@@ -177,6 +179,11 @@ class FitSurrogate(Job[NDArray[np.int64], int]):
     out: Path
     seed: int
 
+    @property
+    def encodes(self) -> bool:
+        """Whether the scorer to stand in for is a network."""
+        return self.last.network
+
     def start(self) -> Callable[[NDArray[np.int64]], int]:
         """Nothing to open."""
         return self._work
@@ -191,6 +198,13 @@ class FitSurrogate(Job[NDArray[np.int64], int]):
 @dataclass(frozen=True)
 class ScoreSample(Job[tuple[StageScorer, Sample], NDArray[np.float32]]):
     """Score a sample's units; float32 [n]."""
+
+    network: bool
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the scorer is a network."""
+        return self.network
 
     def start(self) -> Callable[[tuple[StageScorer, Sample]], NDArray[np.float32]]:
         """Nothing to open."""

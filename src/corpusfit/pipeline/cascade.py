@@ -291,7 +291,9 @@ class _Samples:
         with self.run.stage("score the sample"):
             for stage in self.stages:
                 scorer = self.scorer(stage, method)
-                units = self.run.one(ScoreSample(), (scorer, self.of(stage, "sampled")))
+                units = self.run.one(
+                    ScoreSample(scorer.network), (scorer, self.of(stage, "sampled"))
+                )
                 found.append(joined_scores(units, self.known["units"], summed=scorer.summed))
         return found
 
@@ -347,9 +349,9 @@ def _scorer(folder: RunFolder, stage: Stage, method: MethodPlan, last: Stage) ->
     path = folder.fit / ("scorer" if stage == last else f"stage-{stage.number}")
     path = path.with_suffix(".safetensors")
     if stage.method is None:
-        return StageScorer(path, "embedding", built.log_weights, stage.embed)
+        return StageScorer(path, "embedding", built.log_weights, stage.embed, network=False)
     embed = None if built.reads == "text" else stage.embed
-    return StageScorer(path, built.reads, built.log_weights, embed)
+    return StageScorer(path, built.reads, built.log_weights, embed, network=not built.exact)
 
 
 def stage_folder(folder: RunFolder, stage: Stage) -> Path:
