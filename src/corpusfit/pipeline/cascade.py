@@ -120,7 +120,8 @@ def cascade_of(
     Args:
         folder: the run's.
         amount: what was asked for.
-        taken: segments that were taken; None where nothing was chosen yet.
+        taken: segments that were taken; None where nothing was chosen yet, and then the recall is
+            known for a fraction alone.
 
     Returns:
         The manifest's words; None without a cascade.
@@ -129,6 +130,8 @@ def cascade_of(
     if not kept.exists():
         return None
     found: dict[str, Any] = json.loads(kept.read_bytes())
+    if taken is None and (amount.segments or amount.tokens or amount.threshold is not None):
+        return {**found, "recall": None}
     arrays, header = read_arrays(folder.fit / "lost.safetensors")
     lost = Lost(arrays["scores"], arrays["ahead"], **header["counts"])
     if taken is None:
