@@ -3,9 +3,11 @@
 What: random segments of the corpus that every stage will score, and with them, in the same pass,
 the background that the last stage alone would be fitted on; then surrogates and the sample's
 scores.
-Why: only what every stage has scored tells what the earlier ones lose; and with the very background
-that a run of the last stage alone draws from its stored embeddings, its scores are the same too.
-Trade-off: every text of the corpus is read and cut once for it. That is the cheap part.
+Why: only what every stage has scored tells what the earlier ones lose; and the background is the
+one that a run of the last stage alone draws, so that both learn from the same texts.
+Trade-off: every text of the corpus is read and cut once for it. That is the cheap part. Where the
+last stage reads vectors its scores are near those of a run of it alone, not equal: that one scores
+float16 vectors from its store, which were encoded in batches of whole shards.
 Reference: bottom-k sampling, see `kernels/chance.py`.
 """
 

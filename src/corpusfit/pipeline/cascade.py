@@ -5,7 +5,9 @@ runs stage after stage with an exact global cut between them, and joins all scor
 Why: encoding is the cost of a selection; a corpus a hundred times larger than could be encoded is
 affordable if all but a tenth never meets the encoder.
 Trade-off: what an early stage drops is lost. How much of the last stage's own selection that is
-gets estimated on sampled segments that no fit and no share has looked at.
+gets estimated on sampled segments that no share was set by. A surrogate of a last stage on vectors
+leaves them out of what it learns from, as far as others are there; the background of a method, or
+of a surrogate of a last stage on text, may hold some of their units.
 Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
 """
 
