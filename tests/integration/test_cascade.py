@@ -15,6 +15,9 @@ from journeys import WORDS, digests, scores, stamps
 import corpusfit
 from corpusfit import Machine
 from corpusfit.errors import UsageError
+from corpusfit.jobs.cascade import FitSurrogate, ScoreSample
+from corpusfit.jobs.stage import ScoreStage
+from corpusfit.score import registry
 
 SHARDS = "read.shard_mb=0.01"
 TEXTS = "dsir>tfidf>moore_lewis"
@@ -124,6 +127,39 @@ def test_the_interval_holds_the_truth(run):
     assert said["sample"] == 300
 
 
+def test_what_scores_by_a_network_says_so(run, tiny_static, monkeypatch):
+    """So that it gets a GPU; the stages before it do not."""
+    said = []
+
+    def telling(start):
+        def told(job):
+            said.append((type(job).__name__, job.encodes))
+            return start(job)
+
+        return told
+
+    for job in (FitSurrogate, ScoreSample, ScoreStage):
+        monkeypatch.setattr(job, "start", telling(job.start))
+    monkeypatch.setattr(registry.load("moore_lewis"), "exact", False)
+    run(cascade=f"dsir:0.5>{tiny_static}:0.3>moore_lewis")
+    assert said == [
+        ("FitSurrogate", True),
+        *(("ScoreSample", network) for network in (False, False, True)),
+        *(("ScoreStage", network) for network in (False, False, True)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("amount", "known"),
+    [({}, True), ({"segments": 9}, False), ({"tokens": 900}, False), ({"threshold": 0.0}, False)],
+)
+def test_a_score_alone_knows_the_recall_of_a_fraction(task, pile, tmp_path, inline, amount, known):
+    words = {"target": task, "corpus": pile, "cascade": "dsir:0.3>tfidf", "machine": inline}
+    settings = [f"choose.{name}={value}" for name, value in amount.items()]
+    scored = corpusfit.score(out=tmp_path / "out", settings=settings, **words)
+    assert (scored.manifest["cascade"]["recall"] is not None) == known
+
+
 def test_choosing_again_goes_on_below_the_last_stage(run, inline):
     first = run(cascade="dsir:0.3>moore_lewis")
     chosen = corpusfit.choose(first.path, fraction=0.6, machine=inline)
@@ -150,6 +186,17 @@ def test_a_surrogate_keeps_more_than_its_embedders_own_method(run, tiny_static, 
     found = {i: r["score"] for i, r in enumerate(scores(cascade)) if r["stage"] == 2}
     others = scores(whole)
     assert max(abs(score - others[i]["score"]) for i, score in found.items()) < 5e-3
+
+
+def test_a_surrogate_learns_a_method_on_words(run, tiny_static):
+    """Then the background is drawn from the text, and the surrogate learns on all of it."""
+    found = run(cascade=f"{tiny_static}:0.3>tfidf", settings=["cascade.sample=100"])
+    rows, others = scores(found), scores(alone(run, "tfidf"))
+    reached = {i for i, r in enumerate(rows) if r["stage"] == 2}
+    assert len(reached) == round(0.3 * len(rows))
+    assert all(rows[i]["score"] == others[i]["score"] for i in reached)
+    wanted = {i for i, r in enumerate(others) if r["selected"]}
+    assert len(wanted & reached) / len(wanted) > 0.5  # by chance 0.3
 
 
 @pytest.mark.slow
@@ -215,8 +262,11 @@ class Stopped(Exception):
 @pytest.mark.parametrize(
     "stop", ["sample", "fit", "1 dsir", "2 tfidf", "3 moore", "join", "choose"]
 )
-def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path):
+def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path, monkeypatch):
     from corpusfit.engine import Progress
+
+    last = registry.scorer_class("moore_lewis")
+    monkeypatch.setattr(last, "remark", lambda scorer: "Of the last stage.")
 
     class Stopping(Progress):
         """Stops in the middle of a stage."""
@@ -247,6 +297,7 @@ def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path):
         for s in said["stages"]:
             del s["seconds"], s["units_per_second"]
     assert both[0] == both[1]
+    assert again.manifest["remark"] == whole.manifest["remark"] == "Of the last stage."
 
 
 def test_another_cascade_in_the_same_folder_is_named(run):
@@ -257,6 +308,19 @@ def test_another_cascade_in_the_same_folder_is_named(run):
         run(cascade="dsir>moore_lewis", overwrite=True).manifest["cascade"]["stages"][1]["passed"]
         is None
     )
+
+
+@pytest.mark.parametrize("method", ["dsir", "moore_lewis"])
+def test_another_file_of_any_stage_is_named(run, method, tmp_path, monkeypatch):
+    file = tmp_path / "model"
+    file.write_text("one")
+    monkeypatch.setattr(registry.load(method), "files", (str(file),))
+    first = run(cascade="dsir:0.5>moore_lewis")
+    assert list(first.manifest["files"]) == [str(file)]
+    assert run(cascade="dsir:0.5>moore_lewis").manifest == first.manifest
+    file.write_text("another")
+    with pytest.raises(corpusfit.errors.ChangedInputError, match="model has changed"):
+        run(cascade="dsir:0.5>moore_lewis")
 
 
 def test_a_stage_that_passes_nothing_is_named(run):

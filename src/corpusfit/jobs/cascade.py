@@ -3,9 +3,11 @@
 What: random segments of the corpus that every stage will score, and with them, in the same pass,
 the background that the last stage alone would be fitted on; then surrogates and the sample's
 scores.
-Why: only what every stage has scored tells what the earlier ones lose; and with the very background
-that a run of the last stage alone draws from its stored embeddings, its scores are the same too.
-Trade-off: every text of the corpus is read and cut once for it. That is the cheap part.
+Why: only what every stage has scored tells what the earlier ones lose; and the background is the
+one that a run of the last stage alone draws, so that both learn from the same texts.
+Trade-off: every text of the corpus is read and cut once for it. That is the cheap part. Where the
+last stage reads vectors its scores are near those of a run of it alone, not equal: that one scores
+float16 vectors from its store, which were encoded in batches of whole shards.
 Reference: bottom-k sampling, see `kernels/chance.py`.
 """
 
@@ -143,12 +145,14 @@ class StageScorer:
         reads: what that reads of each unit.
         summed: whether a segment's score is the sum of its units', not the mean.
         embed: what makes the vectors that it reads; None where it reads text alone.
+        network: whether the scorer itself is a network.
     """
 
     path: Path
     reads: Reads
     summed: bool
     embed: EmbedPlan | None
+    network: bool
 
     def open(self) -> Scorer[Any]:
         """The scorer."""
@@ -177,6 +181,11 @@ class FitSurrogate(Job[NDArray[np.int64], int]):
     out: Path
     seed: int
 
+    @property
+    def encodes(self) -> bool:
+        """Whether the scorer to stand in for is a network."""
+        return self.last.network
+
     def start(self) -> Callable[[NDArray[np.int64]], int]:
         """Nothing to open."""
         return self._work
@@ -191,6 +200,13 @@ class FitSurrogate(Job[NDArray[np.int64], int]):
 @dataclass(frozen=True)
 class ScoreSample(Job[tuple[StageScorer, Sample], NDArray[np.float32]]):
     """Score a sample's units; float32 [n]."""
+
+    network: bool
+
+    @property
+    def encodes(self) -> bool:
+        """Whether the scorer is a network."""
+        return self.network
 
     def start(self) -> Callable[[tuple[StageScorer, Sample]], NDArray[np.float32]]:
         """Nothing to open."""

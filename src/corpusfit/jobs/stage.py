@@ -118,8 +118,9 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
 
     @property
     def encodes(self) -> bool:
-        """Where it reads a network's vectors."""
-        return self.stage.embed is not None and wants_gpu(self.stage.embed)
+        """Where it scores by a network or reads one's vectors."""
+        embed = self.stage.embed
+        return self.stage.network or (embed is not None and wants_gpu(embed))
 
     def start(self) -> Callable[[tuple[Shard, NDArray[np.int64] | None]], int]:
         """Restore the scorer, load the encoder."""

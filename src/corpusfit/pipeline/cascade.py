@@ -5,7 +5,9 @@ runs stage after stage with an exact global cut between them, and joins all scor
 Why: encoding is the cost of a selection; a corpus a hundred times larger than could be encoded is
 affordable if all but a tenth never meets the encoder.
 Trade-off: what an early stage drops is lost. How much of the last stage's own selection that is
-gets estimated on sampled segments that no fit and no share has looked at.
+gets estimated on sampled segments that no share was set by. A surrogate of a last stage on vectors
+leaves them out of what it learns from, as far as others are there; the background of a method, or
+of a surrogate of a last stage on text, may hold some of their units.
 Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
 """
 
@@ -67,12 +69,14 @@ class _Ready:
         shares: what each earlier stage passes on.
         segments: how many the corpus has.
         tokens: and how many word pieces.
+        remark: what the last stage's scorer has to say of itself.
     """
 
     method: MethodPlan
     shares: list[float]
     segments: int
     tokens: int
+    remark: str
 
     @property
     def passed(self) -> list[int]:
@@ -102,6 +106,7 @@ def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
     """
     stages = stages_of(run.plan)
     ready = _ready(run, folder, stages)
+    run.remark = ready.remark
     for stage in stages:
         _run_stage(run, folder, stages, stage, ready)
     _join(run, folder, stages)
@@ -117,7 +122,8 @@ def cascade_of(
     Args:
         folder: the run's.
         amount: what was asked for.
-        taken: segments that were taken; None where nothing was chosen yet.
+        taken: segments that were taken; None where nothing was chosen yet, and then the recall is
+            known for a fraction alone.
 
     Returns:
         The manifest's words; None without a cascade.
@@ -126,6 +132,8 @@ def cascade_of(
     if not kept.exists():
         return None
     found: dict[str, Any] = json.loads(kept.read_bytes())
+    if taken is None and (amount.segments or amount.tokens or amount.threshold is not None):
+        return {**found, "recall": None}
     arrays, header = read_arrays(folder.fit / "lost.safetensors")
     lost = Lost(arrays["scores"], arrays["ahead"], **header["counts"])
     if taken is None:
@@ -146,9 +154,9 @@ def _ready(run: Run, folder: RunFolder, stages: list[Stage]) -> _Ready:
     sample = _Samples(run, folder, stages)
     sample.draw()
     sample.encode()
-    method = sample.fit()
+    method, remark = sample.fit()
     scores = sample.score(method)
-    ready = _Ready(method, sample.shares(scores), sample.segments, sample.tokens)
+    ready = _Ready(method, sample.shares(scores), sample.segments, sample.tokens, remark)
     _require_passing(ready, stages)
     known = {name: sample.known[name] for name in ("shard", "place", "half")}
     write_arrays(folder.fit / "last.safetensors", {**known, "scores": scores[-1]}, {})
@@ -210,7 +218,7 @@ class _Samples:
             "units": np.array([len(s.texts) for _, s in flat], np.int32),
             "tokens": np.array([s.tokens for _, s in flat]),
             "half": half,
-            "fresh": _fresh(units, flat),
+            "fresh": _fresh(units, flat) if own else np.arange(len(background.read_texts())),
         }
         header = {"segments": self.segments, "tokens": self.tokens}
         write_arrays(self.folder.fit / "sample.safetensors", self.known, header)
@@ -253,13 +261,14 @@ class _Samples:
                     write_bytes(sample.texts, plain.texts.read_bytes())
                 add_vectors(self.run, sample, stage.embed)
 
-    def fit(self) -> MethodPlan:
-        """Fit every stage, the last one first; returns the last one's method."""
+    def fit(self) -> tuple[MethodPlan, str]:
+        """Fit every stage, the last one first; returns the last one's method and remark."""
         run, last = self.run, self.stages[-1]
         plain = [self.of(last, name) for name in ("target", "background")]
         method = last.method or run.plan.method
         if method.name == "auto":
             method = pick(run, self.folder, *plain)
+        remarks = {}
         with run.stage("fit"):
             for stage in reversed(self.stages):
                 scorer = self.scorer(stage, method)
@@ -268,15 +277,14 @@ class _Samples:
                     target, background = (self.of(stage, n) for n in ("target", "background"))
                     network = not registry.build(used.name, used.options).exact
                     job = Fit(target, background, scorer.path, run.plan.seed, network)
-                    remark = run.one(job, used)
-                    run.remark = remark if stage == last else run.remark
+                    remarks[stage.number] = run.one(job, used)
                     continue
                 dear, cheap = (self.of(s, "background") for s in (last, stage))
                 learning = FitSurrogate(
                     self.scorer(last, method), dear, cheap, scorer.path, run.plan.seed
                 )
                 run.one(learning, self.known["fresh"])
-        return method
+        return method, remarks[last.number]
 
     def scorer(self, stage: Stage, method: MethodPlan) -> StageScorer:
         """What scores a stage, given the last one's method."""
@@ -288,7 +296,9 @@ class _Samples:
         with self.run.stage("score the sample"):
             for stage in self.stages:
                 scorer = self.scorer(stage, method)
-                units = self.run.one(ScoreSample(), (scorer, self.of(stage, "sampled")))
+                units = self.run.one(
+                    ScoreSample(scorer.network), (scorer, self.of(stage, "sampled"))
+                )
                 found.append(joined_scores(units, self.known["units"], summed=scorer.summed))
         return found
 
@@ -344,9 +354,9 @@ def _scorer(folder: RunFolder, stage: Stage, method: MethodPlan, last: Stage) ->
     path = folder.fit / ("scorer" if stage == last else f"stage-{stage.number}")
     path = path.with_suffix(".safetensors")
     if stage.method is None:
-        return StageScorer(path, "embedding", built.log_weights, stage.embed)
+        return StageScorer(path, "embedding", built.log_weights, stage.embed, network=False)
     embed = None if built.reads == "text" else stage.embed
-    return StageScorer(path, built.reads, built.log_weights, embed)
+    return StageScorer(path, built.reads, built.log_weights, embed, network=not built.exact)
 
 
 def stage_folder(folder: RunFolder, stage: Stage) -> Path:

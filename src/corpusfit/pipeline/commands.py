@@ -29,7 +29,7 @@ from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine, Run, same_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
 from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
-from corpusfit.pipeline.stages import settled
+from corpusfit.pipeline.stages import settled, stages_of
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod, Method
@@ -184,9 +184,9 @@ def _run(
     used = registry.given(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
     method = None if used.name == "auto" else registry.build(used.name, used.options)
-    files = method.files if method is not None else ()
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
+    files = _files(plan)
     folder = RunFolder(out)
     folder.claim()
     with machine.start() as engine:
@@ -212,6 +212,13 @@ def _run(
             manifest = _manifest(run, folder, used)
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)
+
+
+def _files(plan: Plan) -> list[str]:
+    """Files that the settings of any stage's method name."""
+    used = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
+    methods = [registry.build(m.name, m.options) for m in used if m and m.name != "auto"]
+    return sorted({file for method in methods for file in method.files})
 
 
 def _decide(run: Run, folder: RunFolder) -> str:

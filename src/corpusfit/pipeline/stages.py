@@ -166,7 +166,8 @@ def _is_method(name: str) -> bool:
     near = difflib.get_close_matches(base, known, n=1, cutoff=0.0)[0]
     raise UnknownMethodError(
         f"A stage of --cascade must be one of {', '.join(known)}, or a model folder or hub id, "
-        f"with :SHARE above 0 and at most 1; got {name!r}. Did you mean {near!r}?"
+        f"with :SHARE above 0 and at most 1; got {name!r}. Did you mean {near!r}? A hub id as a "
+        "stage of its own is OWNER/NAME; one without an owner is said as METHOD@ID."
     )
 
 

@@ -76,6 +76,10 @@ def test_a_method_with_a_network_of_its_own_costs_as_one():
     ("stages", "says"),
     [
         ("dsri>minilm", "Did you mean 'dsir'"),
+        (
+            "dsir>bert-base-uncased",
+            "a stage of its own is OWNER/NAME; one without an owner is said",
+        ),
         ("auto>knn", "Only the last stage may be auto"),
         ("dsir:0,2>knn", "with a number as share; got 'dsir:0,2'"),
         ("dsir@static>knn", "without an embedder: it reads words; got 'dsir@static'"),
