@@ -25,14 +25,14 @@ from corpusfit.artifacts import restore, store
 from corpusfit.engine import Job
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Tally, read_units
-from corpusfit.jobs.sample import Drawn
+from corpusfit.jobs.sample import Drawn, strings
 from corpusfit.kernels.chance import place_keys
 from corpusfit.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Scorer
 from corpusfit.score.surrogate import Surrogate, fit_surrogate
 from corpusfit.segments import join_units
-from corpusfit.types import Reads, Shard, Texts, taken
+from corpusfit.types import Reads, Shard
 
 __all__ = [
     "DrawSegments",
@@ -105,7 +105,7 @@ class DrawSegments(Job[tuple[Shard, int, int], DrawnShard]):
         keys = place_keys(self.seed + _APART, shard.index, len(segments))
         at = _smallest(keys, self.segments, below)
         drawn = [
-            DrawnSegment(int(i), first, tokens, _strings(texts, np.arange(first, first + n)))
+            DrawnSegment(int(i), first, tokens, strings(texts, np.arange(first, first + n)))
             for i, first, tokens, n in zip(
                 at,
                 segments.first_unit[at].tolist(),
@@ -116,7 +116,7 @@ class DrawSegments(Job[tuple[Shard, int, int], DrawnShard]):
         ]
         own = place_keys(self.seed, shard.index, len(units))
         where = _smallest(own, self.units, below_units)
-        found = zip(where.tolist(), _strings(texts, where), strict=True)
+        found = zip(where.tolist(), strings(texts, where), strict=True)
         return DrawnShard(
             Drawn(shard.index, keys[at], drawn),
             Drawn(shard.index, own[where], [DrawnUnit(*unit) for unit in found]),
@@ -129,11 +129,6 @@ def _smallest(keys: NDArray[np.uint64], k: int, bound: int) -> NDArray[np.int64]
     """Places of the k smallest keys that are not above a bound, increasing."""
     at = np.flatnonzero(keys <= np.uint64(bound))
     return np.sort(at[np.argsort(keys[at], kind="stable")[:k]])
-
-
-def _strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
-    strings: list[str] = taken(texts, places).to_pylist()
-    return strings
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,16 @@ from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Shard, Texts, taken
 
-__all__ = ["ALL", "Drawn", "SampleTexts", "SampleVectors", "TextsAt", "first_bound", "merge"]
+__all__ = [
+    "ALL",
+    "Drawn",
+    "SampleTexts",
+    "SampleVectors",
+    "TextsAt",
+    "first_bound",
+    "merge",
+    "strings",
+]
 
 ALL = 2**64
 """A bound that every key is below."""
@@ -68,7 +77,7 @@ class SampleTexts(Job[tuple[Shard, int], tuple[Drawn[str], Tally]]):
         keys, places = draw.units(found.row, np.unique(units.row, return_counts=True)[1])
         kept = np.argsort(keys, kind="stable")[: self.k]
         kept = kept[np.argsort(places[kept], kind="stable")]
-        return Drawn(shard.index, keys[kept], _strings(texts, places[kept])), tally
+        return Drawn(shard.index, keys[kept], strings(texts, places[kept])), tally
 
 
 def _typical_bytes(cut: CutPlan) -> int:
@@ -83,9 +92,10 @@ def first_bound(size: int, k: int, cut: CutPlan) -> int:
     return min(ALL, ALL * _PLENTY * k // (size // _typical_bytes(cut) + 1))
 
 
-def _strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
-    strings: list[str] = taken(texts, places).to_pylist()
-    return strings
+def strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
+    """The texts at some places, int64 [k], as Python has them."""
+    found: list[str] = taken(texts, places).to_pylist()
+    return found
 
 
 class _Draw:
@@ -156,7 +166,7 @@ class TextsAt(Job[tuple[Shard, NDArray[np.int64]], tuple[int, list[str]]]):
 
     def _work(self, piece: tuple[Shard, NDArray[np.int64]]) -> tuple[int, list[str]]:
         shard, places = piece
-        return shard.index, _strings(read_units(shard, self.read, self.cut, self.names)[1], places)
+        return shard.index, strings(read_units(shard, self.read, self.cut, self.names)[1], places)
 
 
 @dataclass(frozen=True)

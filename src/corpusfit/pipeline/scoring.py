@@ -158,6 +158,8 @@ def _background(run: Run, store: Path, counts: list[int], background: Sample) ->
     name = run.plan.method.name
     if name != "auto" and registry.build(name, run.plan.method.options).fits_on == "embedding":
         return
+    if background.texts.exists():  # a killed run has read them already
+        return
     wanted = dict(places)
     with run.stage("sample texts", run.size):
         job = TextsAt(run.plan.read, run.plan.cut, run.names)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import packed, unpacked
 from corpusfit.errors import UsageError, bad_setting
+from corpusfit.kernels.agreement import mid_ranks
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Family, Method, Scorer
@@ -181,5 +182,5 @@ def _union(kinds: Iterable[Reads]) -> Reads:
 
 def _ranked(scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """The different scores, increasing, and the rank of each: its place in the middle of equals."""
-    known, count = np.unique(scores, return_counts=True)
-    return known, (np.cumsum(count) - count / 2.0) / len(scores)
+    known, at = np.unique(scores, return_index=True)
+    return known, mid_ranks(scores)[at]

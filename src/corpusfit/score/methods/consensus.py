@@ -164,7 +164,8 @@ class Consensus(Method[Paired]):
         Raises:
             MissingDependencyError: a member's library is not installed.
         """
-        trusted, order, count = self._agreed(target, background, seed)
+        fitted = [self._fitted(*m, target, background, seed) for m in MEMBERS]
+        trusted, order, count = self._agreed([ranks for _, ranks in fitted])
         n = len(order)
         best, rest = order[:count], order[n // 3 :]
         vectors = plain_rows(background.vectors)
@@ -174,7 +175,7 @@ class Consensus(Method[Paired]):
         positive = np.arange(len(learned)) < len(best)
         label, weight = positive.astype(np.float64), balanced(positive)
         weights = logistic(directions[learned].astype(np.float64), label, self.c * weight, 1.0)[:-1]
-        own: Any = registry.fitting("cluster_ratio", {}).fit(target.vectors, vectors, seed=seed)
+        own: Any = fitted[MEMBERS.index(("cluster_ratio", {}))][0]
         ratios = [own.for_target(vectors[best]), own]
         parts = np.array([directions @ weights, *(r.score(vectors) for r in ratios)])
         scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
@@ -198,26 +199,27 @@ class Consensus(Method[Paired]):
         )
 
     def _agreed(
-        self, target: Paired, background: Paired, seed: int
+        self, members: list[NDArray[np.float64]]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
         """The members' weights, the sample's units in their common order, and how many to trust."""
-        ranks = np.array([self._ranks(*m, target, background, seed) for m in MEMBERS])
+        ranks = np.array(members)
         trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
         order = np.argsort(-(trusted @ ranks), kind="stable")
         return trusted, order, self._positives(ranks, trusted)
 
-    def _ranks(
+    def _fitted(
         self,
         name: str,
         settings: dict[str, Any],
         target: Paired,
         background: Paired,
         seed: int,
-    ) -> NDArray[np.float64]:
-        """How a member ranks the background."""
+    ) -> tuple[Scorer[Any], NDArray[np.float64]]:
+        """A member, fitted, and how it ranks the background."""
         member = registry.fitting(name, settings)
         parts = (read_as(part, member.fits_on) for part in (target, background))
-        return mid_ranks(member.fit(*parts, seed=seed).score(read_as(background, member.reads)))
+        scorer = member.fit(*parts, seed=seed)
+        return scorer, mid_ranks(scorer.score(read_as(background, member.reads)))
 
     def _positives(self, ranks: NDArray[np.float64], trusted: NDArray[np.float64]) -> int:
         """How many of the best to learn from; never into the negatives."""

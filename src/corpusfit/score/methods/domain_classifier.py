@@ -27,6 +27,7 @@ from corpusfit.kernels.vectors import lengths, products
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.calibrated import calibrated_classifier
 from corpusfit.score.contract import Family, Method, Scorer
+from corpusfit.score.preranked import least_like
 from corpusfit.types import Reads, Vectors
 
 __all__ = ["DomainClassifier", "DomainClassifierScorer"]
@@ -109,9 +110,7 @@ class DomainClassifier(Method[Vectors]):
         """Places of the negatives among the background's directions, increasing; at least one."""
         places = np.arange(len(far))
         if self.preranked:
-            query = plain_rows(near.mean(axis=0, keepdims=True, dtype=np.float64))
-            ranked = np.argsort(products(far, query)[:, 0], kind="stable")
-            places = ranked[: -(-2 * len(far) // 3)]
+            places = least_like(near, far)
         count = round(self.negatives * len(near)) or len(places)
         drawn = np.random.default_rng(seed % 2**64).permutation(len(places))[:count]
         return np.sort(places[drawn])

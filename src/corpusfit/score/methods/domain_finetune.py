@@ -34,7 +34,8 @@ from corpusfit.errors import bad_setting
 from corpusfit.kernels.vectors import products
 from corpusfit.plan import EmbedPlan
 from corpusfit.score.contract import Family, Method, Scorer
-from corpusfit.types import Reads, Texts, Vectors, taken
+from corpusfit.score.preranked import least_like
+from corpusfit.types import Reads, Texts, taken
 
 __all__ = ["DomainFinetune", "DomainFinetuneScorer"]
 
@@ -142,7 +143,7 @@ class DomainFinetune(Method[Texts]):
         if self.preranked:
             encoder = load_transformer(folder, EmbedPlan(embedder=self.embedder), self.embedder)
             inside, outside = (encoder.encode(t.to_pylist()) for t in (target, background))
-            places = _bottom(inside, outside)
+            places = least_like(inside, outside)
         wanted = max(1, round(self.negatives * len(target)))
         chance = np.random.default_rng(seed)
         drawn = np.sort(chance.permutation(places)[:wanted])
@@ -154,18 +155,3 @@ class DomainFinetune(Method[Texts]):
             Tuning(self.epochs, self.rate, self.batch, seed),
         )
         return DomainFinetuneScorer(**vars(tuned))
-
-
-def _bottom(inside: Vectors, outside: Vectors) -> NDArray[np.int64]:
-    """The places of the two thirds of `outside` least like the mean of `inside` by cosine.
-
-    Args:
-        inside: float32 [n, d], rows of length 1.
-        outside: float32 [m, d], the same.
-
-    Returns:
-        int64, at least one place, least like first.
-    """
-    mean = inside.mean(axis=0, dtype=np.float64).astype(np.float32)[None]
-    order = np.argsort(products(outside, mean)[:, 0], kind="stable")
-    return order[: -(-2 * len(order) // 3)]
