@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.adapt.chunks import Chunks
 from corpusfit.adapt.models import Marks
-from corpusfit.adapt.passes import Chunks
 from corpusfit.adapt.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Stock:
 
     Attributes:
         chunks: n chunks.
-        tokens: the stores that their texts are in: the data, and general text for replay.
+        tokens: where the tokens of their texts are: of the data, and of general text if any.
         scale: float32 [n], what a chunk's loss is multiplied by.
     """
 
@@ -47,13 +47,13 @@ class Stock:
     def ids(self, chunk: int) -> NDArray[Any]:
         """Token ids of a chunk, without special ones."""
         of = self.chunks
-        store = self.tokens[int(of.store[chunk])]
+        store = self.tokens[int(of.replay[chunk])]
         begin = int(of.begin[chunk])
         return store.ids(int(of.text[chunk]), begin, begin + int(of.length[chunk]))
 
     def name(self, chunk: int) -> str:
         """Where a chunk's text came from, for a message."""
-        return self.tokens[int(self.chunks.store[chunk])].name(int(self.chunks.text[chunk]))
+        return self.tokens[int(self.chunks.replay[chunk])].name(int(self.chunks.text[chunk]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,11 +208,11 @@ def lay_pairs(
 
 def _elsewhere(chunks: Chunks, chunk: int, chance: float) -> int | None:
     """A chunk of another text, the first from a place that chance gives; None if there is none."""
-    n = len(chunks.length)
-    here = (chunks.text[chunk], chunks.store[chunk])
+    n = len(chunks)
+    here = (chunks.text[chunk], chunks.replay[chunk])
     first = int(chance * n)
     for step in range(n):
         other = (first + step) % n
-        if (chunks.text[other], chunks.store[other]) != here:
+        if (chunks.text[other], chunks.replay[other]) != here:
             return other
     return None

@@ -12,6 +12,7 @@ Reference: TADPOLE, sections 3 (equation 1) and 4; Loshchilov and Hutter (2019),
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -216,7 +217,8 @@ class _Loop:
         """What this process trains on in a step."""
         work = self.work
         assert work.plan.batch is not None  # noqa: S101
-        rows = feed.take(work.plan.batch)
+        found, after = feed.take(work.plan.batch)
+        rows = [found.order[b:e] for b, e in itertools.pairwise(found.begins.tolist())]
         place = slice(self.rank, None, self.world)
         keys = place_keys(work.seed, step, len(rows))[place]
         mine = rows[place]
@@ -225,7 +227,7 @@ class _Loop:
             for i in range(0, len(mine), work.micro_rows)
             for end in [i + work.micro_rows]
         ]
-        return _Batch(micros, mine, feed.at)
+        return _Batch(micros, mine, after)
 
     def _update(self, step: int, batch: _Batch) -> None:
         """One step: the weighted mean loss of its tokens, its gradient, AdamW."""
