@@ -34,7 +34,16 @@ from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["Examples", "Tuned", "Tuning", "accumulate", "finetune", "opened", "write_folder"]
+__all__ = [
+    "Examples",
+    "Tuned",
+    "Tuning",
+    "accumulate",
+    "finetune",
+    "opened",
+    "own_chance",
+    "write_folder",
+]
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
 """Of a pass forwards and back, which keeps the states of every layer; see `hardware.py`."""
@@ -115,7 +124,7 @@ def finetune(
     hardware = resolve(EmbedPlan())
     import torch
 
-    with _own_chance(tuning.seed):
+    with own_chance(tuning.seed):
         plan = EmbedPlan(embedder=str(folder), precision="fp32", unit_length=False)
         encoder = load_transformer(folder, plan, str(folder))
         labels = np.repeat([1.0, 0.0], [len(inside), len(outside)])
@@ -195,7 +204,7 @@ def accumulate(
 
 
 @contextmanager
-def _own_chance(seed: int) -> Iterator[None]:
+def own_chance(seed: int) -> Iterator[None]:
     """Torch draws from this seed; its generators are put back after."""
     import torch
 
@@ -246,7 +255,7 @@ def opened(tuned: Tuned) -> TransformerEncoder:
     fields = json.loads(tuned.config)
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     data = tuned.weights.tobytes()
-    with _own_chance(0):  # it begins with random weights, all of which are replaced
+    with own_chance(0):  # it begins with random weights, all of which are replaced
         model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
