@@ -1,25 +1,21 @@
 """The plan of a run: one frozen dataclass a stage.
 
-What: every setting of a run, with its default and its check; read from TOML, changed by
-`a.b=c` overrides, written into the manifest.
+What: every setting of a run, with its default and its check.
 Why: a run is repeated from its plan, and a changed plan is noticed by comparing it.
-Trade-off: flat groups of plain values only, so that a plan is TOML, JSON and a command line at
-once; a method's own settings live with the method (`score/contract.py`) and travel as `options`.
+Trade-off: a method's own settings live with the method (`score/contract.py`) and travel as
+`options`, so that a plan does not know them.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import math
 import re
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from corpusfit.errors import UsageError, bad_setting
+from corpusfit.errors import bad_setting
+from corpusfit.settings import Settings, finite, positive
 
 __all__ = [
     "AutoPlan",
@@ -35,14 +31,6 @@ __all__ = [
 ]
 
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
-KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-    "bool": "true or false",
-    "None": "left out",
-}
-"""Types in the user's words."""
 POLICIES = ("top", "continuous", "resample")
 
 
@@ -73,7 +61,7 @@ class ReadPlan:
         if self.txt not in ("blocks", "lines"):
             raise bad_setting("read.txt", "blocks or lines", self.txt)
         for name in ("shard_mb", "max_row_mb", "max_ratio"):
-            _positive(f"read.{name}", getattr(self, name))
+            positive(f"read.{name}", getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -95,8 +83,8 @@ class CutPlan:
         """Raise `UsageError` for a value that is not allowed."""
         if self.unit not in UNITS:
             raise bad_setting("--unit", f"one of {', '.join(UNITS)}", self.unit)
-        _positive("cut.pieces", self.pieces)
-        _positive("cut.gamma", self.gamma)
+        positive("cut.pieces", self.pieces)
+        positive("cut.gamma", self.gamma)
 
 
 @dataclass(frozen=True)
@@ -155,8 +143,8 @@ class FitPlan:
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
-        _positive("fit.background", self.background)
-        _positive("fit.max_target", self.max_target)
+        positive("fit.background", self.background)
+        positive("fit.max_target", self.max_target)
         self.share_of()
 
     def share_of(self) -> dict[str, float]:
@@ -398,17 +386,17 @@ class ChoosePlan:
             )
         for name in ("segments", "tokens"):
             if getattr(self, name) is not None:
-                _positive(f"--{name}", getattr(self, name))
+                positive(f"--{name}", getattr(self, name))
         if self.threshold is not None:
-            _finite("--threshold", self.threshold)
-        _finite("choose.alpha", self.alpha)
-        _finite("choose.c", self.c)
+            finite("--threshold", self.threshold)
+        finite("choose.alpha", self.alpha)
+        finite("choose.c", self.c)
         if self.c < 0:
             raise bad_setting("choose.c", "0 or more", self.c)
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Settings):
     """Every setting of a run that can change its result."""
 
     read: ReadPlan = ReadPlan()
@@ -456,96 +444,3 @@ class Plan:
                 "left out where a method is named: only --method auto goes by it",
                 f"{self.auto.budget} with {self.method.name}",
             )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain nested values, ready for JSON or TOML."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Plan:
-        """A plan from nested values; what is not named keeps its default."""
-        plan = cls()
-        for path, value in _leaves(values):
-            plan = plan.with_value(path, value)
-        return plan.check()
-
-    @classmethod
-    def from_toml(cls, path: Path) -> Plan:
-        """A plan from a TOML file.
-
-        Raises:
-            UsageError: the file cannot be read, is not TOML, or has a setting that does not exist.
-        """
-        try:
-            return cls.from_dict(tomllib.loads(path.read_text("utf-8")))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-            raise UsageError(f"--plan must be a readable TOML file; {path}: {e}.") from e
-
-    def with_overrides(self, overrides: Iterable[str]) -> Plan:
-        """This plan after overrides like `cut.gamma=5`; values are TOML, bare words are strings."""
-        plan = self
-        for item in overrides:
-            path, sign, raw = item.partition("=")
-            if not sign:
-                raise bad_setting("--set", "KEY=VALUE", item, "For instance --set cut.gamma=5.")
-            try:
-                value = tomllib.loads(f"v = {raw}")["v"]
-            except tomllib.TOMLDecodeError:
-                value = raw
-            plan = plan.with_value(path.strip(), value)
-        return plan
-
-    def with_value(self, path: str, value: Any) -> Plan:
-        """This plan with one setting changed; `method.NAME` reaches the method's own settings."""
-        group_name, _, name = path.partition(".")
-        if path == "seed":
-            return dataclasses.replace(self, seed=_typed("seed", "int", value))
-        groups = [f.name for f in dataclasses.fields(self) if f.name != "seed"]
-        if group_name not in groups:
-            raise _unknown(path, [*groups, "seed"])
-        group = getattr(self, group_name)
-        fields = {f.name: f for f in dataclasses.fields(group)}
-        if not name:
-            raise bad_setting(path, f"a group of {', '.join(fields)}", value)
-        if group_name == "method" and name not in fields:
-            name = name.removeprefix("options.")
-            changed = dataclasses.replace(group, options={**group.options, name: value})
-        elif name in fields:
-            typed = _typed(path, str(fields[name].type), value)
-            changed = dataclasses.replace(group, **{name: typed})
-        else:
-            raise _unknown(path, [f"{group_name}.{f}" for f in fields])
-        return dataclasses.replace(self, **{group_name: changed})
-
-
-def _positive(setting: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise bad_setting(setting, "above 0", value)
-
-
-def _finite(setting: str, value: float) -> None:
-    if not math.isfinite(value):
-        raise bad_setting(setting, "a finite number", value)
-
-
-def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        elif value is not None:
-            yield f"{prefix}{key}", value
-
-
-def _unknown(path: str, allowed: list[str]) -> UsageError:
-    near = difflib.get_close_matches(path, allowed, n=1, cutoff=0.0)
-    return bad_setting("A setting", f"one of {', '.join(allowed)}", path, f"Perhaps {near[0]}?")
-
-
-def _typed(path: str, annotation: str, value: Any) -> Any:
-    """The value as the annotated type, an int being a fine float."""
-    names = annotation.replace(" ", "").split("|")
-    if "float" in names and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value).__name__ not in names and not (value is None and "None" in names):
-        raise bad_setting(path, " or ".join(KINDS.get(n, n) for n in names), value)
-    return value

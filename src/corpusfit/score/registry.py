@@ -21,8 +21,9 @@ from types import ModuleType
 from typing import Any
 
 from corpusfit.errors import ModelError, UnknownMethodError, UsageError, bad_setting
-from corpusfit.plan import KINDS, MethodPlan
+from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
+from corpusfit.settings import KINDS
 
 __all__ = ["build", "fitting", "given", "load", "names", "of_corpus", "of_labels", "scorer_class"]
 

@@ -1,0 +1,136 @@
+"""The papers' settings, and a default that suits the data and the machine.
+
+What: `preset` gives the settings of a paper by name; `settled` decides what a plan leaves open once
+the model, the data and the device are known, and says in words what it came to.
+Why: 50,000 steps of 256 sequences are right for a group with a GPU and absurd on a laptop.
+Trade-off: the default goes by the kind of device, never by measured speed, so that the same data
+gives the same model on any machine of a kind. What a paper does not say is left to the default.
+Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, sections 3.3 and 4.1; Gururangan et al. (2020).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from corpusfit.adapt.plan import AdaptPlan, TrainPlan
+from corpusfit.errors import bad_setting
+
+__all__ = ["PRESETS", "Size", "preset", "settled"]
+
+_TADPOLE = {
+    "objective.name": "mlm+nsp",
+    "train.steps": 50_000,
+    "train.rate": 1e-4,
+    "train.batch": 256,
+    "train.length": 256,
+    "train.warmup": 0.01,
+}
+PRESETS: dict[str, dict[str, Any]] = {
+    "tadpole": _TADPOLE,
+    "mdapt": {
+        "train.steps": 25_000,
+        "train.batch": 2_048,
+        "train.length": 128,
+        "train.rate": 5e-5,
+    },
+    "mdapt-adapter": {
+        "adapter.kind": "pfeiffer",
+        "train.steps": 1_500_000,
+        "train.length": 128,
+        "train.rate": 1e-4,
+    },
+    "tapt": {
+        "train.epochs": 100.0,
+        "train.evaluations": 100,
+        "train.keep": "best",
+        "train.rate": 1e-4,
+        "train.batch": 256,
+    },
+}
+"""Of each paper what it says; TADPOLE's sentences, which it trains on, have 256 tokens."""
+
+_CONTINUOUS_STEPS = 100_000
+_PASSES = 3
+_LENGTH = {"cpu": 128, "cuda": 512}
+_BATCH = {"cpu": 16, "cuda": 256}
+_MOST_STEPS = {"cpu": 2_000, "cuda": 50_000}
+_LEAST_STEPS = 50
+_SMALL_MODEL = 50_000_000
+_RATES = {True: 3e-4, False: 1e-4}
+_FROM_SCRATCH = 1e-3
+
+
+def preset(name: str, weights: str) -> dict[str, Any]:
+    """The settings of a paper, by their paths in the plan.
+
+    Args:
+        name: a key of `PRESETS`.
+        weights: the plan's policy: TADPOLE trains longer with continuous weights.
+
+    Raises:
+        UsageError: there is no such preset.
+    """
+    if name not in PRESETS:
+        raise bad_setting("--preset", f"one of {', '.join(PRESETS)}", name)
+    found = dict(PRESETS[name])
+    if name == "tadpole" and weights == "lambda":
+        found["train.steps"] = _CONTINUOUS_STEPS
+    return found
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the default goes by.
+
+    Attributes:
+        tokens: tokens of the training data, special ones not counted.
+        parameters: weights of the model.
+        longest: tokens that a sequence of the model can have.
+        device: `cpu` or `cuda`.
+    """
+
+    tokens: int
+    parameters: int
+    longest: int
+    device: str
+
+
+def settled(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
+    """The training with nothing left open but the steps of a number of epochs, and it in words.
+
+    Raises:
+        UsageError: a sequence is longer than the model takes.
+    """
+    train = plan.train
+    length = train.length or min(_LENGTH[size.device], size.longest)
+    if length > size.longest:
+        cure = "Longer texts are cut into several sequences."
+        raise bad_setting("--length", f"at most {size.longest} for this model", length, cure)
+    batch = train.batch or _BATCH[size.device]
+    rate = train.rate
+    if rate is None:
+        rate = _FROM_SCRATCH if plan.model.init else _RATES[size.parameters < _SMALL_MODEL]
+    steps, epochs = train.steps, train.epochs
+    if steps is None and epochs is None:
+        a_pass = size.tokens / (batch * length)
+        steps = min(_MOST_STEPS[size.device], max(_LEAST_STEPS, math.ceil(_PASSES * a_pass)))
+    whole = dataclasses.replace(
+        train, length=length, batch=batch, rate=rate, steps=steps, epochs=epochs
+    )
+    return whole, _in_words(plan, whole, size)
+
+
+def _in_words(plan: AdaptPlan, train: TrainPlan, size: Size) -> str:
+    """What is going to be done, for the user."""
+    assert train.batch is not None and train.length is not None  # noqa: S101, PT018
+    for_long = f"{train.steps:,} steps" if train.steps is not None else f"{train.epochs:g} epochs"
+    seen = (train.steps or 0) * train.batch * train.length / max(1, size.tokens)
+    passes = f", {seen:.1f} passes over" if train.steps is not None else " over"
+    return (
+        f"{plan.objective.name} for {for_long} of {train.batch:,} sequences of {train.length} "
+        f"tokens{passes} {size.tokens:,} tokens, learning rate {train.rate:g} "
+        f"({train.schedule}), {size.parameters:,} weights on {size.device}."
+    )

@@ -1,0 +1,140 @@
+"""Settings in groups: what every plan can do.
+
+What: a frozen dataclass of groups and a seed, read from TOML or JSON, changed by `a.b=c` overrides;
+each value is held against the type of its field.
+Why: selecting and adapting have plans of their own, and a setting must be reached the same way in
+both, with an error in the same words.
+Trade-off: flat groups of plain values only, so that a plan is TOML, JSON and a command line at
+once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from corpusfit.errors import UsageError, bad_setting
+
+__all__ = ["KINDS", "Settings", "finite", "positive"]
+
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "None": "left out",
+}
+"""Types in the user's words."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Groups of settings; each field of a subclass is a frozen dataclass, but for `seed`."""
+
+    def check(self) -> Self:
+        """The plan itself, if every value is allowed; a subclass says what is."""
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain nested values, ready for JSON or TOML."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """A plan from nested values; what is not named keeps its default."""
+        plan = cls()
+        for path, value in _leaves(values):
+            plan = plan.with_value(path, value)
+        return plan.check()
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Self:
+        """A plan from a TOML file.
+
+        Raises:
+            UsageError: the file cannot be read, is not TOML, or has a setting that does not exist.
+        """
+        try:
+            return cls.from_dict(tomllib.loads(path.read_text("utf-8")))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+            raise UsageError(f"--plan must be a readable TOML file; {path}: {e}.") from e
+
+    def with_overrides(self, overrides: Iterable[str]) -> Self:
+        """This plan after overrides like `cut.gamma=5`; values are TOML, bare words are strings."""
+        plan = self
+        for item in overrides:
+            path, sign, raw = item.partition("=")
+            if not sign:
+                raise bad_setting("--set", "KEY=VALUE", item, "For instance --set cut.gamma=5.")
+            try:
+                value = tomllib.loads(f"v = {raw}")["v"]
+            except tomllib.TOMLDecodeError:
+                value = raw
+            plan = plan.with_value(path.strip(), value)
+        return plan
+
+    def with_value(self, path: str, value: Any) -> Self:
+        """This plan with one setting changed; a group with `options` takes other names there."""
+        group_name, _, name = path.partition(".")
+        if path == "seed":
+            return self._changed("seed", _typed("seed", "int", value))
+        groups = [f.name for f in dataclasses.fields(self) if f.name != "seed"]
+        if group_name not in groups:
+            raise _unknown(path, [*groups, "seed"])
+        group = getattr(self, group_name)
+        fields = {f.name: f for f in dataclasses.fields(group)}
+        if not name:
+            raise bad_setting(path, f"a group of {', '.join(fields)}", value)
+        if "options" in fields and name not in fields:
+            name = name.removeprefix("options.")
+            changed = dataclasses.replace(group, options={**group.options, name: value})
+        elif name in fields:
+            typed = _typed(path, str(fields[name].type), value)
+            changed = dataclasses.replace(group, **{name: typed})
+        else:
+            raise _unknown(path, [f"{group_name}.{f}" for f in fields])
+        return self._changed(group_name, changed)
+
+    def _changed(self, name: str, value: Any) -> Self:
+        return dataclasses.replace(self, **{name: value})
+
+
+def positive(setting: str, value: float) -> None:
+    """Raise `UsageError` unless a value is above 0 and finite."""
+    if not 0 < value < math.inf:
+        raise bad_setting(setting, "above 0", value)
+
+
+def finite(setting: str, value: float) -> None:
+    """Raise `UsageError` unless a value is a finite number."""
+    if not math.isfinite(value):
+        raise bad_setting(setting, "a finite number", value)
+
+
+def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}", value
+
+
+def _unknown(path: str, allowed: list[str]) -> UsageError:
+    near = difflib.get_close_matches(path, allowed, n=1, cutoff=0.0)
+    return bad_setting("A setting", f"one of {', '.join(allowed)}", path, f"Perhaps {near[0]}?")
+
+
+def _typed(path: str, annotation: str, value: Any) -> Any:
+    """The value as the annotated type, an int being a fine float."""
+    names = annotation.replace(" ", "").split("|")
+    if "float" in names and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value).__name__ not in names and not (value is None and "None" in names):
+        raise bad_setting(path, " or ".join(KINDS.get(n, n) for n in names), value)
+    return value
