@@ -69,9 +69,7 @@ def adapt(
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            "--preset", help="A paper's settings: tadpole, mdapt, mdapt-adapter or tapt."
-        ),
+        typer.Option("--preset", help="A paper's settings: tadpole, mdapt, mdapt-adapter or tapt."),
     ] = None,
     objective: Annotated[
         str | None, typer.Option("--objective", help="mlm (the default), mlm+nsp or causal.")

@@ -253,9 +253,7 @@ def _with_steps(settings: TrainPlan, passes: Passes) -> TrainPlan:
     return dataclasses.replace(settings, steps=max(1, math.ceil(rows / (settings.batch or 1))))
 
 
-def _facts(
-    ready: _Ready, work: Training, hardware: Hardware, words: str
-) -> dict[str, Any]:
+def _facts(ready: _Ready, work: Training, hardware: Hardware, words: str) -> dict[str, Any]:
     """What the manifest says of how it was done."""
     model, text = ready.opened.model, ready.text
     return {
@@ -304,7 +302,8 @@ class _Voice(Teller):
         now = record["heldout"]
         self._before = self._before or now
         parts = [
-            f"{name} {loss:.3f}" + (f" ({loss - self._before[name]:+.3f})" if record["step"] else "")
+            f"{name} {loss:.3f}"
+            + (f" ({loss - self._before[name]:+.3f})" if record["step"] else "")
             for name, loss in now.items()
         ]
         said = f"Step {record['step']:,} of {self._steps:,}: {self._loss}held-out loss "

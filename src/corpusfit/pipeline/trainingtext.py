@@ -204,7 +204,9 @@ def training_text(
     replay = None
     general = _general(texts, make, figures)
     if general is not None and texts.replay:
-        all_of_it = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, replay=True)
+        all_of_it = cut_chunks(
+            general.lengths, np.ones(len(general), np.float32), room, replay=True
+        )
         replay, measured = split_heldout(all_of_it, plan.mix.heldout, plan.seed)
         heldout["general"] = general, measured
     elif general is not None:
@@ -274,9 +276,7 @@ class _Tokenising:
             kind, sources
         )
 
-    def _made(
-        self, kind: str, job: Any, pieces: Any, size: int
-    ) -> tuple[Tokens, dict[str, Any]]:
+    def _made(self, kind: str, job: Any, pieces: Any, size: int) -> tuple[Tokens, dict[str, Any]]:
         """The tokens of a kind; a mark with the counts says that all of it is there."""
         out = self.folder.tokens / kind
         mark = self.folder.tokens / f"{kind}.json"
