@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import look_with
 from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
+from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.manifest import AdaptFolder, RunFolder
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import ReadPlan
@@ -41,10 +42,13 @@ from corpusfit.score import table
 from corpusfit.select.weights import moments, relevance
 from corpusfit.types import Source
 
-__all__ = ["TASK", "Given", "TrainingText", "given", "training_text", "weights_of"]
+__all__ = ["TASK", "Given", "TrainingText", "given", "sample_texts", "training_text", "weights_of"]
 
 TASK = "task"
 """What --data may be instead of inputs: the task's own texts."""
+
+_SAMPLED = 10_000_000  # characters; a tokenizer hardly changes with more
+_PLENTY = 3
 
 
 @dataclass(frozen=True)
@@ -134,11 +138,27 @@ def _targets(
         now, changed = [], [s.name for s in sources]
     if changed:
         machine.progress.warn(
-            f"The selection's target {changed[0]} is gone or has changed, so the loss on the task's "
-            "text is not measured. Name it with --task."
+            f"The selection's target {changed[0]} is gone or has changed, so the loss on the "
+            "task's text is not measured. Name it with --task."
         )
         return []
     return now
+
+
+def sample_texts(texts: Given, read: ReadPlan, seed: int) -> Iterator[str]:
+    """Some ten million characters of the data, from shards that the seed draws."""
+    sources = texts.data or texts.task
+    size = sum(s.size for s in sources)
+    left = _SAMPLED
+    for shard in corpus.shards(sources, read):
+        drawn = uniform(place_keys(seed, shard.index, 1))[0] * size < _PLENTY * _SAMPLED
+        if not drawn and shard.index:
+            continue
+        for text in corpus.documents(shard, read)[0].texts.to_pylist():
+            yield text[:left]
+            left -= len(text)
+            if left <= 0:
+                return
 
 
 @dataclass(frozen=True, eq=False)
