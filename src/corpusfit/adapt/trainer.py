@@ -13,7 +13,6 @@ Reference: TADPOLE, sections 3 (equation 1) and 4; Loshchilov and Hutter (2019),
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -209,8 +208,7 @@ class _Loop:
         """What this process trains on in a step."""
         work = self.work
         assert work.plan.batch is not None  # noqa: S101
-        found, after = feed.take(work.plan.batch)
-        rows = [found.order[b:e] for b, e in itertools.pairwise(found.begins.tolist())]
+        rows = feed.take(work.plan.batch)
         place = slice(self.rank, None, self.world)
         keys = place_keys(work.seed, step, len(rows))[place]
         mine = rows[place]
@@ -219,7 +217,7 @@ class _Loop:
             for i in range(0, len(mine), work.micro_rows)
             for end in [i + work.micro_rows]
         ]
-        return _Batch(micros, mine, after)
+        return _Batch(micros, mine, feed.at)
 
     def _update(self, step: int, batch: _Batch) -> None:
         """One step: the weighted mean loss of its tokens, its gradient, AdamW."""
