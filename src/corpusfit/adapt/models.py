@@ -23,8 +23,8 @@ from corpusfit.adapt.marks import Marks, marks_of
 from corpusfit.adapt.plan import ModelPlan
 from corpusfit.artifacts import is_local, remove, writing
 from corpusfit.embed.contract import digest
-from corpusfit.embed.finetune import own_chance
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
+from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError
 
@@ -141,7 +141,7 @@ def _load(
     given = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True, **local}
     kind = getattr(transformers, AUTO[objective])
     try:
-        with quiet(), own_chance(seed):
+        with quiet(), seeded(seed):
             if transformers.AutoConfig.from_pretrained(place, **local).is_encoder_decoder:
                 raise ModelError(
                     f"--model: {name} is an encoder-decoder; only encoders and decoders are "

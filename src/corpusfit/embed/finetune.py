@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,21 +28,12 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.contract import digest
-from corpusfit.embed.hardware import Hardware, resolve
+from corpusfit.embed.hardware import Hardware, resolve, seeded
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.plan import EmbedPlan
 
-__all__ = [
-    "Examples",
-    "Tuned",
-    "Tuning",
-    "accumulate",
-    "finetune",
-    "opened",
-    "own_chance",
-    "write_folder",
-]
+__all__ = ["Examples", "Tuned", "Tuning", "accumulate", "finetune", "opened", "write_folder"]
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
 """Of a pass forwards and back, which keeps the states of every layer; see `hardware.py`."""
@@ -124,7 +114,7 @@ def finetune(
     hardware = resolve(EmbedPlan())
     import torch
 
-    with own_chance(tuning.seed):
+    with seeded(tuning.seed):
         plan = EmbedPlan(embedder=str(folder), precision="fp32", unit_length=False)
         encoder = load_transformer(folder, plan, str(folder))
         labels = np.repeat([1.0, 0.0], [len(inside), len(outside)])
@@ -203,17 +193,6 @@ def accumulate(
     return total / share
 
 
-@contextmanager
-def own_chance(seed: int) -> Iterator[None]:
-    """Torch draws from this seed; its generators are put back after."""
-    import torch
-
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield
-
-
 def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
     """What training left, as arrays and text."""
     import torch
@@ -255,7 +234,7 @@ def opened(tuned: Tuned) -> TransformerEncoder:
     fields = json.loads(tuned.config)
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     data = tuned.weights.tobytes()
-    with own_chance(0):  # it begins with random weights, all of which are replaced
+    with seeded(0):  # it begins with random weights, all of which are replaced
         model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()

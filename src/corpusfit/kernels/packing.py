@@ -1,0 +1,85 @@
+"""Fill rows of fixed length with chunks, so that little of a batch is padding.
+
+What: chunks come one after the other; each goes into the fullest open row that has room for it.
+Why: short texts padded to a row's length would waste most of a training step.
+Trade-off: only so many rows are open at once. That keeps a chunk near its place in the order, and
+a step cheap, at the price of the last percent of room; more than one row that is at most half
+full there never is.
+Reference: bounded-space best fit, Csirik and Johnson (2001), Bounded Space On-Line Bin Packing:
+Best Is Better than First.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["OPEN", "fill_rows"]
+
+OPEN = 64
+"""Rows that are open at once."""
+
+
+def fill_rows(
+    order: NDArray[np.int64], lengths: NDArray[np.int32], room: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Put chunks into rows.
+
+    Args:
+        order: int64 [m], chunk numbers in the order they come; a number may come more than once.
+        lengths: int32 [n], by chunk number; in [1, room].
+        room: what a row holds.
+
+    Returns:
+        order: int64 [m], the same numbers row by row, rows as they were opened, each row's in the
+            order they came.
+        begins: int64 [rows + 1]; row r is `order[begins[r] : begins[r + 1]]`.
+    """
+    row_of, rows = _rows_of(order, lengths, room)
+    begins = np.concatenate([[0], np.cumsum(np.bincount(row_of, minlength=rows))])
+    return _by_row(order, row_of, begins), begins
+
+
+@njit(cache=True, nogil=True)
+def _rows_of(
+    order: NDArray[np.int64], lengths: NDArray[np.int32], room: int
+) -> tuple[NDArray[np.int64], int]:
+    """The row of each number, int64 [m], and how many rows there are."""
+    row_of = np.empty(len(order), np.int64)
+    left = np.empty(OPEN, np.int64)  # room in the open rows
+    row = np.empty(OPEN, np.int64)
+    rows, opened = 0, 0
+    for i in range(len(order)):
+        length = np.int64(lengths[order[i]])
+        best, least = -1, room + 1  # the fullest with room
+        for j in range(opened if length < room else 0):
+            if length <= left[j] < least:
+                best, least = j, left[j]
+        if best >= 0:
+            row_of[i] = row[best]
+            left[best] -= length
+            if left[best] == 0:
+                opened -= 1
+                left[best], row[best] = left[opened], row[opened]
+            continue
+        row_of[i] = rows
+        if length < room:
+            best = opened if opened < OPEN else int(np.argmin(left))  # closes the fullest
+            opened = min(opened + 1, OPEN)
+            left[best], row[best] = room - length, rows
+        rows += 1
+    return row_of, rows
+
+
+@njit(cache=True, nogil=True)
+def _by_row(
+    order: NDArray[np.int64], row_of: NDArray[np.int64], begins: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The numbers grouped by their rows, those of a row in the order they come."""
+    ends = begins[:-1].copy()
+    grouped = np.empty(len(order), np.int64)
+    for i in range(len(order)):
+        grouped[ends[row_of[i]]] = order[i]
+        ends[row_of[i]] += 1
+    return grouped
