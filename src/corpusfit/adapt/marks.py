@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from corpusfit.embed.distill import UNUSED
 from corpusfit.errors import ModelError
 
-__all__ = ["Marks", "marks_of"]
+__all__ = ["Marks", "bare", "marks_of"]
 
 _WORD_MARKS = (("Ġ", ("Ġ", "Ċ", "ĉ")), ("▁", ("▁",)))  # byte-level BPE, sentencepiece
 _COMMON = 0.01  # share of the tokens that begin a word, in a tokenizer that marks them
@@ -62,12 +62,7 @@ def marks_of(tokenizer: Any, name: str, rows: int) -> Marks:
     Raises:
         ModelError: the tokenizer is a slow one, or has more tokens than the model.
     """
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        raise ModelError(
-            f"--model: {name} has only a slow tokenizer, which workers cannot use. Name a model "
-            "with a tokenizer.json."
-        )
+    backend = bare(tokenizer, name)
     tokens = backend.get_vocab(with_added_tokens=True)
     vocabulary = max(tokens.values()) + 1
     if vocabulary > rows:
@@ -94,6 +89,35 @@ def marks_of(tokenizer: Any, name: str, rows: int) -> Marks:
         ordinary=ordinary,
         begins=_begins(backend, tokens, ordinary),
     )
+
+
+def bare(tokenizer: Any, name: str) -> Any:
+    """What cuts text into tokens inside a tokenizer of transformers: all of the text, unpadded.
+
+    A tokenizer's JSON may say to cut texts after 128 tokens and to fill up shorter ones.
+
+    Args:
+        tokenizer: a fast one; it stays as it is.
+        name: what the user called the model.
+
+    Returns:
+        A `tokenizers.Tokenizer` of its own.
+
+    Raises:
+        ModelError: the tokenizer is a slow one.
+    """
+    from tokenizers import Tokenizer
+
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelError(
+            f"--model: {name} has only a slow tokenizer, which workers cannot use. Name a model "
+            "with a tokenizer.json."
+        )
+    whole = Tokenizer.from_str(backend.to_str())
+    whole.no_truncation()
+    whole.no_padding()
+    return whole
 
 
 def _begins(

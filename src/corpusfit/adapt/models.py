@@ -52,7 +52,7 @@ class Opened:
 
     Attributes:
         model: the torch module in float32, on the CPU, in evaluation mode.
-        tokenizer: of transformers; `backend_tokenizer` is the one that workers use.
+        tokenizer: of transformers; `marks.bare` gives what cuts text inside it.
         marks: what training has to know of it.
         longest: tokens that a row may have, special ones included.
         name: what the user called it.
