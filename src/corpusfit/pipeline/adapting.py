@@ -327,9 +327,9 @@ def _weights(out: Path) -> dict[str, str]:
 
 
 def _summary(history: list[dict[str, Any]]) -> dict[str, Any]:
-    """Held-out losses before and after, and of the best step."""
-    looks = [r for r in history if "heldout" in r]
-    return {"before": looks[0]["heldout"], "after": looks[-1]["heldout"]}
+    """Held-out losses before and after; none where nothing was held out."""
+    looks = [r["heldout"] for r in history if "heldout" in r] or [{}]
+    return {"before": looks[0], "after": looks[-1]}
 
 
 def _save(ready: _Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
