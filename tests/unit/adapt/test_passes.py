@@ -97,7 +97,8 @@ def test_fill_is_the_share_of_tokens():
 @pytest.mark.parametrize("pack", [False, True])
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
 def test_replay_makes_its_share_of_the_tokens(draw, pack, share):
-    data, general = chunks(lengths_of(2_000)), chunks(lengths_of(900, 1), store=1)
+    lengths = lengths_of(2_000)
+    data, general = chunks(lengths, lengths**2), chunks(lengths_of(900, 1), store=1)
     made = passes(data, general, share, draw=draw, pack=pack)
     for number in range(3):
         order = made.rows(number).order
@@ -147,7 +148,15 @@ def test_over_a_uniform_chance_counts_are_exactly_in_proportion():
 @pytest.mark.parametrize("weight", [0.1, 1e-30, 3e30])
 def test_equal_weights_draw_each_once(weight):
     w = np.full(100_003, weight, np.float32)
-    assert (drawn_counts(w, 0.999) == 1).all()
+    for chance in (0.0, 0.999, 1 - 2**-53):
+        assert (drawn_counts(w, chance) == 1).all()
+
+
+def test_what_is_drawn_with_what_is_chance():
+    """Of 40 shares of a half each, 20 are drawn; in a fixed order only every other one could be."""
+    made = passes(chunks([9] * 40, [1, 3] * 20), draw=True)
+    drawn = [np.bincount(made.rows(p).order, minlength=40) for p in range(30)]
+    assert len({tuple(d.tolist()) for d in drawn}) == 30
 
 
 def test_over_many_passes_chunks_are_drawn_by_their_weight():
