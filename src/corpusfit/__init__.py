@@ -7,18 +7,22 @@ for segment in run:
     print(segment["score"], segment["source"], segment["text"][:80])
 """
 
-from corpusfit.api import audit, choose, explain, rank, score, select
+from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.api import adapt, audit, choose, explain, rank, score, select
 from corpusfit.errors import CorpusfitError
-from corpusfit.pipeline import Audit, Explanation, Machine, Selection
+from corpusfit.pipeline import Adapted, Audit, Explanation, Machine, Selection
 from corpusfit.plan import Plan
 
 __all__ = [
+    "AdaptPlan",
+    "Adapted",
     "Audit",
     "CorpusfitError",
     "Explanation",
     "Machine",
     "Plan",
     "Selection",
+    "adapt",
     "audit",
     "choose",
     "explain",

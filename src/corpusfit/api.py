@@ -1,6 +1,6 @@
 """The Python API: the commands with the command line's words.
 
-What: `select`, `score`, `choose`, `explain`, `audit` and `rank` with keyword settings.
+What: `select`, `score`, `choose`, `explain`, `audit`, `rank` and `adapt` with keyword settings.
 Why: the command line is one door to the library, this is the other; both build a `Plan`.
 Trade-off: only the settings that people change often have a keyword here; `settings` reaches the
 rest as `"cut.gamma=5"`.
@@ -10,23 +10,29 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from corpusfit import pipeline
-from corpusfit.artifacts import place
+from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.presets import preset as preset_of
+from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
-from corpusfit.pipeline import Audit, Explanation, Machine, Selection
+from corpusfit.pipeline import Adapted, Audit, Explanation, Machine, Selection
 from corpusfit.pipeline.ranking import Ranked
 from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
+from corpusfit.settings import Settings
 
 __all__ = [
+    "Adapted",
     "Audit",
     "Explanation",
     "Machine",
+    "adapt",
     "audit",
+    "build_adapt_plan",
     "build_plan",
     "choose",
     "estimate",
@@ -57,22 +63,83 @@ _WORDS = {
 """The settings that have a word of their own, and where they are in the plan."""
 
 
+_ADAPT_WORDS = {
+    "model": "model.name",
+    "init": "model.init",
+    "new_head": "model.new_head",
+    "objective": "objective.name",
+    "whole_word": "objective.whole_word",
+    "weights": "weigh.policy",
+    "replay_share": "mix.replay_share",
+    "steps": "train.steps",
+    "epochs": "train.epochs",
+    "batch": "train.batch",
+    "length": "train.length",
+    "rate": "train.rate",
+    "adapter": "adapter.kind",
+    "text_field": "read.text_field",
+    "seed": "seed",
+}
+"""The same for an adaptation's plan."""
+
+_P = TypeVar("_P", bound=Settings)
+
+
 def build_plan(plan: Plan | Path | str | None, settings: Sequence[str], **words: Any) -> Plan:
     """A plan from a plan or a TOML file, then single words, then `a.b=c` settings.
 
     Raises:
         UsageError: a word or a setting does not exist, or its value is not allowed.
     """
-    for word in words.keys() - _WORDS.keys():
-        near = difflib.get_close_matches(word, _WORDS, n=1, cutoff=0.0)[0]
-        raise bad_setting("A keyword", f"one of {', '.join(_WORDS)}", word, f"Perhaps {near}?")
-    built = Plan() if plan is None else plan
-    if not isinstance(built, Plan):
-        built = Plan.from_toml(Path(built))
+    return _built(Plan(), _WORDS, plan, settings, words).check()
+
+
+def build_adapt_plan(
+    plan: AdaptPlan | Path | str | None,
+    settings: Sequence[str],
+    preset: str | None,
+    data: Inputs,
+    **words: Any,
+) -> AdaptPlan:
+    """The same for an adaptation: a preset first, which all else goes before.
+
+    The task's own texts are trained on as in Gururangan et al. unless another preset is named.
+
+    Raises:
+        UsageError: as `build_plan`; there is no such preset.
+    """
+    asked = _built(AdaptPlan(), _ADAPT_WORDS, plan, settings, words)
+    preset = preset or ("tapt" if _listed(data) == [pipeline.TASK] else None)
+    if preset:
+        start = AdaptPlan()
+        for path, value in preset_of(preset, asked.weigh.policy).items():
+            start = start.with_value(path, value)
+        if asked.train.steps is not None or asked.train.epochs is not None:
+            start = start.with_value("train.steps", None).with_value("train.epochs", None)
+        asked = _built(start, _ADAPT_WORDS, plan, settings, words)
+    return asked.check()
+
+
+def _built(
+    start: _P,
+    words_of: Mapping[str, str],
+    plan: Settings | Path | str | None,
+    settings: Sequence[str],
+    words: Mapping[str, Any],
+) -> _P:
+    """A plan's start, changed by a file, then by words, then by settings."""
+    for word in words.keys() - words_of.keys():
+        near = difflib.get_close_matches(word, words_of, n=1, cutoff=0.0)[0]
+        raise bad_setting("A keyword", f"one of {', '.join(words_of)}", word, f"Perhaps {near}?")
+    built = start
+    if isinstance(plan, type(start)):
+        built = plan
+    elif plan is not None:
+        built = start.with_toml(Path(str(plan)))
     for word, value in words.items():
         if value is not None:
-            built = built.with_value(_WORDS[word], value)
-    return built.with_overrides(settings).check()
+            built = built.with_value(words_of[word], value)
+    return built.with_overrides(settings)
 
 
 def _listed(inputs: Inputs) -> list[str]:
@@ -279,4 +346,56 @@ def rank(
         methods=methods,
         seeds=seeds,
         machine=machine or Machine(),
+    )
+
+
+def adapt(
+    *,
+    data: Inputs,
+    out: Path | str,
+    task: Inputs = (),
+    replay: Inputs = (),
+    preset: str | None = None,
+    plan: AdaptPlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    track: str = "",
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **words: Any,
+) -> Adapted:
+    """Continue the pre-training of a language model on what was selected.
+
+    Args:
+        data: the folder of a `select`, any inputs as for `corpus` there, or `"task"` for the task's
+            own texts.
+        out: a new or empty folder of this machine, or one of the same training to resume.
+        task: texts of the task, to measure the loss on; a selection's target if not given.
+        replay: general text to mix in.
+        preset: a paper's settings: tadpole, mdapt, mdapt-adapter or tapt.
+        plan: a plan or a TOML file to start from.
+        settings: further settings as `"train.warmup=0.06"`.
+        track: tensorboard, wandb or mlflow.
+        overwrite: replace another training in `out`.
+        machine: where text is tokenised, and what is told of it all.
+        **words: model, init, new_head, objective, whole_word, weights, replay_share, steps, epochs,
+            batch, length, rate, adapter, text_field, seed: as the options of the same name.
+
+    Returns:
+        The finished training; its folder loads with `AutoModel.from_pretrained`.
+
+    Raises:
+        CorpusfitError: see `corpusfit.errors`.
+    """
+    folder = place(out, "--out")
+    if not is_local(folder):
+        raise bad_setting("--out", "a folder of this machine", str(out))
+    return pipeline.adapt(
+        build_adapt_plan(plan, settings, preset, data, **words),
+        _listed(data),
+        folder,
+        task=_listed(task),
+        replay=_listed(replay),
+        track=track,
+        machine=machine or Machine(),
+        overwrite=overwrite,
     )

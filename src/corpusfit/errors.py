@@ -17,6 +17,7 @@ program would act differently.
     ├── MissingDependencyError     an extra is not installed; says which
     ├── ModelError                 a model cannot be loaded, or is not the one expected
     ├── StorageError               the disk is full, or a file cannot be written
+    ├── TrainingError              training diverged, or did not fit into memory
     └── WorkerError                a worker process died
 """
 
@@ -32,6 +33,7 @@ __all__ = [
     "OutputFolderError",
     "StorageError",
     "StrictError",
+    "TrainingError",
     "UnknownMethodError",
     "UsageError",
     "WorkerError",
@@ -98,6 +100,10 @@ class ModelError(CorpusfitError):
 
 class StorageError(CorpusfitError):
     """A file cannot be written; what was finished before is kept."""
+
+
+class TrainingError(CorpusfitError):
+    """A training cannot go on; its last checkpoint is kept."""
 
 
 class WorkerError(CorpusfitError):

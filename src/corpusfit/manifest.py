@@ -23,10 +23,21 @@ from corpusfit.artifacts import remove, sweep, write_bytes
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
 from corpusfit.types import Source
 
-__all__ = ["RunFolder", "as_plain", "digest", "source_identity", "versions"]
+__all__ = [
+    "AdaptFolder",
+    "OutFolder",
+    "RunFolder",
+    "as_plain",
+    "digest",
+    "source_identity",
+    "versions",
+]
 
 FORMAT = 1
-_LIBRARIES = ("numpy", "pyarrow", "numba", "torch", "transformers", "model2vec", "scikit-learn")
+_LIBRARIES = (
+    *("numpy", "pyarrow", "numba", "torch", "transformers", "model2vec", "scikit-learn"),
+    *("tokenizers", "accelerate", "peft"),
+)
 
 
 def digest(thing: Any) -> str:
@@ -57,8 +68,8 @@ def source_identity(sources: Sequence[Source]) -> dict[str, str]:
     return {s.name: s.fingerprint for s in sources}
 
 
-class RunFolder:
-    """A run's output folder.
+class OutFolder:
+    """A folder that one command writes to, and resumes in.
 
     Args:
         path: the folder, here or in a store; it may not exist yet.
@@ -66,12 +77,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.scores = path / "scores"
-        self.selected = path / "selected"
         self.work = path / ".corpusfit"
-        self.scored = self.work / "scored"
-        self.fit = self.work / "fit"
-        self.stages = self.work / "stages"
 
     def claim(self) -> None:
         """Make sure that the folder is ours to write to.
@@ -96,30 +102,34 @@ class RunFolder:
 
         Raises:
             ChangedInputError: it holds a run with another identity; names what differs.
+            OutputFolderError: it holds what another command wrote.
         """
         begun = self.work / "run.json"
         wanted = _plain(identity)
         if begun.exists():
-            differing = _differences(json.loads(begun.read_text("utf-8")), wanted)
+            before = json.loads(begun.read_text("utf-8"))
+            if before.get("command") != wanted.get("command"):
+                raise OutputFolderError(
+                    f"--out must be a new or empty folder; {self.path} holds what another command "
+                    "wrote. Name another folder."
+                )
+            differing = _differences(before, wanted)
             if differing and not overwrite and self._has_work():
-                cure = "Use another --out, or --overwrite to start anew."
-                if (
-                    all(d.startswith("choose.") for d in differing)
-                    and self.scored_so_far() is not None
-                ):
-                    cure = f"To choose again from its scores: corpusfit choose {self.path} …"
                 raise ChangedInputError(
                     f"{self.path} holds a run that began with other inputs or settings: "
-                    f"{'; '.join(differing[:5])}. {cure}"
+                    f"{'; '.join(differing[:5])}. {self._cure(differing)}"
                 )
             if differing:
                 self._clear()
         self._write_identity(identity)
 
+    def _cure(self, differing: list[str]) -> str:
+        """What to do about a run that differs."""
+        return "Use another --out, or --overwrite to start anew."
+
     def _has_work(self) -> bool:
-        """Whether a shard was scored; a command that failed before may be given anew, mended."""
-        marks = (self.scored.glob("part-*.json"), self.stages.glob("*/part-*.safetensors"))
-        return self.scored_so_far() is not None or any(map(any, marks))
+        """Whether there is something to lose; a command that failed before may be given mended."""
+        return True
 
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
         data = json.dumps(_plain(identity), indent=1, sort_keys=True)
@@ -127,12 +137,7 @@ class RunFolder:
 
     def _clear(self) -> None:
         """Throw away what an earlier run made, marks before what they vouch for."""
-        for file in (self.path / "manifest.json", self.work / "scored.json"):
-            file.unlink(missing_ok=True)
-        (self.work / "chosen.json").unlink(missing_ok=True)
-        for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
-            remove(folder)
-        (self.path / "rejects.jsonl").unlink(missing_ok=True)
+        (self.path / "manifest.json").unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
         """The manifest, if the run is complete."""
@@ -144,6 +149,67 @@ class RunFolder:
         sweep(self.path)
         data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
         write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
+
+
+class AdaptFolder(OutFolder):
+    """An adapted model's folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.tokens = self.work / "tokens"
+        self.checkpoints = self.work / "checkpoints"
+        self.best = self.work / "best.safetensors"
+
+    def _has_work(self) -> bool:
+        """Whether a step was made."""
+        return self.checkpoints.is_dir() or self.finished() is not None
+
+    def _clear(self) -> None:
+        """Throw away an earlier training, and the model it made."""
+        super()._clear()
+        for folder in (self.checkpoints, self.tokens):
+            remove(folder)
+        for file in [p for p in self.path.iterdir() if p.is_file()]:
+            file.unlink()
+        self.best.unlink(missing_ok=True)
+
+    def free(self) -> None:
+        """Let go of what only resuming needs."""
+        for folder in (self.checkpoints, self.tokens):
+            remove(folder)
+        self.best.unlink(missing_ok=True)
+
+
+class RunFolder(OutFolder):
+    """A selection's folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.scores = path / "scores"
+        self.selected = path / "selected"
+        self.scored = self.work / "scored"
+        self.fit = self.work / "fit"
+        self.stages = self.work / "stages"
+
+    def _cure(self, differing: list[str]) -> str:
+        """What to do about a run that differs."""
+        if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
+            return f"To choose again from its scores: corpusfit choose {self.path} …"
+        return super()._cure(differing)
+
+    def _has_work(self) -> bool:
+        """Whether a shard was scored."""
+        marks = (self.scored.glob("part-*.json"), self.stages.glob("*/part-*.safetensors"))
+        return self.scored_so_far() is not None or any(map(any, marks))
+
+    def _clear(self) -> None:
+        """Throw away what an earlier run made, marks before what they vouch for."""
+        super()._clear()
+        for file in ("scored.json", "chosen.json"):
+            (self.work / file).unlink(missing_ok=True)
+        for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
+            remove(folder)
+        (self.path / "rejects.jsonl").unlink(missing_ok=True)
 
     def amend(self, identity: Mapping[str, Any]) -> None:
         """Take the completion mark away and go on under another choice."""
@@ -189,7 +255,7 @@ def _differences(before: Any, now: Any, path: str = "") -> list[str]:
     if before == now:
         return []
     role, _, name = path.partition(".")
-    if role in ("target", "corpus", "files"):
+    if role in ("target", "corpus", "files", "data", "task", "replay"):
         role = "method" if role == "files" else role
         what = "is new" if before is None else "is gone" if now is None else "has changed"
         return [f"{role} file {name} {what}"]

@@ -48,20 +48,28 @@ class Settings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A plan from nested values; what is not named keeps its default."""
-        plan = cls()
-        for path, value in _leaves(values):
-            plan = plan.with_value(path, value)
-        return plan.check()
+        return cls().with_values(values).check()
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        """A plan from a TOML file.
+        """A plan from a TOML file; raises as `with_toml` does."""
+        return cls().with_toml(path).check()
+
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """This plan with nested values; what is not named stays."""
+        plan = self
+        for path, value in _leaves(values):
+            plan = plan.with_value(path, value)
+        return plan
+
+    def with_toml(self, path: Path) -> Self:
+        """This plan with what a TOML file says.
 
         Raises:
             UsageError: the file cannot be read, is not TOML, or has a setting that does not exist.
         """
         try:
-            return cls.from_dict(tomllib.loads(path.read_text("utf-8")))
+            return self.with_values(tomllib.loads(path.read_text("utf-8")))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
             raise UsageError(f"--plan must be a readable TOML file; {path}: {e}.") from e
 

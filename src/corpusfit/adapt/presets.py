@@ -18,7 +18,7 @@ from typing import Any
 from corpusfit.adapt.plan import AdaptPlan, TrainPlan
 from corpusfit.errors import bad_setting
 
-__all__ = ["PRESETS", "Size", "preset", "settled"]
+__all__ = ["PRESETS", "Size", "length_of", "preset", "settled"]
 
 _TADPOLE = {
     "objective.name": "mlm+nsp",
@@ -98,17 +98,23 @@ class Size:
     device: str
 
 
-def settled(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
-    """The training with nothing left open but the steps of a number of epochs, and it in words.
+def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
+    """Tokens in a sequence, for a model that takes `longest` at most.
 
     Raises:
-        UsageError: a sequence is longer than the model takes.
+        UsageError: a sequence is longer than that.
     """
-    train = plan.train
-    length = train.length or min(_LENGTH[size.device], size.longest)
-    if length > size.longest:
+    length = plan.train.length or min(_LENGTH[device], longest)
+    if length > longest:
         cure = "Longer texts are cut into several sequences."
-        raise bad_setting("--length", f"at most {size.longest} for this model", length, cure)
+        raise bad_setting("--length", f"at most {longest} for this model", length, cure)
+    return length
+
+
+def settled(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
+    """The training with nothing left open but the steps of a number of epochs, and it in words."""
+    train = plan.train
+    length = length_of(plan, size.longest, size.device)
     batch = train.batch or _BATCH[size.device]
     rate = train.rate
     if rate is None:

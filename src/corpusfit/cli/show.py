@@ -72,11 +72,11 @@ def table(
 
 
 class _Rate(ProgressColumn):
-    """Units a second since the stage began."""
+    """Units, or tokens, a second since the stage began."""
 
     def render(self, task: Task) -> Text:
         units, seconds = task.fields["units"], task.elapsed or 0
-        return Text(f"{units / seconds:,.0f} units/s" if units and seconds else "")
+        return Text(f"{units / seconds:,.0f} {task.fields['unit']}/s" if units and seconds else "")
 
 
 class Bar(Progress):
@@ -86,7 +86,7 @@ class Bar(Progress):
         self._bar: RichProgress | None = None
         self._units = 0
 
-    def begin(self, stage: str, total: float) -> None:
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Show a stage."""
         if not _err.is_terminal:
             return
@@ -99,7 +99,7 @@ class Bar(Progress):
         )
         self._units = 0
         self._bar = RichProgress(*columns, console=_err)
-        self._bar.add_task(stage, total=total or None, units=0)
+        self._bar.add_task(stage, total=total or None, units=0, unit=unit)
         self._bar.start()
 
     def advance(self, done: float, units: int = 0) -> None:
@@ -118,3 +118,7 @@ class Bar(Progress):
     def warn(self, message: str) -> None:
         """A warning, above the bar."""
         say(f"Warning: {message}")
+
+    def note(self, message: str) -> None:
+        """A sentence, above the bar."""
+        say(message)

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.contract import digest
-from corpusfit.embed.hardware import Hardware, resolve
+from corpusfit.embed.hardware import Hardware, resolve, seeded
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.plan import EmbedPlan
@@ -115,7 +114,7 @@ def finetune(
     hardware = resolve(EmbedPlan())
     import torch
 
-    with _own_chance(tuning.seed):
+    with seeded(tuning.seed):
         plan = EmbedPlan(embedder=str(folder), precision="fp32", unit_length=False)
         encoder = load_transformer(folder, plan, str(folder))
         labels = np.repeat([1.0, 0.0], [len(inside), len(outside)])
@@ -194,17 +193,6 @@ def accumulate(
     return total / share
 
 
-@contextmanager
-def _own_chance(seed: int) -> Iterator[None]:
-    """Torch draws from this seed; its generators are put back after."""
-    import torch
-
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
-        yield
-
-
 def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
     """What training left, as arrays and text."""
     import torch
@@ -246,7 +234,7 @@ def opened(tuned: Tuned) -> TransformerEncoder:
     fields = json.loads(tuned.config)
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     data = tuned.weights.tobytes()
-    with _own_chance(0):  # it begins with random weights, all of which are replaced
+    with seeded(0):  # it begins with random weights, all of which are replaced
         model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()

@@ -1,6 +1,6 @@
-"""Where to compute, and in what precision.
+"""Where to compute, in what precision, and from which seed.
 
-What: `auto` settings resolved for this machine.
+What: `auto` settings resolved for this machine; torch's chances under a seed for a while.
 Why: bf16 halves the time where the processor multiplies it, and doubles it where it does not.
 Trade-off: on CPUs only what Linux reports for x86 counts; elsewhere `auto` means fp32, and
 `bf16` has to be asked for.
@@ -9,13 +9,15 @@ Reference: torch.cuda.is_bf16_supported; the x86 flags avx512_bf16 and amx_bf16.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from corpusfit.errors import MissingDependencyError, bad_setting
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["Hardware", "cpu_has_bf16", "resolve"]
+__all__ = ["Hardware", "cpu_has_bf16", "resolve", "seeded"]
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
 
@@ -28,8 +30,12 @@ class Hardware(NamedTuple):
     batch_tokens: int
 
 
-def resolve(plan: EmbedPlan) -> Hardware:
+def resolve(plan: EmbedPlan, group: str = "embed") -> Hardware:
     """Device (`cpu` or `cuda`), precision (`bf16` or `fp32`) and batch of a plan on this machine.
+
+    Args:
+        plan: what was asked for.
+        group: of the settings that it came from, for the error.
 
     Raises:
         UsageError: cuda was asked for and there is none.
@@ -41,7 +47,9 @@ def resolve(plan: EmbedPlan) -> Hardware:
         raise MissingDependencyError("A transformer as --embedder", "embed") from e
     there = plan.device != "cpu" and torch.cuda.is_available()
     if plan.device == "cuda" and not there:
-        raise bad_setting("embed.device", "auto or cpu here", "cuda", "torch sees no CUDA device.")
+        raise bad_setting(
+            f"{group}.device", "auto or cpu here", "cuda", "torch sees no CUDA device."
+        )
     if plan.precision != "auto":
         precision = plan.precision
     elif there:
@@ -60,3 +68,14 @@ def cpu_has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
         return False
     flags = next((line for line in lines if line.startswith("flags")), "").split()
     return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Torch draws from this seed; its generators are put back after."""
+    import torch
+
+    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        yield

@@ -2,7 +2,7 @@
 
 What: the interface a stage reports to, and one that says nothing.
 Why: the library never prints; a command line or a notebook decides what to show.
-Trade-off: three calls, enough for a bar with a rate and the time left.
+Trade-off: a few calls, enough for a bar with a rate and the time left, and for sentences.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ __all__ = ["Progress"]
 class Progress:
     """Says nothing; a front end overrides what it wants to show."""
 
-    def begin(self, stage: str, total: float) -> None:
-        """A stage starts; `total` is its amount of work, 0 when unknown."""
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
+        """A stage starts; `total` is its amount of work, 0 when unknown; its rate is in `unit`."""
 
     def advance(self, done: float, units: int = 0) -> None:
         """Some work was done: `done` of the total, and how many units that was."""
@@ -24,3 +24,6 @@ class Progress:
 
     def warn(self, message: str) -> None:
         """Something the user should know, one sentence."""
+
+    def note(self, message: str) -> None:
+        """How it goes, one sentence; nothing to act on."""

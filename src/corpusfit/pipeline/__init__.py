@@ -1,4 +1,4 @@
-"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`, `audit`.
+"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`, `audit`, `adapt`.
 
 What: the order of the steps; each step is a file beside this one.
 Why: this package alone knows every stage.
@@ -7,18 +7,23 @@ killed run resumable.
 Reference: TADPOLE, Algorithm 1.
 """
 
+from corpusfit.pipeline.adapting import Adapted, adapt
 from corpusfit.pipeline.auditing import Audit, audit
 from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.estimate import estimate
 from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.trainingtext import TASK
 
 __all__ = [
+    "TASK",
+    "Adapted",
     "Audit",
     "Explanation",
     "Machine",
     "Selection",
+    "adapt",
     "audit",
     "choose",
     "estimate",

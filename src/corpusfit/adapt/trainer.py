@@ -1,0 +1,343 @@
+"""The training itself: from rows of text to changed weights.
+
+What: a loop of steps over batches that are made one step ahead; AdamW, a schedule, held-out losses
+and checkpoints on the way.
+Why: every step is a function of the seed and its number, so a training that was killed goes on as
+if nothing had happened; a loop of our own can say so, and feeds packed rows to the model.
+Trade-off: data parallelism and the trackers are Accelerate's; sharded optimisers are not supported.
+On CUDA a sum may be added in another order each time, so there the same step can differ in its last
+bits.
+Reference: TADPOLE, sections 3 (equation 1) and 4; Loshchilov and Hutter (2019), AdamW.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.adapt.batches import Micro, Stock
+from corpusfit.adapt.checkpoints import Checkpoints, State, load_weights, restore, save_weights
+from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.objectives import Network, Objective
+from corpusfit.adapt.passes import Feed, Passes
+from corpusfit.adapt.plan import TrainPlan
+from corpusfit.embed.hardware import seeded
+from corpusfit.errors import TrainingError
+from corpusfit.kernels.chance import place_keys
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Teller", "Training", "rate_at", "train"]
+
+_RECORDS = 200
+_NAMED = 3
+
+
+class Teller:
+    """Told how a training is going; says nothing."""
+
+    def step(self, steps: int, tokens: int) -> None:
+        """Steps were made, over so many places for tokens."""
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """A loss was noted, or held-out losses."""
+
+    def warn(self, message: str) -> None:
+        """Something the user should know."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """All that a training needs.
+
+    Attributes:
+        plan: settled: steps, batch, length and rate are given.
+        objective: what is predicted.
+        network: the model, on its device.
+        stock: what rows are made of.
+        passes: the order of the rows.
+        heldout: what the loss is measured on.
+        checkpoints: where the state is kept.
+        best: the file for the best weights.
+        accelerator: Accelerate.
+        micro_rows: sequences that go through the model together.
+        width: places in a row; 0 where rows are as long as the longest of those together.
+        seed: the only source of chance.
+    """
+
+    plan: TrainPlan
+    objective: Objective
+    network: Network
+    stock: Stock
+    passes: Passes
+    heldout: Heldout
+    checkpoints: Checkpoints
+    best: Path
+    accelerator: Any
+    micro_rows: int
+    width: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """One step's rows for this process, and where the feed is after them."""
+
+    micros: list[Micro]
+    rows: list[NDArray[np.int64]]
+    after: tuple[int, int]
+
+
+def rate_at(step: int, plan: TrainPlan) -> float:
+    """The learning rate of a step, counted from 0: transformers' schedules of the same names."""
+    assert plan.steps is not None and plan.rate is not None  # noqa: S101, PT018
+    warm = math.ceil(plan.warmup * plan.steps)
+    if step < warm:
+        return plan.rate * step / warm
+    if plan.schedule == "constant":
+        return plan.rate
+    left = (plan.steps - step) / max(1, plan.steps - warm)
+    share = left if plan.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left))
+    return plan.rate * share
+
+
+def train(work: Training, teller: Teller) -> list[dict[str, Any]]:
+    """Train a model in place, from its last checkpoint if there is one.
+
+    Args:
+        work: what is trained, on what, and how.
+        teller: told how it goes; only the first of several processes should speak.
+
+    Returns:
+        The history: records with `step` and `loss` (of the training text, weighted, since the last
+        record), `rate`, or `heldout` (mean losses in nats by the kind of text).
+
+    Raises:
+        TrainingError: the loss is no longer finite, or memory ran out; checkpoints are kept.
+        StorageError: a checkpoint cannot be written.
+    """
+    with seeded(work.seed):
+        loop = _Loop(work, teller)
+        try:
+            loop.run()
+        except (MemoryError, RuntimeError) as e:
+            if not _is_out_of_memory(e):
+                raise
+            raise TrainingError(
+                f"Memory ran out. {work.micro_rows} sequences go through the model together: "
+                f"lower train.micro_tokens to {work.micro_rows * _length(work) // 2} with --set "
+                "(the result is the same), or give a smaller --length; the same command goes on "
+                "from the last checkpoint."
+            ) from e
+    return loop.history
+
+
+def _length(work: Training) -> int:
+    assert work.plan.length is not None  # noqa: S101
+    return work.plan.length
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(error, MemoryError) or any(w in str(error) for w in words)
+
+
+class _Loop:
+    """One training under way."""
+
+    def __init__(self, work: Training, teller: Teller) -> None:
+        self.work, self.teller = work, teller
+        self.history: list[dict[str, Any]] = []
+        self.parameters = _trained(work.network.predictor.model)
+        self.optimizer = _optimizer(self.parameters, work.plan)
+        self.main = work.accelerator.is_main_process
+        self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
+        self.steps = work.plan.steps or 0
+        call = work.accelerator.prepare(work.network.predictor.model)
+        self.network = dataclasses.replace(work.network, call=call)
+        self._losses: list[torch.Tensor] = []
+
+    def run(self) -> None:
+        """Make every step that is not made."""
+        work = self.work
+        at = self._resume()
+        feed = Feed(work.passes, at.at)
+        looks = _evaluations(work.plan)
+        every = max(1, self.steps // _RECORDS)
+        work.network.predictor.model.train()
+        saved = time.monotonic()
+        if at.step == 0 and not self.history:
+            self._measure(0)
+        for step, batch in _ahead(lambda s: self._batch(feed, s), at.step, self.steps):
+            self._update(step, batch)
+            done = step + 1
+            if done % every == 0 or done == self.steps:
+                self._note(done)
+            if done in looks:
+                self._measure(done)
+            recorded = done % every == 0 and done < self.steps  # else the loss so far would be lost
+            if recorded and time.monotonic() - saved >= 60 * work.plan.checkpoint_minutes:
+                self._save(State(done, batch.after, self.history))
+                saved = time.monotonic()
+        if work.plan.keep == "best":
+            load_weights(work.best, self.parameters)
+
+    def _resume(self) -> State:
+        """The state to go on from; the first one if there is no checkpoint."""
+        found = self.work.checkpoints.newest(self.teller.warn)
+        if found is None:
+            return State(0, (0, 0), [])
+        state, here = found
+        restore(here, self.parameters, self.optimizer)
+        self.history = state.history
+        self.teller.step(state.step, 0)
+        return state
+
+    def _batch(self, feed: Feed, step: int) -> _Batch:
+        """What this process trains on in a step."""
+        work = self.work
+        assert work.plan.batch is not None  # noqa: S101
+        rows = feed.take(work.plan.batch)
+        place = slice(self.rank, None, self.world)
+        keys = place_keys(work.seed, step, len(rows))[place]
+        mine = rows[place]
+        micros = [
+            work.objective.micro(work.stock, mine[i:end], keys[i:end], work.width)
+            for i in range(0, len(mine), work.micro_rows)
+            for end in [i + work.micro_rows]
+        ]
+        return _Batch(micros, mine, feed.at)
+
+    def _update(self, step: int, batch: _Batch) -> None:
+        """One step: the weighted mean loss of its tokens, its gradient, AdamW."""
+        import torch
+
+        work = self.work
+        torch.manual_seed(
+            int(place_keys(work.seed + 1, step, self.world)[self.rank] >> np.uint64(1))
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate_at(step, work.plan)
+        loss = self._gradient(batch)
+        norm = torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), work.plan.clip)
+        if not math.isfinite(float(norm)):
+            raise self._diverged(step, batch)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self._losses.append(loss)
+        tokens = sum(m.ids.numel() for m in batch.micros)
+        self.teller.step(1, tokens * self.world)
+
+    def _gradient(self, batch: _Batch) -> torch.Tensor:
+        """Add up a step's gradient; returns this process's part of its loss."""
+        import torch
+
+        work, device = self.work, self.work.accelerator.device
+        counts = [sum(len(m.at) for m in batch.micros), len(batch.rows)]
+        predicted, pairs = self._summed(torch.tensor(counts, dtype=torch.float64)).tolist()
+        total = torch.zeros((), device=device)
+        for number, micro in enumerate(batch.micros):
+            last = number == len(batch.micros) - 1
+            with nullcontext() if last else work.accelerator.no_sync(self.network.call):
+                with self.network.scope():
+                    tokens, follows = work.objective.losses(self.network, micro.to(device))
+                loss = tokens / max(1.0, predicted) + follows / pairs
+                work.accelerator.backward(loss * self.world)  # gradients are averaged over them
+            total += loss.detach()
+        return total
+
+    def _summed(self, figures: torch.Tensor) -> torch.Tensor:
+        """The sum over all processes."""
+        found: torch.Tensor = self.work.accelerator.reduce(figures, "sum")
+        return found
+
+    def _diverged(self, step: int, batch: _Batch) -> TrainingError:
+        names = list(dict.fromkeys(self.work.stock.name(int(c)) for row in batch.rows for c in row))
+        more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
+        return TrainingError(
+            f"The loss of step {step + 1} is no longer finite. Its batch holds "
+            f"{'; '.join(names[:_NAMED])}{more}. The weights before it are kept in the last "
+            f"checkpoint: give a smaller --rate than {self.work.plan.rate:g} and another --out, or "
+            "take the text out."
+        )
+
+    def _note(self, step: int) -> None:
+        """Note the loss since the last record."""
+        import torch
+
+        mean = self._summed(torch.stack(self._losses)).mean()
+        self._losses.clear()
+        rate = rate_at(step - 1, self.work.plan)
+        self._record({"step": step, "loss": round(float(mean), 6), "rate": rate})
+
+    def _measure(self, step: int) -> None:
+        """Measure the held-out losses, and keep the weights if they are the best so far."""
+        work = self.work
+        losses = work.heldout.losses(work.objective, work.network)
+        rounded = {name: round(loss, 6) for name, loss in losses.items()}
+        best = min((_goal(r["heldout"]) for r in self.history if "heldout" in r), default=math.inf)
+        self._record({"step": step, "heldout": rounded})
+        if work.plan.keep == "best" and _goal(rounded) < best and self.main:
+            save_weights(work.best, {n: p.detach() for n, p in self.parameters.items()})
+        work.accelerator.wait_for_everyone()
+
+    def _record(self, record: dict[str, Any]) -> None:
+        self.history.append(record)
+        self.teller.record(record)
+        figures = {k: v for k, v in record.items() if k not in ("step", "heldout")}
+        figures |= {f"heldout/{k}": v for k, v in record.get("heldout", {}).items()}
+        self.work.accelerator.log(figures, step=record["step"])
+
+    def _save(self, state: State) -> None:
+        if self.main:
+            self.work.checkpoints.write(state, self.parameters, self.optimizer)
+
+
+def _trained(model: Any) -> dict[str, torch.nn.Parameter]:
+    """The weights that train, by name; one that is used twice comes once."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def _optimizer(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> Any:
+    """AdamW in one kernel a step; matrices decay, biases and norms do not."""
+    import torch
+
+    groups = [
+        {"params": [p for p in parameters.values() if p.ndim >= 2], "weight_decay": plan.decay},
+        {"params": [p for p in parameters.values() if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=0.0, fused=True)
+
+
+def _evaluations(plan: TrainPlan) -> set[int]:
+    """The numbers of steps after which held-out losses are measured, the last one among them."""
+    assert plan.steps is not None  # noqa: S101
+    times = min(max(1, plan.evaluations), plan.steps)
+    return {math.ceil(plan.steps * (k + 1) / times) for k in range(times)}
+
+
+def _goal(losses: Mapping[str, float]) -> float:
+    """What the best weights have least of: the loss on the task's text, or else on the data's."""
+    return losses["task"] if "task" in losses else next(iter(losses.values()))
+
+
+def _ahead(make: Callable[[int], _Batch], first: int, last: int) -> Iterator[tuple[int, _Batch]]:
+    """The batches of steps, each made while the model works on the one before."""
+    with ThreadPoolExecutor(1, "batches") as pool:
+        waiting = pool.submit(make, first) if first < last else None
+        for step in range(first, last):
+            assert waiting is not None  # noqa: S101
+            batch = waiting.result()
+            waiting = pool.submit(make, step + 1) if step + 1 < last else None
+            yield step, batch

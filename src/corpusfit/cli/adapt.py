@@ -1,0 +1,160 @@
+"""`corpusfit adapt`: continued pre-training on what was selected."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from corpusfit import api
+from corpusfit.cli import options as o
+from corpusfit.cli.show import Bar, as_json, say, table
+
+__all__ = ["register"]
+
+EXAMPLE = """Continue the pre-training of a language model on what was selected.
+
+Example:
+
+\b
+  corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
+
+Writes a model folder that AutoModel.from_pretrained loads. A training that was stopped goes on
+with the same command. On several GPUs: accelerate launch -m corpusfit adapt …"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("adapt", help=EXAMPLE)(adapt)
+
+
+def adapt(
+    data: Annotated[
+        list[str],
+        typer.Option(
+            "--data",
+            help=f"Folder of a selection; or {o.INPUTS}; or `task`: the task's own texts.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        str,
+        typer.Option("--out", help="Folder for the model; the same training resumes there."),
+    ],
+    model: Annotated[
+        str | None, typer.Option("--model", help="A model folder or a Hugging Face hub id.")
+    ] = None,
+    init: Annotated[
+        str | None,
+        typer.Option(
+            "--init",
+            help="Instead of --model: an untrained one, tiny, mini or small, with a tokenizer made "
+            "of the data.",
+        ),
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--task",
+            help="Texts of the task, to measure the loss on; a selection's target if not given.",
+        ),
+    ] = None,
+    replay: Annotated[
+        list[str] | None,
+        typer.Option("--replay", help="General text to mix in, so that less is forgotten."),
+    ] = None,
+    replay_share: Annotated[
+        float | None,
+        typer.Option("--replay-share", help="Share of the tokens that it makes; 0.05 if not."),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option("--preset", help="A paper's settings: tadpole, mdapt, mdapt-adapter or tapt."),
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option("--objective", help="mlm (the default), mlm+nsp or causal.")
+    ] = None,
+    whole_word: Annotated[
+        bool | None, typer.Option("--whole-word", help="Mask whole words.")
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            help="off (the default), lambda (weights the loss), resample (draws by weight) or "
+            "mask+lambda (weights the chosen segments).",
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Updates of the weights.")] = None,
+    epochs: Annotated[
+        float | None, typer.Option("--epochs", help="Or passes over the data.")
+    ] = None,
+    batch: Annotated[int | None, typer.Option("--batch", help="Sequences in a step.")] = None,
+    length: Annotated[int | None, typer.Option("--length", help="Tokens in a sequence.")] = None,
+    rate: Annotated[float | None, typer.Option("--rate", help="Highest learning rate.")] = None,
+    adapter: Annotated[
+        str | None,
+        typer.Option("--adapter", help="Train a few new weights only: pfeiffer or lora."),
+    ] = None,
+    new_head: Annotated[
+        bool | None,
+        typer.Option("--new-head", help="Give a model that lacks the head a new one."),
+    ] = None,
+    track: Annotated[
+        str, typer.Option("--track", help="Tell tensorboard, wandb or mlflow how it goes.")
+    ] = "",
+    text_field: o.TextField = None,
+    seed: o.Seed = None,
+    workers: o.Workers = None,
+    plan: o.PlanFile = None,
+    settings: o.Settings = None,
+    overwrite: o.Overwrite = False,
+    json: o.Json = False,
+) -> None:
+    """Parse, call, print."""
+    built = api.build_adapt_plan(
+        plan,
+        settings or (),
+        preset,
+        data,
+        model=model,
+        init=init,
+        new_head=new_head,
+        objective=objective,
+        whole_word=whole_word,
+        weights=weights,
+        replay_share=replay_share,
+        steps=steps,
+        epochs=epochs,
+        batch=batch,
+        length=length,
+        rate=rate,
+        adapter=adapter,
+        text_field=text_field,
+        seed=seed,
+    )
+    run = api.adapt(
+        data=data,
+        out=out,
+        task=task or (),
+        replay=replay or (),
+        plan=built,
+        track=track,
+        overwrite=overwrite,
+        machine=api.Machine(workers=workers, progress=Bar()),
+    )
+    if json:
+        as_json({"out": str(out), **run.manifest})
+    else:
+        show_adapted(run.manifest, out)
+
+
+def show_adapted(manifest: dict[str, Any], out: str) -> None:
+    """The losses before and after."""
+    before, after = (manifest["losses"][when] for when in ("before", "after"))
+    rows = [
+        [name, f"{loss:.3f}", f"{after[name]:.3f}", f"{after[name] - loss:+.3f}"]
+        for name, loss in before.items()
+    ]
+    table("Held-out loss (nats a token)", ["text", "before", "after", "change"], rows)
+    say(f"Model: {out} (AutoModel.from_pretrained, or --model of the next command).")

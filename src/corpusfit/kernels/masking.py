@@ -1,0 +1,82 @@
+"""Which tokens are masked, and by what: the noise of masked language modelling.
+
+What: for rows of token ids, the tokens to predict and the rows with these masked, replaced or left.
+Why: the noise is new in every step (dynamic masking) and must not cost one; and a resumed training
+must mask what the uninterrupted one would have.
+Trade-off: every chance is a hash of the row's key and the column, so it does not depend on which
+rows go through the model together; the share of masked tokens is met on average, not in each row.
+Reference: Devlin et al. (2019), BERT, section 3.1 and appendix A.1; whole words as in its later
+release; Liu et al. (2019), RoBERTa, section 4.1 (dynamic masking).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["masked"]
+
+MASKED, REPLACED = 0.8, 0.1
+"""Of the tokens that are predicted; the rest are left as they are."""
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(11)
+_UNIT = 2.0**-53
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _chance(x: np.uint64) -> float:
+    """A number in [0, 1) from a key (SplitMix64's finalizer)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((x ^ (x >> np.uint64(31))) >> _SHIFT) * _UNIT
+
+
+@njit(cache=True, nogil=True)
+def masked(
+    ids: NDArray[np.int64],
+    ordinary: NDArray[np.bool_],
+    begins: NDArray[np.bool_],
+    others: NDArray[np.int64],
+    mask: int,
+    rate: float,
+    keys: NDArray[np.uint64],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Mask rows of tokens.
+
+    Args:
+        ids: int64 [r, l], token ids.
+        ordinary: bool [v], tokens that may be predicted: no special ones.
+        begins: bool [v], tokens that begin a unit of masking: all of them, or those that begin a
+            word; one after a special token always does.
+        others: int64 [k], the tokens that may stand in for another.
+        mask: the mask's id.
+        rate: share of the units that are predicted.
+        keys: uint64 [r], each row's own.
+
+    Returns:
+        int64 [r, l], the rows with noise, and bool [r, l], what is to be predicted.
+    """
+    inputs = ids.copy()
+    picked = np.zeros(ids.shape, np.bool_)
+    for r in range(ids.shape[0]):
+        taking, inside = False, False
+        for c in range(ids.shape[1]):
+            token = ids[r, c]
+            if not ordinary[token]:
+                inside = False
+                continue
+            key = keys[r] + np.uint64(3 * c + 1) * _GOLDEN
+            if begins[token] or not inside:
+                taking = _chance(key) < rate
+            inside = True
+            if not taking:
+                continue
+            picked[r, c] = True
+            what = _chance(key + _GOLDEN)
+            if what < MASKED:
+                inputs[r, c] = mask
+            elif what < MASKED + REPLACED:
+                inputs[r, c] = others[int(_chance(key + _GOLDEN + _GOLDEN) * len(others))]
+    return inputs, picked

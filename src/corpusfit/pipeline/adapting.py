@@ -1,0 +1,354 @@
+"""The command `adapt`: from a model and a selection to an adapted model.
+
+What: opens the folder and the model, prepares the text, settles what was left open, trains, saves.
+Why: every step leaves files and begins by asking which are missing, as in a selection; training
+itself goes on from its last checkpoint.
+Trade-off: text is tokenised for one tokenizer and one training; another model tokenises it anew,
+which takes seconds for what takes hours to train on.
+Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpusfit.adapt.adapters import add_adapter, save_adapter
+from corpusfit.adapt.batches import Stock
+from corpusfit.adapt.checkpoints import Checkpoints
+from corpusfit.adapt.chunks import effective_size
+from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.models import Opened, open_model, save_model
+from corpusfit.adapt.objectives import Network, Objective, objective
+from corpusfit.adapt.packing import find_packing
+from corpusfit.adapt.passes import Passes
+from corpusfit.adapt.plan import AdaptPlan, TrainPlan
+from corpusfit.adapt.prediction import Predictor
+from corpusfit.adapt.presets import Size, length_of, settled
+from corpusfit.adapt.processes import started
+from corpusfit.adapt.scratch import new_model
+from corpusfit.adapt.trainer import Teller, Training, train
+from corpusfit.artifacts import write_bytes
+from corpusfit.embed.contract import file_digest
+from corpusfit.embed.hardware import Hardware, resolve
+from corpusfit.engine import Progress
+from corpusfit.manifest import AdaptFolder, as_plain, source_identity, versions
+from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.trainingtext import Given, TrainingText, given, sample_texts, training_text
+from corpusfit.plan import EmbedPlan
+
+__all__ = ["Adapted", "adapt"]
+
+HERE = Machine()
+_MICRO_TOKENS = {"cpu": 2_048, "cuda": 16_384}
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A finished adaptation; its folder is a model that `AutoModel.from_pretrained` loads.
+
+    Attributes:
+        path: the folder.
+        manifest: what `manifest.json` says.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+    def history(self) -> list[dict[str, Any]]:
+        """What was measured on the way: the records of `losses.jsonl`."""
+        lines = (self.path / "losses.jsonl").read_text("utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+
+def adapt(
+    plan: AdaptPlan,
+    data: Sequence[str],
+    out: Path,
+    *,
+    task: Sequence[str] = (),
+    replay: Sequence[str] = (),
+    track: str = "",
+    machine: Machine = HERE,
+    overwrite: bool = False,
+) -> Adapted:
+    """Continue a model's pre-training.
+
+    Args:
+        plan: every setting that can change the result.
+        data: the folder of a selection, or inputs as `--corpus` takes them, or `task`.
+        out: a new or empty folder of this machine, or one of the same training to resume.
+        task: the task's texts, to measure the loss on; a selection's target if not given.
+        replay: general text to mix in.
+        track: a tracker that is told the figures; see `adapt/processes.py`.
+        machine: where text is tokenised, and what is told of it all.
+        overwrite: replace another training in `out`.
+
+    Returns:
+        The finished training.
+
+    Raises:
+        CorpusfitError: see `errors.py`; the last checkpoint is kept.
+    """
+    began = time.perf_counter()
+    plan = plan.check()
+    wanted = EmbedPlan(device=plan.train.device, precision=plan.train.precision)
+    hardware = resolve(wanted, "train")
+    folder = AdaptFolder(out)
+    folder.claim()
+    accelerator = started(hardware.device, track, out)
+    if not accelerator.is_main_process:
+        machine = dataclasses.replace(machine, progress=Progress())
+    with accelerator.main_process_first():  # the others find everything done
+        ready = _prepare(plan, (data, task, replay), folder, hardware, machine, overwrite=overwrite)
+    if not isinstance(ready, _Ready):
+        return Adapted(out, ready)
+    work, facts = _training(ready, folder, hardware, accelerator, machine)
+    if track:
+        accelerator.init_trackers("corpusfit", config=_flat(facts))
+    progress = machine.progress
+    progress.begin("adapt", work.plan.steps or 0, "tokens")
+    history = train(work, _Voice(progress, work.plan.steps or 0))
+    progress.end()
+    accelerator.end_training()
+    if accelerator.is_main_process:
+        _save(ready, folder, history)
+        facts |= {"losses": _summary(history), "weights": _weights(out)}
+        facts["seconds"] = round(time.perf_counter() - began, 1)
+        folder.finish(facts)
+        folder.free()
+    accelerator.wait_for_everyone()
+    return Adapted(out, folder.finished() or facts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """What a training begins with."""
+
+    plan: AdaptPlan
+    texts: Given
+    opened: Opened
+    objective: Objective
+    text: TrainingText
+    length: int
+
+
+def _prepare(
+    plan: AdaptPlan,
+    inputs: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    folder: AdaptFolder,
+    hardware: Hardware,
+    machine: Machine,
+    *,
+    overwrite: bool,
+) -> _Ready | dict[str, Any]:
+    """The model and the text; or the manifest, if all is done."""
+    with machine.start() as engine:
+        texts = given(*inputs, plan.read, folder.work, engine, machine)
+        opened = _opened(plan, texts, hardware, machine)
+        identity = {
+            "command": "adapt",
+            **plan.as_dict(),
+            **{role: source_identity(getattr(texts, role)) for role in ("data", "task", "replay")},
+            "base": opened.fingerprint,
+            "versions": {"corpusfit": versions()["corpusfit"]},
+        }
+        folder.begin(identity, overwrite=overwrite)
+        done = folder.finished()
+        if done is not None:
+            return done
+        aim = objective(plan.objective, opened.marks)
+        length = length_of(plan, opened.longest, hardware.device)
+        backend = opened.tokenizer.backend_tokenizer.to_str()
+        write_bytes(folder.tokens / "tokenizer.json", backend.encode())
+        end = opened.marks.end if plan.objective.name == "causal" else None
+        room = length - aim.overhead()
+        text = training_text(plan, texts, folder, room, end, engine, machine)
+    return _Ready(plan, texts, opened, aim, text, length)
+
+
+def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:
+    """The model that the plan names, or a new one."""
+    attention = "eager" if hardware.device == "cpu" else "sdpa"
+    named = plan.model
+    if named.init:
+        return new_model(
+            named.init,
+            plan.objective.name,
+            sample_texts(texts, plan.read, plan.seed),
+            vocabulary=named.vocabulary,
+            attention=attention,
+            seed=plan.seed,
+        )
+    return open_model(
+        named,
+        plan.objective.name,
+        attention=attention,
+        seed=plan.seed,
+        on_warn=machine.progress.warn,
+    )
+
+
+def _training(
+    ready: _Ready, folder: AdaptFolder, hardware: Hardware, accelerator: Any, machine: Machine
+) -> tuple[Training, dict[str, Any]]:
+    """The training, with nothing left open, and what is known of it before it begins."""
+    plan, text, opened, aim = ready.plan, ready.text, ready.opened, ready.objective
+    model = opened.model.to(accelerator.device)
+    predictor = Predictor(model)
+    causal = plan.objective.name == "causal"
+    packing = (
+        find_packing(predictor, opened.marks, ready.length, causal=causal) if aim.packs else None
+    )
+    if plan.adapter.kind:
+        add_adapter(model, plan.adapter, plan.seed)
+    size = Size(
+        tokens=int(text.train.length.sum()),
+        parameters=sum(p.numel() for p in model.parameters()),
+        longest=opened.longest,
+        device=hardware.device,
+    )
+    settings, words = settled(plan, size)
+    machine.progress.note(words)
+    passes = Passes(
+        text.train,
+        text.replay,
+        plan.mix.replay_share if text.replay is not None else 0.0,
+        length=ready.length,
+        overhead=aim.overhead(),
+        draw=plan.weigh.policy == "resample",
+        pack=packing is not None,
+        batch=settings.batch or 1,
+        seed=plan.seed,
+    )
+    settings = _with_steps(settings, passes)
+    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
+    rows = max(1, micro // ready.length)
+    stocks = {
+        name: Stock(chunks, (tokens, tokens), chunks.weight)
+        for name, (tokens, chunks) in text.heldout.items()
+    }
+    work = Training(
+        plan=settings,
+        objective=aim,
+        network=Network(predictor, model, packing, hardware.precision == "bf16"),
+        stock=Stock(passes.chunks, text.tokens, passes.scale),
+        passes=passes,
+        heldout=Heldout.of(stocks, aim, rows=rows, seed=plan.seed),
+        checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
+        best=folder.best,
+        accelerator=accelerator,
+        micro_rows=rows,
+        width=ready.length if packing else 0,
+        seed=plan.seed,
+    )
+    return work, _facts(ready, work, hardware, words)
+
+
+def _with_steps(settings: TrainPlan, passes: Passes) -> TrainPlan:
+    """Epochs turned into steps, by the rows of the first pass."""
+    if settings.steps is not None:
+        return settings
+    rows = len(passes.rows(0)) * (settings.epochs or 1.0)
+    return dataclasses.replace(settings, steps=max(1, math.ceil(rows / (settings.batch or 1))))
+
+
+def _facts(ready: _Ready, work: Training, hardware: Hardware, words: str) -> dict[str, Any]:
+    """What the manifest says of how it was done."""
+    model, text = ready.opened.model, ready.text
+    return {
+        "command": "adapt",
+        "corpusfit": versions()["corpusfit"],
+        "versions": versions(),
+        "plan": ready.plan.as_dict(),
+        "training": dataclasses.asdict(work.plan),
+        "words": words,
+        "base": {"name": ready.opened.name, "fingerprint": ready.opened.fingerprint},
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "precision": hardware.precision,
+        "device": hardware.device,
+        "processes": work.accelerator.num_processes,
+        "packed": bool(work.width),
+        "fill": round(work.passes.fill(0), 4) if work.width else None,
+        **{role: [as_plain(s) for s in getattr(ready.texts, role)] for role in _ROLES},
+        "counts": text.figures,
+        "chunks": len(text.train),
+        "tokens": int(text.train.length.sum()),
+        "effective_chunks": round(effective_size(text.train.weight), 1),
+        "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},
+    }
+
+
+_ROLES = ("data", "task", "replay")
+
+
+class _Voice(Teller):
+    """Tells the user how a training goes."""
+
+    def __init__(self, progress: Progress, steps: int) -> None:
+        self._progress, self._steps, self._loss = progress, steps, ""
+        self._before: Mapping[str, float] = {}
+
+    def step(self, steps: int, tokens: int) -> None:
+        """Move the bar."""
+        self._progress.advance(steps, tokens)
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Say the held-out losses."""
+        if "heldout" not in record:
+            self._loss = f"training loss {record['loss']:.3f}; "
+            return
+        now = record["heldout"]
+        self._before = self._before or now
+        parts = [
+            f"{name} {loss:.3f}"
+            + (f" ({loss - self._before[name]:+.3f})" if record["step"] else "")
+            for name, loss in now.items()
+        ]
+        said = f"Step {record['step']:,} of {self._steps:,}: {self._loss}held-out loss "
+        self._progress.note(said + ", ".join(parts))
+
+    def warn(self, message: str) -> None:
+        """Pass it on."""
+        self._progress.warn(message)
+
+
+def _weights(out: Path) -> dict[str, str]:
+    """SHA-256 of every file with weights."""
+    return {p.name: file_digest(p) for p in sorted(out.glob("*.safetensors"))}
+
+
+def _summary(history: list[dict[str, Any]]) -> dict[str, Any]:
+    """Held-out losses before and after, and of the best step."""
+    looks = [r for r in history if "heldout" in r]
+    return {"before": looks[0]["heldout"], "after": looks[-1]["heldout"]}
+
+
+def _save(ready: _Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
+    """Write the model, or the adapter, and the losses."""
+    opened, plan = ready.opened, ready.plan
+    lines = "".join(json.dumps(record) + "\n" for record in history)
+    write_bytes(folder.path / "losses.jsonl", lines.encode())
+    if plan.adapter.kind:
+        base = {"name": opened.name, "fingerprint": opened.fingerprint}
+        save_adapter(opened.model, opened.tokenizer, plan.adapter, base, folder.path)
+    else:
+        save_model(opened.model, opened.tokenizer, folder.path)
+
+
+def _flat(facts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Plain values by their paths, as trackers want them."""
+    found: dict[str, Any] = {}
+    for key, value in facts.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key}.")
+        elif isinstance(value, int | float | str | bool):
+            found[f"{prefix}{key}"] = value
+    return found
