@@ -35,12 +35,23 @@ def test_texts_are_cut_one_after_the_other():
 
 
 @pytest.mark.parametrize(
-    ("texts", "most", "held"),
-    [(1, 9, 0), (2, 9, 1), (39, 9, 1), (40, 9, 2), (400, 9, 9), (400, 99, 20), (400, 0, 0)],
+    ("texts", "most", "share", "held"),
+    [
+        (1, 9, 0.05, 0),
+        (2, 9, 0.05, 1),
+        (39, 9, 0.05, 1),
+        (40, 9, 0.05, 2),
+        (400, 9, 0.05, 9),
+        (400, 99, 0.05, 20),
+        (400, 0, 0.05, 0),
+        (400, 99, 0.1, 40),
+        (1, 9, 1.0, 1),
+        (30, 99, 1.0, 30),
+    ],
 )
-def test_whole_texts_are_held_out(texts, most, held):
+def test_whole_texts_are_held_out(texts, most, share, held):
     data = chunks(np.concatenate([[0, 0], lengths_of(texts)]))
-    training, kept = split_heldout(data, most, seed=5)
+    training, kept = split_heldout(data, most, 5, share)
     assert len(kept) == len(set(kept.text.tolist())) == held
     assert not set(kept.text.tolist()) & set(training.text.tolist())
     assert len(set(training.text.tolist())) == texts - held
