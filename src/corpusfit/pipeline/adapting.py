@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.adapt.adapters import add_adapter, save_adapter
 from corpusfit.adapt.batches import Stock
 from corpusfit.adapt.checkpoints import Checkpoints
 from corpusfit.adapt.chunks import effective_size
@@ -207,6 +206,8 @@ def _training(
         find_packing(predictor, opened.marks, ready.length, causal=causal) if aim.packs else None
     )
     if plan.adapter.kind:
+        from corpusfit.adapt.adapters import add_adapter
+
         add_adapter(model, plan.adapter, plan.seed)
     size = Size(
         tokens=int(text.train.length.sum()),
@@ -337,6 +338,8 @@ def _save(ready: _Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> 
     lines = "".join(json.dumps(record) + "\n" for record in history)
     write_bytes(folder.path / "losses.jsonl", lines.encode())
     if plan.adapter.kind:
+        from corpusfit.adapt.adapters import save_adapter
+
         base = {"name": opened.name, "fingerprint": opened.fingerprint}
         save_adapter(opened.model, opened.tokenizer, plan.adapter, base, folder.path)
     else:
