@@ -1,6 +1,6 @@
 """From what the user wrote to a model folder on this machine.
 
-What: `--embedder` words that are folders or hub ids, checked and made local.
+What: words of a setting that are folders or hub ids, checked and made local.
 Why: everything after this reads plain files, so that identity is the bytes in them and a mistake
 is found before any worker starts.
 Trade-off: a folder is judged by its files, not by loading it; only safetensors are accepted,
@@ -13,14 +13,44 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from corpusfit.embed.contract import file_digest
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 
-__all__ = ["file_digests", "find", "is_static", "model_files", "transformer_folder"]
+__all__ = [
+    "EMBEDDER",
+    "Setting",
+    "file_digests",
+    "find",
+    "is_static",
+    "model_files",
+    "transformer_folder",
+]
 
-ALLOWED = "minilm, static, static:MODEL, a model folder or a Hugging Face hub id"
+
+class Setting(NamedTuple):
+    """Where the user named a model, for errors.
+
+    Attributes:
+        flag: the setting.
+        allowed: what it may be.
+        otherwise: what to do where no hub can be reached.
+        extra: the extra of corpusfit that brings the libraries.
+    """
+
+    flag: str
+    allowed: str
+    otherwise: str
+    extra: str
+
+
+EMBEDDER = Setting(
+    flag="--embedder",
+    allowed="minilm, static, static:MODEL, a model folder or a Hugging Face hub id",
+    otherwise="use --embedder minilm",
+    extra="embed",
+)
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 WANTED = ("*.safetensors", "*.json", "*.txt", "*.model")
 UNWANTED = ("onnx/*", "openvino/*", "coreml/*")
@@ -28,12 +58,13 @@ IDENTITY = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges*", "
 IDENTITY_MORE = ("special_tokens_map.json", "added_tokens.json")
 
 
-def find(name: str, *, refresh: bool = True) -> Path:
+def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Path:
     """The folder of a model, downloaded when it is a hub id.
 
     Args:
         name: a folder or a hub id.
         refresh: ask the hub first; otherwise only for what is not here yet.
+        setting: where it was named.
 
     Returns:
         A folder that exists.
@@ -46,19 +77,19 @@ def find(name: str, *, refresh: bool = True) -> Path:
     if name and folder.is_dir():
         return folder
     if name and folder.exists():
-        raise bad_setting("--embedder", ALLOWED, name, "That is a file; name its folder.")
+        raise bad_setting(setting.flag, setting.allowed, name, "That is a file; name its folder.")
     if not HUB_ID.fullmatch(name):
-        raise bad_setting("--embedder", ALLOWED, name, "There is no such folder.")
-    return _download(name, refresh)
+        raise bad_setting(setting.flag, setting.allowed, name, "There is no such folder.")
+    return _download(name, refresh, setting)
 
 
-def _download(name: str, refresh: bool) -> Path:
+def _download(name: str, refresh: bool, setting: Setting) -> Path:
     """The hub's snapshot of a model, without its pickles."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
     except ImportError as e:
-        raise MissingDependencyError("A model from the hub", "embed") from e
+        raise MissingDependencyError("A model from the hub", setting.extra) from e
     wanted: dict[str, Any] = {"allow_patterns": list(WANTED), "ignore_patterns": list(UNWANTED)}
     try:
         if not refresh:
@@ -69,37 +100,41 @@ def _download(name: str, refresh: bool) -> Path:
         return Path(snapshot_download(name, **wanted))
     except RepositoryNotFoundError as e:
         cure = "The Hugging Face hub has no such model, or it is private; check the spelling."
-        raise bad_setting("--embedder", ALLOWED, name, cure) from e
+        raise bad_setting(setting.flag, setting.allowed, name, cure) from e
     except Exception as e:  # the hub client passes on whatever its HTTP library raises
         raise ModelError(
-            f"--embedder must be {ALLOWED}; got {name!r}, which is no folder here, and the "
-            f"Hugging Face hub could not be reached ({type(e).__name__}). Name a folder that "
-            "holds the model, or use --embedder minilm."
+            f"{setting.flag} must be {setting.allowed}; got {name!r}, which is no folder here, and "
+            f"the Hugging Face hub could not be reached ({type(e).__name__}). Name a folder that "
+            f"holds the model, or {setting.otherwise}."
         ) from e
 
 
-def transformer_folder(folder: Path) -> Path:
+def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
     """Where the transformer lies inside a model folder: itself, or as `modules.json` says.
+
+    Args:
+        folder: what `find` gave.
+        setting: where the model was named.
 
     Raises:
         ModelError: files are missing, or the first module is not a transformer.
     """
-    for module in _json(folder / "modules.json", [])[:1]:
+    for module in _json(folder / "modules.json", [], setting)[:1]:
         if not str(module.get("type", "")).endswith("Transformer"):
             raise ModelError(
-                f"--embedder: the first module in {folder / 'modules.json'} must be a Transformer; "
-                f"got {module.get('type')!r}. Name another model."
+                f"{setting.flag}: the first module in {folder / 'modules.json'} must be a "
+                f"Transformer; got {module.get('type')!r}. Name another model."
             )
         folder = folder / str(module.get("path", ""))
     if not (folder / "config.json").is_file():
         raise ModelError(
-            f"--embedder must name a folder with a Hugging Face model; {folder} has no "
+            f"{setting.flag} must name a folder with a Hugging Face model; {folder} has no "
             "config.json. Save the model there with save_pretrained."
         )
     if not any(folder.glob("*.safetensors")):
         other = sorted(p.name for p in folder.glob("*.bin")) or ["no weights"]
         raise ModelError(
-            f"--embedder must name a model with safetensors weights; {folder} has {other[0]}. "
+            f"{setting.flag} must name a model with safetensors weights; {folder} has {other[0]}. "
             "Other formats can run code when opened: load the model where you trust it and save "
             "it again with save_pretrained."
         )
@@ -125,14 +160,14 @@ def model_files(folder: Path) -> list[Path]:
     return [p for p in sorted(paths) if p.is_file()]
 
 
-def _json(path: Path, default: Any) -> Any:
+def _json(path: Path, default: Any, setting: Setting = EMBEDDER) -> Any:
     """A JSON file's value, of the default's kind, or the default where there is no such file."""
     try:
         value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return default
     except (OSError, ValueError) as e:
-        raise ModelError(f"--embedder: {path} cannot be read: {e}.") from e
+        raise ModelError(f"{setting.flag}: {path} cannot be read: {e}.") from e
     if not isinstance(value, type(default)):
-        raise ModelError(f"--embedder: {path} is not what a model folder holds there.")
+        raise ModelError(f"{setting.flag}: {path} is not what a model folder holds there.")
     return value

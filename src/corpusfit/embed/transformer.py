@@ -32,7 +32,15 @@ from corpusfit.types import Vectors
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TransformerEncoder", "fingerprint", "load_model", "load_transformer"]
+__all__ = [
+    "TransformerEncoder",
+    "fingerprint",
+    "first_position",
+    "load_model",
+    "load_transformer",
+    "position_limit",
+    "quiet",
+]
 
 CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and a sort over them is enough
 LONGEST = 8_192  # tokens; a decoder that takes 128k would need hours and all memory for one row
@@ -220,7 +228,7 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     local = {"local_files_only": True, "trust_remote_code": False}
     try:
-        with _quiet():
+        with quiet():
             tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, **local)
             model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **local)
     except Exception as e:  # a broken folder shows as any of a dozen kinds
@@ -233,19 +241,28 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
 
 
 def _max_length(model: Any, tokenizer: Any) -> int:
-    """Most tokens the model takes: the smaller of what its tokenizer and its positions say.
+    """Most tokens that are read of a text: what the positions and the tokenizer both allow."""
+    return int(min(position_limit(model), tokenizer.model_max_length, LONGEST))
+
+
+def position_limit(model: Any) -> int:
+    """Most tokens that a model's positions allow; `DEFAULT_LENGTH` where it states no limit."""
+    positions = getattr(model.config, "max_position_embeddings", None) or DEFAULT_LENGTH
+    return int(positions) - first_position(model)
+
+
+def first_position(model: Any) -> int:
+    """Number of a text's first position.
 
     RoBERTa's positions begin after its padding index, so that 514 of them hold 512 tokens.
     """
-    positions = getattr(model.config, "max_position_embeddings", None) or DEFAULT_LENGTH
-    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-    offset = getattr(table, "padding_idx", None)
-    limit = positions - (0 if offset is None else offset + 1)
-    return int(min(limit, tokenizer.model_max_length, LONGEST))
+    embeddings = getattr(model.base_model, "embeddings", None)
+    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No bars and no reports while a model loads; the user's own settings come back after."""
     from transformers.utils import logging
 
