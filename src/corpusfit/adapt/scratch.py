@@ -1,0 +1,178 @@
+"""An untrained model, with a tokenizer trained on the data.
+
+What: BERT's miniatures for the masked objectives, with a lower-case WordPiece tokenizer; the same
+sizes of GPT-2, with byte-level BPE, for the causal one.
+Why: a domain or a language that no model at hand knows; and a whole adaptation within minutes,
+without a download.
+Trade-off: three sizes, none of which replaces a pre-trained model where there is one. The library
+that trains tokenizers numbers characters in the order of a hash table, which changes from run to
+run and with it the vocabulary; so characters are counted, chosen and numbered here.
+Reference: Turc et al. (2019), Well-Read Students Learn Better (the miniatures); Radford et al.
+(2019), GPT-2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from corpusfit.adapt.models import AUTO, Opened, opened
+from corpusfit.embed.contract import digest
+from corpusfit.embed.finetune import own_chance
+from corpusfit.embed.transformer import quiet
+from corpusfit.errors import EmptyInputError, MissingDependencyError
+
+__all__ = ["SIZES", "new_model"]
+
+SIZES = {"tiny": (2, 128, 8_192), "mini": (4, 256, 16_384), "small": (4, 512, 30_522)}
+"""Layers, width and tokens of the vocabulary."""
+
+POSITIONS = 512
+HEAD = 64  # width of a head of attention
+CHARACTERS = 1_000  # the most common ones; others become the unknown token
+BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+END = "<|endoftext|>"
+
+
+def new_model(
+    init: str,
+    objective: str,
+    texts: Iterable[str],
+    *,
+    vocabulary: int,
+    attention: str,
+    seed: int,
+) -> Opened:
+    """An untrained model whose tokenizer was trained on texts.
+
+    Args:
+        init: `tiny`, `mini` or `small`.
+        objective: `mlm`, `mlm+nsp` or `causal`.
+        texts: what the tokenizer is trained on; all of them are held in memory.
+        vocabulary: tokens of the tokenizer, at most; 0 takes the size's own number.
+        attention: `eager` or `sdpa`.
+        seed: of the weights.
+
+    Returns:
+        The same for the same arguments, in any process.
+
+    Raises:
+        EmptyInputError: there is no text to train a tokenizer on.
+        MissingDependencyError: torch or transformers is not installed.
+    """
+    try:
+        import torch
+        import transformers
+    except ImportError as e:
+        raise MissingDependencyError("--init", "train") from e
+    layers, width, tokens = SIZES[init]
+    texts = [text for text in texts if text.strip()]
+    if not texts:
+        raise EmptyInputError("--init needs text to train a tokenizer on; the data holds none.")
+    causal = objective == "causal"
+    tokenizer = (_byte_pairs if causal else _word_pieces)(texts, vocabulary or tokens)
+    config = (_gpt2 if causal else _bert)(layers, width, len(tokenizer))
+    with quiet(), own_chance(seed):
+        model = getattr(transformers, AUTO[objective]).from_config(
+            config, attn_implementation=attention, dtype=torch.float32
+        )
+    identity = {
+        "kind": "init 1",
+        "objective": objective,
+        "init": init,
+        "seed": seed,
+        "tokenizer": tokenizer.backend_tokenizer.to_str(),
+    }
+    return opened(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
+
+
+def _bert(layers: int, width: int, tokens: int) -> Any:
+    from transformers import BertConfig
+
+    return BertConfig(
+        vocab_size=tokens,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=width // HEAD,
+        intermediate_size=4 * width,
+        max_position_embeddings=POSITIONS,
+    )
+
+
+def _gpt2(layers: int, width: int, tokens: int) -> Any:
+    from transformers import GPT2Config
+
+    return GPT2Config(
+        vocab_size=tokens,
+        n_embd=width,
+        n_layer=layers,
+        n_head=width // HEAD,
+        n_positions=POSITIONS,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+
+
+def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
+    """A tokenizer as BERT's, lower case; special tokens are 0 to 4."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+    from tokenizers.decoders import WordPiece as Joined
+    from tokenizers.processors import TemplateProcessing
+    from transformers import PreTrainedTokenizerFast
+
+    special = list(BERT.values())
+    pieces = Tokenizer(models.WordPiece(unk_token=BERT["unk"]))
+    pieces.normalizer = normalizers.BertNormalizer(lowercase=True)
+    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    alphabet = _alphabet(pieces.normalizer, texts, vocabulary)
+    numbered = [*special, *alphabet, *(f"##{c}" for c in alphabet)]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary,
+        special_tokens=numbered,  # not special at all, but this numbers them in their order
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    pieces.train_from_iterator(texts, trainer)
+    known = pieces.get_vocab()
+    whole = Tokenizer(models.WordPiece(known, unk_token=BERT["unk"]))
+    whole.normalizer, whole.pre_tokenizer = pieces.normalizer, pieces.pre_tokenizer
+    whole.decoder = Joined()
+    whole.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(t, known[t]) for t in (BERT["cls"], BERT["sep"])],
+    )
+    named = {f"{role}_token": token for role, token in BERT.items()}
+    return PreTrainedTokenizerFast(tokenizer_object=whole, model_max_length=POSITIONS, **named)
+
+
+def _alphabet(normalizer: Any, texts: Sequence[str], vocabulary: int) -> list[str]:
+    """The most common characters, those of equal count by number; in the order of their numbers."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(normalizer.normalize_str(text))
+    ranked = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
+    return sorted(ranked[: min(CHARACTERS, vocabulary // 4)])
+
+
+def _byte_pairs(texts: Sequence[str], vocabulary: int) -> Any:
+    """A tokenizer as GPT-2's; token 0 closes a text."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    pairs = Tokenizer(models.BPE())
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    pairs.decoder = decoders.ByteLevel()
+    pairs.post_processor = processors.ByteLevel(trim_offsets=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=2,
+        special_tokens=[END],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    pairs.train_from_iterator(texts, trainer)
+    ends = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END)
+    return PreTrainedTokenizerFast(tokenizer_object=pairs, model_max_length=POSITIONS, **ends)
