@@ -23,7 +23,7 @@ from corpusfit.errors import ModelError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["MARK", "Spot", "insert", "spots"]
+__all__ = ["Spot", "insert", "spots", "weights", "without"]
 
 MARK = "pfeiffer"
 """What the bottleneck is called inside the norm or the matrix that it hangs on."""
@@ -91,8 +91,8 @@ def _bottleneck(width: int, narrow: int, chance: torch.Generator) -> torch.nn.Mo
     """U(ReLU(D(·))), U zero; torch's own chances are not drawn from."""
     from torch import nn
 
-    down = nn.utils.skip_init(nn.Linear, width, narrow)
-    up = nn.utils.skip_init(nn.Linear, narrow, width)
+    down = nn.Linear(width, narrow, device="meta").to_empty(device="cpu")
+    up = nn.Linear(narrow, width, device="meta").to_empty(device="cpu")
     nn.init.normal_(down.weight, std=SPREAD, generator=chance)
     for zero in (down.bias, up.weight, up.bias):
         nn.init.zeros_(zero)
@@ -111,6 +111,16 @@ def _before_norm(norm: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 def _after_block(block: Any, args: tuple[Any, ...], out: Any) -> Any:
     """What goes on instead of r."""
     return out + block.pfeiffer(out)
+
+
+def weights(model: Any) -> dict[str, torch.nn.Parameter]:
+    """The adapters' weights, by their names inside `model.base_model`."""
+    return {n: p for n, p in model.base_model.named_parameters() if f".{MARK}." in n}
+
+
+def without(model: Any) -> dict[str, torch.Tensor]:
+    """The model's `state_dict` as it was before it had adapters."""
+    return {n: tensor for n, tensor in model.state_dict().items() if f".{MARK}." not in n}
 
 
 def spots(base: Any) -> list[tuple[Any, bool]]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.embed.finetune import own_chance
+from corpusfit.embed.hardware import seeded
 
 if TYPE_CHECKING:
     import torch
@@ -131,7 +131,7 @@ def still(model: Any) -> Iterator[None]:
     modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:
-        with own_chance(0), torch.no_grad():
+        with seeded(0), torch.no_grad():
             yield
     finally:
         model.train(modes[0][1])  # BigBird exchanges parts of itself while it runs

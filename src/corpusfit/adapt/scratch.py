@@ -19,7 +19,7 @@ from typing import Any
 
 from corpusfit.adapt.models import AUTO, Opened, opened
 from corpusfit.embed.contract import digest
-from corpusfit.embed.finetune import own_chance
+from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import quiet
 from corpusfit.errors import EmptyInputError, MissingDependencyError
 
@@ -73,7 +73,7 @@ def new_model(
     causal = objective == "causal"
     tokenizer = (_byte_pairs if causal else _word_pieces)(texts, vocabulary or tokens)
     config = (_gpt2 if causal else _bert)(layers, width, len(tokenizer))
-    with quiet(), own_chance(seed):
+    with quiet(), seeded(seed):
         model = getattr(transformers, AUTO[objective]).from_config(
             config, attn_implementation=attention, dtype=torch.float32
         )
