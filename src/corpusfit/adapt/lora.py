@@ -74,8 +74,8 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
         why = str(e)
     if not there or _adapted(base) != there:
         raise ModelError(
-            f"--adapter must be left out for this model; got 'lora', and {type(base).__name__} does "
-            f"not suit it: {why}. Train all of the model, or name another."
+            f"--adapter must be left out for this model; got 'lora', and {type(base).__name__} "
+            f"does not suit it: {why}. Train all of the model, or name another."
         )
 
 

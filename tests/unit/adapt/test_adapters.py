@@ -59,9 +59,17 @@ NO_PLACE = {
 }
 NO_ADAPTER = {
     "DeepseekV3": {
-        **{"n_routed_experts": 4, "moe_intermediate_size": 16, "first_k_dense_replace": 1},
-        **{"q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8},
-        **{"v_head_dim": 8, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2},
+        "n_routed_experts": 4,
+        "moe_intermediate_size": 16,
+        "first_k_dense_replace": 1,
+        "q_lora_rank": 16,
+        "kv_lora_rank": 16,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8,
+        "v_head_dim": 8,
+        "n_group": 1,
+        "topk_group": 1,
+        "num_experts_per_tok": 2,
     },
     "Mamba": {},
 }
@@ -85,7 +93,7 @@ def disturb(model, seed=1):
     chance = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in trainable(model).values():
-            p.normal_(0, 0.3, generator=chance)
+            p.normal_(0, 0.1, generator=chance)
 
 
 IDS = torch.tensor([[5, 17, 33, 80, 9, 44], [7, 7, 51, 20, 98, 3]])
