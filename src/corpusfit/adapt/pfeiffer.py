@@ -23,7 +23,7 @@ from corpusfit.errors import ModelError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Spot", "insert", "spots", "weights", "without"]
+__all__ = ["insert", "weights", "without"]
 
 MARK = "pfeiffer"
 """What the bottleneck is called inside the norm or the matrix that it hangs on."""
@@ -32,8 +32,8 @@ TOKENS = 4
 SPREAD = 0.02
 
 
-class Spot(NamedTuple):
-    """Where an adapter goes in each layer.
+class _Spot(NamedTuple):
+    """Where an adapter goes in every layer.
 
     Attributes:
         name: of a module inside the layer.
@@ -77,7 +77,7 @@ def insert(base: Any, reduction: int, seed: int) -> None:
 
     chance = torch.Generator().manual_seed(seed)
     width = int(base.config.hidden_size)
-    for module, norm in spots(base):
+    for module, norm in _spots(base):
         like = module.weight
         bottleneck = _bottleneck(width, max(1, width // reduction), chance)
         module.add_module(MARK, bottleneck.to(like.device, like.dtype))
@@ -123,8 +123,8 @@ def without(model: Any) -> dict[str, torch.Tensor]:
     return {n: tensor for n, tensor in model.state_dict().items() if f".{MARK}." not in n}
 
 
-def spots(base: Any) -> list[tuple[Any, bool]]:
-    """The modules that adapters go on, a layer after the other; see `Spot.norm` for the flag.
+def _spots(base: Any) -> list[tuple[Any, bool]]:
+    """The modules that adapters go on, a layer after the other; see `_Spot.norm` for the flag.
 
     Raises:
         ModelError: a layer's feed-forward block cannot be found.
@@ -164,7 +164,7 @@ def _named(layer: Any, name: str) -> Any | None:
         return None
 
 
-def _spot(calls: list[_Call], layer: Any, width: int) -> Spot | None:
+def _spot(calls: list[_Call], layer: Any, width: int) -> _Spot | None:
     """Where an adapter goes in a layer, by the order in which its parts were called."""
     matrices = [i for i, call in enumerate(calls) if call.weight.dim() == 2]
     if len(matrices) < 3 or not _is_block(calls, matrices, width):
@@ -176,8 +176,8 @@ def _spot(calls: list[_Call], layer: Any, width: int) -> Spot | None:
         return None
     for call in calls[matrices[-1] + 1 :]:
         if call.weight.dim() == 1 and call.inside == call.outside == width:
-            return Spot(call.name, norm=True)
-    return Spot(last.name, norm=False)
+            return _Spot(call.name, norm=True)
+    return _Spot(last.name, norm=False)
 
 
 def _is_block(calls: list[_Call], matrices: list[int], width: int) -> bool:
