@@ -229,10 +229,8 @@ def training_text(
     replay = None
     general = _general(texts, make, folder, figures)
     if general is not None and texts.replay:
-        all_of_it = cut_chunks(
-            general.lengths, np.ones(len(general), np.float32), room, replay=True
-        )
-        replay, measured = split_heldout(all_of_it, plan.mix.heldout, plan.seed)
+        whole = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, store=1)
+        replay, measured = split_heldout(whole, plan.mix.heldout, plan.seed)
         heldout["general"] = general, measured
     elif general is not None:
         heldout["general"] = general, _some(general, room, plan)
