@@ -23,7 +23,7 @@ from corpusfit.adapt.checkpoints import save_weights
 from corpusfit.adapt.models import fingerprint, save_model
 from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.artifacts import write_bytes
-from corpusfit.embed.folders import Setting, find, transformer_folder
+from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
 from corpusfit.embed.transformer import quiet
 from corpusfit.errors import MissingDependencyError, ModelError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Base", "add_adapter", "open_adapted", "save_adapter", "trainable"]
 
-NOTE = "adapter.json"
+
 WEIGHTS = {"pfeiffer": "adapter.safetensors", "lora": "adapter_model.safetensors"}
 """By the kind of adapter; LoRA's is peft's name."""
 
@@ -106,7 +106,7 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
         settings = lora.config(model, plan.rank, plan.alpha, name)
         write_bytes(folder / "adapter_config.json", settings)
     save_weights(folder / WEIGHTS[plan.kind], {n: p.detach() for n, p in tensors.items()})
-    write_bytes(folder / NOTE, json.dumps(note, indent=2, sort_keys=True).encode())
+    write_bytes(folder / ADAPTER, json.dumps(note, indent=2, sort_keys=True).encode())
     if plan.save == "merged":
         save_model(model, tokenizer, folder, pfeiffer.without(model))
 
@@ -139,7 +139,7 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
 def _note(folder: Path) -> dict[str, Any] | None:
     """What a folder says of its adapter; None where it has none."""
     try:
-        note = json.loads((folder / NOTE).read_text("utf-8"))
+        note = json.loads((folder / ADAPTER).read_text("utf-8"))
         sizes = {"pfeiffer": {"reduction"}, "lora": {"rank", "alpha", "prefix"}}[note["kind"]]
         whole = set(note) == {"kind", "base", *sizes} and set(note["base"]) == set(Base._fields)
     except FileNotFoundError:
@@ -147,7 +147,7 @@ def _note(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError):
         whole = False
     if not whole:
-        raise ModelError(f"{folder / NOTE} is not what corpusfit adapt writes there.")
+        raise ModelError(f"{folder / ADAPTER} is not what corpusfit adapt writes there.")
     return dict(note)
 
 
@@ -206,7 +206,9 @@ def _fill(model: Any, note: Mapping[str, Any], path: Path) -> None:
         lora.insert(model.base_model, note["rank"], note["alpha"], names, 0)
         places = lora.weights(model, note["prefix"])
     if any(name not in found or found[name].shape != p.shape for name, p in places.items()):
-        raise ModelError(f"{path} does not hold the adapter that {path.parent / NOTE} speaks of.")
+        raise ModelError(
+            f"{path} does not hold the adapter that {path.parent / ADAPTER} speaks of."
+        )
     with torch.no_grad():
         for name, parameter in places.items():
             parameter.copy_(found[name])

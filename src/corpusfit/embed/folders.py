@@ -141,7 +141,7 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
         )
     if (folder / ADAPTER).is_file():
         raise ModelError(
-            f"{setting.flag} must name a whole model; {folder} holds one with an adapter beside it, "
+            f"{setting.flag} must name a whole model; {folder} holds one and an adapter beside it, "
             "which would be left out. Name the model that the adapter is for."
         )
     return folder
