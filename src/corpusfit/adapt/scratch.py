@@ -145,7 +145,12 @@ def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
         special_tokens=[(t, known[t]) for t in (BERT["cls"], BERT["sep"])],
     )
     named = {f"{role}_token": token for role, token in BERT.items()}
-    return PreTrainedTokenizerFast(tokenizer_object=whole, model_max_length=POSITIONS, **named)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=whole,
+        model_max_length=POSITIONS,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **named,
+    )
 
 
 def _alphabet(normalizer: Any, texts: Sequence[str], vocabulary: int) -> list[str]:
