@@ -1,6 +1,6 @@
 """From chunks of text to what goes through the model together.
 
-What: rows of token ids with their borders, positions and weights, and from these the tensors of a
+What: rows of token ids with their borders and weights, and from these the tensors of a
 few rows.
 Why: a row holds as many chunks as fit, so that no product is spent on padding; each chunk keeps its
 own special tokens, positions and attention, as if it stood alone.
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.chunks import Chunks
-from corpusfit.adapt.models import Marks
+from corpusfit.adapt.marks import Marks
 from corpusfit.adapt.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -47,13 +47,13 @@ class Stock:
     def ids(self, chunk: int) -> NDArray[Any]:
         """Token ids of a chunk, without special ones."""
         of = self.chunks
-        store = self.tokens[int(of.replay[chunk])]
+        store = self.tokens[int(of.store[chunk])]
         begin = int(of.begin[chunk])
         return store.ids(int(of.text[chunk]), begin, begin + int(of.length[chunk]))
 
     def name(self, chunk: int) -> str:
         """Where a chunk's text came from, for a message."""
-        return self.tokens[int(self.chunks.replay[chunk])].name(int(self.chunks.text[chunk]))
+        return self.tokens[int(self.chunks.store[chunk])].name(int(self.chunks.text[chunk]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,6 @@ class Laid:
     Attributes:
         ids: int64 [r, l], token ids, padding at the end of rows.
         chunk: int64 [r, l], which chunk of its row a token belongs to, -1 for padding.
-        position: int64 [r, l], a token's place in its chunk, from 0.
         scale: float32 [r, l], what the loss of a token is multiplied by.
         kind: int64 [r, l], 1 in the second text of a pair.
         follows: int64 [r], 0 where a pair's second text follows the first and 1 where it does not,
@@ -72,7 +71,6 @@ class Laid:
 
     ids: NDArray[np.int64]
     chunk: NDArray[np.int64]
-    position: NDArray[np.int64]
     scale: NDArray[np.float32]
     kind: NDArray[np.int64]
     follows: NDArray[np.int64]
@@ -85,7 +83,6 @@ class Micro:
     Attributes:
         ids: int64 [r, l], with the objective's noise.
         chunk: int64 [r, l], as in `Laid`.
-        position: int64 [r, l], as in `Laid`.
         kind: int64 [r, l], as in `Laid`.
         at: int64 [m], the places in the flattened rows that are predicted.
         labels: int64 [m], what belongs there.
@@ -96,7 +93,6 @@ class Micro:
 
     ids: torch.Tensor
     chunk: torch.Tensor
-    position: torch.Tensor
     kind: torch.Tensor
     at: torch.Tensor
     labels: torch.Tensor
@@ -117,7 +113,6 @@ class Micro:
         return cls(
             ids=tensor(inputs),
             chunk=tensor(laid.chunk),
-            position=tensor(laid.position),
             kind=tensor(laid.kind),
             at=tensor(places),
             labels=tensor(labels),
@@ -136,7 +131,6 @@ def _empty(rows: int, width: int, pad: int) -> Laid:
     return Laid(
         ids=np.full(shape, pad, np.int64),
         chunk=np.full(shape, PADDING, np.int64),
-        position=np.zeros(shape, np.int64),
         scale=np.zeros(shape, np.float32),
         kind=np.zeros(shape, np.int64),
         follows=np.empty(0, np.int64),
@@ -163,7 +157,6 @@ def lay_out(stock: Stock, rows: Sequence[NDArray[np.int64]], marks: Marks, width
             end = at + before + len(ids) + after
             laid.ids[r, at:end] = (*marks.prefix, *ids.tolist(), *marks.suffix)
             laid.chunk[r, at:end] = number
-            laid.position[r, at:end] = np.arange(end - at)
             laid.scale[r, at:end] = stock.scale[chunk]
             at = end
     return laid
@@ -200,19 +193,18 @@ def lay_pairs(
         both = [*one, *second.tolist(), *marks.suffix]
         end = len(both)
         laid.ids[r, :end], laid.chunk[r, :end] = both, 0
-        laid.position[r, :end] = np.arange(end)
         laid.kind[r, len(one) : end] = 1
         laid.scale[r] = stock.scale[chunk]
-    return Laid(laid.ids, laid.chunk, laid.position, laid.scale, laid.kind, follows)
+    return Laid(laid.ids, laid.chunk, laid.scale, laid.kind, follows)
 
 
 def _elsewhere(chunks: Chunks, chunk: int, chance: float) -> int | None:
     """A chunk of another text, the first from a place that chance gives; None if there is none."""
     n = len(chunks)
-    here = (chunks.text[chunk], chunks.replay[chunk])
+    here = (chunks.text[chunk], chunks.store[chunk])
     first = int(chance * n)
     for step in range(n):
         other = (first + step) % n
-        if (chunks.text[other], chunks.replay[other]) != here:
+        if (chunks.text[other], chunks.store[other]) != here:
             return other
     return None

@@ -19,7 +19,6 @@ from corpusfit.kernels.chance import place_keys, uniform
 
 __all__ = ["Chunks", "cut_chunks", "effective_size", "split_heldout"]
 
-_MOST_HELD = 20  # one text in so many
 _TEXT, _CHUNK = range(2)  # what is drawn
 
 
@@ -77,20 +76,22 @@ def cut_chunks(
     return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
 
 
-def split_heldout(chunks: Chunks, most: int, seed: int) -> tuple[Chunks, Chunks]:
+def split_heldout(
+    chunks: Chunks, most: int, seed: int, share: float = 0.05
+) -> tuple[Chunks, Chunks]:
     """Keep whole texts back, by a draw that depends on the seed and their numbers alone.
 
     Args:
         chunks: as `cut_chunks` gave them.
-        most: the most texts that are held out; never more than one in twenty, but one where there
-            are two.
+        most: the most texts that are held out.
         seed: the only source of chance.
+        share: nor more than this share of the texts, but one where there are two.
 
     Returns:
         The chunks of all other texts, and of every held-out text one chunk, drawn too.
     """
     texts, first, counts = np.unique(chunks.text, return_index=True, return_counts=True)
-    count = min(most, max(len(texts) // _MOST_HELD, 1 if len(texts) > 1 else 0))
+    count = min(most, max(int(len(texts) * share), 1 if len(texts) > 1 else 0))
     if count < 1:
         return chunks, chunks.take(np.empty(0, np.int64))
     numbers = int(texts[-1]) + 1

@@ -14,13 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from corpusfit.adapt.batches import Micro, Stock
-from corpusfit.adapt.objectives import Objective
-from corpusfit.adapt.prediction import Predictor
+from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.kernels.chance import place_keys
 
 __all__ = ["Heldout"]
@@ -69,25 +67,23 @@ class Heldout:
             ]
         return cls(found)
 
-    def losses(self, objective: Objective, predictor: Predictor, forward: Any) -> dict[str, float]:
+    def losses(self, objective: Objective, network: Network) -> dict[str, float]:
         """Mean loss of a predicted token, in nats, for every kind of text.
 
         Args:
             objective: as given to `of`.
-            predictor: of the model, which comes back in the mode it was in.
-            forward: a context manager in whose scope the model computes.
+            network: its model comes back in the mode it was in.
         """
         import torch
 
-        model, training = predictor.model, predictor.model.training
-        device = next(model.parameters()).device
+        model, training = network.predictor.model, network.predictor.model.training
         model.eval()
         means = {}
         for name, micros in self.micros.items():
             total, count = 0.0, 0
             for micro in micros:
-                with torch.no_grad(), forward():
-                    tokens, _ = objective.losses(predictor, model, micro.to(device))
+                with torch.no_grad(), network.scope():
+                    tokens, _ = objective.losses(network, micro.to(model.device))
                 total += float(tokens)
                 count += len(micro.at)
             means[name] = total / max(1, count)

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.batches import PADDING, Laid, Micro, Stock, lay_out, lay_pairs
-from corpusfit.adapt.models import Marks
+from corpusfit.adapt.marks import Marks
+from corpusfit.adapt.packing import Packing
 from corpusfit.adapt.plan import ObjectivePlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.errors import ModelError
@@ -30,7 +31,41 @@ from corpusfit.kernels.masking import masked
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Causal", "MaskedLM", "MaskedPairs", "Objective", "objective"]
+__all__ = ["Causal", "MaskedLM", "MaskedPairs", "Network", "Objective", "objective"]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A model and how it is called.
+
+    Attributes:
+        predictor: of the model.
+        call: the model, or what is wrapped around it to train in several processes.
+        packing: how it is told that a row holds several chunks; None if rows hold one.
+        bf16: products in bf16; weights, gradients and losses are float32.
+    """
+
+    predictor: Predictor
+    call: Any
+    packing: Packing | None
+    bf16: bool
+
+    def scope(self) -> Any:
+        """The context in which it computes."""
+        import torch
+
+        device = self.predictor.model.device.type
+        return torch.autocast(device, torch.bfloat16, enabled=self.bf16)
+
+    def inputs(self, micro: Micro) -> dict[str, Any]:
+        """What it gets, beside what only pairs have."""
+        import torch
+
+        given = {"input_ids": micro.ids}
+        if self.packing is None:
+            return {**given, "attention_mask": (micro.chunk != PADDING).long()}
+        dtype = torch.bfloat16 if self.bf16 else torch.float32
+        return {**given, **self.packing.inputs(micro.chunk, dtype)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +114,17 @@ class Objective(ABC):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Ids with noise [r, l]; the m places predicted in the flattened rows; the m answers."""
 
-    def losses(self, predictor: Predictor, call: Any, micro: Micro) -> tuple[Any, Any]:
+    def losses(self, network: Network, micro: Micro) -> tuple[Any, Any]:
         """Summed loss of the predicted tokens and of the pairs, each times its weight.
 
         Args:
-            predictor: of the model.
-            call: the model, or what wraps it.
-            micro: on the model's device.
+            network: what is trained or measured.
+            micro: on its device.
 
         Returns:
             Two float32 scalars; the second is 0 without pairs.
         """
-        logits, _ = predictor.forward(call, micro)
+        logits = network.predictor.logits(network.call, network.inputs(micro), micro.at)
         return _weighted(logits, micro.labels, micro.scale), 0.0
 
 
@@ -142,9 +176,10 @@ class MaskedPairs(MaskedLM):
         chances = np.stack([uniform(place_keys(int(k) >> 1, 0, 2)) for k in keys])
         return lay_pairs(stock, rows, self.marks, chances)
 
-    def losses(self, predictor: Predictor, call: Any, micro: Micro) -> tuple[Any, Any]:
+    def losses(self, network: Network, micro: Micro) -> tuple[Any, Any]:
         """See `Objective.losses`."""
-        logits, pairs = predictor.forward(call, micro)
+        inputs = {**network.inputs(micro), "token_type_ids": micro.kind}
+        logits, pairs = network.predictor.pair(network.call, inputs, micro.at)
         tokens = _weighted(logits, micro.labels, micro.scale)
         return tokens, _weighted(pairs, micro.follows, micro.row_scale)
 

@@ -12,7 +12,7 @@ Reference: TADPOLE, sections 3 (equation 1) and 4; Loshchilov and Hutter (2019),
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 from corpusfit.adapt.batches import Micro, Stock
 from corpusfit.adapt.checkpoints import Checkpoints, State, load_weights, restore, save_weights
 from corpusfit.adapt.heldout import Heldout
-from corpusfit.adapt.objectives import Objective
+from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
 from corpusfit.adapt.plan import TrainPlan
-from corpusfit.adapt.prediction import Predictor
 from corpusfit.embed.hardware import seeded
 from corpusfit.errors import TrainingError
 from corpusfit.kernels.chance import place_keys
@@ -65,14 +64,13 @@ class Training:
     Attributes:
         plan: settled: steps, batch, length and rate are given.
         objective: what is predicted.
-        predictor: of the model, on its device.
+        network: the model, on its device.
         stock: what rows are made of.
         passes: the order of the rows.
         heldout: what the loss is measured on.
         checkpoints: where the state is kept.
         best: the file for the best weights.
         accelerator: Accelerate.
-        bf16: products in bf16; weights, gradients and losses are float32.
         micro_rows: sequences that go through the model together.
         width: places in a row; 0 where rows are as long as the longest of those together.
         seed: the only source of chance.
@@ -80,24 +78,16 @@ class Training:
 
     plan: TrainPlan
     objective: Objective
-    predictor: Predictor
+    network: Network
     stock: Stock
     passes: Passes
     heldout: Heldout
     checkpoints: Checkpoints
     best: Path
     accelerator: Any
-    bf16: bool
     micro_rows: int
     width: int
     seed: int
-
-    def forward(self) -> Any:
-        """The scope in which the model computes."""
-        import torch
-
-        device = self.accelerator.device.type
-        return torch.autocast(device, torch.bfloat16, enabled=self.bf16)
 
 
 @dataclass(frozen=True)
@@ -169,12 +159,13 @@ class _Loop:
     def __init__(self, work: Training, teller: Teller) -> None:
         self.work, self.teller = work, teller
         self.history: list[dict[str, Any]] = []
-        self.parameters = _trained(work.predictor.model)
+        self.parameters = _trained(work.network.predictor.model)
         self.optimizer = _optimizer(self.parameters, work.plan)
         self.main = work.accelerator.is_main_process
         self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
         self.steps = work.plan.steps or 0
-        self.call = work.accelerator.prepare(work.predictor.model)
+        call = work.accelerator.prepare(work.network.predictor.model)
+        self.network = dataclasses.replace(work.network, call=call)
         self._losses: list[torch.Tensor] = []
 
     def run(self) -> None:
@@ -184,7 +175,7 @@ class _Loop:
         feed = Feed(work.passes, at.at)
         looks = _evaluations(work.plan)
         every = max(1, self.steps // _RECORDS)
-        work.predictor.model.train()
+        work.network.predictor.model.train()
         saved = time.monotonic()
         if at.step == 0 and not self.history:
             self._measure(0)
@@ -217,8 +208,7 @@ class _Loop:
         """What this process trains on in a step."""
         work = self.work
         assert work.plan.batch is not None  # noqa: S101
-        found, after = feed.take(work.plan.batch)
-        rows = [found.order[b:e] for b, e in itertools.pairwise(found.begins.tolist())]
+        rows = feed.take(work.plan.batch)
         place = slice(self.rank, None, self.world)
         keys = place_keys(work.seed, step, len(rows))[place]
         mine = rows[place]
@@ -227,7 +217,7 @@ class _Loop:
             for i in range(0, len(mine), work.micro_rows)
             for end in [i + work.micro_rows]
         ]
-        return _Batch(micros, mine, after)
+        return _Batch(micros, mine, feed.at)
 
     def _update(self, step: int, batch: _Batch) -> None:
         """One step: the weighted mean loss of its tokens, its gradient, AdamW."""
@@ -259,11 +249,9 @@ class _Loop:
         total = torch.zeros((), device=device)
         for number, micro in enumerate(batch.micros):
             last = number == len(batch.micros) - 1
-            with nullcontext() if last else work.accelerator.no_sync(self.call):
-                with work.forward():
-                    tokens, follows = work.objective.losses(
-                        work.predictor, self.call, micro.to(device)
-                    )
+            with nullcontext() if last else work.accelerator.no_sync(self.network.call):
+                with self.network.scope():
+                    tokens, follows = work.objective.losses(self.network, micro.to(device))
                 loss = tokens / max(1.0, predicted) + follows / pairs
                 work.accelerator.backward(loss * self.world)  # gradients are averaged over them
             total += loss.detach()
@@ -296,7 +284,7 @@ class _Loop:
     def _measure(self, step: int) -> None:
         """Measure the held-out losses, and keep the weights if they are the best so far."""
         work = self.work
-        losses = work.heldout.losses(work.objective, work.predictor, work.forward)
+        losses = work.heldout.losses(work.objective, work.network)
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
         best = min((_goal(r["heldout"]) for r in self.history if "heldout" in r), default=math.inf)
         self._record({"step": step, "heldout": rounded})

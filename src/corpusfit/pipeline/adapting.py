@@ -3,8 +3,8 @@
 What: opens the folder and the model, prepares the text, settles what was left open, trains, saves.
 Why: every step leaves files and begins by asking which are missing, as in a selection; training
 itself goes on from its last checkpoint.
-Trade-off: text is tokenised for one tokenizer and one training; another model tokenises it anew,
-which takes seconds for what takes hours to train on.
+Trade-off: text is prepared by the first of several processes while the others wait; training then
+needs all of it on the machine of each, or on storage that they share.
 Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020).
 """
 
@@ -19,18 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.adapt.adapters import add_adapter, save_adapter
+from corpusfit.adapt.adapters import Base, add_adapter, save_adapter
 from corpusfit.adapt.batches import Stock
 from corpusfit.adapt.checkpoints import Checkpoints
 from corpusfit.adapt.chunks import effective_size
 from corpusfit.adapt.heldout import Heldout
 from corpusfit.adapt.models import Opened, open_model, save_model
-from corpusfit.adapt.objectives import Objective, objective
+from corpusfit.adapt.objectives import Network, Objective, objective
+from corpusfit.adapt.packing import find_packing
 from corpusfit.adapt.passes import Passes
 from corpusfit.adapt.plan import AdaptPlan, TrainPlan
 from corpusfit.adapt.prediction import Predictor
-from corpusfit.adapt.presets import Size, settled
+from corpusfit.adapt.presets import Size, length_of, settled
 from corpusfit.adapt.processes import started
+from corpusfit.adapt.scratch import new_model
 from corpusfit.adapt.trainer import Teller, Training, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
@@ -38,7 +40,7 @@ from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.manifest import AdaptFolder, as_plain, source_identity, versions
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.trainingtext import Given, TrainingText, given, training_text
+from corpusfit.pipeline.trainingtext import Given, TrainingText, given, sample_texts, training_text
 from corpusfit.plan import EmbedPlan
 
 __all__ = ["Adapted", "adapt"]
@@ -117,7 +119,7 @@ def adapt(
     accelerator.end_training()
     if accelerator.is_main_process:
         _save(ready, folder, history)
-        facts |= {"losses": _summary(history), "weights": file_digest(_weights_file(out))}
+        facts |= {"losses": _summary(history), "weights": _weights(out)}
         facts["seconds"] = round(time.perf_counter() - began, 1)
         folder.finish(facts)
         folder.free()
@@ -149,7 +151,7 @@ def _prepare(
     """The model and the text; or the manifest, if all is done."""
     with machine.start() as engine:
         texts = given(*inputs, plan.read, folder.work, engine, machine)
-        opened = _opened(plan, texts, folder, hardware, machine)
+        opened = _opened(plan, texts, hardware, machine)
         identity = {
             "command": "adapt",
             **plan.as_dict(),
@@ -164,24 +166,26 @@ def _prepare(
         aim = objective(plan.objective, opened.marks)
         length = length_of(plan, opened.longest, hardware.device)
         backend = opened.tokenizer.backend_tokenizer.to_str()
-        write_bytes(folder.tokens / "tokenizer.json", backend.encode())
+        write_bytes(folder.tokenizer, backend.encode())
         end = opened.marks.end if plan.objective.name == "causal" else None
         room = length - aim.overhead()
         text = training_text(plan, texts, folder, room, end, engine, machine)
     return _Ready(plan, texts, opened, aim, text, length)
 
 
-def _opened(
-    plan: AdaptPlan, texts: Given, folder: AdaptFolder, hardware: Hardware, machine: Machine
-) -> Opened:
-    """The model that the plan names, or a new one, made of the data once."""
+def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:
+    """The model that the plan names, or a new one."""
     attention = "eager" if hardware.device == "cpu" else "sdpa"
     named = plan.model
     if named.init:
-        if not (folder.base / "config.json").exists():
-            sample = sample_texts(texts, plan.read)
-            make_base(named, plan.objective.name, sample, folder.base, seed=plan.seed)
-        named = dataclasses.replace(named, name=str(folder.base), init="")
+        return new_model(
+            named.init,
+            plan.objective.name,
+            sample_texts(texts, plan.read, plan.seed),
+            vocabulary=named.vocabulary,
+            attention=attention,
+            seed=plan.seed,
+        )
     return open_model(
         named,
         plan.objective.name,
@@ -197,7 +201,11 @@ def _training(
     """The training, with nothing left open, and what is known of it before it begins."""
     plan, text, opened, aim = ready.plan, ready.text, ready.opened, ready.objective
     model = opened.model.to(accelerator.device)
-    predictor = Predictor(model, opened.marks, ready.length)
+    predictor = Predictor(model)
+    causal = plan.objective.name == "causal"
+    packing = (
+        find_packing(predictor, opened.marks, ready.length, causal=causal) if aim.packs else None
+    )
     if plan.adapter.kind:
         add_adapter(model, plan.adapter, plan.seed)
     size = Size(
@@ -208,7 +216,8 @@ def _training(
     )
     settings, words = settled(plan, size)
     machine.progress.note(words)
-    packs = aim.packs and predictor.packs
+    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
+    rows = max(1, micro // ready.length)
     passes = Passes(
         text.train,
         text.replay,
@@ -216,13 +225,11 @@ def _training(
         length=ready.length,
         overhead=aim.overhead(),
         draw=plan.weigh.policy == "resample",
-        pack=packs,
-        batch=settings.batch or 1,
+        pack=packing is not None,
+        batch=rows,
         seed=plan.seed,
     )
     settings = _with_steps(settings, passes)
-    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
-    rows = max(1, micro // ready.length)
     stocks = {
         name: Stock(chunks, (tokens, tokens), chunks.weight)
         for name, (tokens, chunks) in text.heldout.items()
@@ -230,16 +237,15 @@ def _training(
     work = Training(
         plan=settings,
         objective=aim,
-        predictor=predictor,
-        stock=Stock(passes.chunks, text.tokens, passes.weights),
+        network=Network(predictor, model, packing, hardware.precision == "bf16"),
+        stock=Stock(passes.chunks, text.tokens, passes.scale),
         passes=passes,
         heldout=Heldout.of(stocks, aim, rows=rows, seed=plan.seed),
         checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
         best=folder.best,
         accelerator=accelerator,
-        bf16=hardware.precision == "bf16",
         micro_rows=rows,
-        width=ready.length if packs else 0,
+        width=ready.length if packing else 0,
         seed=plan.seed,
     )
     return work, _facts(ready, work, hardware, words)
@@ -314,6 +320,11 @@ class _Voice(Teller):
         self._progress.warn(message)
 
 
+def _weights(out: Path) -> dict[str, str]:
+    """SHA-256 of every file with weights."""
+    return {p.name: file_digest(p) for p in sorted(out.glob("*.safetensors"))}
+
+
 def _summary(history: list[dict[str, Any]]) -> dict[str, Any]:
     """Held-out losses before and after, and of the best step."""
     looks = [r for r in history if "heldout" in r]
@@ -326,7 +337,7 @@ def _save(ready: _Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> 
     lines = "".join(json.dumps(record) + "\n" for record in history)
     write_bytes(folder.path / "losses.jsonl", lines.encode())
     if plan.adapter.kind:
-        base = {"name": opened.name, "fingerprint": opened.fingerprint}
+        base = Base(opened.name, opened.fingerprint)
         save_adapter(opened.model, opened.tokenizer, plan.adapter, base, folder.path)
     else:
         save_model(opened.model, opened.tokenizer, folder.path)
