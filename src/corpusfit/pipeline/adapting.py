@@ -24,6 +24,7 @@ from corpusfit.adapt.batches import Stock
 from corpusfit.adapt.checkpoints import Checkpoints
 from corpusfit.adapt.chunks import effective_size
 from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.marks import bare
 from corpusfit.adapt.models import Opened, open_model, save_model
 from corpusfit.adapt.objectives import Network, Objective, objective
 from corpusfit.adapt.packing import find_packing
@@ -165,8 +166,7 @@ def _prepare(
             return done
         aim = objective(plan.objective, opened.marks)
         length = length_of(plan, opened.longest, hardware.device)
-        backend = opened.tokenizer.backend_tokenizer.to_str()
-        write_bytes(folder.tokenizer, backend.encode())
+        write_bytes(folder.tokenizer, bare(opened.tokenizer, opened.name).to_str().encode())
         end = opened.marks.end if plan.objective.name == "causal" else None
         room = length - aim.overhead()
         text = training_text(plan, texts, folder, room, end, engine, machine)
@@ -175,7 +175,8 @@ def _prepare(
 
 def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:
     """The model that the plan names, or a new one."""
-    attention = "eager" if hardware.device == "cpu" else "sdpa"
+    eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
+    attention = "eager" if eager else "sdpa"
     named = plan.model
     if named.init:
         return new_model(
