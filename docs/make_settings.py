@@ -1,4 +1,4 @@
-"""Write docs/settings.md from the plan's dataclasses and the methods' fields.
+"""Write docs/settings.md from the plans' dataclasses and the methods' fields.
 
 Run: .venv/bin/python docs/make_settings.py
 """
@@ -10,8 +10,10 @@ import inspect
 import re
 from pathlib import Path
 
+from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.plan import Plan
 from corpusfit.score import registry
+from corpusfit.settings import Settings
 
 
 def page() -> str:
@@ -23,31 +25,34 @@ def page() -> str:
         '`--set KEY=VALUE`, a `--plan` file in TOML, or `settings=["KEY=VALUE"]` in Python.',
         "",
     ]
-    for group in dataclasses.fields(Plan):
-        default = getattr(Plan(), group.name)
-        if group.name in ("seed", "method"):
-            continue
-        about = _attributes(type(default))
-        first = (inspect.getdoc(type(default)) or "").split("\n", 1)[0]
-        lines += [
-            f"## {group.name}",
-            "",
-            first,
-            "",
-            "| setting | default | meaning |",
-            "|---|---|---|",
-        ]
-        for field in dataclasses.fields(default):
-            value = getattr(default, field.name)
-            lines.append(f"| `{group.name}.{field.name}` | `{value}` | {about[field.name]} |")
-        lines.append("")
+    lines += _groups(Plan(), ("seed", "method"))
     lines += ["## seed", "", "`seed`, default `0`: the only source of chance.", "", "## method", ""]
     lines += ["`method.name`, default `auto`, and the named method's own settings:", ""]
     lines += ["| method | setting | default |", "|---|---|---|"]
     for name in registry.names():
         for field in dataclasses.fields(registry.load(name)):
             lines.append(f"| {name} | `method.{field.name}` | `{field.default!r}` |")
-    return "\n".join(lines) + "\n"
+    lines += ["", "# Settings of `corpusfit adapt`", "", "Also `read` and `seed`, as above.", ""]
+    lines += _groups(AdaptPlan(), ("seed", "read"))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _groups(plan: Settings, left_out: tuple[str, ...]) -> list[str]:
+    """The lines for the groups of a plan."""
+    lines = []
+    for group in dataclasses.fields(plan):
+        default = getattr(plan, group.name)
+        if group.name in left_out:
+            continue
+        about = _attributes(type(default))
+        first = (inspect.getdoc(type(default)) or "").split("\n", 1)[0]
+        lines += [f"## {group.name}", "", first, ""]
+        lines += ["| setting | default | meaning |", "|---|---|---|"]
+        for field in dataclasses.fields(default):
+            value = getattr(default, field.name)
+            lines.append(f"| `{group.name}.{field.name}` | `{value}` | {about[field.name]} |")
+        lines.append("")
+    return lines
 
 
 def _attributes(cls: type) -> dict[str, str]:

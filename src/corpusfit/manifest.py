@@ -156,7 +156,7 @@ class AdaptFolder(OutFolder):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.tokens = self.work / "tokens"
+        self.tokenizer = self.work / "tokenizer.json"
         self.checkpoints = self.work / "checkpoints"
         self.best = self.work / "best.safetensors"
 
@@ -167,16 +167,14 @@ class AdaptFolder(OutFolder):
     def _clear(self) -> None:
         """Throw away an earlier training, and the model it made."""
         super()._clear()
-        for folder in (self.checkpoints, self.tokens):
-            remove(folder)
+        remove(self.checkpoints)
         for file in [p for p in self.path.iterdir() if p.is_file()]:
             file.unlink()
         self.best.unlink(missing_ok=True)
 
     def free(self) -> None:
         """Let go of what only resuming needs."""
-        for folder in (self.checkpoints, self.tokens):
-            remove(folder)
+        remove(self.checkpoints)
         self.best.unlink(missing_ok=True)
 
 

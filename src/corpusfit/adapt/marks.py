@@ -10,6 +10,7 @@ Reference: Devlin et al. (2019), BERT, section 3.1; whole-word masking in its la
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +22,8 @@ from corpusfit.errors import ModelError
 
 __all__ = ["Marks", "bare", "marks_of"]
 
-_WORD_MARKS = (("Ġ", ("Ġ", "Ċ", "ĉ")), ("▁", ("▁",)))  # byte-level BPE, sentencepiece
-_COMMON = 0.01  # share of the tokens that begin a word, in a tokenizer that marks them
+_STARTS = {"ByteLevel": ("Ġ", "Ċ", "ĉ"), "▁": ("▁",)}
+"""What begins a word's first token (a space, a new line, a tab), by what makes it so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,10 +131,11 @@ def _begins(
         begins = ordinary.copy()
         begins[later] = False
         return begins
-    for mark, starts in _WORD_MARKS:
-        begins = np.zeros_like(ordinary)
-        begins[[i for token, i in tokens.items() if token.startswith(starts)]] = True
-        marked = sum(token.startswith(mark) for token in tokens)
-        if marked >= _COMMON * len(tokens):
+    parts = json.loads(backend.to_str())
+    around = json.dumps([parts[p] for p in ("normalizer", "pre_tokenizer", "decoder")])
+    for maker, starts in _STARTS.items():
+        if json.dumps(maker).strip('"') in around:
+            begins = np.zeros_like(ordinary)
+            begins[[i for token, i in tokens.items() if token.startswith(starts)]] = True
             return begins & ordinary
     return None

@@ -28,7 +28,7 @@ from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError
 
-__all__ = ["AUTO", "Opened", "open_model", "opened", "save_model"]
+__all__ = ["AUTO", "Opened", "fingerprint", "open_model", "opened", "save_model"]
 
 MODEL = Setting(
     flag="--model",
@@ -108,8 +108,16 @@ def open_model(
             f"{plan.name} lacks the head that {objective} needs; a new one begins with random "
             f"numbers: {_some(head)} new."
         )
-    fingerprint = digest({"kind": "model 1", "files": file_digests(place)})
-    return opened(model, tokenizer, objective, plan.name, fingerprint)
+    return opened(model, tokenizer, objective, plan.name, fingerprint(place))
+
+
+def fingerprint(folder: Path) -> str:
+    """Identity of a model by its files, those of its tokenizer included.
+
+    Raises:
+        ModelError: files are missing.
+    """
+    return digest({"kind": "model 1", "files": file_digests(transformer_folder(folder, MODEL))})
 
 
 def opened(model: Any, tokenizer: Any, objective: str, name: str, fingerprint: str) -> Opened:
@@ -198,7 +206,9 @@ def _reads_ahead(model: Any) -> bool:
     return not torch.allclose(logits[0], logits[1], rtol=1e-4, atol=1e-5)
 
 
-def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
+def save_model(
+    model: Any, tokenizer: Any, folder: Path, weights: dict[str, Any] | None = None
+) -> None:
     """Write a folder that `AutoModel.from_pretrained` and every setting for models read.
 
     Files appear whole, `config.json` last, so that a folder that has one has all.
@@ -207,6 +217,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
         model: a model of transformers, without wrappers; its weights keep their dtype.
         tokenizer: of transformers.
         folder: here or in a store; what it holds under the same names is replaced.
+        weights: the model's `state_dict` when left out.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -216,7 +227,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
     try:
         aside.mkdir(parents=True)
         with quiet():
-            model.save_pretrained(aside)
+            model.save_pretrained(aside, state_dict=weights)
             tokenizer.save_pretrained(aside)
         _name_for_all(aside / "tokenizer_config.json")
         for path in sorted(aside.iterdir(), key=lambda p: (p.name == "config.json", p.name)):

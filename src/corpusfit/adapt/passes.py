@@ -6,7 +6,7 @@ numbers, and reads nothing from the start.
 Trade-off: a pass is laid out as a whole, 8 bytes a chunk and 8 a row, and one is kept. Drawing by
 weight takes the whole part of a chunk's share for certain and only the rest by chance, which
 keeps the noise of drawing as low as it can be.
-Reference: TADPOLE, section 3.2, weights as in its continuous and in its discrete case; systematic
+Reference: TADPOLE, equation 1 and appendix C, for weighing and the question of drawing; systematic
 resampling of residuals as in Douc, Cappé and Moulines (2005), Comparison of Resampling Schemes.
 """
 

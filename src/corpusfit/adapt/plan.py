@@ -246,6 +246,9 @@ class AdaptPlan(Settings):
         if self.model.init and self.adapter.kind:
             cure = "An untrained model has to be trained whole: leave out one of the two."
             raise bad_setting("--adapter", "left out with --init", self.adapter.kind, cure)
+        if self.model.new_head and self.adapter.kind:
+            cure = "A new head has to be trained, and with an adapter nothing else is."
+            raise bad_setting("--adapter", "left out with --new-head", self.adapter.kind, cure)
         if not 0 <= self.seed < 2**63:
             raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
         return self

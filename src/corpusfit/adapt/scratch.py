@@ -116,36 +116,49 @@ def _gpt2(layers: int, width: int, tokens: int) -> Any:
 
 def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
     """A tokenizer as BERT's, lower case; special tokens are 0 to 4."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
-    from tokenizers.decoders import WordPiece as Joined
-    from tokenizers.processors import TemplateProcessing
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    special = list(BERT.values())
-    pieces = Tokenizer(models.WordPiece(unk_token=BERT["unk"]))
-    pieces.normalizer = normalizers.BertNormalizer(lowercase=True)
-    pieces.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    alphabet = _alphabet(pieces.normalizer, texts, vocabulary)
-    numbered = [*special, *alphabet, *(f"##{c}" for c in alphabet)]
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocabulary,
-        special_tokens=numbered,  # not special at all, but this numbers them in their order
-        initial_alphabet=alphabet,
-        limit_alphabet=len(alphabet),
-        show_progress=False,
-    )
-    pieces.train_from_iterator(texts, trainer)
-    known = pieces.get_vocab()
-    whole = Tokenizer(models.WordPiece(known, unk_token=BERT["unk"]))
-    whole.normalizer, whole.pre_tokenizer = pieces.normalizer, pieces.pre_tokenizer
-    whole.decoder = Joined()
-    whole.post_processor = TemplateProcessing(
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    splitter = pre_tokenizers.BertPreTokenizer()
+    known = _known_pieces(texts, vocabulary, normalizer, splitter)
+    pieces = Tokenizer(models.WordPiece(known, unk_token=BERT["unk"]))
+    pieces.normalizer, pieces.pre_tokenizer = normalizer, splitter
+    pieces.decoder = decoders.WordPiece()
+    pieces.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(t, known[t]) for t in (BERT["cls"], BERT["sep"])],
     )
     named = {f"{role}_token": token for role, token in BERT.items()}
-    return PreTrainedTokenizerFast(tokenizer_object=whole, model_max_length=POSITIONS, **named)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=pieces,
+        model_max_length=POSITIONS,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **named,
+    )
+
+
+def _known_pieces(
+    texts: Sequence[str], vocabulary: int, normalizer: Any, splitter: Any
+) -> dict[str, int]:
+    """The tokens of a WordPiece vocabulary trained on texts, and their numbers."""
+    from tokenizers import Tokenizer, models, trainers
+
+    trained = Tokenizer(models.WordPiece(unk_token=BERT["unk"]))
+    trained.normalizer, trained.pre_tokenizer = normalizer, splitter
+    alphabet = _alphabet(normalizer, texts, vocabulary)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary,
+        # most are not special at all, but so they are numbered in this order
+        special_tokens=[*BERT.values(), *alphabet, *(f"##{c}" for c in alphabet)],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    trained.train_from_iterator(texts, trainer)
+    known: dict[str, int] = trained.get_vocab()
+    return known
 
 
 def _alphabet(normalizer: Any, texts: Sequence[str], vocabulary: int) -> list[str]:

@@ -51,6 +51,7 @@ EMBEDDER = Setting(
     otherwise="use --embedder minilm",
     extra="embed",
 )
+ADAPTER = "adapter.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 WANTED = ("*.safetensors", "*.json", "*.txt", "*.model")
 UNWANTED = ("onnx/*", "openvino/*", "coreml/*")
@@ -137,6 +138,11 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
             f"{setting.flag} must name a model with safetensors weights; {folder} has {other[0]}. "
             "Other formats can run code when opened: load the model where you trust it and save "
             "it again with save_pretrained."
+        )
+    if (folder / ADAPTER).is_file():
+        raise ModelError(
+            f"{setting.flag} must name a whole model; {folder} holds one and an adapter beside it, "
+            "which would be left out. Name the model that the adapter is for."
         )
     return folder
 

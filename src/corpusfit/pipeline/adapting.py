@@ -3,8 +3,8 @@
 What: opens the folder and the model, prepares the text, settles what was left open, trains, saves.
 Why: every step leaves files and begins by asking which are missing, as in a selection; training
 itself goes on from its last checkpoint.
-Trade-off: text is tokenised for one tokenizer and one training; another model tokenises it anew,
-which takes seconds for what takes hours to train on.
+Trade-off: text is prepared by the first of several processes while the others wait; training then
+needs all of it on the machine of each, or on storage that they share.
 Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020).
 """
 
@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corpusfit.adapt.adapters import Base, add_adapter, save_adapter
 from corpusfit.adapt.batches import Stock
 from corpusfit.adapt.checkpoints import Checkpoints
 from corpusfit.adapt.chunks import effective_size
 from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.marks import bare
 from corpusfit.adapt.models import Opened, open_model, save_model
 from corpusfit.adapt.objectives import Network, Objective, objective
 from corpusfit.adapt.packing import find_packing
@@ -164,8 +166,7 @@ def _prepare(
             return done
         aim = objective(plan.objective, opened.marks)
         length = length_of(plan, opened.longest, hardware.device)
-        backend = opened.tokenizer.backend_tokenizer.to_str()
-        write_bytes(folder.tokens / "tokenizer.json", backend.encode())
+        write_bytes(folder.tokenizer, bare(opened.tokenizer, opened.name).to_str().encode())
         end = opened.marks.end if plan.objective.name == "causal" else None
         room = length - aim.overhead()
         text = training_text(plan, texts, folder, room, end, engine, machine)
@@ -174,7 +175,8 @@ def _prepare(
 
 def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:
     """The model that the plan names, or a new one."""
-    attention = "eager" if hardware.device == "cpu" else "sdpa"
+    eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
+    attention = "eager" if eager else "sdpa"
     named = plan.model
     if named.init:
         return new_model(
@@ -206,8 +208,6 @@ def _training(
         find_packing(predictor, opened.marks, ready.length, causal=causal) if aim.packs else None
     )
     if plan.adapter.kind:
-        from corpusfit.adapt.adapters import add_adapter
-
         add_adapter(model, plan.adapter, plan.seed)
     size = Size(
         tokens=int(text.train.length.sum()),
@@ -217,6 +217,8 @@ def _training(
     )
     settings, words = settled(plan, size)
     machine.progress.note(words)
+    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
+    rows = max(1, micro // ready.length)
     passes = Passes(
         text.train,
         text.replay,
@@ -225,12 +227,10 @@ def _training(
         overhead=aim.overhead(),
         draw=plan.weigh.policy == "resample",
         pack=packing is not None,
-        batch=settings.batch or 1,
+        batch=rows,
         seed=plan.seed,
     )
     settings = _with_steps(settings, passes)
-    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
-    rows = max(1, micro // ready.length)
     stocks = {
         name: Stock(chunks, (tokens, tokens), chunks.weight)
         for name, (tokens, chunks) in text.heldout.items()
@@ -338,9 +338,7 @@ def _save(ready: _Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> 
     lines = "".join(json.dumps(record) + "\n" for record in history)
     write_bytes(folder.path / "losses.jsonl", lines.encode())
     if plan.adapter.kind:
-        from corpusfit.adapt.adapters import save_adapter
-
-        base = {"name": opened.name, "fingerprint": opened.fingerprint}
+        base = Base(opened.name, opened.fingerprint)
         save_adapter(opened.model, opened.tokenizer, plan.adapter, base, folder.path)
     else:
         save_model(opened.model, opened.tokenizer, folder.path)

@@ -4,16 +4,18 @@ What: finds the data, the task's text and general text, turns each into token id
 and keeps some of it back.
 Why: a selection knows its task, its corpus and its scores, so that `adapt` need only be told where
 it is; any other corpus does as well, without weights.
-Trade-off: general text to measure forgetting on is the selection's own sample of its corpus, unless
---replay names some; a corpus is not read again for it.
+Trade-off: token ids are kept in the cache by content, as embeddings are, so that the next model
+with the same tokenizer trains on them at once; 2 bytes a token. General text to measure forgetting
+on is the selection's own sample of its corpus, unless --replay names some.
 Reference: TADPOLE, section 3.2 (lambda) and appendix E.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -27,7 +29,8 @@ from corpusfit import corpus
 from corpusfit.adapt.chunks import Chunks, cut_chunks, split_heldout
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.tokens import Tokens, finished, read_tally
-from corpusfit.artifacts import write_bytes
+from corpusfit.artifacts import is_local, write_bytes
+from corpusfit.embed.contract import file_digest
 from corpusfit.engine import Engine
 from corpusfit.errors import CorpusfitError, EmptyInputError, InputError, bad_setting
 from corpusfit.jobs.fit import Sample
@@ -35,7 +38,7 @@ from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import look_with
 from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
 from corpusfit.kernels.chance import place_keys, uniform
-from corpusfit.manifest import AdaptFolder, RunFolder
+from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import ReadPlan
 from corpusfit.score import table
@@ -194,7 +197,7 @@ def training_text(
     Args:
         plan: what is asked for.
         texts: where the texts are.
-        folder: of the run; its `tokens/tokenizer.json` is there.
+        folder: of the run; its tokenizer is there.
         room: tokens in a chunk.
         end: the id that closes a text, if any.
         engine: started.
@@ -203,7 +206,9 @@ def training_text(
     Raises:
         CorpusfitError: nothing can be read, or weights are asked for that the data does not have.
     """
-    make = _Tokenising(plan.read, folder, end, engine, machine)
+    cache = machine.cache_folder()
+    place = (cache if is_local(cache) else folder.work) / "tokens"
+    make = _Tokenising(plan.read, folder.tokenizer, place, end, engine, machine)
     figures: dict[str, Any] = {}
     heldout: dict[str, tuple[Tokens, Chunks]] = {}
     if texts.on_task:
@@ -222,12 +227,10 @@ def training_text(
     if len(held):
         heldout[name] = data, held
     replay = None
-    general = _general(texts, make, figures)
+    general = _general(texts, make, folder, figures)
     if general is not None and texts.replay:
-        all_of_it = cut_chunks(
-            general.lengths, np.ones(len(general), np.float32), room, replay=True
-        )
-        replay, measured = split_heldout(all_of_it, plan.mix.heldout, plan.seed)
+        whole = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, store=1)
+        replay, measured = split_heldout(whole, plan.mix.heldout, plan.seed)
         heldout["general"] = general, measured
     elif general is not None:
         heldout["general"] = general, _some(general, room, plan)
@@ -241,7 +244,9 @@ def _some(tokens: Tokens, room: int, plan: AdaptPlan) -> Chunks:
     return split_heldout(chunks, plan.mix.heldout, plan.seed, 1.0)[1]
 
 
-def _general(texts: Given, make: _Tokenising, figures: dict[str, Any]) -> Tokens | None:
+def _general(
+    texts: Given, make: _Tokenising, folder: AdaptFolder, figures: dict[str, Any]
+) -> Tokens | None:
     """General text: what --replay names, or the selection's sample of its corpus."""
     if texts.replay:
         general, figures["general"] = make.corpus("general", texts.replay)
@@ -251,60 +256,74 @@ def _general(texts: Given, make: _Tokenising, figures: dict[str, Any]) -> Tokens
     sample = Sample(RunFolder(texts.folder).fit, "background")
     if not sample.texts.exists():
         return None
-    general, figures["general"] = make.texts("general", sample.read_texts())
+    spool = folder.work / "general.jsonl"
+    general, figures["general"] = make.texts("general", sample.read_texts(), spool)
     return general
 
 
 @dataclass(frozen=True)
 class _Tokenising:
-    """Makes token ids of texts, kind by kind; what is done is not done again."""
+    """Makes token ids of texts; what was made for the same texts and tokenizer is found again.
+
+    Attributes:
+        read: how rows become texts.
+        tokenizer: its file.
+        place: the folder for all that is made, by content.
+        end: the id that closes a text, if any.
+    """
 
     read: ReadPlan
-    folder: AdaptFolder
+    tokenizer: Path
+    place: Path
     end: int | None
     engine: Engine
     machine: Machine
 
-    @property
-    def _tokenizer(self) -> Path:
-        return self.folder.tokens / "tokenizer.json"
-
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a corpus."""
+        out = self._out("corpus", sources)
         names = tuple(s.name for s in sources)
-        out = self.folder.tokens / kind
-        job = TokeniseShard(self.read, names, self._tokenizer, out, self.end)
+        job = TokeniseShard(self.read, names, self.tokenizer, out, self.end)
         done = finished(out)
         pieces = (s for s in corpus.shards(sources, self.read) if s.index not in done)
-        return self._made(kind, job, pieces, sum(s.size for s in sources))
+        return self._made(kind, out, job, pieces)
 
     def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
-        """Token ids of a selection, with weights and scores."""
-        out = self.folder.tokens / kind
-        job = TokeniseSelected(self._tokenizer, out, self.end)
+        """Token ids of a selection, with its scores."""
+        out = self._out("selected", sources)
+        job = TokeniseSelected(self.tokenizer, out, self.end)
         done = finished(out)
         pieces = [(i, Path(s.url)) for i, s in enumerate(sources) if i not in done]
-        return self._made(kind, job, pieces, sum(s.size for s in sources))
+        return self._made(kind, out, job, pieces)
 
-    def texts(self, kind: str, texts: list[str]) -> tuple[Tokens, dict[str, Any]]:
-        """Token ids of texts in memory."""
-        spool = self.folder.tokens / f"{kind}.jsonl"
+    def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
+        """Token ids of texts in memory, by way of a file."""
         write_bytes(spool, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
-        plain = ReadPlan()
-        sources = corpus.find([str(spool)], plan=plain, spool=self.folder.tokens, role=kind)
-        return _Tokenising(plain, self.folder, self.end, self.engine, self.machine).corpus(
-            kind, sources
-        )
+        sources = corpus.find([str(spool)], ReadPlan(), spool=spool.parent, role=kind)
+        return dataclasses.replace(self, read=ReadPlan()).corpus(kind, sources)
 
-    def _made(self, kind: str, job: Any, pieces: Any, size: int) -> tuple[Tokens, dict[str, Any]]:
-        """The tokens of a kind; a mark with the counts says that all of it is there."""
-        out = self.folder.tokens / kind
-        mark = self.folder.tokens / f"{kind}.json"
+    def _out(self, how: str, sources: list[Source]) -> Path:
+        """The folder of what is made of some sources."""
+        identity = {
+            "how": f"{how} 1",
+            "sources": source_identity(sources),
+            "read": dataclasses.asdict(self.read),
+            "tokenizer": file_digest(self.tokenizer),
+            "end": self.end,
+        }
+        return self.place / digest(identity)
+
+    def _made(
+        self, kind: str, out: Path, job: Any, pieces: Iterable[Any]
+    ) -> tuple[Tokens, dict[str, Any]]:
+        """The tokens in a folder; a mark with the counts says that all of them are there."""
+        mark = out / "counts.json"
         if not mark.exists():
-            self.machine.progress.begin(f"tokenise {kind}", size, "tokens")
+            progress = self.machine.progress
+            progress.begin(f"tokenise {kind}", 0, "tokens")
             for _, tally in self.engine.map(job, pieces):
-                self.machine.progress.advance(tally.characters, tally.tokens)
-            self.machine.progress.end()
+                progress.advance(1, tally.tokens)
+            progress.end()
             write_bytes(mark, json.dumps(_counted(out)).encode())
         return Tokens.open(out), json.loads(mark.read_text("utf-8"))
 

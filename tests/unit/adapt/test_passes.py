@@ -35,12 +35,23 @@ def test_texts_are_cut_one_after_the_other():
 
 
 @pytest.mark.parametrize(
-    ("texts", "most", "held"),
-    [(1, 9, 0), (2, 9, 1), (39, 9, 1), (40, 9, 2), (400, 9, 9), (400, 99, 20), (400, 0, 0)],
+    ("texts", "most", "share", "held"),
+    [
+        (1, 9, 0.05, 0),
+        (2, 9, 0.05, 1),
+        (39, 9, 0.05, 1),
+        (40, 9, 0.05, 2),
+        (400, 9, 0.05, 9),
+        (400, 99, 0.05, 20),
+        (400, 0, 0.05, 0),
+        (400, 99, 0.1, 40),
+        (1, 9, 1.0, 1),
+        (30, 99, 1.0, 30),
+    ],
 )
-def test_whole_texts_are_held_out(texts, most, held):
+def test_whole_texts_are_held_out(texts, most, share, held):
     data = chunks(np.concatenate([[0, 0], lengths_of(texts)]))
-    training, kept = split_heldout(data, most, seed=5)
+    training, kept = split_heldout(data, most, 5, share)
     assert len(kept) == len(set(kept.text.tolist())) == held
     assert not set(kept.text.tolist()) & set(training.text.tolist())
     assert len(set(training.text.tolist())) == texts - held
@@ -97,7 +108,8 @@ def test_fill_is_the_share_of_tokens():
 @pytest.mark.parametrize("pack", [False, True])
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
 def test_replay_makes_its_share_of_the_tokens(draw, pack, share):
-    data, general = chunks(lengths_of(2_000)), chunks(lengths_of(900, 1), store=1)
+    lengths = lengths_of(2_000)
+    data, general = chunks(lengths, lengths**2), chunks(lengths_of(900, 1), store=1)
     made = passes(data, general, share, draw=draw, pack=pack)
     for number in range(3):
         order = made.rows(number).order
@@ -147,7 +159,15 @@ def test_over_a_uniform_chance_counts_are_exactly_in_proportion():
 @pytest.mark.parametrize("weight", [0.1, 1e-30, 3e30])
 def test_equal_weights_draw_each_once(weight):
     w = np.full(100_003, weight, np.float32)
-    assert (drawn_counts(w, 0.999) == 1).all()
+    for chance in (0.0, 0.999, 1 - 2**-53):
+        assert (drawn_counts(w, chance) == 1).all()
+
+
+def test_what_is_drawn_with_what_is_chance():
+    """Of 40 shares of a half each, 20 are drawn; in a fixed order only every other one could be."""
+    made = passes(chunks([9] * 40, [1, 3] * 20), draw=True)
+    drawn = [np.bincount(made.rows(p).order, minlength=40) for p in range(30)]
+    assert len({tuple(d.tolist()) for d in drawn}) == 30
 
 
 def test_over_many_passes_chunks_are_drawn_by_their_weight():

@@ -8,6 +8,7 @@ import orjson
 import pytest
 import zstandard
 
+from corpusfit.adapt import tokens as store
 from corpusfit.adapt.tokens import Part, Tokens, finished, read_tally, write_part
 from corpusfit.embed.minilm import minilm_folder
 from corpusfit.errors import InputError, ModelError, StrictError
@@ -235,7 +236,7 @@ def test_ids_take_two_bytes_unless_the_vocabulary_is_large(byte_pairs, tmp_path)
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32])
 def test_any_stretch_of_any_text(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr("corpusfit.adapt.tokens._MAPS", 2)
+    monkeypatch.setattr(store, "_MAPS", 2)
     lengths = [[3, 0, 5], [], [0], [4], [1, 1]]
     for number, some in enumerate(lengths):
         write_part(tmp_path, number, part(some, kind, 100 * number), {"rejects": []})

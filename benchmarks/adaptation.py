@@ -1,0 +1,144 @@
+"""What adapting on selected text does to the loss on the task's own text.
+
+What: one model adapted for the same number of steps on text selected for a task, on a random part
+of the pile and on all of it; and on the pile weighted in each of the ways there are, which is what
+TADPOLE, appendix E, leaves open. Masked-LM loss on held-out text of the task, before and after.
+Why: the loss on the task's text is what a selection is for (TADPOLE, Figure 3).
+Trade-off: a small model and a few hundred steps, so that a table takes an hour on two cores. A run
+that was stopped goes on: every cell is an adaptation that resumes.
+
+Run: .venv/bin/python benchmarks/adaptation.py MODEL TASK PILE WORK [--seeds 3] [--steps 200]
+TASK has {train,dev}.jsonl.zst (text), PILE has *.jsonl.zst (text); WORK keeps what can be resumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import shutil
+import statistics
+from pathlib import Path
+from typing import Any
+
+import corpusfit
+from harness import machine
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+SHARP = ("weigh.c=5.0", "weigh.alpha=-1.28")
+"""A lambda that keeps about a tenth of the pile in play: alpha is where the best tenth begins."""
+
+CELLS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "selected": ("top", "off", ()),
+    "random part": ("random", "off", ()),
+    "whole pile": ("pile", "off", ()),
+    "lambda": ("pile", "lambda", SHARP),
+    "resample": ("pile", "resample", SHARP),
+    "mask+lambda": ("top", "mask+lambda", SHARP),
+    "lambda, C = 1": ("pile", "lambda", ()),
+    "resample, C = 1": ("pile", "resample", ()),
+}
+"""Name of a cell: which selection, what its weights do, and their settings."""
+
+LAST = 6
+"""The cells from here on come when all others have all seeds."""
+
+
+def main() -> None:
+    """Select, adapt, write."""
+    asked = arguments()
+    selections = selected(asked)
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in CELLS}
+    for names in (list(CELLS)[:LAST], list(CELLS)[LAST:]):
+        for seed, name in itertools.product(range(asked.seeds), names):
+            selection, weights, settings = CELLS[name]
+            cell = name.replace(" ", "_").replace(",", "").replace("=", "")
+            run = corpusfit.adapt(
+                model=str(asked.model),
+                data=selections[selection],
+                task=asked.task / "dev.jsonl.zst",
+                out=asked.work / f"{cell}-{seed}",
+                weights=weights,
+                steps=asked.steps,
+                seed=seed,
+                settings=("train.evaluations=1", *settings),
+            )
+            m = run.manifest
+            kept = ("losses", "seconds", "tokens", "chunks", "effective_chunks", "fill")
+            found[name].append({"seed": seed, **{k: m[k] for k in kept}})
+            print(seed, name, m["losses"], f"{m['seconds']} s", flush=True)
+            write(asked, found)
+
+
+def selected(asked: argparse.Namespace) -> dict[str, Path]:
+    """The selections that the cells train on; those that are there are not made again."""
+    given = {"target": asked.task / "train.jsonl.zst", "corpus": asked.pile}
+    out = {name: asked.work / f"select-{name}" for name in ("top", "random", "pile")}
+    corpusfit.select(**given, out=out["top"], fraction=asked.fraction, embedder="static")
+    corpusfit.select(**given, out=out["random"], fraction=asked.fraction, method="random")
+    if not (out["pile"] / "manifest.json").exists():
+        shutil.copytree(out["top"], out["pile"], dirs_exist_ok=True)
+        corpusfit.choose(out["pile"], weights="continuous")
+    return out
+
+
+def write(asked: argparse.Namespace, found: dict[str, list[dict[str, Any]]]) -> None:
+    """docs/results/adaptation.json and .md."""
+    facts = {
+        "model": asked.model.name,
+        "task": asked.task.name,
+        "steps": asked.steps,
+        "fraction": asked.fraction,
+        "machine": machine(),
+        "cells": found,
+    }
+    (RESULTS / "adaptation.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
+    lines = [
+        "# Adapting on what was selected",
+        "",
+        f"Made by `benchmarks/adaptation.py`: `{asked.model.name}`, {asked.steps} steps of 16 x "
+        f"128 tokens, task {asked.task.name} (its dev texts), {asked.fraction:.0%} of the pile "
+        "selected on static embeddings. Masked-LM loss in nats, mean ± standard deviation over "
+        "seeds, and the change of that on general text. `resample` and `lambda` see all of the "
+        f"pile, with {' and '.join(SHARP)} where nothing else is said.",
+        "",
+        "| trained on | seeds | task before | task after | change | general | effective chunks |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, runs in found.items():
+        if runs:
+            lines.append(line(name, runs))
+    (RESULTS / "adaptation.md").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def line(name: str, runs: list[dict[str, Any]]) -> str:
+    """One row of the table."""
+    before, after = ([r["losses"][w]["task"] for r in runs] for w in ("before", "after"))
+    changes = [a - b for a, b in zip(after, before, strict=True)]
+    forgot = [r["losses"]["after"]["general"] - r["losses"]["before"]["general"] for r in runs]
+    parts = runs[0]["effective_chunks"] / runs[0]["chunks"]
+    return (
+        f"| {name} | {len(runs)} | {spread(before, '.3f')} | {spread(after, '.3f')} | "
+        f"{spread(changes, '+.3f')} | {spread(forgot, '+.3f')} | {parts:.0%} |"
+    )
+
+
+def spread(values: list[float], form: str) -> str:
+    """Mean and standard deviation."""
+    sd = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.fmean(values):{form}} ± {sd:.3f}"
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    for name in ("model", "task", "pile", "work"):
+        parser.add_argument(name, type=lambda given: Path(given).resolve())
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--fraction", type=float, default=0.1)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

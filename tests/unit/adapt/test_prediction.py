@@ -1,0 +1,154 @@
+"""Logits of chosen positions, against the loss that transformers computes from labels."""
+
+import pytest
+import torch
+import transformers as tf
+from shapes import CAUSAL, MASKED, NO_SDPA, WIDE, V, model_of
+from torch.nn.functional import cross_entropy
+
+from corpusfit.adapt.prediction import Predictor
+
+ROWS, LENGTH = 3, 24
+
+
+def batch():
+    chance = torch.Generator().manual_seed(1)
+    ids = torch.randint(5, V, (ROWS, LENGTH), generator=chance)
+    at = torch.randperm(ROWS * LENGTH, generator=chance)[:11].sort().values
+    return ids, at
+
+
+def labels_at(ids, at):
+    labels = torch.full_like(ids, -100)
+    labels.view(-1)[at] = ids.view(-1)[at]
+    return labels
+
+
+def gradients(model):
+    return {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", sorted(MASKED))
+def test_a_masked_loss_is_that_of_transformers(name, attention):
+    if attention == "sdpa" and name in NO_SDPA:
+        attention = "eager"
+    model = model_of(name, attention)
+    ids, at = batch()
+    seen = torch.ones_like(ids)
+    seen[1, 20:] = 0
+    theirs = model(input_ids=ids, attention_mask=seen, labels=labels_at(ids, at)).loss
+    theirs.backward()
+    wanted = gradients(model)
+    model.zero_grad()
+    predictor = Predictor(model)
+    logits = predictor.logits(model, {"input_ids": ids, "attention_mask": seen}, at)
+    ours = cross_entropy(logits, ids.view(-1)[at])
+    ours.backward()
+    assert predictor.hooked
+    assert logits.shape == (len(at), V)
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    assert wanted
+    largest = max(float(g.abs().max()) for g in wanted.values())
+    for parameter, gradient in gradients(model).items():
+        torch.testing.assert_close(gradient, wanted[parameter], rtol=1e-3, atol=1e-5 * largest)
+
+
+@pytest.mark.parametrize("name", sorted(CAUSAL))
+def test_a_causal_loss_is_that_of_transformers(name):
+    model = model_of(name)
+    ids, _ = batch()
+    theirs = model(input_ids=ids, labels=ids).loss
+    at = torch.arange(ROWS * LENGTH).view(ROWS, LENGTH)[:, :-1].flatten()
+    predictor = Predictor(model)
+    logits = predictor.logits(model, {"input_ids": ids}, at)
+    assert predictor.hooked
+    ours = cross_entropy(logits, ids[:, 1:].flatten())
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", [tf.BertConfig, tf.MegatronBertConfig])
+def test_both_outputs_of_a_next_sentence_model(kind):
+    torch.manual_seed(0)
+    model = tf.AutoModelForPreTraining.from_config(kind(**WIDE)).eval()
+    ids, at = batch()
+    types = (torch.arange(LENGTH) > 10).long().expand(ROWS, LENGTH)
+    follows = torch.tensor([0, 1, 1])
+    inputs = {"input_ids": ids, "token_type_ids": types}
+    labels = labels_at(ids, at)
+    theirs = model(**inputs, labels=labels, next_sentence_label=follows).loss
+    logits, next_sentence = Predictor(model).pair(model, inputs, at)
+    assert next_sentence.shape == (ROWS, 2)
+    ours = cross_entropy(logits, ids.view(-1)[at]) + cross_entropy(next_sentence, follows)
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+
+
+class Smooth(tf.BertForMaskedLM):
+    """Its head mixes positions."""
+
+    def forward(self, input_ids, **more):
+        out = super().forward(input_ids=input_ids, **more)
+        out.logits = out.logits + out.logits.mean(1, keepdim=True)
+        return out
+
+
+def test_a_head_that_needs_all_positions_gets_them():
+    torch.manual_seed(0)
+    model = Smooth(tf.BertConfig(**WIDE)).eval()
+    ids, at = batch()
+    own = model(input_ids=ids).logits.flatten(0, 1)[at]
+    predictor = Predictor(model)
+    assert not predictor.hooked
+    torch.testing.assert_close(predictor.logits(model, {"input_ids": ids}, at), own)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", ["bert", "big_bird"])
+def test_the_model_stays_as_it_was(name, training):
+    model = model_of(name).train(training)
+    model.base_model.embeddings.eval()
+    before = torch.random.get_rng_state()
+    Predictor(model)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    inside = set(model.base_model.embeddings.modules())
+    for part in model.modules():
+        assert part.training == (training and part not in inside)
+
+
+def test_calls_from_elsewhere_see_no_hook():
+    model = model_of("bert")
+    ids, at = batch()
+    own = model(input_ids=ids).logits
+    predictor = Predictor(model)
+    predictor.logits(model, {"input_ids": ids}, at)
+    torch.testing.assert_close(model(input_ids=ids).logits, own)
+    with pytest.raises((IndexError, RuntimeError)):
+        predictor.logits(model, {"input_ids": ids}, at + 1_000)
+    torch.testing.assert_close(model(input_ids=ids).logits, own)
+
+
+class Wrapped(torch.nn.Module):
+    """As DistributedDataParallel does: the model is a part of it."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.module = model
+
+    def forward(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+
+def test_a_wrapper_around_the_model_reaches_the_hook():
+    model = model_of("bert")
+    ids, at = batch()
+    predictor = Predictor(model)
+    through = predictor.logits(Wrapped(model), {"input_ids": ids}, at)
+    assert through.shape == (len(at), V)
+    torch.testing.assert_close(through, model(input_ids=ids).logits.flatten(0, 1)[at])
+
+
+def test_no_position_at_all():
+    model = model_of("bert")
+    ids, _ = batch()
+    logits = Predictor(model).logits(model, {"input_ids": ids}, torch.empty(0, dtype=torch.int64))
+    assert logits.shape == (0, V)
