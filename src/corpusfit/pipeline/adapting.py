@@ -117,7 +117,6 @@ def adapt(
     progress.begin("adapt", work.plan.steps or 0, "tokens")
     history = train(work, _Voice(progress, work.plan.steps or 0))
     progress.end()
-    accelerator.end_training()
     if accelerator.is_main_process:
         _save(ready, folder, history)
         facts |= {"losses": _summary(history), "weights": _weights(out)}
@@ -125,6 +124,7 @@ def adapt(
         folder.finish(facts)
         folder.free()
     accelerator.wait_for_everyone()
+    accelerator.end_training()
     return Adapted(out, folder.finished() or facts)
 
 

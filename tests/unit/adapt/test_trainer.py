@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from adapting import Stopped, Stopping, chains, model_of, training_of, weights_of
 
+from adapting import Stopped, Stopping, chains, model_of, training_of, weights_of
 from corpusfit.adapt import trainer
 from corpusfit.adapt.checkpoints import State
 from corpusfit.adapt.objectives import MaskedLM
