@@ -19,11 +19,8 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 
-TEXTS = [
-    " ".join((["the", "kinase", "inhibitor", "binds", "the", "receptor", "with", "high", "affinity"] * 9)[i : i + n])
-    for n in range(3, 40)
-    for i in range(4)
-]
+WORDS = "the kinase inhibitor binds the receptor with high affinity".split() * 9
+TEXTS = [" ".join(WORDS[i : i + n]) for n in range(3, 40) for i in range(4)]
 
 
 class Stopping(Progress):
@@ -115,8 +112,8 @@ def test_a_training_learns_and_goes_on_to_the_same_loss(adapt, inline, objective
     found = whole.manifest
     assert (found["device"], found["packed"]) == ("cuda", objective == "mlm")
     assert found["losses"]["after"]["data"] < found["losses"]["before"]["data"] - 0.5
+    machine = dataclasses.replace(inline, progress=Stopping(17))
     with pytest.raises(InterruptedError):
-        machine = dataclasses.replace(inline, progress=Stopping(17))
         adapt("stopped", machine=machine, objective=objective)
     again = adapt("stopped", objective=objective)
     assert [r["step"] for r in again.history()] == [r["step"] for r in whole.history()]

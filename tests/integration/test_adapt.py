@@ -340,35 +340,41 @@ def test_data_without_text(adapt, jsonl, rows):
     assert "empty.jsonl" in str(error.value) or "nothing to train on" in str(error.value)
 
 
-def test_wrong_usage_is_named(adapt, selections, tiny_lm, tmp_path, jsonl, inline):
-    top, continuous = selections / "top", selections / "continuous"
-    cases = [
-        ({"weights": "lambda"}, "--weights must be off for data that is no selection"),
-        ({"data": top, "weights": "lambda"}, "--weights must be mask.lambda or off for chosen"),
-        ({"data": top, "weights": "resample"}, "--weights must be mask.lambda or off for chosen"),
-        ({"data": continuous, "weights": "mask+lambda"}, "--weights must be lambda or resample"),
-        ({"data": "task"}, "--task must be given with --data task"),
-        ({"init": "tiny", "adapter": "lora"}, "--adapter must be left out with --init"),
-        ({"init": "tiny", "model": str(tiny_lm)}, "The model must be given by --model or by"),
-        ({"steps": 3, "epochs": 2.0}, "The length of training must be given once"),
-        ({"length": 65}, "--length must be at most 64 for this model"),
-        ({"preset": "bert"}, "--preset must be one of tadpole, mdapt"),
-        ({"track": "paper"}, "--track must be one of tensorboard"),
-        ({"settings": ["train.device=cuda"]}, "train.device must be auto or cpu here"),
-    ]
-    import torch
+@pytest.mark.parametrize(
+    ("data", "words", "said"),
+    [
+        (None, {"weights": "lambda"}, "--weights must be off for data that is no selection"),
+        ("top", {"weights": "lambda"}, "--weights must be mask.lambda or off for chosen"),
+        ("top", {"weights": "resample"}, "--weights must be mask.lambda or off for chosen"),
+        ("continuous", {"weights": "mask+lambda"}, "--weights must be lambda or resample"),
+        (None, {"length": 65}, "--length must be at most 64 for this model"),
+        (None, {"track": "paper"}, "--track must be one of tensorboard"),
+        (None, {"settings": ["train.keep=worst"]}, "train.keep must be one of last, best"),
+    ],
+)
+def test_what_does_not_go_together_is_named(adapt, selections, data, words, said):
+    chosen = {} if data is None else {"data": selections / data}
+    with pytest.raises(UsageError, match=said):
+        adapt(**chosen, **words)
 
-    for words, said in cases:
-        if "cuda" in str(words) and torch.cuda.is_available():
-            continue
-        with pytest.raises(UsageError, match=said):
-            given = dict(words)
-            if "epochs" in given:
-                corpusfit.adapt(model=str(tiny_lm), data=top, out=tmp_path / "x", **given)
-            elif "init" in given and "model" in given:
-                corpusfit.adapt(data=top, out=tmp_path / "x", **given)
-            else:
-                adapt("wrong", **given)
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"model": "m", "data": "task"}, "--task must be given with --data task"),
+        ({"init": "tiny", "adapter": "lora"}, "--adapter must be left out with --init"),
+        ({"init": "tiny", "model": "m"}, "The model must be given by --model or by --init"),
+        ({}, "The model must be given by --model or by --init; got 'neither'"),
+        ({"model": "m", "steps": 3, "epochs": 2.0}, "The length of training must be given once"),
+        ({"model": "m", "preset": "bert"}, "--preset must be one of tadpole, mdapt"),
+        ({"model": "m", "out": "s3://bucket/out"}, "--out must be a folder of this machine"),
+    ],
+)
+def test_wrong_words_are_named_before_anything_is_read(tmp_path, inline, words, said):
+    given = {"data": "nowhere.jsonl", "out": tmp_path / "out", **words}
+    with pytest.raises(UsageError, match=said):
+        corpusfit.adapt(machine=inline, **given)
+    assert not (tmp_path / "out/manifest.json").exists()
 
 
 def test_a_selection_that_is_not_finished(adapt, selections, tmp_path):

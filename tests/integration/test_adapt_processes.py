@@ -47,6 +47,7 @@ def together(processes, *arguments):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     return subprocess.run(
         [sys.executable, *map(str, launch), *map(str, arguments)],
+        check=False,
         capture_output=True,
         text=True,
         timeout=100,
