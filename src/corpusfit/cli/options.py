@@ -140,7 +140,8 @@ Cache = Annotated[
     str | None,
     typer.Option(
         "--cache",
-        help="Folder or URL for embeddings and token ids; $CORPUSFIT_CACHE or the user's cache if not.",
+        help="Folder or URL for embeddings and token ids; $CORPUSFIT_CACHE or the user's cache "
+        "if not.",
     ),
 ]
 PlanFile = Annotated[
