@@ -218,9 +218,10 @@ class _Voice(Teller):
 
 
 def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:
-    """Held-out losses before and after: of the weights that are kept."""
-    looks = [r["heldout"] for r in history if "heldout" in r]
-    return {"before": looks[0], "after": min(looks, key=goal) if keep == "best" else looks[-1]}
+    """Held-out losses before and after, of the weights that are kept; none if nothing was held."""
+    looks = [r["heldout"] for r in history if "heldout" in r] or [{}]
+    after = min(looks, key=goal) if keep == "best" else looks[-1]
+    return {"before": looks[0], "after": after}
 
 
 def _save(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
