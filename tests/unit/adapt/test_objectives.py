@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -150,7 +152,7 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(tmp_path, name, 
         model=model_of(name, attention=attention),
     )
     model = work.network.predictor.model
-    loop, batch = first_batch(work)
+    _, batch = first_batch(work)
     (packed,) = batch.micros
     padded = one_a_row(packed)
     assert len(padded.ids) > 12  # of 8 rows
@@ -216,7 +218,7 @@ class Drawing:
         borders = np.cumsum(expected - np.floor(expected)) % 1
         edges = np.unique(np.concatenate([[0, 1], borders]))
         edges = edges[np.diff(edges, prepend=-1) > 1e-12]
-        for low, high in zip(edges[:-1], edges[1:], strict=True):
+        for low, high in itertools.pairwise(edges):
             yield drawn_counts(self.weights, (low + high) / 2), high - low
 
     def passes(self, draw):
