@@ -71,7 +71,7 @@ def assembled(
         device=hardware.device,
     )
     settings, words = settled(plan, size)
-    progress.note(words)
+    progress.note(words + _worth(ready))
     settings = _with_steps(settings, passes)
     stocks = {
         name: Stock(chunks, (tokens, tokens), chunks.weight)
@@ -92,6 +92,15 @@ def assembled(
         seed=plan.seed,
     )
     return work, _facts(ready, work, hardware, words)
+
+
+def _worth(ready: Ready) -> str:
+    """How much text the weights leave, for the user."""
+    if ready.plan.weigh.policy == "off":
+        return ""
+    chunks = ready.text.train
+    worth = effective_size(chunks.weight)
+    return f" The weights make the {len(chunks):,} chunks of text worth {worth:,.0f} (Kish)."
 
 
 def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
