@@ -36,6 +36,7 @@ __all__ = [
     "build_plan",
     "choose",
     "estimate",
+    "estimate_adaptation",
     "explain",
     "rank",
     "score",
@@ -398,4 +399,30 @@ def adapt(
         track=track,
         machine=machine or Machine(),
         overwrite=overwrite,
+    )
+
+
+def estimate_adaptation(
+    *,
+    data: Inputs,
+    task: Inputs = (),
+    replay: Inputs = (),
+    preset: str | None = None,
+    plan: AdaptPlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **words: Any,
+) -> dict[str, Any]:
+    """What `adapt` would take, measured over a few steps; takes `adapt`'s arguments.
+
+    Returns:
+        sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,
+        disk_mb.
+    """
+    return pipeline.estimate_adaptation(
+        build_adapt_plan(plan, settings, preset, data, **words),
+        _listed(data),
+        task=_listed(task),
+        replay=_listed(replay),
+        machine=machine or Machine(),
     )

@@ -38,7 +38,7 @@ from corpusfit.kernels.chance import place_keys
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Teller", "Training", "rate_at", "train"]
+__all__ = ["Teller", "Training", "goal", "rate_at", "train"]
 
 _RECORDS = 200
 _NAMED = 3
@@ -315,9 +315,9 @@ class _Loop:
             return
         losses = work.heldout.losses(work.objective, work.network)
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
-        best = min((_goal(r["heldout"]) for r in self.history if "heldout" in r), default=math.inf)
+        best = min((goal(r["heldout"]) for r in self.history if "heldout" in r), default=math.inf)
         self._record({"step": step, "heldout": rounded})
-        if work.plan.keep == "best" and _goal(rounded) < best and self.main:
+        if work.plan.keep == "best" and goal(rounded) < best and self.main:
             save_weights(work.best, {n: p.detach() for n, p in self.parameters.items()})
         work.accelerator.wait_for_everyone()
 
@@ -357,7 +357,7 @@ def _evaluations(plan: TrainPlan) -> set[int]:
     return {math.ceil(plan.steps * (k + 1) / times) for k in range(times)}
 
 
-def _goal(losses: Mapping[str, float]) -> float:
+def goal(losses: Mapping[str, float]) -> float:
     """What the best weights have least of: the loss on the task's text, or else on the data's."""
     return losses["task"] if "task" in losses else next(iter(losses.values()))
 

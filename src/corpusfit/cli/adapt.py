@@ -106,9 +106,11 @@ def adapt(
     text_field: o.TextField = None,
     seed: o.Seed = None,
     workers: o.Workers = None,
+    cache: o.Cache = None,
     plan: o.PlanFile = None,
     settings: o.Settings = None,
     overwrite: o.Overwrite = False,
+    dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
@@ -133,16 +135,12 @@ def adapt(
         text_field=text_field,
         seed=seed,
     )
-    run = api.adapt(
-        data=data,
-        out=out,
-        task=task or (),
-        replay=replay or (),
-        plan=built,
-        track=track,
-        overwrite=overwrite,
-        machine=api.Machine(workers=workers, progress=Bar()),
-    )
+    texts: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or ()}
+    machine = api.Machine(workers=workers, cache=cache, progress=Bar())
+    if dry_run:
+        show_projected(api.estimate_adaptation(**texts, plan=built, machine=machine), json=json)
+        return
+    run = api.adapt(**texts, out=out, plan=built, track=track, overwrite=overwrite, machine=machine)
     if json:
         as_json({"out": str(out), **run.manifest})
     else:
@@ -157,4 +155,20 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         for name, loss in before.items()
     ]
     table("Held-out loss (nats a token)", ["text", "before", "after", "change"], rows)
-    say(f"Model: {out} (AutoModel.from_pretrained, or --model of the next command).")
+    if manifest["plan"]["adapter"]["kind"]:
+        say(f"Adapter: {out} (corpusfit.adapt.adapters.open_adapted; docs/adapting.md).")
+    else:
+        say(f"Model: {out} (AutoModel.from_pretrained, or --model of the next command).")
+
+
+def show_projected(projected: dict[str, Any], *, json: bool) -> None:
+    """What it would take."""
+    if json:
+        as_json(projected)
+        return
+    say(projected["words"])
+    say(
+        f"About {projected['seconds'] / 60:,.0f} min ({projected['steps']:,} steps of "
+        f"{projected['step_s']:.2f} s), {projected['memory_mb']:,.0f} MB of memory, "
+        f"{projected['disk_mb']:,.0f} MB of disk (measured over a few steps; nothing was written)."
+    )

@@ -139,7 +139,9 @@ EngineName = Annotated[
 Cache = Annotated[
     str | None,
     typer.Option(
-        "--cache", help="Folder or URL for embeddings; $CORPUSFIT_CACHE or the user's cache if not."
+        "--cache",
+        help="Folder or URL for embeddings and token ids; $CORPUSFIT_CACHE or the user's cache "
+        "if not.",
     ),
 ]
 PlanFile = Annotated[

@@ -7,6 +7,7 @@ killed run resumable.
 Reference: TADPOLE, Algorithm 1.
 """
 
+from corpusfit.pipeline.adaptestimate import estimate_adaptation
 from corpusfit.pipeline.adapting import Adapted, adapt
 from corpusfit.pipeline.auditing import Audit, audit
 from corpusfit.pipeline.commands import choose, rank, score, select
@@ -27,6 +28,7 @@ __all__ = [
     "audit",
     "choose",
     "estimate",
+    "estimate_adaptation",
     "explain",
     "rank",
     "score",

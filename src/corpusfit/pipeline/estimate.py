@@ -28,7 +28,7 @@ from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 from corpusfit.select.choose import DEFAULT_FRACTION
 
-__all__ = ["estimate"]
+__all__ = ["estimate", "peak"]
 
 _FIXED_S = 15.0
 """Starting workers, fitting and ranking: about this long whatever the corpus."""
@@ -97,7 +97,7 @@ def estimate(
             "seconds": round(seconds + _FIXED_S),
             "workers": engine.workers,
             "memory_mb": round(
-                _peak(resource.RUSAGE_SELF)
+                peak(resource.RUSAGE_SELF)
                 + engine.workers * _WORKER_MB[width > 0 or networks]
                 + (whole.memory_mb(text_mb, total) if whole is not None else 0.0)
             ),
@@ -134,6 +134,6 @@ _WORKER_MB = {False: 250, True: 1250}
 """Resident memory of a worker, without and with an encoder, as measured with `minilm`."""
 
 
-def _peak(who: int) -> float:
+def peak(who: int) -> float:
     """Peak resident memory in MB; Linux counts in KiB, macOS in bytes."""
     return resource.getrusage(who).ru_maxrss / (1e6 if sys.platform == "darwin" else 976.6)

@@ -152,7 +152,7 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(tmp_path, name, 
         model=model_of(name, attention=attention),
     )
     model = work.network.predictor.model
-    _loop, batch = first_batch(work)
+    _, batch = first_batch(work)
     (packed,) = batch.micros
     padded = one_a_row(packed)
     assert len(padded.ids) > 12  # of 8 rows
