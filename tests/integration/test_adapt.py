@@ -163,7 +163,7 @@ def test_weights_of_a_continuous_selection(adapt, selections, weights):
 
 
 def test_weights_of_chosen_segments(adapt, selections):
-    steeper = ["weigh.c=20", "weigh.alpha=-1"]  # lambda is 1 of nearly all that was chosen
+    steeper = ["weigh.c=60", "weigh.alpha=-1.41"]  # lambda is 1 of nearly all that was chosen
     run = adapt(data=selections / "top", weights="mask+lambda", settings=steeper)
     off = adapt("off", data=selections / "top")
     assert run.manifest["chunks"] == off.manifest["chunks"]
@@ -341,7 +341,7 @@ def test_data_without_text(adapt, jsonl, rows):
 
 
 @pytest.mark.parametrize(
-    ("data", "words", "said"),
+    ("selection", "words", "said"),
     [
         (None, {"weights": "lambda"}, "--weights must be off for data that is no selection"),
         ("top", {"weights": "lambda"}, "--weights must be mask.lambda or off for chosen"),
@@ -352,8 +352,8 @@ def test_data_without_text(adapt, jsonl, rows):
         (None, {"settings": ["train.keep=worst"]}, "train.keep must be one of last, best"),
     ],
 )
-def test_what_does_not_go_together_is_named(adapt, selections, data, words, said):
-    chosen = {} if data is None else {"data": selections / data}
+def test_what_does_not_go_together_is_named(adapt, selections, selection, words, said):
+    chosen = {"data": selections / selection} if selection else {}
     with pytest.raises(UsageError, match=said):
         adapt(**chosen, **words)
 
@@ -367,7 +367,7 @@ def test_what_does_not_go_together_is_named(adapt, selections, data, words, said
         ({}, "The model must be given by --model or by --init; got 'neither'"),
         ({"model": "m", "steps": 3, "epochs": 2.0}, "The length of training must be given once"),
         ({"model": "m", "preset": "bert"}, "--preset must be one of tadpole, mdapt"),
-        ({"model": "m", "out": "s3://bucket/out"}, "--out must be a folder of this machine"),
+        ({"model": "m", "out": "memory://bucket/out"}, "--out must be a folder of this machine"),
     ],
 )
 def test_wrong_words_are_named_before_anything_is_read(tmp_path, inline, words, said):
