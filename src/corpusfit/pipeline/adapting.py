@@ -47,7 +47,7 @@ from corpusfit.plan import EmbedPlan
 __all__ = ["Adapted", "adapt"]
 
 HERE = Machine()
-_MICRO_TOKENS = {"cpu": 2_048, "cuda": 16_384}
+_MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
 
 
 @dataclass(frozen=True)
