@@ -157,6 +157,7 @@ class AdaptFolder(OutFolder):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.tokenizer = self.work / "tokenizer.json"
+        self.general = self.work / "general.jsonl"
         self.checkpoints = self.work / "checkpoints"
         self.best = self.work / "best.safetensors"
 
@@ -167,15 +168,15 @@ class AdaptFolder(OutFolder):
     def _clear(self) -> None:
         """Throw away an earlier training, and the model it made."""
         super()._clear()
-        remove(self.checkpoints)
+        self.free()
         for file in [p for p in self.path.iterdir() if p.is_file()]:
             file.unlink()
-        self.best.unlink(missing_ok=True)
 
     def free(self) -> None:
         """Let go of what only resuming needs."""
         remove(self.checkpoints)
-        self.best.unlink(missing_ok=True)
+        for file in (self.best, self.tokenizer, self.general):
+            file.unlink(missing_ok=True)
 
 
 class RunFolder(OutFolder):

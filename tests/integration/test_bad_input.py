@@ -410,7 +410,7 @@ def test_ctrl_c_ends_with_130_and_can_be_resumed(start, cli, arguments, expected
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err == "Stopped. Run the same command again to go on: finished shards are kept.\n"
+    assert err == "Stopped. Run the same command again to go on: what is finished is kept.\n"
     assert out == ""
     before = stamps(marks, "part-*.json")
     assert cli(*arguments).code == 0

@@ -175,7 +175,8 @@ def lay_pairs(
             chunk gives the second text, one of another text where there is one.
     """
     specials = len(marks.prefix) + 2 * len(marks.suffix)
-    width = max(int(stock.chunks.length[row[0]]) for row in rows) + specials
+    longest = max(int(stock.chunks.length[row[0]]) for row in rows)
+    width = max(longest, 2) + specials  # two tokens: a text of one gets another's as its second
     laid = _empty(len(rows), width, marks.pad)
     follows = np.zeros(len(rows), np.int64)
     for r, row in enumerate(rows):

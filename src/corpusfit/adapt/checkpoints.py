@@ -58,7 +58,7 @@ class Checkpoints:
     def write(
         self, state: State, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
     ) -> None:
-        """Keep a state, then let go of the oldest ones.
+        """Keep a state, then let go of the oldest ones, and of newer ones that were not whole.
 
         Args:
             state: how far the training is.
@@ -76,20 +76,26 @@ class Checkpoints:
         digests = {name: save_weights(here / name, tensors) for name, tensors in files.items()}
         mark = {"digests": digests, **vars(state)}
         write_bytes(here / "state.json", json.dumps(mark).encode())
-        for step in self._steps()[: -self.keep]:
+        steps = self._steps()
+        kept = [step for step in steps if step <= state.step][-self.keep :]
+        for step in set(steps) - set(kept):
             remove(self.folder / f"step-{step:08d}")
 
     def newest(self, on_warn: Callable[[str], None]) -> tuple[State, Path] | None:
-        """The newest checkpoint that is whole; those that are not are named and passed over."""
+        """The newest checkpoint that is whole; of those that are not the user is told."""
+        faults, found = [], None
         for step in reversed(self._steps()):
             here = self.folder / f"step-{step:08d}"
             fault = _fault(here)
             if fault is None:
                 mark = json.loads((here / "state.json").read_text("utf-8"))
-                return State(mark["step"], tuple(mark["at"]), mark["history"]), here
-            on_warn(f"The checkpoint {here} is not whole ({fault}); the one before is taken.")
-            remove(here)
-        return None
+                found = State(mark["step"], tuple(mark["at"]), mark["history"]), here
+                break
+            faults.append(f"The checkpoint {here} is not whole ({fault})")
+        instead = f"goes on after step {found[0].step}" if found else "begins anew"
+        for fault in faults:
+            on_warn(f"{fault}; training {instead}.")
+        return found
 
     def _steps(self) -> list[int]:
         matches = map(_NAME.fullmatch, listed(self.folder))
@@ -103,10 +109,11 @@ def restore(here: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer:
     load_weights(here / "weights.safetensors", parameters)
     moments = load_file(here / "moments.safetensors")
     for name, parameter in parameters.items():
-        optimizer.state[parameter] = {
-            key: moments[f"{name}/{key}"].to(parameter.device)
-            for key in ("step", "exp_avg", "exp_avg_sq")
-        }
+        if f"{name}/step" in moments:  # else the loss does not reach it
+            optimizer.state[parameter] = {
+                key: moments[f"{name}/{key}"].to(parameter.device)
+                for key in ("step", "exp_avg", "exp_avg_sq")
+            }
 
 
 def _moments(parameters: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
@@ -143,7 +150,7 @@ def _fault(here: Path) -> str | None:
     """What is wrong with a checkpoint; None if nothing is."""
     try:
         digests = json.loads((here / "state.json").read_text("utf-8"))["digests"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return "it was not finished"
     for name, digest in digests.items():
         try:

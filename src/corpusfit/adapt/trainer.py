@@ -33,13 +33,13 @@ from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
 from corpusfit.adapt.plan import TrainPlan
 from corpusfit.embed.hardware import seeded
-from corpusfit.errors import TrainingError
+from corpusfit.errors import TrainingError, bad_setting
 from corpusfit.kernels.chance import place_keys
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Teller", "Training", "rate_at", "train"]
+__all__ = ["Teller", "Training", "goal", "rate_at", "train"]
 
 _RECORDS = 200
 _NAMED = 3
@@ -125,9 +125,12 @@ def train(work: Training, teller: Teller) -> list[dict[str, Any]]:
         record), `rate`, or `heldout` (mean losses in nats by the kind of text).
 
     Raises:
+        UsageError: there are more processes than sequences in a step, or the best weights are
+            sought and nothing is held out.
         TrainingError: the loss is no longer finite, or memory ran out; checkpoints are kept.
         StorageError: a checkpoint cannot be written.
     """
+    _require_possible(work)
     with seeded(work.seed), kept_memory():
         loop = _Loop(work, teller)
         try:
@@ -135,18 +138,36 @@ def train(work: Training, teller: Teller) -> list[dict[str, Any]]:
         except (MemoryError, RuntimeError) as e:
             if not _is_out_of_memory(e):
                 raise
-            raise TrainingError(
-                f"Memory ran out. {work.micro_rows} sequences go through the model together: "
-                f"lower train.micro_tokens to {work.micro_rows * _length(work) // 2} with --set "
-                "(the result is the same), or give a smaller --length; the same command goes on "
-                "from the last checkpoint."
-            ) from e
+            raise TrainingError(_starved(work)) from e
     return loop.history
 
 
-def _length(work: Training) -> int:
-    assert work.plan.length is not None  # noqa: S101
-    return work.plan.length
+def _require_possible(work: Training) -> None:
+    """Raise `UsageError` for settings that go together with neither the machine nor the data."""
+    processes, batch = work.accelerator.num_processes, work.plan.batch or 1
+    if batch < processes:
+        cure = f"Each of the {processes} processes needs a sequence in every step."
+        raise bad_setting("--batch", f"{processes} or more", batch, cure)
+    if work.plan.keep == "best" and not work.heldout.micros:
+        cure = "The data is too small to keep some of it back: name texts with --task."
+        raise bad_setting("train.keep", "last where nothing is held out", "best", cure)
+
+
+def _starved(work: Training) -> str:
+    """What to do when memory ran out."""
+    assert work.plan.length is not None and work.plan.batch is not None  # noqa: S101, PT018
+    share = math.ceil(work.plan.batch / work.accelerator.num_processes)
+    rows, length = min(work.micro_rows, share), work.plan.length
+    if rows == 1:
+        return (
+            f"Memory ran out with one sequence of {length} tokens. Give a smaller --length and "
+            "another --out, or train fewer weights: --adapter lora."
+        )
+    return (
+        f"Memory ran out. {rows} sequences go through the model together: lower "
+        f"train.micro_tokens to {rows * length // 2} with --set, which changes the result by "
+        "rounding only, and give the same command; it goes on from the last checkpoint."
+    )
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
@@ -168,6 +189,7 @@ class _Loop:
         call = work.accelerator.prepare(work.network.predictor.model)
         self.network = dataclasses.replace(work.network, call=call)
         self._losses: list[torch.Tensor] = []
+        self._kept: int | None = None  # the step of the last checkpoint
 
     def run(self) -> None:
         """Make every step that is not made."""
@@ -201,7 +223,7 @@ class _Loop:
             return State(0, (0, 0), [])
         state, here = found
         restore(here, self.parameters, self.optimizer)
-        self.history = state.history
+        self.history, self._kept = state.history, state.step
         self.teller.step(state.step, 0)
         return state
 
@@ -260,17 +282,22 @@ class _Loop:
 
     def _summed(self, figures: torch.Tensor) -> torch.Tensor:
         """The sum over all processes."""
-        found: torch.Tensor = self.work.accelerator.reduce(figures, "sum")
+        if self.world == 1:
+            return figures  # on a GPU each look at a number waits for all that was asked of it
+        here = figures.to(self.work.accelerator.device)
+        found: torch.Tensor = self.work.accelerator.reduce(here, "sum")
         return found
 
     def _diverged(self, step: int, batch: _Batch) -> TrainingError:
         names = list(dict.fromkeys(self.work.stock.name(int(c)) for row in batch.rows for c in row))
         more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
+        kept = "No checkpoint was written yet"
+        if self._kept is not None:
+            kept = f"The checkpoint after step {self._kept} is kept"
         return TrainingError(
             f"The loss of step {step + 1} is no longer finite. Its batch holds "
-            f"{'; '.join(names[:_NAMED])}{more}. The weights before it are kept in the last "
-            f"checkpoint: give a smaller --rate than {self.work.plan.rate:g} and another --out, or "
-            "take the text out."
+            f"{'; '.join(names[:_NAMED])}{more}. {kept}. Give a smaller --rate than "
+            f"{self.work.plan.rate:g} and another --out, or take the text out."
         )
 
     def _note(self, step: int) -> None:
@@ -283,13 +310,15 @@ class _Loop:
         self._record({"step": step, "loss": round(float(mean), 6), "rate": rate})
 
     def _measure(self, step: int) -> None:
-        """Measure the held-out losses, and keep the weights if they are the best so far."""
+        """Measure held-out losses, if of anything; keep the weights if they are the best so far."""
         work = self.work
+        if not work.heldout.micros:
+            return
         losses = work.heldout.losses(work.objective, work.network)
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
-        best = min((_goal(r["heldout"]) for r in self.history if "heldout" in r), default=math.inf)
+        best = min((goal(r["heldout"]) for r in self.history if "heldout" in r), default=math.inf)
         self._record({"step": step, "heldout": rounded})
-        if work.plan.keep == "best" and _goal(rounded) < best and self.main:
+        if work.plan.keep == "best" and goal(rounded) < best and self.main:
             save_weights(work.best, {n: p.detach() for n, p in self.parameters.items()})
         work.accelerator.wait_for_everyone()
 
@@ -301,6 +330,7 @@ class _Loop:
         self.work.accelerator.log(figures, step=record["step"])
 
     def _save(self, state: State) -> None:
+        self._kept = state.step
         if self.main:
             self.work.checkpoints.write(state, self.parameters, self.optimizer)
 
@@ -328,7 +358,7 @@ def _evaluations(plan: TrainPlan) -> set[int]:
     return {math.ceil(plan.steps * (k + 1) / times) for k in range(times)}
 
 
-def _goal(losses: Mapping[str, float]) -> float:
+def goal(losses: Mapping[str, float]) -> float:
     """What the best weights have least of: the loss on the task's text, or else on the data's."""
     return losses["task"] if "task" in losses else next(iter(losses.values()))
 

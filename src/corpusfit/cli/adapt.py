@@ -155,7 +155,10 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         for name, loss in before.items()
     ]
     table("Held-out loss (nats a token)", ["text", "before", "after", "change"], rows)
-    say(f"Model: {out} (AutoModel.from_pretrained, or --model of the next command).")
+    if manifest["plan"]["adapter"]["kind"]:
+        say(f"Adapter: {out} (corpusfit.adapt.adapters.open_adapted; docs/adapting.md).")
+    else:
+        say(f"Model: {out} (AutoModel.from_pretrained, or --model of the next command).")
 
 
 def show_projected(projected: dict[str, Any], *, json: bool) -> None:

@@ -40,5 +40,5 @@ def main() -> None:
         sys.exit(e.exit_code)
     except SystemExit as e:
         if e.code == STOPPED:
-            say("Stopped. Run the same command again to go on: finished shards are kept.")
+            say("Stopped. Run the same command again to go on: what is finished is kept.")
         raise

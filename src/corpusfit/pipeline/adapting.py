@@ -12,42 +12,34 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.adapt.adapters import Base, add_adapter, save_adapter
-from corpusfit.adapt.batches import Stock
-from corpusfit.adapt.checkpoints import Checkpoints
-from corpusfit.adapt.chunks import effective_size
-from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.adapters import Base, save_adapter
 from corpusfit.adapt.marks import bare
 from corpusfit.adapt.models import Opened, open_model, save_model
-from corpusfit.adapt.objectives import Network, Objective, objective
-from corpusfit.adapt.packing import find_packing
-from corpusfit.adapt.passes import Passes
-from corpusfit.adapt.plan import AdaptPlan, TrainPlan
-from corpusfit.adapt.prediction import Predictor
-from corpusfit.adapt.presets import Size, length_of, settled
+from corpusfit.adapt.objectives import objective
+from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.processes import started
 from corpusfit.adapt.scratch import new_model
-from corpusfit.adapt.trainer import Teller, Training, train
+from corpusfit.adapt.trainer import Teller, Training, goal, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
-from corpusfit.manifest import AdaptFolder, as_plain, source_identity, versions
+from corpusfit.manifest import AdaptFolder, source_identity, versions
+from corpusfit.pipeline.assembly import ROLES, Ready, assembled
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.trainingtext import Given, TrainingText, given, sample_texts, training_text
+from corpusfit.pipeline.trainingtext import Given, given, sample_texts, training_text
 from corpusfit.plan import EmbedPlan
 
 __all__ = ["Adapted", "adapt"]
 
 HERE = Machine()
-_MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
 
 
 @dataclass(frozen=True)
@@ -108,36 +100,21 @@ def adapt(
         machine = dataclasses.replace(machine, progress=Progress())
     with accelerator.main_process_first():  # the others find everything done
         ready = _prepare(plan, (data, task, replay), folder, hardware, machine, overwrite=overwrite)
-    if not isinstance(ready, _Ready):
+    if not isinstance(ready, Ready):
         return Adapted(out, ready)
-    work, facts = _training(ready, folder, hardware, accelerator, machine)
+    work, facts = assembled(ready, folder, hardware, accelerator, machine.progress)
     if track:
         accelerator.init_trackers("corpusfit", config=_flat(facts))
-    progress = machine.progress
-    progress.begin("adapt", work.plan.steps or 0, "tokens")
-    history = train(work, _Voice(progress, work.plan.steps or 0))
-    progress.end()
-    accelerator.end_training()
+    history = _trained(work, machine.progress)
+    facts["losses"] = _summary(history, work.plan.keep)
     if accelerator.is_main_process:
         _save(ready, folder, history)
-        facts |= {"losses": _summary(history), "weights": _weights(out)}
+        facts["weights"] = {p.name: file_digest(p) for p in sorted(out.glob("*.safetensors"))}
         facts["seconds"] = round(time.perf_counter() - began, 1)
         folder.finish(facts)
         folder.free()
     accelerator.wait_for_everyone()
     return Adapted(out, folder.finished() or facts)
-
-
-@dataclass(frozen=True, eq=False)
-class _Ready:
-    """What a training begins with."""
-
-    plan: AdaptPlan
-    texts: Given
-    opened: Opened
-    objective: Objective
-    text: TrainingText
-    length: int
 
 
 def _prepare(
@@ -148,7 +125,7 @@ def _prepare(
     machine: Machine,
     *,
     overwrite: bool,
-) -> _Ready | dict[str, Any]:
+) -> Ready | dict[str, Any]:
     """The model and the text; or the manifest, if all is done."""
     with machine.start() as engine:
         texts = given(*inputs, plan.read, folder.work, engine, machine)
@@ -156,7 +133,8 @@ def _prepare(
         identity = {
             "command": "adapt",
             **plan.as_dict(),
-            **{role: source_identity(getattr(texts, role)) for role in ("data", "task", "replay")},
+            "model": {k: v for k, v in vars(plan.model).items() if k != "name"},  # `base` has it
+            **{role: source_identity(getattr(texts, role)) for role in ROLES},
             "base": opened.fingerprint,
             "versions": {"corpusfit": versions()["corpusfit"]},
         }
@@ -170,7 +148,7 @@ def _prepare(
         end = opened.marks.end if plan.objective.name == "causal" else None
         room = length - aim.overhead()
         text = training_text(plan, texts, folder, room, end, engine, machine)
-    return _Ready(plan, texts, opened, aim, text, length)
+    return Ready(plan, texts, opened, aim, text, length)
 
 
 def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:
@@ -196,98 +174,15 @@ def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine)
     )
 
 
-def _training(
-    ready: _Ready, folder: AdaptFolder, hardware: Hardware, accelerator: Any, machine: Machine
-) -> tuple[Training, dict[str, Any]]:
-    """The training, with nothing left open, and what is known of it before it begins."""
-    plan, text, opened, aim = ready.plan, ready.text, ready.opened, ready.objective
-    model = opened.model.to(accelerator.device)
-    predictor = Predictor(model)
-    causal = plan.objective.name == "causal"
-    packing = (
-        find_packing(predictor, opened.marks, ready.length, causal=causal) if aim.packs else None
-    )
-    if plan.adapter.kind:
-        add_adapter(model, plan.adapter, plan.seed)
-    size = Size(
-        tokens=int(text.train.length.sum()),
-        parameters=sum(p.numel() for p in model.parameters()),
-        longest=opened.longest,
-        device=hardware.device,
-    )
-    settings, words = settled(plan, size)
-    machine.progress.note(words)
-    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
-    rows = max(1, micro // ready.length)
-    passes = Passes(
-        text.train,
-        text.replay,
-        plan.mix.replay_share if text.replay is not None else 0.0,
-        length=ready.length,
-        overhead=aim.overhead(),
-        draw=plan.weigh.policy == "resample",
-        pack=packing is not None,
-        batch=rows,
-        seed=plan.seed,
-    )
-    settings = _with_steps(settings, passes)
-    stocks = {
-        name: Stock(chunks, (tokens, tokens), chunks.weight)
-        for name, (tokens, chunks) in text.heldout.items()
-    }
-    work = Training(
-        plan=settings,
-        objective=aim,
-        network=Network(predictor, model, packing, hardware.precision == "bf16"),
-        stock=Stock(passes.chunks, text.tokens, passes.scale),
-        passes=passes,
-        heldout=Heldout.of(stocks, aim, rows=rows, seed=plan.seed),
-        checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
-        best=folder.best,
-        accelerator=accelerator,
-        micro_rows=rows,
-        width=ready.length if packing else 0,
-        seed=plan.seed,
-    )
-    return work, _facts(ready, work, hardware, words)
-
-
-def _with_steps(settings: TrainPlan, passes: Passes) -> TrainPlan:
-    """Epochs turned into steps, by the rows of the first pass."""
-    if settings.steps is not None:
-        return settings
-    rows = len(passes.rows(0)) * (settings.epochs or 1.0)
-    return dataclasses.replace(settings, steps=max(1, math.ceil(rows / (settings.batch or 1))))
-
-
-def _facts(ready: _Ready, work: Training, hardware: Hardware, words: str) -> dict[str, Any]:
-    """What the manifest says of how it was done."""
-    model, text = ready.opened.model, ready.text
-    return {
-        "command": "adapt",
-        "corpusfit": versions()["corpusfit"],
-        "versions": versions(),
-        "plan": ready.plan.as_dict(),
-        "training": dataclasses.asdict(work.plan),
-        "words": words,
-        "base": {"name": ready.opened.name, "fingerprint": ready.opened.fingerprint},
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
-        "precision": hardware.precision,
-        "device": hardware.device,
-        "processes": work.accelerator.num_processes,
-        "packed": bool(work.width),
-        "fill": round(work.passes.fill(0), 4) if work.width else None,
-        **{role: [as_plain(s) for s in getattr(ready.texts, role)] for role in _ROLES},
-        "counts": text.figures,
-        "chunks": len(text.train),
-        "tokens": int(text.train.length.sum()),
-        "effective_chunks": round(effective_size(text.train.weight), 1),
-        "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},
-    }
-
-
-_ROLES = ("data", "task", "replay")
+def _trained(work: Training, progress: Progress) -> list[dict[str, Any]]:
+    """The history of a training that is over."""
+    steps = work.plan.steps or 0
+    progress.begin("adapt", steps, "tokens")
+    try:
+        return train(work, _Voice(progress, steps))
+    finally:
+        progress.end()
+        work.accelerator.end_training()
 
 
 class _Voice(Teller):
@@ -321,18 +216,14 @@ class _Voice(Teller):
         self._progress.warn(message)
 
 
-def _weights(out: Path) -> dict[str, str]:
-    """SHA-256 of every file with weights."""
-    return {p.name: file_digest(p) for p in sorted(out.glob("*.safetensors"))}
+def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:
+    """Held-out losses before and after, of the weights that are kept; none if nothing was held."""
+    looks = [r["heldout"] for r in history if "heldout" in r] or [{}]
+    after = min(looks, key=goal) if keep == "best" else looks[-1]
+    return {"before": looks[0], "after": after}
 
 
-def _summary(history: list[dict[str, Any]]) -> dict[str, Any]:
-    """Held-out losses before and after, and of the best step."""
-    looks = [r for r in history if "heldout" in r]
-    return {"before": looks[0]["heldout"], "after": looks[-1]["heldout"]}
-
-
-def _save(ready: _Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
+def _save(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
     """Write the model, or the adapter, and the losses."""
     opened, plan = ready.opened, ready.plan
     lines = "".join(json.dumps(record) + "\n" for record in history)

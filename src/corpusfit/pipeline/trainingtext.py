@@ -256,8 +256,7 @@ def _general(
     sample = Sample(RunFolder(texts.folder).fit, "background")
     if not sample.texts.exists():
         return None
-    spool = folder.work / "general.jsonl"
-    general, figures["general"] = make.texts("general", sample.read_texts(), spool)
+    general, figures["general"] = make.texts("general", sample.read_texts(), folder.general)
     return general
 
 

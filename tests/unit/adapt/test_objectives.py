@@ -1,0 +1,348 @@
+"""What is summed as a loss, against the models' own losses; packing, cutting and drawing."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from adapting import LENGTH, MARKS, chains, model_of, stored, training_of
+from corpusfit.adapt.batches import Micro, Stock
+from corpusfit.adapt.chunks import cut_chunks
+from corpusfit.adapt.objectives import Network, objective
+from corpusfit.adapt.passes import Feed, Passes, drawn_counts
+from corpusfit.adapt.plan import ObjectivePlan
+from corpusfit.adapt.prediction import Predictor
+from corpusfit.adapt.trainer import Teller, _Loop
+from corpusfit.kernels.chance import place_keys
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.xdist_group("transformer")
+
+NAMES = ["mlm", "mlm+nsp", "causal"]
+
+
+def gradients(model):
+    """Of every weight that has one, as one vector in float64; then they are forgotten."""
+    found = [p.grad.double().flatten() for p in model.parameters() if p.grad is not None]
+    model.zero_grad(set_to_none=True)
+    return torch.cat(found)
+
+
+def apart(some, other):
+    """Length of the difference, in lengths of the other."""
+    return float((some - other).norm() / other.norm())
+
+
+def own_loss(model, name, micro):
+    """Transformers' own loss of a micro-batch: its labels, all logits, padding masked."""
+    labels = torch.full_like(micro.ids, -100)
+    attention = (micro.chunk >= 0).long()
+    if name == "causal":
+        labels[attention == 1] = micro.ids[attention == 1]  # shifted by the model itself
+        return model(input_ids=micro.ids, attention_mask=attention, labels=labels).loss
+    labels.view(-1)[micro.at] = micro.labels
+    given = {"input_ids": micro.ids, "attention_mask": attention, "labels": labels}
+    if name == "mlm+nsp":
+        given |= {"token_type_ids": micro.kind, "next_sentence_label": micro.follows}
+    return model(**given).loss
+
+
+def first_batch(work):
+    """A loop that has made no step, and the first step's batch."""
+    loop = _Loop(work, Teller())
+    return loop, loop._batch(Feed(work.passes), 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_with_equal_weights_a_steps_loss_is_the_models_own(tmp_path, name):
+    """Weights that are all 0.3; transformers computes loss and gradient from `labels`."""
+    work = training_of(tmp_path, name, weights=[0.3] * 60, pack=False, micro_rows=99, batch=12)
+    assert work.network.predictor.hooked
+    model = work.network.predictor.model
+    loop, batch = first_batch(work)
+    (micro,) = batch.micros
+    assert len(micro.at) > 20
+    mine, expected = loop._gradient(batch), own_loss(model, name, micro)
+    of_mine = gradients(model)
+    assert float(mine) == pytest.approx(float(expected.detach()), abs=1e-6)
+    expected.backward()
+    assert apart(of_mine, gradients(model)) < 1e-5
+    if name == "mlm+nsp":
+        assert 0 < micro.follows.sum() < 12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_weight_multiplies_the_loss_of_its_texts(tmp_path, name):
+    """By the model's own losses, row by row, each times its text's weight over the mean."""
+    weights = np.linspace(0, 2, 60)
+    work = training_of(
+        tmp_path,
+        name,
+        texts=[text for text in chains(400) if len(text) > 9][:60],
+        weights=weights,
+        objective_plan=ObjectivePlan(name, mask=0.5),
+        pack=False,
+        micro_rows=3,
+        batch=6,
+    )
+    model = work.network.predictor.model
+    loop, batch = first_batch(work)
+    rows = [work.objective.micro(work.stock, [row], key) for row, key in each_row(work, batch)]
+    total = sum(len(m.at) for m in rows)
+    expected = 0.0
+    for row, micro in zip(batch.rows, rows, strict=True):
+        chunk = work.passes.chunks
+        weight = weights[chunk.text[row[0]]] * chunk.length.sum() / (chunk.weight @ chunk.length)
+        assert len(micro.at)  # or its own loss were 0 / 0
+        own = float(own_loss(model, name, micro).detach())
+        if name == "mlm+nsp":
+            kind = model(micro.ids, (micro.chunk >= 0).long(), micro.kind).seq_relationship_logits
+            of_pair = float(torch.nn.functional.cross_entropy(kind, micro.follows).detach())
+            expected += weight * of_pair / len(rows)
+            own -= of_pair
+        expected += weight * own * len(micro.at) / total
+    assert float(loop._gradient(batch)) == pytest.approx(expected, rel=1e-5)
+
+
+def each_row(work, batch):
+    keys = place_keys(work.seed, 0, len(batch.rows))
+    return [(row, keys[i : i + 1]) for i, row in enumerate(batch.rows)]
+
+
+def one_a_row(micro):
+    """The same chunks with the same noise and answers, each padded in a row of its own."""
+    r, width = micro.ids.shape
+    label = torch.full((r * width,), -1)
+    label[micro.at] = micro.labels
+    scale = torch.zeros(r * width)
+    scale[micro.at] = micro.scale
+    pieces = [
+        torch.nonzero(micro.chunk[row] == c)[:, 0] + row * width
+        for row in range(r)
+        for c in micro.chunk[row].unique().tolist()
+        if c >= 0
+    ]
+    longest = max(map(len, pieces))
+    ids = torch.zeros((len(pieces), longest), dtype=torch.long)
+    chunk, at, labels, scales = torch.full_like(ids, -1), [], [], []
+    for i, places in enumerate(pieces):
+        ids[i, : len(places)] = micro.ids.view(-1)[places]
+        chunk[i, : len(places)] = 0
+        of = label[places] >= 0
+        at.append(torch.nonzero(of)[:, 0] + i * longest)
+        labels.append(label[places][of])
+        scales.append(scale[places][of])
+    found = map(torch.cat, (at, labels, scales))
+    return Micro(ids, chunk, torch.zeros_like(ids), *found, micro.follows, scale[:0])
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", ["mlm", "causal"])
+def test_gradients_through_packed_rows_are_those_of_padded_ones(tmp_path, name, attention):
+    """The peer is the same model on rows of one chunk with a plain mask of padding."""
+    work = training_of(
+        tmp_path,
+        name,
+        weights=np.linspace(0, 2, 60),
+        micro_rows=99,
+        batch=8,
+        model=model_of(name, attention=attention),
+    )
+    model = work.network.predictor.model
+    _, batch = first_batch(work)
+    (packed,) = batch.micros
+    padded = one_a_row(packed)
+    assert len(padded.ids) > 12  # of 8 rows
+    assert (packed.chunk < 0).any()
+    plain = Network(work.network.predictor, model, None, bf16=False)
+    losses = []
+    found = []
+    for network, micro in ((work.network, packed), (plain, padded)):
+        loss, _ = work.objective.losses(network, micro)
+        loss.backward()
+        losses.append(float(loss.detach()))
+        found.append(gradients(model))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert apart(*found) < 1e-5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_steps_gradient_does_not_depend_on_how_it_is_cut(tmp_path, name):
+    """Closed form: the same sum in another order; unequal counts of predicted tokens."""
+    found = {}
+    for rows in (16, 2, 1, 5):
+        weights = np.linspace(0, 2, 60)
+        work = training_of(tmp_path / str(rows), name, weights=weights, micro_rows=rows, batch=16)
+        loop, batch = first_batch(work)
+        assert len(batch.micros) == -(-16 // rows)
+        loss = float(loop._gradient(batch))
+        found[rows] = loss, gradients(work.network.predictor.model)
+    for loss, gradient in found.values():
+        assert loss == pytest.approx(found[16][0], rel=1e-6)
+        assert apart(gradient, found[16][1]) < 1e-6
+
+
+class Drawing:
+    """Eight texts of unequal length and weight, one chunk each, and a causal model."""
+
+    def __init__(self, folder, lengths, weights):
+        chance = np.random.default_rng(3)
+        texts = [chance.integers(5, 40, n).tolist() for n in lengths]
+        self.tokens = stored(folder, texts)
+        self.aim = objective(ObjectivePlan("causal"), MARKS["causal"])
+        self.weights = np.asarray(weights, np.float32)
+        self.chunks = cut_chunks(self.tokens.lengths, self.weights, LENGTH)
+        assert len(self.chunks) == len(lengths)
+        self.model = model_of("causal")
+        self.network = Network(Predictor(self.model), self.model, None, bf16=False)
+
+    def gradient(self, rows, scale):
+        """Of the summed loss of some chunks as the trainer sums it; and the predicted tokens."""
+        stock = Stock(self.chunks, (self.tokens,), scale)
+        keys = place_keys(0, 0, len(rows))
+        micro = self.aim.micro(stock, [np.array([r]) for r in rows], keys)
+        self.aim.losses(self.network, micro)[0].backward()
+        return gradients(self.model), len(micro.at)
+
+    def draws(self):
+        """Every outcome of a draw and its probability: all stretches of the uniform offset.
+
+        Counts change where a cumulated remainder passes the offset, so between two neighbouring
+        fractions of these sums they are constant.
+        """
+        w = self.weights.astype(np.float64)
+        expected = len(w) * w / w.sum()
+        borders = np.cumsum(expected - np.floor(expected)) % 1
+        edges = np.unique(np.concatenate([[0, 1], borders]))
+        edges = edges[np.diff(edges, prepend=-1) > 1e-12]
+        for low, high in itertools.pairwise(edges):
+            yield drawn_counts(self.weights, (low + high) / 2), high - low
+
+    def passes(self, draw):
+        return Passes(
+            self.chunks,
+            None,
+            0.0,
+            length=LENGTH,
+            overhead=0,
+            draw=draw,
+            pack=False,
+            batch=8,
+            seed=0,
+        )
+
+
+WEIGHTS = [0.9, 0.03, 0.4, 0.0, 0.75, 0.11, 0.5, 0.2]
+
+
+def test_a_draws_expected_gradient_is_that_of_the_weighted_loss(tmp_path):
+    """By enumeration of every offset, on texts of unequal length.
+
+    Exactly equal are the sums over tokens: the expected sum of the drawn texts' plain losses is
+    the sum over texts of w / mean w times their losses. So is the quotient of the expected sum and
+    the expected number of predicted tokens, which is the weighted loss with weights over their
+    mean over predicted tokens. (`Passes.scale` takes the mean over all tokens, a constant factor
+    near 1 of the whole loss.)
+
+    Not exactly equal is what a single step does: it divides by the tokens drawn in it, and the
+    mean of a quotient is not the quotient of the means. With a step of only these eight texts, of
+    2 to 32 tokens, the two gradients are 3.7 % apart; with equal lengths they are equal (below).
+    """
+    lengths = [2, 32, 9, 17, 25, 4, 13, 30]
+    drawing = Drawing(tmp_path, lengths, WEIGHTS)
+    everything = np.arange(8)
+    plain = np.ones(8, np.float32)
+    assert (drawing.passes(draw=True).scale == plain).all()
+    total = tokens = quotient = 0.0
+    for counts, probability in drawing.draws():
+        gradient, predicted = drawing.gradient(np.repeat(everything, counts), plain)
+        total = total + probability * gradient
+        tokens += probability * predicted
+        quotient = quotient + probability * gradient / predicted
+    w = drawing.weights.astype(np.float64)
+    over_mean, _ = drawing.gradient(everything, (w / w.mean()).astype(np.float32))
+    assert apart(total, over_mean) < 1e-5
+    scaled = drawing.passes(draw=False)
+    # a causal model predicts one token less than a text has, so the mean weight is over these
+    mean = w @ (np.array(lengths) - 1) / (np.array(lengths) - 1).sum()
+    of_trainer = (w / mean).astype(np.float32)
+    assert scaled.scale == pytest.approx(w / (w @ lengths / sum(lengths)), rel=1e-6)
+    weighted, predicted = drawing.gradient(everything, of_trainer)
+    assert apart(total / tokens, weighted / predicted) < 1e-5
+    assert 0.01 < apart(quotient, weighted / predicted) < 0.05
+
+
+def test_with_equal_lengths_it_is_so_for_each_steps_mean_loss(tmp_path):
+    """The same enumeration; every draw predicts as many tokens, so division changes nothing."""
+    drawing = Drawing(tmp_path, [20] * 8, WEIGHTS)
+    mean = 0.0
+    for counts, probability in drawing.draws():
+        rows = np.repeat(np.arange(8), counts)
+        gradient, predicted = drawing.gradient(rows, np.ones(8, np.float32))
+        mean = mean + probability * gradient / predicted
+    weighted, predicted = drawing.gradient(np.arange(8), drawing.passes(draw=False).scale)
+    assert apart(mean, weighted / predicted) < 1e-5
+
+
+def test_the_enumeration_covers_every_outcome():
+    """Of a grid of offsets, each gives counts that were enumerated, as often as was said."""
+    drawing = Drawing.__new__(Drawing)
+    drawing.weights = np.array(WEIGHTS, np.float32)
+    outcomes = {tuple(counts): p for counts, p in drawing.draws()}
+    assert sum(outcomes.values()) == pytest.approx(1)
+    assert len(outcomes) > 4
+    grid = (np.arange(5_000) + 0.5) / 5_000
+    seen = [tuple(drawn_counts(drawing.weights, chance)) for chance in grid]
+    for counts, probability in outcomes.items():
+        assert seen.count(counts) / 5_000 == pytest.approx(probability, abs=1 / 5_000)
+
+
+def test_pairs_of_one_token_texts_fit_their_rows(tmp_path):
+    """A second text from elsewhere may be longer than none."""
+    work = training_of(tmp_path, "mlm+nsp", texts=[[7], [8], [9]] * 9, micro_rows=1, batch=27)
+    _, batch = first_batch(work)
+    for micro in batch.micros:
+        ids = micro.ids[0][micro.chunk[0] == 0].tolist()
+        assert ids[0] == 2
+        assert ids.count(3) == 2
+        assert ids[-1] == 3
+    assert 0 < sum(int(m.follows[0]) for m in batch.micros) < 27
+
+
+def test_pairs_are_halves_of_a_text_or_of_two(tmp_path):
+    """Row by row against the texts: a true pair joined is its text; another's end is not."""
+    texts = chains(40, seed=2, most=29)
+    work = training_of(
+        tmp_path,
+        "mlm+nsp",
+        texts=texts,
+        batch=40,
+        micro_rows=7,
+        objective_plan=ObjectivePlan("mlm+nsp", mask=1e-9),
+    )
+    _, batch = first_batch(work)
+    rows = [
+        (micro.ids[i][micro.chunk[i] == 0], micro.kind[i], int(micro.follows[i]))
+        for micro in batch.micros
+        for i in range(len(micro.ids))
+    ]
+    for row, (ids, kind, other) in zip(batch.rows, rows, strict=True):
+        text = texts[work.passes.chunks.text[row[0]]]
+        first, second = split_pair(ids.tolist())
+        half = max(1, len(text) // 2)
+        assert first == text[:half]
+        assert (second == text[half:]) or other
+        assert kind[: len(first) + 2].sum() == 0
+        assert kind.sum() == len(second) + 1
+        if other:
+            ends = [t[len(t) // 2 :] for t in texts if t is not text]
+            assert any(end[: len(second)] == second for end in ends)
+    assert 8 < sum(other for _, _, other in rows) < 32
+
+
+def split_pair(ids):
+    border = ids.index(3)
+    return ids[1:border], ids[border + 1 : -1]
