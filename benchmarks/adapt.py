@@ -296,6 +296,7 @@ def row(micro: Any, i: int, packing: Any) -> dict[str, Any]:
 
 def same(case: Case, folder: Path, steps: int) -> None:
     """Our rows and masks given to `Trainer` with full logits: the largest difference of a loss."""
+    import torch
     from torch.utils.data import SequentialSampler, default_collate
     from transformers import AutoModelForMaskedLM, AutoTokenizer, Trainer
 
@@ -303,7 +304,7 @@ def same(case: Case, folder: Path, steps: int) -> None:
     from corpusfit.adapt.packing import find_packing
     from corpusfit.adapt.prediction import Predictor
 
-    model = AutoModelForMaskedLM.from_pretrained(case.model, attn_implementation="sdpa")
+    model = AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32)
     marks = marks_of(AutoTokenizer.from_pretrained(case.model), "model", 10**9)
     packing = find_packing(Predictor(model), marks, case.length, causal=False)
     seen: list[Any] = []
@@ -488,11 +489,11 @@ def main() -> None:
         if "speed" in parts:
             for case in all_cases:
                 speed(case)
-        plain = dataclasses.replace(all_cases[0], precision="fp32", device="cpu", model=given.model)
+        on_cpu = dataclasses.replace(all_cases[0], device="cpu", model=given.model.resolve())
         if "same" in parts:
-            same(plain, folder, 50)
+            same(dataclasses.replace(on_cpu, precision="fp32"), folder, 50)
         if "own" in parts:
-            own(plain, folder, task, 100, (0, 1, 2))
+            own(on_cpu, folder, task, 50, (0, 1, 2))
 
 
 if __name__ == "__main__":
