@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.batches import PADDING, Laid, Micro, Stock, lay_out, lay_pairs
+from corpusfit.adapt.crossentropy import cross_entropies
 from corpusfit.adapt.marks import Marks
 from corpusfit.adapt.packing import Packing
 from corpusfit.adapt.plan import ObjectivePlan
@@ -130,9 +131,7 @@ class Objective(ABC):
 
 def _weighted(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """The sum of the cross-entropies [m], in nats, each times its weight, in float32."""
-    from torch.nn.functional import cross_entropy
-
-    return (cross_entropy(logits.float(), labels, reduction="none") * scale).sum()
+    return (cross_entropies(logits, labels) * scale).sum()
 
 
 @dataclass(frozen=True, eq=False)

@@ -146,7 +146,7 @@ class TrainPlan:
         clip: gradients longer than this are scaled down to it.
         keep: `last`, or `best`, the model with the lowest loss on held-out text of the task.
         evaluations: how often held-out losses are measured on the way, and the best is sought.
-        micro_tokens: tokens that go through the model together; 0 takes 2,048 on a CPU and 16,384
+        micro_tokens: tokens that go through the model together; 0 takes 4,096 on a CPU and 16,384
             on a GPU. Less needs less memory, and gives the same to rounding.
         precision: `auto` (bf16 where the hardware has it), `bf16` or `fp32`; weights are fp32.
         device: `auto`, `cpu` or `cuda`.

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from corpusfit.adapt.batches import Micro, Stock
 from corpusfit.adapt.checkpoints import Checkpoints, State, load_weights, restore, save_weights
 from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
 from corpusfit.adapt.plan import TrainPlan
@@ -130,7 +131,7 @@ def train(work: Training, teller: Teller) -> list[dict[str, Any]]:
         StorageError: a checkpoint cannot be written.
     """
     _require_possible(work)
-    with seeded(work.seed):
+    with seeded(work.seed), kept_memory():
         loop = _Loop(work, teller)
         try:
             loop.run()

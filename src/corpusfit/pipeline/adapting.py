@@ -40,7 +40,6 @@ from corpusfit.plan import EmbedPlan
 __all__ = ["Adapted", "adapt"]
 
 HERE = Machine()
-_MICRO_TOKENS = {"cpu": 2_048, "cuda": 16_384}
 
 
 @dataclass(frozen=True)

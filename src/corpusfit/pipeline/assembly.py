@@ -36,7 +36,7 @@ __all__ = ["ROLES", "Ready", "assembled"]
 ROLES = ("data", "task", "replay")
 """The texts that a command may name."""
 
-_MICRO_TOKENS = {"cpu": 2_048, "cuda": 16_384}
+_MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,500 @@
+"""Train on: our `adapt`, and the recipe of Hugging Face's `run_mlm.py`; as fast, and as well?
+
+What: tokens a second of both, in turn, each in a process of its own; the losses of both over the
+same rows with the same masks; and the loss on held-out text after as many steps with each
+one's own rows and masks, for several seeds.
+Why: the claim is twice the recipe's speed on a CPU in bf16, for the same training.
+Trade-off: the script itself is not in the package, so its documented steps are written down here:
+texts with their special tokens end to end, cut into blocks (the rest is dropped), masks by
+`DataCollatorForLanguageModeling`, and `Trainer` with its own defaults. Blocks are made beforehand
+and kept as lists, which a `datasets` table is slower than. Weights are float32 on both sides;
+transformers 5 would open some models in bf16, and train bf16 weights, unless told otherwise.
+
+Timed is all that a step does: rows, masks, forward, backward, clipping, AdamW. Left out, on both
+sides: tokenising, loading, the first block of steps. Tokens are those of texts with their special
+ones; padding does not count.
+
+Run: python benchmarks/adapt.py --model DIR [--text FILE.jsonl] [--threads N] [--device cuda]
+     [--parts speed,same,own]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import multiprocessing as mp
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from harness import RESULTS, machine, paired
+
+ROUNDS = 7
+MASK = 0.15
+RATE = 5e-5  # of TrainingArguments, and of run_mlm.py
+
+
+@dataclass(frozen=True)
+class Case:
+    """One comparison: what both sides are given."""
+
+    name: str
+    model: Path
+    text: Path
+    batch: int
+    length: int
+    precision: str
+    device: str
+    threads: int
+    block: int  # steps timed together
+    seed: int = 0
+
+    @property
+    def steps(self) -> int:
+        """One block more than is timed."""
+        return self.block * (ROUNDS + 1)
+
+
+# ------------------------------------------------------------------ both sides of one training
+
+
+def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: Path | None) -> Any:
+    """`corpusfit adapt` with its defaults, but for what the case says."""
+    from corpusfit.adapt.plan import AdaptPlan, MixPlan, ModelPlan, TrainPlan
+    from corpusfit.engine import Progress
+    from corpusfit.pipeline.adapting import adapt
+    from corpusfit.pipeline.run import Machine
+
+    class Steps(Progress):
+        training = False
+
+        def begin(self, stage: str, total: float, unit: str = "units") -> None:
+            self.training = stage == "adapt"
+
+        def advance(self, done: float, units: int = 0) -> None:
+            if self.training and done:
+                on_step()
+
+        def warn(self, message: str) -> None:
+            print(message, file=sys.stderr)
+
+    train = TrainPlan(
+        steps=steps,
+        batch=case.batch,
+        length=case.length,
+        rate=RATE,
+        precision=case.precision,
+        device=case.device,
+        evaluations=1,
+    )
+    plan = AdaptPlan(
+        model=ModelPlan(name=str(case.model)),
+        train=train,
+        mix=MixPlan(heldout=100),
+        seed=case.seed,
+    )
+    given = [str(task)] if task else []
+    where = Machine(workers=1, progress=Steps())
+    return adapt(plan, [str(case.text)], out, task=given, machine=where, overwrite=True)
+
+
+def recipe(case: Case, steps: int, on_step: Callable[[], None], **more: Any) -> Any:
+    """`run_mlm.py`: blocks, the collator and `Trainer`; returns the trainer when it is done."""
+    import torch
+    from transformers import (
+        AutoModelForMaskedLM,
+        AutoTokenizer,
+        DataCollatorForLanguageModeling,
+        Trainer,
+        TrainerCallback,
+        TrainingArguments,
+    )
+
+    class Steps(TrainerCallback):
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            on_step()
+
+    tokenizer = AutoTokenizer.from_pretrained(case.model)
+    arguments = TrainingArguments(
+        output_dir=tempfile.mkdtemp(),
+        max_steps=steps,
+        per_device_train_batch_size=case.batch,
+        bf16=case.precision == "bf16",
+        use_cpu=case.device == "cpu",
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        seed=case.seed,
+        learning_rate=RATE,
+    )
+    trainer = more.pop("kind", Trainer)(
+        model=AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32),
+        args=arguments,
+        callbacks=[Steps()],
+        **(
+            more
+            or {
+                "train_dataset": blocks(tokenizer, texts(case.text), case.length),
+                "data_collator": DataCollatorForLanguageModeling(tokenizer, mlm_probability=MASK),
+            }
+        ),
+    )
+    trainer.train()
+    return trainer
+
+
+def texts(path: Path) -> list[str]:
+    """The texts of a JSON-lines file."""
+    with path.open("rb") as lines:
+        return [json.loads(line)["text"] for line in lines if line.strip()]
+
+
+def blocks(tokenizer: Any, some: Sequence[str], length: int) -> list[dict[str, list[int]]]:
+    """`group_texts`: all texts with their special tokens end to end, in blocks; no last piece."""
+    found = tokenizer(list(some), return_special_tokens_mask=True)
+    whole = {name: [i for row in rows for i in row] for name, rows in found.items()}
+    total = len(whole["input_ids"]) // length * length
+    return [
+        {name: ids[i : i + length] for name, ids in whole.items()} for i in range(0, total, length)
+    ]
+
+
+# ------------------------------------------------------------------------------- how fast
+
+
+def side(name: str, case: Case, pipe: Connection) -> None:
+    """In a process of its own: train, and wait at the border of each block of steps."""
+    import torch
+
+    torch.set_num_threads(case.threads)
+    made, since, busy = 0, 0.0, 0.0
+
+    def on_step() -> None:
+        nonlocal made, since, busy
+        made += 1
+        if made % case.block:
+            return
+        if case.device == "cuda":
+            torch.cuda.synchronize()
+        pipe.send((time.perf_counter() - since, time.process_time() - busy))
+        if made < case.steps:
+            pipe.recv()
+        since, busy = time.perf_counter(), time.process_time()
+
+    since = time.perf_counter()
+    tokens = float(case.batch * case.length)
+    if name == "ours":
+        with tempfile.TemporaryDirectory() as folder:
+            done = ours(case, case.steps, on_step, Path(folder) / "out", None).manifest
+        tokens *= done["fill"] or 1.0
+        seen = {name: done[name] for name in ("precision", "device", "packed", "fill")}
+    else:
+        trainer = recipe(case, case.steps, on_step)
+        seen = {
+            "optim": str(trainer.args.optim.value),
+            "attention": trainer.model.config._attn_implementation,
+            "device": trainer.args.device.type,
+        }
+    pipe.send({"tokens": tokens, "seen": seen})
+
+
+class Side:
+    """One side's process, which trains a block of steps when it is told to."""
+
+    def __init__(self, name: str, case: Case) -> None:
+        start = mp.get_context("spawn")
+        self.pipe, theirs = start.Pipe()
+        self.process = start.Process(target=side, args=(name, case, theirs))
+        self.process.start()
+        self.busy: list[float] = []
+
+    def __call__(self) -> float:
+        """Seconds of the next block; the first one holds loading and is not counted."""
+        if self.busy:
+            self.pipe.send(None)
+        seconds, busy = self.pipe.recv()
+        self.busy.append(busy)
+        return seconds
+
+    def finish(self) -> dict[str, Any]:
+        """Tokens that it trained on in a step, and what it ran with."""
+        said = self.pipe.recv()
+        self.process.join()
+        return said
+
+
+def speed(case: Case) -> None:
+    """Both in turn; the tokens of a step are known when they are done."""
+    mine, peer = Side("ours", case), Side("recipe", case)
+    result = paired(
+        case.name,
+        mine,
+        peer,
+        runs=ROUNDS,
+        work=case.batch * case.length * case.block,
+        unit="tokens",
+        note=f"{case.batch} x {case.length} tokens, {case.precision}, {case.device}, "
+        f"torch threads a side: {case.threads}; blocks of {case.block} steps; the peer is "
+        "transformers.Trainer as run_mlm.py sets it up",
+    )
+    a, b = mine.finish(), peer.finish()
+    share = a["tokens"] / b["tokens"]
+    for key in ("median", "min", "max"):
+        result["ratio"][key] *= share
+    for part, said in (("ours", a), ("peer", b)):
+        result[part]["tokens_per_s"] *= said["tokens"] / (case.batch * case.length)
+        result["extra"][part] = said["seen"]
+    result["work"]["amount"] = b["tokens"] * case.block
+    busy = [theirs / own * share for own, theirs in zip(mine.busy[1:], peer.busy[1:], strict=True)]
+    result["extra"]["ratio_of_processor_seconds"] = {
+        "median": statistics.median(busy),
+        "min": min(busy),
+        "max": max(busy),
+    }
+    write(result)
+
+
+# --------------------------------------------------------------------- the same loss curve
+
+
+@contextmanager
+def watched(seen: list[Any]) -> Iterator[None]:
+    """Every batch that our training makes, in order: those to measure on first."""
+    from corpusfit.adapt.objectives import Objective
+
+    make = Objective.micro
+
+    def micro(self: Any, *given: Any) -> Any:
+        made = make(self, *given)
+        seen.append(made)
+        return made
+
+    Objective.micro = micro
+    try:
+        yield
+    finally:
+        Objective.micro = make
+
+
+def row(micro: Any, i: int, packing: Any) -> dict[str, Any]:
+    """A row as a model of transformers takes it: masks of pairs, positions and all labels."""
+    import torch
+
+    labels = torch.full((micro.ids.numel(),), -100)
+    labels[micro.at] = micro.labels
+    more = {k: v[0] for k, v in packing.inputs(micro.chunk[i : i + 1], torch.float32).items()}
+    return {"input_ids": micro.ids[i], "labels": labels.reshape(micro.ids.shape)[i], **more}
+
+
+def same(case: Case, folder: Path, steps: int) -> None:
+    """Our rows and masks given to `Trainer` with full logits: the largest difference of a loss."""
+    import torch
+    from torch.utils.data import SequentialSampler, default_collate
+    from transformers import AutoModelForMaskedLM, AutoTokenizer, Trainer
+
+    from corpusfit.adapt.marks import marks_of
+    from corpusfit.adapt.packing import find_packing
+    from corpusfit.adapt.prediction import Predictor
+
+    model = AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32)
+    marks = marks_of(AutoTokenizer.from_pretrained(case.model), "model", 10**9)
+    packing = find_packing(Predictor(model), marks, case.length, causal=False)
+    seen: list[Any] = []
+    with watched(seen):
+        done = ours(case, steps, lambda: None, folder / "same", None)
+    mine = [record["loss"] for record in done.history() if "loss" in record]
+    micros = [m for m in seen if m.ids.shape == (case.batch, case.length)][-steps:]
+    theirs: list[float] = []
+
+    class InOrder(Trainer):
+        def _get_train_sampler(self, data: Any = None) -> Any:
+            return SequentialSampler(self.train_dataset)
+
+        def create_scheduler(self, *_: Any, **__: Any) -> Any:
+            return self._like_ours()
+
+        def _like_ours(self) -> Any:
+            from transformers import get_linear_schedule_with_warmup
+
+            first = -(-steps // 100)
+            self.lr_scheduler = get_linear_schedule_with_warmup(self.optimizer, first, steps)
+            return self.lr_scheduler
+
+        def training_step(self, *given: Any, **named: Any) -> Any:
+            loss = super().training_step(*given, **named)
+            theirs.append(float(loss))
+            return loss
+
+    kept = [row(micro, i, packing) for micro in micros for i in range(case.batch)]
+    recipe(
+        case, steps, lambda: None, kind=InOrder, train_dataset=kept, data_collator=default_collate
+    )
+    apart = [abs(a - b) for a, b in zip(mine, theirs, strict=True)]
+    write(
+        {
+            "name": "adapt_same_masks",
+            "note": f"{steps} steps of {case.batch} x {case.length} tokens, {case.precision}: the "
+            "loss of each step, ours and Trainer's over the same rows with the same masks",
+            "largest_difference": max(apart),
+            "median_difference": statistics.median(apart),
+            "first": [mine[0], theirs[0]],
+            "last": [mine[-1], theirs[-1]],
+            "machine": machine(),
+        }
+    )
+
+
+def own(case: Case, folder: Path, task: Path, steps: int, seeds: Sequence[int]) -> None:
+    """Each with its own rows and masks: the loss on the same held-out text, seed by seed."""
+    seen: list[Any] = []
+    found: dict[str, list[float]] = {"ours": [], "peer": []}
+    before = 0.0
+    for seed in seeds:
+        now, out = dataclasses.replace(case, seed=seed), folder / f"own-{seed}"
+        with watched(seen):
+            ours(now, steps, lambda: None, out, task)
+        if seed == seeds[0]:
+            fixed = _of_task(seen, out)
+            before = loss_on(fixed, case.model)
+        found["ours"].append(loss_on(fixed, out))
+        theirs = folder / f"recipe-{seed}"
+        recipe(now, steps, lambda: None).save_model(str(theirs))
+        found["peer"].append(loss_on(fixed, theirs))
+    write(
+        {
+            "name": "adapt_own_masks",
+            "note": f"loss in nats on held-out task text after {steps} steps of "
+            f"{case.batch} x {case.length} tokens, {case.precision}, rate {RATE:g}",
+            "before": before,
+            **found,
+            "mean": {name: statistics.mean(losses) for name, losses in found.items()},
+            "deviation_of_seeds": {n: statistics.stdev(losses) for n, losses in found.items()},
+            "machine": machine(),
+        }
+    )
+
+
+def _of_task(seen: Sequence[Any], out: Path) -> list[Any]:
+    """The batches of held-out task text: they are laid out before any training's."""
+    kinds = json.loads((out / "manifest.json").read_text("utf-8"))["heldout"]
+    first = 0
+    for name, rows in kinds.items():
+        laid, last = 0, first
+        while laid < rows:
+            laid, last = laid + len(seen[last].ids), last + 1
+        if name == "task":
+            break
+        first = last
+    return list(seen[first:last])
+
+
+def loss_on(micros: Sequence[Any], model: Path) -> float:
+    """A model's mean loss of a masked token, by transformers alone."""
+    import torch
+    from transformers import AutoModelForMaskedLM
+
+    opened = AutoModelForMaskedLM.from_pretrained(model, dtype=torch.float32).eval()
+    total, count = 0.0, 0
+    for micro in micros:
+        with torch.no_grad():
+            out = opened(input_ids=micro.ids, attention_mask=(micro.chunk >= 0).long())
+            logits = out.logits.flatten(0, 1)[micro.at]
+        loss = torch.nn.functional.cross_entropy(logits, micro.labels, reduction="sum")
+        total, count = total + float(loss), count + len(micro.at)
+    return total / count
+
+
+# ------------------------------------------------------------------------------------ all of it
+
+
+def write(result: dict[str, Any]) -> None:
+    """To its file, and in short."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{result['name']}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps({k: v for k, v in result.items() if k not in ("machine", "note")}))
+
+
+def bert_base(tokenizer_of: Path, folder: Path) -> Path:
+    """An untrained BERT of the usual size, with the tokenizer of another model."""
+    from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+    BertForMaskedLM(BertConfig()).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tokenizer_of).save_pretrained(folder)
+    return folder
+
+
+def demo_text(folder: Path) -> tuple[Path, Path]:
+    """Docstrings of Python's library as one file, and a task's file beside it."""
+    from corpusfit.demo import write_demo_text
+
+    task, corpus = write_demo_text(folder, seed=0)
+    text = folder / "text.jsonl"
+    text.write_bytes(b"".join(p.read_bytes() for p in sorted(corpus.iterdir())))
+    return text, task
+
+
+def cases(given: argparse.Namespace, model: Path, text: Path) -> list[Case]:
+    """What is timed: (sequences, tokens in each, precision, steps of a block)."""
+    shapes = [(16, 128, "bf16", 4), (16, 512, "bf16", 1), (16, 128, "fp32", 2)]
+    if given.device == "cuda":
+        shapes = [(32, 512, "bf16", 20), (256, 128, "bf16", 10)]
+    return [
+        Case(
+            f"adapt_{b}x{n}_{p}_{given.device}_{given.threads}t",
+            model,
+            text,
+            b,
+            n,
+            p,
+            given.device,
+            given.threads,
+            block,
+        )
+        for b, n, p, block in shapes
+    ]
+
+
+def main() -> None:
+    """The parts that are asked for."""
+    words = argparse.ArgumentParser()
+    words.add_argument("--model", type=Path, default=Path("../shared/models/bert-mini-wiki"))
+    words.add_argument("--text", type=Path)
+    words.add_argument("--threads", type=int, default=2)
+    words.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    words.add_argument("--parts", default="speed,same,own")
+    given = words.parse_args()
+    if not (given.model / "config.json").exists():
+        print(f"Skipped: there is no model in {given.model}; name one with --model.")
+        return
+    import torch
+
+    torch.set_num_threads(given.threads)
+    parts = given.parts.split(",")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text, task = demo_text(folder)
+        model = given.model.resolve()
+        if given.device == "cuda":
+            model = bert_base(model, folder / "base")
+        all_cases = cases(given, model, (given.text or text).resolve())
+        if "speed" in parts:
+            for case in all_cases:
+                speed(case)
+        on_cpu = dataclasses.replace(all_cases[0], device="cpu", model=given.model.resolve())
+        if "same" in parts:
+            same(dataclasses.replace(on_cpu, precision="fp32"), folder, 50)
+        if "own" in parts:
+            own(on_cpu, folder, task, 50, (0, 1, 2))
+
+
+if __name__ == "__main__":
+    main()
