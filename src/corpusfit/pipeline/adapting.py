@@ -133,15 +133,7 @@ def _prepare(
     with machine.start() as engine:
         texts = given(*inputs, plan.read, folder.work, engine, machine)
         opened = _opened(plan, texts, hardware, machine)
-        identity = {
-            "command": "adapt",
-            **plan.as_dict(),
-            "model": {k: v for k, v in vars(plan.model).items() if k != "name"},  # `base` has it
-            **{role: source_identity(getattr(texts, role)) for role in ROLES},
-            "base": opened.fingerprint,
-            "versions": {"corpusfit": versions()["corpusfit"]},
-        }
-        folder.begin(identity, overwrite=overwrite)
+        folder.begin(_identity(plan, texts, opened), overwrite=overwrite)
         done = folder.finished()
         if done is not None:
             return done
@@ -152,6 +144,32 @@ def _prepare(
         room = length - aim.overhead()
         text = training_text(plan, texts, folder, room, end, engine, machine)
     return Ready(plan, texts, opened, aim, text, length)
+
+
+def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
+    """What must be the same for a training to be resumed; the rest changes no weight, or rounding.
+
+    A model is known by its content, not by where it lies.
+    """
+    settings = plan.as_dict()
+    for group, name in _FREE:
+        del settings[group][name]
+    return {
+        "command": "adapt",
+        **settings,
+        **{role: source_identity(getattr(texts, role)) for role in ROLES},
+        "base": opened.fingerprint,
+        "versions": {"corpusfit": versions()["corpusfit"]},
+    }
+
+
+_FREE = (
+    ("model", "name"),
+    ("read", "strict"),
+    ("train", "micro_tokens"),
+    ("train", "checkpoint_minutes"),
+    ("train", "checkpoints"),
+)
 
 
 def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:

@@ -63,7 +63,7 @@ def assembled(
         add_adapter(model, plan.adapter, plan.seed)
     micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
     rows = max(1, micro // ready.length)
-    passes = _passes(ready, rows, pack=packing is not None)
+    passes = _passes(ready, hardware.device, pack=packing is not None)
     size = Size(
         tokens=int(text.train.length.sum()),
         parameters=sum(p.numel() for p in model.parameters()),
@@ -111,8 +111,11 @@ def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
     return find_packing(predictor, ready.opened.marks, ready.length, causal=causal)
 
 
-def _passes(ready: Ready, rows: int, *, pack: bool) -> Passes:
-    """The order of the data; where rows are not packed, those of a length go together."""
+def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
+    """The order of the data; where rows are not packed, those of a length go together.
+
+    It may not depend on `train.micro_tokens`, which can be changed under way.
+    """
     plan, text = ready.plan, ready.text
     return Passes(
         text.train,
@@ -122,7 +125,7 @@ def _passes(ready: Ready, rows: int, *, pack: bool) -> Passes:
         overhead=ready.objective.overhead(),
         draw=plan.weigh.policy == "resample",
         pack=pack,
-        batch=rows,
+        batch=max(1, _MICRO_TOKENS[device] // ready.length),
         seed=plan.seed,
     )
 
