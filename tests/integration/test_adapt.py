@@ -29,7 +29,7 @@ from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 
-pytestmark = pytest.mark.xdist_group("transformer")
+pytestmark = pytest.mark.xdist_group("adapt")
 
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]
 

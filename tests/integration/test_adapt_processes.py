@@ -15,7 +15,7 @@ import corpusfit
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("transformer")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("adapt")]
 
 STEPS, LENGTH = 8, 32
 SETTINGS = [
