@@ -306,7 +306,7 @@ def test_out_of_memory_and_on_with_the_advice(adapt, monkeypatch, tmp_path):
 
     with monkeypatch.context() as patch:
         patch.setattr(MaskedLM, "losses", starved)
-        with pytest.raises(TrainingError, match=r"lower train\.micro_tokens to 64 "):
+        with pytest.raises(TrainingError, match=r"--set train\.micro_tokens=64;"):
             adapt()
     assert adapt(settings=["train.micro_tokens=64"]).manifest["training"]["micro_tokens"] == 64
 
@@ -462,6 +462,38 @@ def test_the_command_line(cli, data, tiny_lm, tmp_path, adapt):
     failed = cli(*arguments, "--seed", 9)
     assert failed.code == 1
     assert "seed was 0, is 9" in failed.err
+
+
+def test_what_may_change_under_way(adapt, inline, data, tmp_path, tiny_lm):
+    """When to save, how much at a time, and where the same model lies."""
+    fresh = adapt()
+    with pytest.raises(InterruptedError):
+        adapt("again", machine=listening(inline, 4), settings=["train.checkpoint_minutes=1e-9"])
+    moved = tmp_path / "moved"
+    shutil.copytree(tiny_lm, moved)
+    settings = ["train.checkpoints=1", "train.checkpoint_minutes=5"]
+    again = adapt("again", model=str(moved), settings=settings)
+    assert again.manifest["weights"] == fresh.manifest["weights"]
+    assert again.manifest["base"]["name"] == str(moved)
+
+
+def test_a_dry_run_makes_nothing_and_knows_the_size(cli, data, tiny_lm, tmp_path, adapt):
+    arguments = [
+        *("adapt", "--model", tiny_lm, "--data", data, "--out", tmp_path / "dry", "--dry-run"),
+        *("--batch", 4, "--length", 32, "--epochs", 2),
+        *(word for setting in ON_CPU for word in ("--set", setting)),
+    ]
+    done = cli(*arguments, "--json")
+    assert done.code == 0, done.err
+    projected = json.loads(done.out)
+    made = adapt(epochs=2.0).manifest
+    assert projected["tokens"] == made["counts"]["data"]["tokens"]  # all of it was read
+    assert projected["parameters"] == made["parameters"]
+    assert projected["steps"] == pytest.approx(made["training"]["steps"], rel=0.3)
+    assert projected["seconds"] == pytest.approx(projected["steps"] * projected["step_s"])
+    assert projected["disk_mb"] > 4e-6 * made["parameters"]
+    assert not (tmp_path / "dry").exists()
+    assert "nothing was written" in cli(*arguments).err
 
 
 def test_tensorboard_is_told(adapt, tmp_path):

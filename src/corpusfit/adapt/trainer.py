@@ -164,9 +164,9 @@ def _starved(work: Training) -> str:
             "another --out, or train fewer weights: --adapter lora."
         )
     return (
-        f"Memory ran out. {rows} sequences go through the model together: lower "
-        f"train.micro_tokens to {rows * length // 2} with --set, or give a smaller --length. "
-        "Either is another training: it begins anew, with --overwrite if this one has a checkpoint."
+        f"Memory ran out. {rows} sequences go through the model together: give the same command "
+        f"with --set train.micro_tokens={rows * length // 2}; it goes on from the last checkpoint, "
+        "and ends the same but for rounding."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -141,6 +142,8 @@ def adapt(
         show_projected(api.estimate_adaptation(**texts, plan=built, machine=machine), json=json)
         return
     run = api.adapt(**texts, out=out, plan=built, track=track, overwrite=overwrite, machine=machine)
+    if int(os.environ.get("RANK", "0")):
+        return  # of several processes that train together the first one speaks
     if json:
         as_json({"out": str(out), **run.manifest})
     else:

@@ -350,7 +350,7 @@ def test_out_of_memory_names_the_setting(tmp_path, monkeypatch, error):
 
     monkeypatch.setattr(MaskedLM, "losses", losses)
     work = training_of(tmp_path, micro_rows=4, heldout=False)
-    with pytest.raises(TrainingError, match=r"lower train\.micro_tokens to 64 with --set"):
+    with pytest.raises(TrainingError, match=r"--set train\.micro_tokens=64;"):
         train(work, Teller())
     work = training_of(tmp_path, micro_rows=1, heldout=False)
     with pytest.raises(TrainingError, match="--length") as raised:
