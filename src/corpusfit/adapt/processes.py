@@ -35,6 +35,7 @@ def started(device: str, track: str, out: Path) -> Any:
     """
     try:
         from accelerate import Accelerator, InitProcessGroupKwargs
+        from accelerate.state import AcceleratorState, PartialState
         from accelerate.tracking import is_mlflow_available, is_tensorboard_available
         from accelerate.utils import is_wandb_available
     except ImportError as e:
@@ -49,6 +50,9 @@ def started(device: str, track: str, out: Path) -> Any:
     if track and not there[track]():
         cure = f"pip install {TRACKERS[track]}."
         raise bad_setting("--track", "a tracker that is installed", track, cure)
+    # accelerate keeps the first device that a process asked for, as long as that runs
+    if PartialState._shared_state and PartialState().device.type != device:
+        AcceleratorState._reset_state(reset_partial_state=True)
     patient = InitProcessGroupKwargs(timeout=timedelta(days=7))  # others wait while one tokenises
     return Accelerator(
         cpu=device == "cpu",

@@ -165,8 +165,8 @@ def _starved(work: Training) -> str:
         )
     return (
         f"Memory ran out. {rows} sequences go through the model together: lower "
-        f"train.micro_tokens to {rows * length // 2} with --set, which changes the result by "
-        "rounding only, and give the same command; it goes on from the last checkpoint."
+        f"train.micro_tokens to {rows * length // 2} with --set, or give a smaller --length. "
+        "Either is another training: it begins anew, with --overwrite if this one has a checkpoint."
     )
 
 

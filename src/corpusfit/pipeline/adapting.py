@@ -105,15 +105,18 @@ def adapt(
     work, facts = assembled(ready, folder, hardware, accelerator, machine.progress)
     if track:
         accelerator.init_trackers("corpusfit", config=_flat(facts))
-    history = _trained(work, machine.progress)
-    facts["losses"] = _summary(history, work.plan.keep)
-    if accelerator.is_main_process:
-        _save(ready, folder, history)
-        facts["weights"] = {p.name: file_digest(p) for p in sorted(out.glob("*.safetensors"))}
-        facts["seconds"] = round(time.perf_counter() - began, 1)
-        folder.finish(facts)
-        folder.free()
-    accelerator.wait_for_everyone()
+    try:
+        history = _trained(work, machine.progress)
+        facts["losses"] = _summary(history, work.plan.keep)
+        if accelerator.is_main_process:
+            _save(ready, folder, history)
+            facts["weights"] = {p.name: file_digest(p) for p in sorted(out.glob("*.safetensors"))}
+            facts["seconds"] = round(time.perf_counter() - began, 1)
+            folder.finish(facts)
+            folder.free()
+        accelerator.wait_for_everyone()
+    finally:
+        accelerator.end_training()  # of the processes too: nothing waits for another after this
     return Adapted(out, folder.finished() or facts)
 
 
@@ -130,15 +133,7 @@ def _prepare(
     with machine.start() as engine:
         texts = given(*inputs, plan.read, folder.work, engine, machine)
         opened = _opened(plan, texts, hardware, machine)
-        identity = {
-            "command": "adapt",
-            **plan.as_dict(),
-            "model": {k: v for k, v in vars(plan.model).items() if k != "name"},  # `base` has it
-            **{role: source_identity(getattr(texts, role)) for role in ROLES},
-            "base": opened.fingerprint,
-            "versions": {"corpusfit": versions()["corpusfit"]},
-        }
-        folder.begin(identity, overwrite=overwrite)
+        folder.begin(_identity(plan, texts, opened), overwrite=overwrite)
         done = folder.finished()
         if done is not None:
             return done
@@ -149,6 +144,32 @@ def _prepare(
         room = length - aim.overhead()
         text = training_text(plan, texts, folder, room, end, engine, machine)
     return Ready(plan, texts, opened, aim, text, length)
+
+
+def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
+    """What must be the same for a training to be resumed; the rest changes no weight, or rounding.
+
+    A model is known by its content, not by where it lies.
+    """
+    settings = plan.as_dict()
+    for group, name in _FREE:
+        del settings[group][name]
+    return {
+        "command": "adapt",
+        **settings,
+        **{role: source_identity(getattr(texts, role)) for role in ROLES},
+        "base": opened.fingerprint,
+        "versions": {"corpusfit": versions()["corpusfit"]},
+    }
+
+
+_FREE = (
+    ("model", "name"),
+    ("read", "strict"),
+    ("train", "micro_tokens"),
+    ("train", "checkpoint_minutes"),
+    ("train", "checkpoints"),
+)
 
 
 def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:
@@ -182,7 +203,6 @@ def _trained(work: Training, progress: Progress) -> list[dict[str, Any]]:
         return train(work, _Voice(progress, steps))
     finally:
         progress.end()
-        work.accelerator.end_training()
 
 
 class _Voice(Teller):

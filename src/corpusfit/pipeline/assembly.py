@@ -63,7 +63,7 @@ def assembled(
         add_adapter(model, plan.adapter, plan.seed)
     micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
     rows = max(1, micro // ready.length)
-    passes = _passes(ready, rows, pack=packing is not None)
+    passes = _passes(ready, hardware.device, pack=packing is not None)
     size = Size(
         tokens=int(text.train.length.sum()),
         parameters=sum(p.numel() for p in model.parameters()),
@@ -71,7 +71,7 @@ def assembled(
         device=hardware.device,
     )
     settings, words = settled(plan, size)
-    progress.note(words)
+    progress.note(words + _worth(ready))
     settings = _with_steps(settings, passes)
     stocks = {
         name: Stock(chunks, (tokens, tokens), chunks.weight)
@@ -94,6 +94,15 @@ def assembled(
     return work, _facts(ready, work, hardware, words)
 
 
+def _worth(ready: Ready) -> str:
+    """How much text the weights leave, for the user."""
+    if ready.plan.weigh.policy == "off":
+        return ""
+    chunks = ready.text.train
+    worth = effective_size(chunks.weight)
+    return f" The weights make the {len(chunks):,} chunks of text worth {worth:,.0f} (Kish)."
+
+
 def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
     """How rows hold several chunks, if they can."""
     if not ready.objective.packs:
@@ -102,8 +111,11 @@ def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
     return find_packing(predictor, ready.opened.marks, ready.length, causal=causal)
 
 
-def _passes(ready: Ready, rows: int, *, pack: bool) -> Passes:
-    """The order of the data; where rows are not packed, those of a length go together."""
+def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
+    """The order of the data; where rows are not packed, those of a length go together.
+
+    It may not depend on `train.micro_tokens`, which can be changed under way.
+    """
     plan, text = ready.plan, ready.text
     return Passes(
         text.train,
@@ -113,7 +125,7 @@ def _passes(ready: Ready, rows: int, *, pack: bool) -> Passes:
         overhead=ready.objective.overhead(),
         draw=plan.weigh.policy == "resample",
         pack=pack,
-        batch=rows,
+        batch=max(1, _MICRO_TOKENS[device] // ready.length),
         seed=plan.seed,
     )
 

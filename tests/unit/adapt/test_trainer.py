@@ -130,7 +130,7 @@ CASES = {
 @pytest.mark.parametrize(
     ("case", "between", "stops"),
     [
-        ("dropout", 1.0, range(1, 13)),
+        ("dropout", 1.0, (1, 2, 5, 6, 11, 12)),
         *((case, 4.0, (1, 2, 3, 4, 8, 12)) for case in CASES),
     ],
 )

@@ -1,0 +1,497 @@
+"""`adapt` from end to end: what it leaves, that it goes on exactly, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import random
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+from journeys import prose, stamps
+
+import corpusfit
+from corpusfit.adapt.objectives import MaskedLM
+from corpusfit.engine import Progress
+from corpusfit.errors import (
+    ChangedInputError,
+    EmptyInputError,
+    InputError,
+    OutputFolderError,
+    TrainingError,
+    UsageError,
+)
+from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
+
+pytest.importorskip("accelerate", reason="the extra train is not installed")
+
+pytestmark = pytest.mark.xdist_group("adapt")
+
+ON_CPU = ["train.device=cpu", "train.precision=fp32"]
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def data(jsonl):
+    """A corpus to train on."""
+    return jsonl("data.jsonl", prose("task", 80) + prose("market", 40))
+
+
+@pytest.fixture
+def adapt(tmp_path, inline, tiny_lm, data):
+    """`adapt` in this process: six steps of four sequences of 32 tokens; returns the training."""
+
+    def adapt(out="out", **words):
+        machine = words.pop("machine", inline)
+        settings = [*ON_CPU, *words.pop("settings", ())]
+        given = {"model": str(tiny_lm), "steps": 6, "batch": 4, "length": 32, "data": data}
+        given |= words
+        if "init" in words:
+            del given["model"]
+        if "epochs" in words or "preset" in words:
+            del given["steps"]
+        return corpusfit.adapt(out=tmp_path / out, machine=machine, settings=settings, **given)
+
+    return adapt
+
+
+@pytest.fixture(scope="module")
+def selections(tmp_path_factory, inline):
+    """The folders of selections by `dsir`: `top`, and `continuous`; and the target's file."""
+    folder = tmp_path_factory.mktemp("selections")
+    for topic in ("task", "market", "kitchen"):
+        lines = (json.dumps({"text": t}) + "\n" for t in prose(topic, 90, seed=1))
+        path = folder / f"pile/{topic}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(lines), "utf-8")
+    target = folder / "target.jsonl"
+    target.write_text("".join(json.dumps({"text": t}) + "\n" for t in prose("task", 40)), "utf-8")
+    for name, words in (("top", {"fraction": 0.3}), ("continuous", {"weights": "continuous"})):
+        corpusfit.select(
+            target=target,
+            corpus=folder / "pile",
+            out=folder / name,
+            method="dsir",
+            machine=inline,
+            **words,
+        )
+    return folder
+
+
+class Listening(Progress):
+    """Keeps what is said; stops a training that has made so many steps."""
+
+    def __init__(self, after=None):
+        self.after, self.stage, self.made = after, "", 0
+        self.stages, self.notes, self.warnings = [], [], []
+
+    def begin(self, stage, total, unit="units"):
+        self.stage = stage
+        self.stages.append(stage)
+
+    def advance(self, done, units=0):
+        if self.stage == "adapt":
+            self.made += done
+            if self.made == self.after:
+                raise InterruptedError
+
+    def warn(self, message):
+        self.warnings.append(message)
+
+    def note(self, message):
+        self.notes.append(message)
+
+
+def listening(inline, after=None):
+    return dataclasses.replace(inline, progress=Listening(after))
+
+
+def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny_lm):
+    """Task, data and general text are measured; the folder loads with transformers."""
+    import torch
+    import transformers
+
+    machine = listening(inline)
+    run = adapt(data=selections / "top", steps=12, rate=1e-2, machine=machine)
+    found = run.manifest
+    assert found == json.loads((run.path / "manifest.json").read_text("utf-8"))
+    assert found["losses"]["before"].keys() == {"task", "data", "general"}
+    history = run.history()
+    looks = [r["heldout"] for r in history if "heldout" in r]
+    assert (looks[0], looks[-1]) == (found["losses"]["before"], found["losses"]["after"])
+    assert found["losses"]["after"]["data"] < found["losses"]["before"]["data"] - 0.3
+    assert [r["step"] for r in history if "loss" in r] == list(range(1, 13))
+    assert found["weights"] == {"model.safetensors": digest(run.path / "model.safetensors")}
+    assert found["training"]["steps"] == 12
+    assert found["packed"] is True
+    assert found["tokens"] > found["chunks"] > 20
+    assert found["counts"]["data"]["texts"] == 81
+    model = transformers.AutoModel.from_pretrained(run.path)
+    assert model.config.hidden_size == 32
+    tokenizer = transformers.AutoTokenizer.from_pretrained(run.path)
+    before = transformers.AutoTokenizer.from_pretrained(tiny_lm)
+    assert tokenizer("kinase shares").input_ids == before("kinase shares").input_ids
+    masked = transformers.AutoModelForMaskedLM.from_pretrained(run.path)
+    old = transformers.AutoModelForMaskedLM.from_pretrained(tiny_lm)
+    moved = [
+        float((a - b).abs().max().detach())
+        for a, b in zip(masked.parameters(), old.parameters(), strict=True)
+    ]
+    assert max(moved) > 1e-3
+    assert torch.isfinite(torch.cat([p.flatten() for p in masked.parameters()])).all()
+    notes = machine.progress.notes
+    assert notes[0].startswith("mlm for 12 steps of 4 sequences of 32 tokens")
+    assert any(n.startswith("Step 12 of 12: training loss ") for n in notes)
+    assert not (run.path / ".corpusfit/checkpoints").exists()
+
+
+@pytest.mark.parametrize("weights", ["lambda", "resample"])
+def test_weights_of_a_continuous_selection(adapt, selections, weights):
+    run = adapt(data=selections / "continuous", weights=weights)
+    everything = adapt("off", data=selections / "continuous")
+    assert run.manifest["chunks"] == everything.manifest["chunks"] > 270 * 0.9
+    assert run.manifest["effective_chunks"] < 0.9 * run.manifest["chunks"]
+    assert everything.manifest["effective_chunks"] == everything.manifest["chunks"]
+    assert run.manifest["weights"] != everything.manifest["weights"]
+
+
+def test_weights_of_chosen_segments(adapt, selections):
+    steeper = ["weigh.c=60", "weigh.alpha=-1.41"]  # lambda is 1 of nearly all that was chosen
+    run = adapt(data=selections / "top", weights="mask+lambda", settings=steeper)
+    off = adapt("off", data=selections / "top")
+    assert run.manifest["chunks"] == off.manifest["chunks"]
+    assert run.manifest["effective_chunks"] < 0.99 * run.manifest["chunks"]
+    assert run.manifest["weights"] != off.manifest["weights"]
+
+
+def test_the_same_words_give_the_same_weights_in_any_folder(adapt):
+    first, again = adapt("first"), adapt("again")
+    assert first.manifest["weights"] == again.manifest["weights"]
+    assert first.history() == again.history()
+    assert adapt("other", seed=1).manifest["weights"] != first.manifest["weights"]
+
+
+def test_a_finished_training_is_not_done_again(adapt, inline):
+    before = adapt()
+    stamped = stamps(before.path, "[a-z]*")
+    machine = listening(inline)
+    assert adapt(machine=machine).manifest == before.manifest
+    assert stamps(before.path, "[a-z]*") == stamped
+    assert "adapt" not in machine.progress.stages
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {},
+        {"epochs": 0.7, "settings": ["train.keep=best", "train.evaluations=3"]},
+        {"objective": "mlm+nsp"},
+        {"adapter": "pfeiffer"},
+    ],
+)
+def test_stopped_it_goes_on_and_reads_nothing_again(adapt, inline, monkeypatch, words, tmp_path):
+    """No text is tokenised a second time: the jobs that would are made to fail."""
+    settings = [*words.pop("settings", ()), "train.checkpoint_minutes=1e-9"]
+    words = {**words, "settings": settings}
+    cache = type(inline)(cache=tmp_path / "cache of the whole")
+    whole = adapt("whole", machine=cache, **words)
+    own = tmp_path / "cache of its own"
+    for after in (2, 4):
+        machine = type(inline)(cache=own, progress=Listening(after))
+        with pytest.raises(InterruptedError):
+            adapt("stopped", machine=machine, **words)
+        monkeypatch.setattr(TokeniseShard, "start", lambda _: pytest.fail("tokenised again"))
+    machine = type(inline)(cache=own, progress=Listening())
+    again = adapt("stopped", machine=machine, **words)
+    assert again.history() == whole.history()
+    assert again.manifest["weights"] == whole.manifest["weights"]
+    assert machine.progress.warnings == []
+    assert {p.name for p in again.path.iterdir()} == {p.name for p in whole.path.iterdir()}
+
+
+def test_a_selections_texts_are_tokenised_once(adapt, inline, selections, monkeypatch, tmp_path):
+    machine = type(inline)(cache=tmp_path / "cache")
+    first = adapt("first", data=selections / "top", machine=machine)
+    for job in (TokeniseShard, TokeniseSelected):
+        monkeypatch.setattr(job, "start", lambda _: pytest.fail("tokenised again"))
+    again = adapt("again", data=selections / "top", machine=machine)
+    assert again.manifest["weights"] == first.manifest["weights"]
+
+
+def kill(process, seconds):
+    """SIGKILL a process after a while; whether it still ran."""
+    deadline = time.monotonic() + seconds
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_it_ends_with_the_same_weights(start, tiny_lm, data, tmp_path):
+    """SIGKILL while checkpoints are written without a pause, at moments that chance gives."""
+
+    def begun(out):
+        settings = [*ON_CPU, "train.checkpoint_minutes=1e-9", "train.keep=best"]
+        return start(
+            *("adapt", "--model", tiny_lm, "--data", data, "--out", tmp_path / out),
+            *("--steps", 120, "--batch", 8, "--length", 32, "--workers", 1, "--json"),
+            *(word for setting in settings for word in ("--set", setting)),
+        )
+
+    whole = begun("whole")
+    out, err = whole.communicate(timeout=120)
+    assert whole.returncode == 0, err
+    expected = json.loads(out)["weights"]["model.safetensors"]
+    assert digest(tmp_path / "whole/model.safetensors") == expected
+    chance = random.Random(7)
+    checkpoints = tmp_path / "killed/.corpusfit/checkpoints"
+    reached = [0]
+    while len(reached) < 4:
+        process = begun("killed")
+        goal = reached[-1] + chance.randint(5, 30)
+        while newest(checkpoints) < goal and process.poll() is None:
+            time.sleep(0.002)
+        assert kill(process, chance.random() * 0.05)
+        reached.append(newest(checkpoints))
+    assert reached == sorted(set(reached))
+    process = begun("killed")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert json.loads(out)["weights"]["model.safetensors"] == expected
+    assert digest(tmp_path / "killed/model.safetensors") == expected
+    losses = [(tmp_path / f / "losses.jsonl").read_bytes() for f in ("whole", "killed")]
+    assert losses[0] == losses[1]
+
+
+def newest(checkpoints):
+    """The last step of which a whole checkpoint is there."""
+    marks = checkpoints.glob("step-*/state.json")
+    return max((int(p.parent.name.removeprefix("step-")) for p in marks), default=0)
+
+
+def test_a_damaged_checkpoint_is_told_of(adapt, inline, tmp_path):
+    settings = ["train.checkpoint_minutes=1e-9"]
+    whole = adapt("whole", settings=settings)
+    with pytest.raises(InterruptedError):
+        adapt("stopped", settings=settings, machine=listening(inline, 5))
+    checkpoints = tmp_path / "stopped/.corpusfit/checkpoints"
+    last = max(checkpoints.iterdir())
+    (last / "weights.safetensors").write_bytes(b"")
+    machine = listening(inline)
+    again = adapt("stopped", settings=settings, machine=machine)
+    assert again.manifest["weights"] == whole.manifest["weights"]
+    (warning,) = machine.progress.warnings
+    assert f"{last.name} is not whole (weights.safetensors has changed)" in warning
+
+
+def test_a_loss_that_is_no_number(adapt):
+    """The step, the texts and the rate are named; nothing that looks like a model is left."""
+    with pytest.raises(TrainingError, match=r"step \d is no longer finite") as error:
+        adapt(rate=1e30, settings=["train.warmup=0"])
+    assert "data.jsonl, row " in str(error.value)
+    assert "--rate than 1e+30" in str(error.value)
+
+
+def test_out_of_memory_and_on_with_the_advice(adapt, monkeypatch, tmp_path):
+    def starved(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 b")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MaskedLM, "losses", starved)
+        with pytest.raises(TrainingError, match=r"lower train\.micro_tokens to 64 "):
+            adapt()
+    assert adapt(settings=["train.micro_tokens=64"]).manifest["training"]["micro_tokens"] == 64
+
+
+def test_text_shorter_than_a_sequence(adapt, jsonl):
+    run = adapt(data=jsonl("short.jsonl", ["kinase", "binds", "a cell", "b", "c", "d e"]))
+    assert run.manifest["chunks"] == 5
+    assert run.manifest["heldout"] == {"data": 1}
+
+
+@pytest.mark.parametrize("objective", ["mlm", "mlm+nsp"])
+def test_one_single_text(adapt, jsonl, objective):
+    """Nothing is kept back of it, so there is nothing to measure on, and that is no error."""
+    one = jsonl("one.jsonl", ["the kinase inhibitor binds the receptor " * 20])
+    run = adapt(data=one, objective=objective)
+    assert run.manifest["heldout"] == {}
+    assert run.manifest["losses"] == {"before": {}, "after": {}}
+    assert run.manifest["chunks"] > 3
+
+
+def test_one_single_text_leaves_no_best(adapt, jsonl):
+    one = jsonl("one.jsonl", ["the kinase inhibitor binds the receptor " * 20])
+    with pytest.raises(UsageError, match=r"train\.keep must be last where nothing is held out"):
+        adapt(data=one, settings=["train.keep=best"])
+
+
+@pytest.mark.parametrize("rows", [[], [{"no": "text"}], ["\u200b"]])
+def test_data_without_text(adapt, jsonl, rows):
+    with pytest.raises((EmptyInputError, InputError)) as error:
+        adapt(data=jsonl("empty.jsonl", rows))
+    assert "empty.jsonl" in str(error.value) or "nothing to train on" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("selection", "words", "said"),
+    [
+        (None, {"weights": "lambda"}, "--weights must be off for data that is no selection"),
+        ("top", {"weights": "lambda"}, "--weights must be mask.lambda or off for chosen"),
+        ("top", {"weights": "resample"}, "--weights must be mask.lambda or off for chosen"),
+        ("continuous", {"weights": "mask+lambda"}, "--weights must be lambda or resample"),
+        (None, {"length": 65}, "--length must be at most 64 for this model"),
+        (None, {"track": "paper"}, "--track must be one of tensorboard"),
+        (None, {"settings": ["train.keep=worst"]}, "train.keep must be one of last, best"),
+    ],
+)
+def test_what_does_not_go_together_is_named(adapt, selections, selection, words, said):
+    chosen = {"data": selections / selection} if selection else {}
+    with pytest.raises(UsageError, match=said):
+        adapt(**chosen, **words)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"model": "m", "data": "task"}, "--task must be given with --data task"),
+        ({"init": "tiny", "adapter": "lora"}, "--adapter must be left out with --init"),
+        ({"init": "tiny", "model": "m"}, "The model must be given by --model or by --init"),
+        ({}, "The model must be given by --model or by --init; got 'neither'"),
+        ({"model": "m", "steps": 3, "epochs": 2.0}, "The length of training must be given once"),
+        ({"model": "m", "preset": "bert"}, "--preset must be one of tadpole, mdapt"),
+        ({"model": "m", "out": "memory://bucket/out"}, "--out must be a folder of this machine"),
+    ],
+)
+def test_wrong_words_are_named_before_anything_is_read(tmp_path, inline, words, said):
+    given = {"data": "nowhere.jsonl", "out": tmp_path / "out", **words}
+    with pytest.raises(UsageError, match=said):
+        corpusfit.adapt(machine=inline, **given)
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_a_selection_that_is_not_finished(adapt, selections, tmp_path):
+    copy = tmp_path / "unfinished"
+    shutil.copytree(selections / "top", copy)
+    (copy / "manifest.json").unlink()
+    with pytest.raises(InputError, match=r"--data .*unfinished holds a selection that is not fin"):
+        adapt(data=copy)
+
+
+def test_a_folder_that_is_anothers(adapt, selections, tmp_path):
+    adapt()
+    with pytest.raises(ChangedInputError, match=r"seed was 0, is 3.*--overwrite"):
+        adapt(seed=3)
+    fresh = adapt("fresh", seed=3)
+    assert adapt(seed=3, overwrite=True).manifest["weights"] == fresh.manifest["weights"]
+    copy = tmp_path / "selection"
+    shutil.copytree(selections / "top", copy)
+    before = stamps(copy, "**/*")
+    with pytest.raises(OutputFolderError, match="holds what another command wrote"):
+        adapt("selection", overwrite=True)
+    assert stamps(copy, "**/*") == before
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters/one.txt").write_text("dear")
+    with pytest.raises(OutputFolderError, match="holds something else"):
+        adapt("letters")
+
+
+def test_changed_data_is_named(adapt, data, inline):
+    with pytest.raises(InterruptedError):
+        adapt(machine=listening(inline, 5), settings=["train.checkpoint_minutes=1e-9"])
+    data.write_bytes(data.read_bytes().replace(b"kinase", b"enzyme", 1))
+    with pytest.raises(ChangedInputError, match=r"data file data\.jsonl has changed"):
+        adapt(settings=["train.checkpoint_minutes=1e-9"])
+
+
+def test_the_tasks_own_texts(adapt, task):
+    """Gururangan et al.: 100 epochs, measured after each, the best kept; here of three."""
+    run = adapt(data="task", task=task, epochs=3.0, preset="tapt", batch=8, rate=3e-3)
+    found = run.manifest
+    assert found["plan"]["train"]["keep"] == "best"
+    assert found["heldout"] == {"task": 4}
+    looks = {r["step"]: r["heldout"]["task"] for r in run.history() if "heldout" in r}
+    assert len(looks) == found["training"]["steps"] + 1
+    assert min(looks.values()) < looks[0]
+
+
+def test_replay_and_what_is_forgotten(adapt, jsonl):
+    general = jsonl("general.jsonl", prose("kitchen", 60))
+    run = adapt(replay=general, replay_share=0.5)
+    plain = adapt("plain")
+    assert run.manifest["losses"]["after"].keys() == {"data", "general"}
+    assert run.manifest["weights"] != plain.manifest["weights"]
+    assert run.manifest["plan"]["mix"]["replay_share"] == 0.5
+
+
+def test_a_model_from_nothing(adapt):
+    run = adapt(init="tiny", settings=["model.vocabulary=300"], steps=2)
+    assert run.manifest["base"]["name"] == "--init tiny"
+    from transformers import AutoModel
+
+    assert AutoModel.from_pretrained(run.path).config.vocab_size <= 300
+    causal = adapt("causal", init="tiny", settings=["model.vocabulary=300"], objective="causal")
+    assert AutoModel.from_pretrained(causal.path).config.model_type == "gpt2"
+
+
+def test_the_command_line(cli, data, tiny_lm, tmp_path, adapt):
+    arguments = [
+        *("adapt", "--model", tiny_lm, "--data", data, "--out", tmp_path / "cli"),
+        *("--steps", 6, "--batch", 4, "--length", 32),
+        *(word for setting in ON_CPU for word in ("--set", setting)),
+    ]
+    done = cli(*arguments, "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["out"] == str(tmp_path / "cli")
+    assert found["weights"] == adapt().manifest["weights"]
+    shown = cli(*arguments)
+    assert shown.code == 0
+    assert shown.err.startswith(f"Model: {tmp_path / 'cli'} ")
+    assert "Held-out loss" in shown.out
+    before, after = (found["losses"][when]["data"] for when in ("before", "after"))
+    for figure in (f"{before:.3f}", f"{after:.3f}", f"{after - before:+.3f}"):
+        assert figure in shown.out
+    failed = cli(*arguments, "--seed", 9)
+    assert failed.code == 1
+    assert "seed was 0, is 9" in failed.err
+
+
+def test_tensorboard_is_told(adapt, tmp_path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = adapt(track="tensorboard")
+    (folder,) = {p.parent for p in run.path.rglob("events.out.tfevents.*")} - {
+        p.parent for p in run.path.rglob("events.out.tfevents.*") if p.parent.name[:1].isdigit()
+    }
+    events = EventAccumulator(str(folder)).Reload()
+    told = [(e.step, round(e.value, 4)) for e in events.Scalars("loss")]
+    assert told == [(r["step"], round(r["loss"], 4)) for r in run.history() if "loss" in r]
+    heldout = [(e.step, round(e.value, 4)) for e in events.Scalars("heldout/data")]
+    looks = [r for r in run.history() if "heldout" in r]
+    assert heldout == [(r["step"], round(r["heldout"]["data"], 4)) for r in looks]
+
+
+def test_effective_size_is_kishs(adapt, selections):
+    """(sum w)² / sum w² over chunks, from the weights that the selection's lines hold."""
+    import zstandard
+
+    run = adapt(data=selections / "continuous", weights="lambda")
+    weights = [
+        json.loads(line)["weight"]
+        for part in sorted((selections / "continuous/selected").iterdir())
+        for line in zstandard.ZstdDecompressor().decompress(part.read_bytes()).splitlines()
+    ]
+    w = np.array(weights)
+    assert len(w) > 250
+    per_text = w.sum() ** 2 / (w @ w)
+    share = run.manifest["effective_chunks"] / run.manifest["chunks"]
+    assert share == pytest.approx(per_text / len(w), abs=0.05)

@@ -1,0 +1,111 @@
+"""Several processes that train together come to what one comes to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from journeys import prose
+
+import corpusfit
+
+pytest.importorskip("accelerate", reason="the extra train is not installed")
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("adapt")]
+
+STEPS, LENGTH = 8, 32
+SETTINGS = [
+    "train.device=cpu",
+    "train.precision=fp32",
+    "train.micro_tokens=64",
+    "train.checkpoint_minutes=1e-9",
+    "train.warmup=0",
+]
+
+
+@pytest.fixture
+def steady(tiny_lm, tmp_path):
+    """The small model without dropout, whose chances each process draws by itself."""
+    folder = tmp_path / "steady"
+    shutil.copytree(tiny_lm, folder)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    return folder
+
+
+def together(processes, *arguments):
+    """`adapt` in so many processes; on a CPU `accelerate launch` leaves starting them to others."""
+    launch = [
+        *("-m", "torch.distributed.run", "--nproc-per-node", processes, "--standalone"),
+        *("-m", "corpusfit", "adapt"),
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    return subprocess.run(
+        [sys.executable, *map(str, launch), *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=environment,
+    )
+
+
+@pytest.mark.parametrize("objective", ["mlm", "mlm+nsp"])
+def test_two_processes_give_the_weights_of_one(steady, jsonl, tmp_path, inline, objective):
+    """Five sequences a step: three for one process, in two parts, and two for the other, in one."""
+    from safetensors.torch import load_file
+
+    data = jsonl("data.jsonl", prose("task", 60) + prose("market", 30))
+    words = {"objective": objective, "steps": STEPS, "batch": 5, "length": LENGTH, "rate": 1e-3}
+    one = corpusfit.adapt(
+        model=str(steady),
+        data=data,
+        out=tmp_path / "one",
+        settings=SETTINGS,
+        machine=inline,
+        **words,
+    )
+    done = together(
+        2,
+        *("--model", steady, "--data", data, "--out", tmp_path / "two", "--json"),
+        *(word for name, value in words.items() for word in (f"--{name}", value)),
+        *(word for setting in SETTINGS for word in ("--set", setting)),
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads((tmp_path / "two/manifest.json").read_text("utf-8"))
+    assert (found["processes"], one.manifest["processes"]) == (2, 1)
+    mine, theirs, start = (
+        load_file(folder / "model.safetensors") for folder in (one.path, tmp_path / "two", steady)
+    )
+    assert mine.keys() == theirs.keys()
+    for name, weight in mine.items():
+        if "key.bias" in name:  # no loss depends on it: AdamW magnifies rounding there
+            continue
+        if "position_ids" not in name:
+            assert (weight - start[name]).abs().max() > 1e-3, name
+        assert (weight - theirs[name]).abs().max() < 1e-5, name
+    for folder in ("one", "two"):
+        lines = (tmp_path / folder / "losses.jsonl").read_text("utf-8").splitlines()
+        records = [json.loads(line) for line in lines]
+        assert [r["step"] for r in records if "loss" in r] == list(range(1, STEPS + 1))
+        if folder == "one":
+            expected = records
+    for record, other in zip(expected, records, strict=True):
+        assert record.get("loss") == pytest.approx(other.get("loss"), abs=2e-5)
+        assert record.get("heldout") == pytest.approx(other.get("heldout"), abs=2e-5)
+
+
+def test_a_batch_smaller_than_the_number_of_processes(steady, jsonl, tmp_path):
+    data = jsonl("data.jsonl", prose("task", 60))
+    done = together(
+        2,
+        *("--model", steady, "--data", data, "--out", tmp_path / "two"),
+        *("--steps", 3, "--batch", 1, "--length", LENGTH, "--set", "train.device=cpu"),
+    )
+    assert done.returncode != 0
+    assert "--batch must be 2 or more; got 1." in done.stderr

@@ -1,0 +1,149 @@
+"""Presets against the figures in the papers, and what is settled where nothing is said."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from corpusfit import api
+from corpusfit.adapt.plan import AdaptPlan, TrainPlan
+from corpusfit.adapt.presets import PRESETS, Size, length_of, preset, settled
+from corpusfit.errors import UsageError
+
+HERE = Size(tokens=1_000_000, parameters=110_000_000, longest=512, device="cpu")
+
+
+def plan_of(name=None, data="out", settings=(), **words):
+    words = words if "init" in words else {"model": "m", **words}
+    return api.build_adapt_plan(None, settings, name, data, **words)
+
+
+@pytest.mark.parametrize(("weights", "steps"), [("off", 50_000), ("lambda", 100_000)])
+def test_tadpole(weights, steps):
+    """Section 4: "learning rate of 0.0001, batch size 256 and warm-up ratio 0.01 … 50,000 steps in
+    case of discrete λ case and 100,000 steps in case of continuous λ case"; masked words and the
+    next sentence, "pre-trained with sum of two objectives"."""
+    plan = plan_of("tadpole", weights=weights)
+    train = plan.train
+    assert (train.steps, train.rate, train.batch, train.warmup) == (steps, 1e-4, 256, 0.01)
+    assert plan.objective.name == "mlm+nsp"
+
+
+@pytest.mark.parametrize("weights", ["resample", "mask+lambda"])
+def test_tadpole_takes_the_steps_of_the_discrete_case_where_none_is_wasted(weights):
+    assert plan_of("tadpole", weights=weights).train.steps == 50_000
+
+
+def test_mdapt():
+    """Section 3.3: "effective batch size of 2048 via gradient accumulation, a sequence length of
+    128, and a learning rate of 5e-5. We train all models for 25,000 steps"; masked words."""
+    plan = plan_of("mdapt")
+    train = plan.train
+    assert (train.batch, train.length, train.rate, train.steps) == (2_048, 128, 5e-5, 25_000)
+    assert (plan.objective.name, plan.adapter.kind) == ("mlm", "")
+
+
+def test_mdapt_with_an_adapter():
+    """Section 3.3: "We train each adapter for 1.5M steps", of the kind in appendix D."""
+    plan = plan_of("mdapt-adapter")
+    assert (plan.adapter.kind, plan.train.steps, plan.train.length) == (
+        "pfeiffer",
+        1_500_000,
+        128,
+    )
+
+
+def test_the_tasks_own_text():
+    """TADPOLE, section 4.1, of Gururangan et al.: "we do 100 epochs, save the model after every 10
+    epoch and pick the best one"; here after every epoch, as the best may be any."""
+    plan = plan_of("tapt", data="task")
+    train = plan.train
+    assert (train.epochs, train.steps, train.keep) == (100, None, "best")
+    assert train.evaluations == 100
+    assert plan_of(data="task") == plan
+    assert plan_of(data="elsewhere").train == TrainPlan()
+
+
+def test_words_go_before_a_preset():
+    plan = plan_of("tadpole", steps=7, batch=3, settings=["train.warmup=0.2"], objective="mlm")
+    assert (plan.train.steps, plan.train.batch, plan.train.warmup) == (7, 3, 0.2)
+    assert plan.objective.name == "mlm"
+    assert plan.train.rate == 1e-4
+    assert plan_of("tapt", steps=9).train.epochs is None
+    epochs = plan_of("mdapt", epochs=2.5).train
+    assert (epochs.steps, epochs.epochs) == (None, 2.5)
+    by_set = plan_of("mdapt", settings=["train.epochs=3"]).train
+    assert (by_set.steps, by_set.epochs) == (None, 3)
+    assert plan_of("tadpole", settings=["weigh.policy=lambda"]).train.steps == 100_000
+
+
+def test_a_plan_file_goes_before_a_preset(tmp_path):
+    file = tmp_path / "plan.toml"
+    file.write_text('[model]\nname = "m"\n[train]\nrate = 0.5\n', "utf-8")
+    plan = api.build_adapt_plan(file, (), "mdapt", "out", batch=4)
+    assert (plan.train.rate, plan.train.batch, plan.train.steps) == (0.5, 4, 25_000)
+
+
+def test_every_preset_can_be_settled():
+    for name in PRESETS:
+        plan = plan_of(name)
+        train, words = settled(plan, HERE)
+        assert None not in (train.length, train.batch, train.rate)
+        assert (train.steps is None) != (train.epochs is None)
+        assert words.startswith(plan.objective.name)
+
+
+def test_no_such_preset():
+    with pytest.raises(UsageError, match=r"--preset must be one of tadpole, mdapt, .*'bert'"):
+        preset("bert", "off")
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "batch", "steps", "rate"),
+    [
+        ({}, 128, 16, 3 * 1_000_000 / (16 * 128), 1e-4),
+        ({"tokens": 1_000}, 128, 16, 50, 1e-4),
+        ({"tokens": 10**9}, 128, 16, 2_000, 1e-4),
+        ({"longest": 96}, 96, 16, 3 * 1_000_000 / (16 * 96), 1e-4),
+        ({"parameters": 11_000_000}, 128, 16, 3 * 1_000_000 / (16 * 128), 3e-4),
+        ({"device": "cuda", "tokens": 10**9}, 512, 256, 3 * 10**9 / (256 * 512), 1e-4),
+        ({"device": "cuda", "tokens": 10**11}, 512, 256, 50_000, 1e-4),
+    ],
+)
+def test_what_is_settled_by_data_and_machine(size, length, batch, steps, rate):
+    """Three passes, within bounds; the figures of each kind of device."""
+    train, _ = settled(plan_of(), dataclasses.replace(HERE, **size))
+    assert (train.length, train.batch, train.rate) == (length, batch, rate)
+    assert train.steps == math.ceil(steps)
+    assert train.epochs is None
+
+
+def test_a_model_from_nothing_learns_faster():
+    assert settled(plan_of(init="tiny"), HERE)[0].rate == 1e-3
+
+
+def test_what_was_said_is_not_settled_anew():
+    plan = plan_of(batch=5, length=40, rate=0.25, epochs=2.0)
+    train, words = settled(plan, HERE)
+    assert train == dataclasses.replace(plan.train)
+    assert words == (
+        "mlm for 2 epochs of 5 sequences of 40 tokens over 1,000,000 tokens, "
+        "learning rate 0.25 (linear), 110,000,000 weights on cpu."
+    )
+
+
+def test_it_is_said_in_words():
+    train, words = settled(plan_of(steps=1_000, objective="causal"), HERE)
+    assert words == (
+        "causal for 1,000 steps of 16 sequences of 128 tokens, 2.0 passes over 1,000,000 tokens, "
+        "learning rate 0.0001 (linear), 110,000,000 weights on cpu."
+    )
+    assert train.steps == 1_000
+
+
+def test_a_sequence_longer_than_the_model_takes():
+    plan = AdaptPlan().with_value("train.length", 513)
+    with pytest.raises(UsageError, match=r"--length must be at most 512 for this model; got 513"):
+        length_of(plan, 512, "cpu")
