@@ -68,6 +68,8 @@ class Case:
 
 def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: Path | None) -> Any:
     """`corpusfit adapt` with its defaults, but for what the case says."""
+    from accelerate.state import AcceleratorState
+
     from corpusfit.adapt.plan import AdaptPlan, MixPlan, ModelPlan, TrainPlan
     from corpusfit.engine import Progress
     from corpusfit.pipeline.adapting import adapt
@@ -86,6 +88,7 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
         def warn(self, message: str) -> None:
             print(message, file=sys.stderr)
 
+    AcceleratorState._reset_state(reset_partial_state=True)  # else of a `Trainer` before this
     train = TrainPlan(
         steps=steps,
         batch=case.batch,
@@ -109,6 +112,7 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
 def recipe(case: Case, steps: int, on_step: Callable[[], None], **more: Any) -> Any:
     """`run_mlm.py`: blocks, the collator and `Trainer`; returns the trainer when it is done."""
     import torch
+    from accelerate.state import AcceleratorState
     from transformers import (
         AutoModelForMaskedLM,
         AutoTokenizer,
@@ -122,6 +126,7 @@ def recipe(case: Case, steps: int, on_step: Callable[[], None], **more: Any) -> 
         def on_step_end(self, *_: Any, **__: Any) -> None:
             on_step()
 
+    AcceleratorState._reset_state(reset_partial_state=True)
     tokenizer = AutoTokenizer.from_pretrained(case.model)
     arguments = TrainingArguments(
         output_dir=tempfile.mkdtemp(),
