@@ -109,6 +109,8 @@ def build_adapt_plan(
     Raises:
         UsageError: as `build_plan`; there is no such preset.
     """
+    if preset and isinstance(plan, AdaptPlan):
+        raise bad_setting("preset", "left out with a plan, which says everything itself", preset)
     asked = _built(AdaptPlan(), _ADAPT_WORDS, plan, settings, words)
     preset = preset or ("tapt" if _listed(data) == [pipeline.TASK] else None)
     if preset:
@@ -373,7 +375,7 @@ def adapt(
         task: texts of the task, to measure the loss on; a selection's target if not given.
         replay: general text to mix in.
         preset: a paper's settings: tadpole, mdapt, mdapt-adapter or tapt.
-        plan: a plan or a TOML file to start from.
+        plan: a plan, in which case without a preset, or a TOML file to start from.
         settings: further settings as `"train.warmup=0.06"`.
         track: tensorboard, wandb or mlflow.
         overwrite: replace another training in `out`.
@@ -382,7 +384,7 @@ def adapt(
             batch, length, rate, adapter, text_field, seed: as the options of the same name.
 
     Returns:
-        The finished training; its folder loads with `AutoModel.from_pretrained`.
+        The finished training; its folder loads with `AutoModel.from_pretrained`, or is an adapter.
 
     Raises:
         CorpusfitError: see `corpusfit.errors`.

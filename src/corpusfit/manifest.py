@@ -151,6 +151,10 @@ class OutFolder:
         write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
 
 
+_MODEL_FILES = ("*.safetensors", "*.json", "losses.jsonl", "vocab.txt", "merges.txt", "*.model")
+"""What adapting writes; nothing else in the folder is ours."""
+
+
 class AdaptFolder(OutFolder):
     """An adapted model's folder."""
 
@@ -158,6 +162,7 @@ class AdaptFolder(OutFolder):
         super().__init__(path)
         self.tokenizer = self.work / "tokenizer.json"
         self.general = self.work / "general.jsonl"
+        self.settled = self.work / "settled.json"
         self.checkpoints = self.work / "checkpoints"
         self.best = self.work / "best.safetensors"
 
@@ -169,13 +174,14 @@ class AdaptFolder(OutFolder):
         """Throw away an earlier training, and the model it made."""
         super()._clear()
         self.free()
-        for file in [p for p in self.path.iterdir() if p.is_file()]:
+        for file in (p for pattern in _MODEL_FILES for p in self.path.glob(pattern)):
             file.unlink()
 
     def free(self) -> None:
         """Let go of what only resuming needs."""
-        remove(self.checkpoints)
-        for file in (self.best, self.tokenizer, self.general):
+        for folder in (self.checkpoints, self.work / "tokens"):
+            remove(folder)
+        for file in (self.best, self.tokenizer, self.general, self.settled):
             file.unlink(missing_ok=True)
 
 

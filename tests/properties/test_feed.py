@@ -133,7 +133,7 @@ def test_chunks_tile_texts_and_held_out_ones_are_apart(of_texts, room, most, see
     ]
     assert places == [(t, i) for t, n in enumerate(of_texts) for i in range(n)]
     assert all(1 <= n <= room for n in data.length)
-    training, held = split_heldout(data, most, seed)
+    training, held = split_heldout(data, np.arange(len(of_texts), dtype=np.uint64), most, seed)
     texts = {t for t, n in enumerate(of_texts) if n}
     left, out = set(training.text.tolist()), set(held.text.tolist())
     assert left | out == texts

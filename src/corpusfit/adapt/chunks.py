@@ -4,7 +4,8 @@ What: `cut_chunks` cuts texts of tokens into pieces that fit a sequence; `split_
 whole texts back to measure the loss on.
 Why: what is held out must not be trained on in part either, so it is chosen by texts.
 Trade-off: the last chunk of a text is as long as what is left, however short; packing makes that
-cheap. A copy of a held-out text elsewhere in the data is not found.
+cheap. A copy of a held-out text is known by its letters and digits; one with other words in it is
+not.
 Reference: Kish (1965), Survey Sampling, section 11.7, for the effective size.
 """
 
@@ -15,9 +16,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.kernels.chance import uniform, value_keys
 
-__all__ = ["Chunks", "cut_chunks", "effective_size", "split_heldout"]
+__all__ = ["Chunks", "cut_chunks", "effective_size", "split_heldout", "without"]
 
 _TEXT, _CHUNK = range(2)  # what is drawn
 
@@ -77,31 +78,37 @@ def cut_chunks(
 
 
 def split_heldout(
-    chunks: Chunks, most: int, seed: int, share: float = 0.05
+    chunks: Chunks, keys: NDArray[np.uint64], most: int, seed: int, share: float = 0.05
 ) -> tuple[Chunks, Chunks]:
-    """Keep whole texts back, by a draw that depends on the seed and their numbers alone.
+    """Keep whole texts back, with their copies, by a draw that depends on the seed and the keys.
 
     Args:
         chunks: as `cut_chunks` gave them.
-        most: the most texts that are held out.
+        keys: uint64, of each text that chunks are numbered by; copies of a text share one.
+        most: the most different texts that are held out.
         seed: the only source of chance.
-        share: nor more than this share of the texts, but one where there are two.
+        share: nor more than this share of the different texts, but one where there are two.
 
     Returns:
         The chunks of all other texts, and of every held-out text one chunk, drawn too.
     """
-    texts, first, counts = np.unique(chunks.text, return_index=True, return_counts=True)
-    count = min(most, max(int(len(texts) * share), 1 if len(texts) > 1 else 0))
+    different, first = np.unique(keys[chunks.text], return_index=True)
+    count = min(most, max(int(len(different) * share), 1 if len(different) > 1 else 0))
     if count < 1:
         return chunks, chunks.take(np.empty(0, np.int64))
-    numbers = int(texts[-1]) + 1
-    keys = place_keys(seed, _TEXT, numbers)[texts]
-    held = np.sort(np.argsort(keys, kind="stable")[:count])
-    chance = uniform(place_keys(seed, _CHUNK, numbers)[texts[held]])
-    places = first[held] + (chance * counts[held]).astype(np.int64)
-    kept = np.ones(len(texts), bool)
-    kept[held] = False
-    return chunks.take(np.repeat(kept, counts)), chunks.take(places)
+    held = np.argsort(value_keys(seed, _TEXT, different), kind="stable")[:count]
+    held = held[np.argsort(first[held], kind="stable")]
+    texts = chunks.text[first[held]]  # the first of its copies stands for all
+    begin = np.searchsorted(chunks.text, texts)
+    counts = np.searchsorted(chunks.text, texts, side="right") - begin
+    chance = uniform(value_keys(seed, _CHUNK, different[held]))
+    places = begin + (chance * counts).astype(np.int64)
+    return without(chunks, keys, different[held]), chunks.take(places)
+
+
+def without(chunks: Chunks, keys: NDArray[np.uint64], held: NDArray[np.uint64]) -> Chunks:
+    """The chunks of texts that are no copy of one of those held out, given their keys."""
+    return chunks.take(~np.isin(keys[chunks.text], held))
 
 
 def effective_size(weights: NDArray[np.float32]) -> float:

@@ -51,6 +51,8 @@ class ModelPlan:
             cure = "Name a model folder or a hub id, or say --init tiny."
             raise bad_setting("The model", "given by --model or by --init", came, cure)
         _one_of("--init", self.init, ("", "tiny", "mini", "small"))
+        if self.vocabulary and not self.init:
+            raise bad_setting("model.vocabulary", "left out without --init", self.vocabulary)
         if self.vocabulary and self.vocabulary < 300:
             allowed = "0, or 300 and more: every character needs a token"
             raise bad_setting("model.vocabulary", allowed, self.vocabulary)
@@ -103,6 +105,11 @@ class WeighPlan:
         for name in ("c", "alpha"):
             if getattr(self, name) is not None:
                 finite(f"weigh.{name}", getattr(self, name))
+            if getattr(self, name) is not None and self.policy == "off":
+                cure = "Say --weights lambda, resample or mask+lambda."
+                raise bad_setting(
+                    f"weigh.{name}", "left out without weights", getattr(self, name), cure
+                )
         if self.c is not None and self.c < 0:
             raise bad_setting("weigh.c", "0 or more", self.c)
 
@@ -147,7 +154,8 @@ class TrainPlan:
         keep: `last`, or `best`, the model with the lowest loss on held-out text of the task.
         evaluations: how often held-out losses are measured on the way, and the best is sought.
         micro_tokens: tokens that go through the model together; 0 takes 4,096 on a CPU and 16,384
-            on a GPU. Less needs less memory, and gives the same to rounding.
+            on a GPU. Less needs less memory, and gives the same but for rounding and what dropout
+            draws.
         precision: `auto` (bf16 where the hardware has it), `bf16` or `fp32`; weights are fp32.
         device: `auto`, `cpu` or `cuda`.
         checkpoint_minutes: time between checkpoints.
@@ -181,9 +189,9 @@ class TrainPlan:
                 positive(f"--{name}", getattr(self, name))
         if self.length is not None and self.length < 8:
             raise bad_setting("--length", "8 or more", self.length)
-        for name in ("clip", "checkpoint_minutes", "checkpoints"):
+        for name in ("clip", "evaluations", "checkpoint_minutes", "checkpoints"):
             positive(f"train.{name}", getattr(self, name))
-        for name in ("evaluations", "micro_tokens", "decay"):
+        for name in ("micro_tokens", "decay"):
             if getattr(self, name) < 0:
                 raise bad_setting(f"train.{name}", "0 or more", getattr(self, name))
         if not 0 <= self.warmup <= 1:

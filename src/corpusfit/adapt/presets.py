@@ -47,10 +47,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train.evaluations": 100,
         "train.keep": "best",
         "train.rate": 1e-4,
-        "train.batch": 256,
+        "train.batch": 64,
+        "train.length": 128,
     },
 }
-"""Of each paper what it says; TADPOLE's sentences, which it trains on, have 256 tokens."""
+"""Of each paper what it says; TADPOLE trains on sentences of 256 tokens. The batch of
+256 task texts (some 30 tokens each) is 64 packed rows."""
 
 _CONTINUOUS_STEPS = 100_000
 _PASSES = 3
@@ -87,12 +89,14 @@ class Size:
 
     Attributes:
         tokens: tokens of the training data, special ones not counted.
+        rows: sequences that a pass over it has.
         parameters: weights of the model.
         longest: tokens that a sequence of the model can have.
         device: `cpu` or `cuda`.
     """
 
     tokens: int
+    rows: int
     parameters: int
     longest: int
     device: str
@@ -112,31 +116,26 @@ def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
 
 
 def settled(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
-    """The training with nothing left open but the steps of a number of epochs, and it in words."""
+    """The training with nothing left open, and it in words."""
     train = plan.train
     length = length_of(plan, size.longest, size.device)
     batch = train.batch or _BATCH[size.device]
     rate = train.rate
     if rate is None:
         rate = _FROM_SCRATCH if plan.model.init else _RATES[size.parameters < _SMALL_MODEL]
-    steps, epochs = train.steps, train.epochs
-    if steps is None and epochs is None:
-        a_pass = size.tokens / (batch * length)
-        steps = min(_MOST_STEPS[size.device], max(_LEAST_STEPS, math.ceil(_PASSES * a_pass)))
+    steps = train.steps
+    if steps is None and train.epochs is not None:
+        steps = max(1, math.ceil(size.rows * train.epochs / batch))
+    if steps is None:
+        wanted = math.ceil(_PASSES * size.rows / batch)
+        steps = min(_MOST_STEPS[size.device], max(_LEAST_STEPS, wanted))
     whole = dataclasses.replace(
-        train, length=length, batch=batch, rate=rate, steps=steps, epochs=epochs
+        train, length=length, batch=batch, rate=rate, steps=steps, epochs=None
     )
-    return whole, _in_words(plan, whole, size)
-
-
-def _in_words(plan: AdaptPlan, train: TrainPlan, size: Size) -> str:
-    """What is going to be done, for the user."""
-    assert train.batch is not None and train.length is not None  # noqa: S101, PT018
-    for_long = f"{train.steps:,} steps" if train.steps is not None else f"{train.epochs:g} epochs"
-    seen = (train.steps or 0) * train.batch * train.length / max(1, size.tokens)
-    passes = f", {seen:.1f} passes over" if train.steps is not None else " over"
-    return (
-        f"{plan.objective.name} for {for_long} of {train.batch:,} sequences of {train.length} "
-        f"tokens{passes} {size.tokens:,} tokens, learning rate {train.rate:g} "
+    passes = steps * batch / max(1, size.rows)
+    words = (
+        f"{plan.objective.name} for {steps:,} steps of {batch:,} sequences of {length} tokens, "
+        f"{passes:.1f} passes over {size.tokens:,} tokens, learning rate {rate:g} "
         f"({train.schedule}), {size.parameters:,} weights on {size.device}."
     )
+    return whole, words

@@ -1,7 +1,7 @@
 """Token ids on disk: made of the texts once, read a piece at a time while a model is trained.
 
 What: one file for each shard or selected part: the ids of its texts end to end, where each text
-ends, its weight and its score. `Tokens` reads them as one list of texts.
+ends, a key that copies of it share, and its score. `Tokens` reads them as one list of texts.
 Why: training goes over the same texts many times, each time in another order, and they can be
 more than the memory. The ids stay in the file, which is mapped: only what is asked for is read.
 Trade-off: 24 bytes of memory a text, and the files have to be on this machine. numpy's own maps
@@ -38,7 +38,7 @@ class Part:
         rows: int64 [n], the row of each in that file.
         ids: uint16 or uint32 [t], the texts' tokens end to end.
         offsets: int64 [n + 1]; text i is `ids[offsets[i] : offsets[i + 1]]`, perhaps nothing.
-        weights: float32 [n], 0 or more.
+        keys: uint64 [n], equal for texts with the same letters and digits.
         scores: float32 [n].
     """
 
@@ -46,7 +46,7 @@ class Part:
     rows: NDArray[np.int64]
     ids: NDArray[Any]
     offsets: NDArray[np.int64]
-    weights: NDArray[np.float32]
+    keys: NDArray[np.uint64]
     scores: NDArray[np.float32]
 
 
@@ -66,7 +66,7 @@ def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> 
         "rows": part.rows,
         "ids": part.ids,
         "offsets": part.offsets,
-        "weights": part.weights,
+        "keys": part.keys,
         "scores": part.scores,
         # not in the header, which the format bounds: a shard can be millions of bad rows
         "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
@@ -89,23 +89,23 @@ class Tokens:
 
     Attributes:
         lengths: int64 [n], tokens of each text.
-        weights: float32 [n].
+        keys: uint64 [n], as in `Part`.
         scores: float32 [n].
     """
 
     lengths: NDArray[np.int64]
-    weights: NDArray[np.float32]
+    keys: NDArray[np.uint64]
     scores: NDArray[np.float32]
 
     def __init__(self, paths: list[Path]) -> None:
-        read = [read_arrays(path, ["offsets", "weights", "scores"])[0] for path in paths]
-        counts = [len(arrays["weights"]) for arrays in read]
+        read = [read_arrays(path, ["offsets", "keys", "scores"])[0] for path in paths]
+        counts = [len(arrays["keys"]) for arrays in read]
         self._paths = paths
         self._first = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         self._begins = _joined([arrays["offsets"][:-1] for arrays in read], np.int64)
         self._maps: dict[int, Any] = {}
         self.lengths = _joined([np.diff(arrays["offsets"]) for arrays in read], np.int64)
-        self.weights = _joined([arrays["weights"] for arrays in read], np.float32)
+        self.keys = _joined([arrays["keys"] for arrays in read], np.uint64)
         self.scores = _joined([arrays["scores"] for arrays in read], np.float32)
 
     @classmethod

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import xxhash
 import zstandard
 from numpy.typing import NDArray
 
@@ -33,6 +34,7 @@ __all__ = ["TokenTally", "TokeniseSelected", "TokeniseShard"]
 
 _AT_ONCE = 1_000_000  # characters; the library needs some 200 bytes a token while it works
 _NEAR = 4_096  # characters at the end of a piece in which a space is looked for
+_NO_WORD = re.compile(r"[\W_]+")
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
 
 
@@ -124,7 +126,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
-    """Tokenise a shard of a corpus, every text of weight 1 and score 0; returns its number.
+    """Tokenise a shard of a corpus, every text of score 0; returns its number.
 
     Attributes:
         read: how rows become documents.
@@ -159,7 +161,7 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
                 found.row,
                 ids,
                 offsets,
-                np.ones(n, np.float32),
+                _keys(texts),
                 np.zeros(n, np.float32),
             )
             return shard.index, _kept(self.out, shard.index, part, tally, texts)
@@ -169,7 +171,7 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
 
 @dataclass(frozen=True)
 class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
-    """Tokenise a part of a run's `selected/`, with its weights and scores; returns its number.
+    """Tokenise a part of a run's `selected/`, with its scores; returns its number.
 
     A piece is a number and the path of a `part-*.jsonl.zst`; its source's number in the tally is
     the part's. The attributes are those of `TokeniseShard`.
@@ -189,8 +191,8 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
         def work(piece: tuple[int, Path]) -> tuple[int, TokenTally]:
             number, path = piece
             name = f"{path.parent.name}/{path.name}"
-            rows, texts, weights, scores = _selected(path, name)
-            part = Part(name, rows, *tokenise(texts), weights, scores)
+            rows, texts, scores = _selected(path, name)
+            part = Part(name, rows, *tokenise(texts), _keys(texts), scores)
             return number, _kept(self.out, number, part, Tally(number, len(texts)), texts)
 
         return work
@@ -206,40 +208,44 @@ def _kept(out: Path, number: int, part: Part, tally: Tally, texts: list[str]) ->
     return counted
 
 
-def _selected(
-    path: Path, name: str
-) -> tuple[NDArray[np.int64], list[str], NDArray[np.float32], NDArray[np.float32]]:
-    """The lines of a selected part: line numbers, texts, weights, scores.
+def _keys(texts: list[str]) -> NDArray[np.uint64]:
+    """uint64 [n]: the same for texts that differ in case, blanks, punctuation or marks alone."""
+    bare = (_NO_WORD.sub("", text.casefold()) for text in texts)
+    found = (xxhash.xxh3_64_intdigest(b.encode("utf-8", "surrogatepass")) for b in bare)
+    return np.fromiter(found, np.uint64, len(texts))
+
+
+def _selected(path: Path, name: str) -> tuple[NDArray[np.int64], list[str], NDArray[np.float32]]:
+    """The lines of a selected part: line numbers, texts, scores.
 
     Raises:
         InputError: it is damaged, or a line lacks what a run writes.
     """
     rows: list[int] = []
     texts: list[str] = []
-    values: list[tuple[float, float]] = []
+    scores: list[float] = []
     row = 0
     try:
         lines = zstandard.ZstdDecompressor().decompress(path.read_bytes()).split(b"\n")
         for row, line in enumerate(lines):
             if line:
-                text, weight, score = _fields(orjson.loads(line))
+                text, score = _fields(orjson.loads(line))
                 rows.append(row)
                 texts.append(text)
-                values.append((weight, score))
+                scores.append(score)
     except (OSError, zstandard.ZstdError, ValueError, KeyError, TypeError) as e:
         raise InputError(
             f"{name}, row {row}: not what corpusfit select writes ({e}). Run the selection "
             "again, or name its texts as any other corpus."
         ) from e
-    numbers = np.array(values, np.float32).reshape(-1, 2)
-    return np.array(rows, np.int64), texts, numbers[:, 0].copy(), numbers[:, 1].copy()
+    return np.array(rows, np.int64), texts, np.array(scores, np.float32)
 
 
-def _fields(line: dict[str, Any]) -> tuple[str, float, float]:
-    """Text, weight and score of a line."""
-    text, weight, score = line["text"], float(line["weight"]), float(line["score"])
+def _fields(line: dict[str, Any]) -> tuple[str, float]:
+    """Text and score of a line."""
+    text, score = line["text"], float(line["score"])
     if not isinstance(text, str):
         raise TypeError("its text is no string")
-    if not (0 <= weight < math.inf and math.isfinite(score)):
-        raise ValueError(f"weight {weight:g}, score {score:g}")
-    return text, weight, score
+    if not math.isfinite(score):
+        raise ValueError(f"score {score:g}")
+    return text, score

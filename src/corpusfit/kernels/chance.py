@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bottom_k", "part_keys", "place_keys", "uniform"]
+__all__ = ["bottom_k", "part_keys", "place_keys", "uniform", "value_keys"]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -31,6 +31,11 @@ def place_keys(seed: int, shard: int, n: int) -> NDArray[np.uint64]:
     base, place = (np.array([x & (2**64 - 1)], np.uint64) for x in (seed, shard))
     stream = _mix(_mix(base + _GOLDEN) + place * _GOLDEN)
     return _mix(stream + np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN)
+
+
+def value_keys(seed: int, stream: int, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """uint64 [n]: the keys of n values; one depends on seed, stream and the value alone."""
+    return _mix(values * _GOLDEN + place_keys(seed, stream, 1))
 
 
 def part_keys(

@@ -13,9 +13,9 @@ from corpusfit.pipeline.auditing import Audit, audit
 from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.estimate import estimate
 from corpusfit.pipeline.explaining import Explanation, explain
+from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.trainingtext import TASK
 
 __all__ = [
     "TASK",

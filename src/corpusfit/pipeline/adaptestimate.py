@@ -10,7 +10,6 @@ grows later (a longer batch) is not seen. The model is loaded, and downloaded if
 from __future__ import annotations
 
 import dataclasses
-import math
 import resource
 import statistics
 import time
@@ -28,8 +27,8 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Progress
 from corpusfit.pipeline.adapting import adapt
 from corpusfit.pipeline.estimate import peak
+from corpusfit.pipeline.given import given
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.trainingtext import given
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -63,7 +62,7 @@ def estimate_adaptation(
         with machine.start() as engine:
             texts = given(data, task, replay, plan.read, work, engine, machine)
         sources = texts.data or texts.task
-        sample, share = _sample(sources, plan.read, work)
+        sample, share = _sample(sources, texts.read, work)
         few = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
         small = dataclasses.replace(
             plan, read=ReadPlan(), weigh=WeighPlan(), mix=MixPlan(heldout=8), train=few
@@ -71,11 +70,10 @@ def estimate_adaptation(
         clock = _Clock()
         quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
         made = adapt(small, [str(sample)], work / "model", machine=quiet).manifest
-    tokens = round(made["counts"]["data"]["tokens"] / share)
-    size = Size(tokens, made["parameters"], made["training"]["length"], made["device"])
+    tokens, rows = (round(n / share) for n in (made["counts"]["data"]["tokens"], made["rows"]))
+    size = Size(tokens, rows, made["parameters"], made["training"]["length"], made["device"])
     train, words = settled(plan, size)
-    in_step = (train.batch or 1) * (train.length or 1)
-    steps = train.steps or math.ceil((train.epochs or 1.0) * tokens / in_step)
+    steps = train.steps or 0
     checkpoints = _A_WEIGHT * made["trained"] * (train.checkpoints + 1)
     return {
         "sources": len(sources),

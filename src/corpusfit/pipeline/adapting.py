@@ -11,9 +11,10 @@ Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,12 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
+from corpusfit.errors import ChangedInputError, bad_setting
 from corpusfit.manifest import AdaptFolder, source_identity, versions
 from corpusfit.pipeline.assembly import ROLES, Ready, assembled
+from corpusfit.pipeline.given import Given, given
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.trainingtext import Given, given, sample_texts, training_text
+from corpusfit.pipeline.trainingtext import sample_texts, sharpness, training_text
 from corpusfit.plan import EmbedPlan
 
 __all__ = ["Adapted", "adapt"]
@@ -44,7 +47,7 @@ HERE = Machine()
 
 @dataclass(frozen=True)
 class Adapted:
-    """A finished adaptation; its folder is a model that `AutoModel.from_pretrained` loads.
+    """A finished adaptation: a folder with a model for `AutoModel.from_pretrained`, or an adapter.
 
     Attributes:
         path: the folder.
@@ -103,6 +106,7 @@ def adapt(
     if not isinstance(ready, Ready):
         return Adapted(out, ready)
     work, facts = assembled(ready, folder, hardware, accelerator, machine.progress)
+    _hold_settled(folder, facts, main=accelerator.is_main_process)
     if track:
         accelerator.init_trackers("corpusfit", config=_flat(facts))
     try:
@@ -130,12 +134,14 @@ def _prepare(
     overwrite: bool,
 ) -> Ready | dict[str, Any]:
     """The model and the text; or the manifest, if all is done."""
+    _require_apart(folder.path, [plan.model.name, *itertools.chain(*inputs)])
     with machine.start() as engine:
         texts = given(*inputs, plan.read, folder.work, engine, machine)
         opened = _opened(plan, texts, hardware, machine)
         folder.begin(_identity(plan, texts, opened), overwrite=overwrite)
         done = folder.finished()
         if done is not None:
+            folder.free()  # a kill may have come between the two
             return done
         aim = objective(plan.objective, opened.marks)
         length = length_of(plan, opened.longest, hardware.device)
@@ -146,11 +152,21 @@ def _prepare(
     return Ready(plan, texts, opened, aim, text, length)
 
 
+def _require_apart(out: Path, inputs: Iterable[str]) -> None:
+    """Make sure that nothing that is read lies where --overwrite would remove it."""
+    for named in filter(None, inputs):
+        path = Path(named).expanduser()
+        if path.exists() and path.resolve().is_relative_to(out.resolve()):
+            cure = "Name another folder: what is read may not lie in it."
+            raise bad_setting("--out", "apart from the model and the texts", str(out), cure)
+
+
 def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
     """What must be the same for a training to be resumed; the rest changes no weight, or rounding.
 
     A model is known by its content, not by where it lies.
     """
+    decides = texts.on_task or not texts.own_task or plan.train.keep == "best"  # else only measured
     settings = plan.as_dict()
     for group, name in _FREE:
         del settings[group][name]
@@ -158,6 +174,8 @@ def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
         "command": "adapt",
         **settings,
         **{role: source_identity(getattr(texts, role)) for role in ROLES},
+        **({} if decides else {"task": {}}),
+        "lambda": list(sharpness(plan, texts)),
         "base": opened.fingerprint,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
@@ -181,7 +199,7 @@ def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine)
         return new_model(
             named.init,
             plan.objective.name,
-            sample_texts(texts, plan.read, plan.seed),
+            sample_texts(texts, plan.seed),
             vocabulary=named.vocabulary,
             attention=attention,
             seed=plan.seed,
@@ -193,6 +211,26 @@ def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine)
         seed=plan.seed,
         on_warn=machine.progress.warn,
     )
+
+
+def _hold_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:
+    """Note what was settled, or hold a training that is taken up against it.
+
+    Raises:
+        ChangedInputError: another kind of machine, or another library, settles it otherwise.
+    """
+    now = {name: facts[name] for name in ("precision", "device", "packed", "processes")}
+    now |= {name: facts["training"][name] for name in ("steps", "batch", "length", "rate")}
+    if folder.checkpoints.is_dir() and folder.settled.exists():
+        before = json.loads(folder.settled.read_text("utf-8"))
+        changed = [f"{n} was {before.get(n)}, is {v}" for n, v in now.items() if before.get(n) != v]
+        if changed:
+            raise ChangedInputError(
+                f"{folder.path} holds a training that began otherwise: {'; '.join(changed)}. Go on "
+                "where it began, or say these settings; or use another --out, or --overwrite."
+            )
+    if main:
+        write_bytes(folder.settled, json.dumps(now).encode())
 
 
 def _trained(work: Training, progress: Progress) -> list[dict[str, Any]]:

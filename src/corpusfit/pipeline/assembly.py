@@ -9,7 +9,6 @@ Trade-off: none of note; nothing here takes long but the first pass of a large c
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +21,15 @@ from corpusfit.adapt.models import Opened
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.packing import Packing, find_packing
 from corpusfit.adapt.passes import Passes
-from corpusfit.adapt.plan import AdaptPlan, TrainPlan
+from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.presets import Size, settled
 from corpusfit.adapt.trainer import Training
 from corpusfit.embed.hardware import Hardware
 from corpusfit.engine import Progress
 from corpusfit.manifest import AdaptFolder, as_plain, versions
-from corpusfit.pipeline.trainingtext import Given, TrainingText
+from corpusfit.pipeline.given import Given
+from corpusfit.pipeline.trainingtext import TrainingText
 
 __all__ = ["ROLES", "Ready", "assembled"]
 
@@ -66,13 +66,13 @@ def assembled(
     passes = _passes(ready, hardware.device, pack=packing is not None)
     size = Size(
         tokens=int(text.train.length.sum()),
+        rows=passes.count(0),
         parameters=sum(p.numel() for p in model.parameters()),
         longest=opened.longest,
         device=hardware.device,
     )
     settings, words = settled(plan, size)
     progress.note(words + _worth(ready))
-    settings = _with_steps(settings, passes)
     stocks = {
         name: Stock(chunks, (tokens, tokens), chunks.weight)
         for name, (tokens, chunks) in text.heldout.items()
@@ -130,14 +130,6 @@ def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
     )
 
 
-def _with_steps(settings: TrainPlan, passes: Passes) -> TrainPlan:
-    """Epochs turned into steps, by the rows of the first pass."""
-    if settings.steps is not None:
-        return settings
-    rows = len(passes.rows(0)) * (settings.epochs or 1.0)
-    return dataclasses.replace(settings, steps=max(1, math.ceil(rows / (settings.batch or 1))))
-
-
 def _facts(ready: Ready, work: Training, hardware: Hardware, words: str) -> dict[str, Any]:
     """What the manifest says of how it was done."""
     model, text = ready.opened.model, ready.text
@@ -159,6 +151,7 @@ def _facts(ready: Ready, work: Training, hardware: Hardware, words: str) -> dict
         **{role: [as_plain(s) for s in getattr(ready.texts, role)] for role in ROLES},
         "counts": text.figures,
         "chunks": len(text.train),
+        "rows": work.passes.count(0),
         "tokens": int(text.train.length.sum()),
         "effective_chunks": round(effective_size(text.train.weight), 1),
         "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},

@@ -3,11 +3,16 @@
 import numpy as np
 import pytest
 
-from corpusfit.adapt.chunks import Chunks, cut_chunks, effective_size, split_heldout
+from corpusfit.adapt.chunks import Chunks, cut_chunks, effective_size, split_heldout, without
 from corpusfit.adapt.passes import Feed, Passes, drawn_counts
 from corpusfit.errors import EmptyInputError, InputError
+from corpusfit.kernels.chance import value_keys
 
 SETTINGS = {"length": 64, "overhead": 2, "draw": False, "pack": True, "batch": 8, "seed": 3}
+
+
+KEYS = value_keys(0, 0, np.arange(1_000, dtype=np.uint64))
+"""Of a thousand different texts."""
 
 
 def chunks(lengths, weights=None, room=62, store=0):
@@ -51,7 +56,7 @@ def test_texts_are_cut_one_after_the_other():
 )
 def test_whole_texts_are_held_out(texts, most, share, held):
     data = chunks(np.concatenate([[0, 0], lengths_of(texts)]))
-    training, kept = split_heldout(data, most, 5, share)
+    training, kept = split_heldout(data, KEYS, most, 5, share)
     assert len(kept) == len(set(kept.text.tolist())) == held
     assert not set(kept.text.tolist()) & set(training.text.tolist())
     assert len(set(training.text.tolist())) == texts - held
@@ -61,12 +66,24 @@ def test_whole_texts_are_held_out(texts, most, share, held):
     assert len(training) == len(data) - gone
 
 
+def test_copies_are_held_out_together_and_one_stands_for_them():
+    data = chunks(lengths_of(60))
+    keys = KEYS.copy()
+    keys[30:60] = keys[:30]
+    training, kept = split_heldout(data, keys, 99, 3, 0.2)
+    assert len(kept) == len(set(kept.text.tolist())) == 6
+    assert kept.text.max() < 30
+    gone = {t for text in kept.text.tolist() for t in (text, text + 30)}
+    assert set(training.text.tolist()) == set(range(60)) - gone
+    assert len(without(training, keys, keys[:30])) == 0
+
+
 def test_every_text_and_every_chunk_of_it_is_as_likely_held_out():
     data = chunks([62 * 4] * 40)
     texts, begins = np.zeros(40), np.zeros(4)
     draws = 2_000
     for seed in range(draws):
-        _, kept = split_heldout(data, 99, seed)
+        _, kept = split_heldout(data, KEYS, 99, seed)
         np.add.at(texts, kept.text, 1)
         np.add.at(begins, kept.begin // 62, 1)
     for hits in (texts, begins):
@@ -78,10 +95,10 @@ def test_every_text_and_every_chunk_of_it_is_as_likely_held_out():
 
 def test_a_held_out_text_stays_so_when_others_are_left_out():
     lengths = lengths_of(200)
-    _, kept = split_heldout(chunks(lengths), 10, seed=1)
+    _, kept = split_heldout(chunks(lengths), KEYS, 10, seed=1)
     fewer = lengths.copy()
     fewer[np.setdiff1d(np.arange(100), kept.text)] = 0
-    _, again = split_heldout(chunks(fewer), 10, seed=1)
+    _, again = split_heldout(chunks(fewer), KEYS, 10, seed=1)
     assert set(again.text.tolist()) <= set(kept.text.tolist())
     assert len(again) > 2
 

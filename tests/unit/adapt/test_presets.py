@@ -12,7 +12,7 @@ from corpusfit.adapt.plan import AdaptPlan, TrainPlan
 from corpusfit.adapt.presets import PRESETS, Size, length_of, preset, settled
 from corpusfit.errors import UsageError
 
-HERE = Size(tokens=1_000_000, parameters=110_000_000, longest=512, device="cpu")
+HERE = Size(tokens=1_000_000, rows=8_000, parameters=110_000_000, longest=512, device="cpu")
 
 
 def plan_of(name=None, data="out", settings=(), **words):
@@ -62,6 +62,7 @@ def test_the_tasks_own_text():
     train = plan.train
     assert (train.epochs, train.steps, train.keep) == (100, None, "best")
     assert train.evaluations == 100
+    assert (train.batch, train.length) == (64, 128)  # 256 short texts, packed
     assert plan_of(data="task") == plan
     assert plan_of(data="elsewhere").train == TrainPlan()
 
@@ -91,8 +92,13 @@ def test_every_preset_can_be_settled():
         plan = plan_of(name)
         train, words = settled(plan, HERE)
         assert None not in (train.length, train.batch, train.rate)
-        assert (train.steps is None) != (train.epochs is None)
+        assert train.steps is not None
         assert words.startswith(plan.objective.name)
+
+
+def test_a_plan_says_everything_itself():
+    with pytest.raises(UsageError, match=r"preset must be left out with a plan"):
+        api.build_adapt_plan(plan_of(), (), "mdapt", "out")
 
 
 def test_no_such_preset():
@@ -103,13 +109,13 @@ def test_no_such_preset():
 @pytest.mark.parametrize(
     ("size", "length", "batch", "steps", "rate"),
     [
-        ({}, 128, 16, 3 * 1_000_000 / (16 * 128), 1e-4),
-        ({"tokens": 1_000}, 128, 16, 50, 1e-4),
-        ({"tokens": 10**9}, 128, 16, 2_000, 1e-4),
-        ({"longest": 96}, 96, 16, 3 * 1_000_000 / (16 * 96), 1e-4),
-        ({"parameters": 11_000_000}, 128, 16, 3 * 1_000_000 / (16 * 128), 3e-4),
-        ({"device": "cuda", "tokens": 10**9}, 512, 256, 3 * 10**9 / (256 * 512), 1e-4),
-        ({"device": "cuda", "tokens": 10**11}, 512, 256, 50_000, 1e-4),
+        ({}, 128, 16, 3 * 8_000 / 16, 1e-4),
+        ({"rows": 10}, 128, 16, 50, 1e-4),
+        ({"rows": 10**7}, 128, 16, 2_000, 1e-4),
+        ({"longest": 96}, 96, 16, 3 * 8_000 / 16, 1e-4),
+        ({"parameters": 11_000_000}, 128, 16, 3 * 8_000 / 16, 3e-4),
+        ({"device": "cuda", "rows": 10**6}, 512, 256, 3 * 10**6 / 256, 1e-4),
+        ({"device": "cuda", "rows": 10**9}, 512, 256, 50_000, 1e-4),
     ],
 )
 def test_what_is_settled_by_data_and_machine(size, length, batch, steps, rate):
@@ -127,9 +133,9 @@ def test_a_model_from_nothing_learns_faster():
 def test_what_was_said_is_not_settled_anew():
     plan = plan_of(batch=5, length=40, rate=0.25, epochs=2.0)
     train, words = settled(plan, HERE)
-    assert train == dataclasses.replace(plan.train)
+    assert train == dataclasses.replace(plan.train, steps=2 * 8_000 // 5, epochs=None)
     assert words == (
-        "mlm for 2 epochs of 5 sequences of 40 tokens over 1,000,000 tokens, "
+        "mlm for 3,200 steps of 5 sequences of 40 tokens, 2.0 passes over 1,000,000 tokens, "
         "learning rate 0.25 (linear), 110,000,000 weights on cpu."
     )
 

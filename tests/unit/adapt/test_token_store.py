@@ -140,9 +140,20 @@ def test_rows_that_cannot_be_used_are_counted(byte_pairs, tmp_path):
     assert stored == {k: v for k, v in tally.as_dict().items() if k != "rejects"}
     tokens = Tokens.open(tmp_path)
     assert [tokens.name(i) for i in range(2)] == ["a.jsonl, row 0", "a.jsonl, row 2"]
-    assert tokens.weights.tolist() == [1, 1]
+    assert len(set(tokens.keys.tolist())) == 2
     with pytest.raises(StrictError, match=r"a.jsonl, row 1"):
         tokenised(byte_pairs, tmp_path, rows, strict=True)
+
+
+def test_copies_share_a_key_whatever_their_marks(byte_pairs, tmp_path):
+    rows = [
+        "<< Aspirin >> inhibits [[ COX-1 ]].",
+        "aspirin inhibits COX 1",
+        "aspirin inhibits COX-2",
+    ]
+    tokenised(byte_pairs, tmp_path, rows)
+    keys = Tokens.open(tmp_path).keys.tolist()
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_a_shard_without_a_usable_row_is_an_empty_part(byte_pairs, tmp_path):
@@ -163,7 +174,7 @@ def line(text, weight=1.0, score=0.0):
     return {"text": text, "source": "s", "row": 3, "score": score, "weight": weight, "id": None}
 
 
-def test_a_selection_keeps_weights_scores_and_places(byte_pairs, tmp_path):
+def test_a_selection_keeps_scores_and_places(byte_pairs, tmp_path):
     lines = {
         2: [line("one two", 0.25, -1.5), line("three", 0.75, 2.5)],
         11: [],
@@ -176,7 +187,6 @@ def test_a_selection_keeps_weights_scores_and_places(byte_pairs, tmp_path):
         assert (told, tally.source, tally.documents) == (number, number, len(lines[number]))
     tokens = Tokens.open(tmp_path / "ids")
     assert finished(tmp_path / "ids") == {2, 11, 12}
-    assert tokens.weights.tolist() == [0.25, 0.75, 0]
     assert tokens.scores.tolist() == [-1.5, 2.5, 3]
     assert tokens.name(1) == "selected/part-00002.jsonl.zst, row 1"
     assert tokens.name(2) == "selected/part-00012.jsonl.zst, row 0"
@@ -187,9 +197,8 @@ def test_a_selection_keeps_weights_scores_and_places(byte_pairs, tmp_path):
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
-        ({"text": "no weight", "score": 1}, "row 1: .*weight"),
-        (line("negative", -1), "row 1: .*weight -1"),
-        (line("none", None), "row 1"),
+        ({"text": "no score", "weight": 1}, "row 1: .*score"),
+        (line("none", 1, None), "row 1"),
         (line(7), "row 1: .*text"),
         (["no", "object"], "row 1"),
     ],
