@@ -36,11 +36,13 @@ class State:
         step: updates made.
         at: the pass over the data and the row in it that come next.
         history: what was measured so far, one record a time.
+        losses: of the steps since the last record of a loss; each a float32 number, exactly.
     """
 
     step: int
     at: tuple[int, int]
     history: list[dict[str, Any]]
+    losses: list[float]
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class Checkpoints:
             fault = _fault(here)
             if fault is None:
                 mark = json.loads((here / "state.json").read_text("utf-8"))
-                found = State(mark["step"], tuple(mark["at"]), mark["history"]), here
+                at, losses = tuple(mark["at"]), mark["losses"]
+                found = State(mark["step"], at, mark["history"], losses), here
                 break
             faults.append(f"The checkpoint {here} is not whole ({fault})")
         instead = f"goes on after step {found[0].step}" if found else "begins anew"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -50,6 +50,9 @@ class Teller:
 
     def step(self, steps: int, tokens: int) -> None:
         """Steps were made, over so many places for tokens."""
+
+    def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
+        """So many steps had been made before, and that was noted of them."""
 
     def record(self, record: Mapping[str, Any]) -> None:
         """A loss was noted, or held-out losses."""
@@ -198,6 +201,7 @@ class _Loop:
         feed = Feed(work.passes, at.at)
         looks = _evaluations(work.plan)
         every = max(1, self.steps // _RECORDS)
+        between = 60 * work.plan.checkpoint_minutes
         work.network.predictor.model.train()
         saved = time.monotonic()
         if at.step == 0 and not self.history:
@@ -209,22 +213,26 @@ class _Loop:
                 self._note(done)
             if done in looks:
                 self._measure(done)
-            recorded = done % every == 0 and done < self.steps  # else the loss so far would be lost
-            if recorded and time.monotonic() - saved >= 60 * work.plan.checkpoint_minutes:
-                self._save(State(done, batch.after, self.history))
+            together = self.world == 1 or done % every == 0  # their clocks and their losses differ
+            if together and done < self.steps and time.monotonic() - saved >= between:
+                self._save(done, batch.after)
                 saved = time.monotonic()
         if work.plan.keep == "best":
             load_weights(work.best, self.parameters)
 
     def _resume(self) -> State:
         """The state to go on from; the first one if there is no checkpoint."""
+        import torch
+
         found = self.work.checkpoints.newest(self.teller.warn)
         if found is None:
-            return State(0, (0, 0), [])
+            return State(0, (0, 0), [], [])
         state, here = found
         restore(here, self.parameters, self.optimizer)
         self.history, self._kept = state.history, state.step
-        self.teller.step(state.step, 0)
+        losses = torch.tensor(state.losses, device=self.work.accelerator.device)
+        self._losses = list((losses if self.main else losses * 0).unbind())  # all are added up
+        self.teller.resume(state.step, state.history)
         return state
 
     def _batch(self, feed: Feed, step: int) -> _Batch:
@@ -329,9 +337,11 @@ class _Loop:
         figures |= {f"heldout/{k}": v for k, v in record.get("heldout", {}).items()}
         self.work.accelerator.log(figures, step=record["step"])
 
-    def _save(self, state: State) -> None:
-        self._kept = state.step
+    def _save(self, step: int, at: tuple[int, int]) -> None:
+        self._kept = step
         if self.main:
+            losses = [float(loss) for loss in self._losses]
+            state = State(step, at, self.history, losses)
             self.work.checkpoints.write(state, self.parameters, self.optimizer)
 
 

@@ -216,6 +216,12 @@ class _Voice(Teller):
         """Move the bar."""
         self._progress.advance(steps, tokens)
 
+    def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
+        """Say so, and compare with what was measured before the first step."""
+        self._before = next((r["heldout"] for r in history if "heldout" in r), {})
+        self._progress.advance(step, 0)
+        self._progress.note(f"Goes on after step {step:,} of {self._steps:,}.")
+
     def record(self, record: Mapping[str, Any]) -> None:
         """Say the held-out losses."""
         if "heldout" not in record:
