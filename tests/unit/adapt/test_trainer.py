@@ -514,6 +514,21 @@ def test_as_many_checkpoints_are_kept_as_asked_for(tmp_path, minutes):
     assert [m["step"] for m in marks] == [6, 7, 8]
 
 
+def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minutes):
+    """With one that was not finished between them, as many whole ones as asked for are there."""
+    words = {"checkpoint_minutes": 1.0, "steps": 9, "checkpoints": 2}
+    with pytest.raises(Stopped):
+        train(training_of(tmp_path, **words), Stopping(6))
+    folder = tmp_path / "checkpoints"
+    assert sorted(p.name for p in folder.iterdir()) == ["step-00000004", "step-00000005"]
+    (folder / "step-00000005/state.json").unlink()
+    work = training_of(tmp_path, **words)
+    parameters = dict(work.network.predictor.model.named_parameters())
+    optimizer = torch.optim.AdamW(parameters.values())
+    work.checkpoints.write(State(7, (0, 0), [], []), parameters, optimizer)
+    assert sorted(p.name for p in folder.iterdir()) == ["step-00000004", "step-00000007"]
+
+
 def test_a_state_comes_back_as_it_was(tmp_path):
     work = training_of(tmp_path, steps=3)
     history = train(work, Teller())
