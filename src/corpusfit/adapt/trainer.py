@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.adapt.adapters import trainable
 from corpusfit.adapt.batches import Micro, Stock
 from corpusfit.adapt.checkpoints import Checkpoints, State, load_weights, restore, save_weights
 from corpusfit.adapt.heldout import Heldout
@@ -169,7 +170,7 @@ def _starved(work: Training) -> str:
     return (
         f"Memory ran out. {rows} sequences go through the model together: give the same command "
         f"with --set train.micro_tokens={rows * length // 2}; it goes on from the last checkpoint, "
-        "and ends the same but for rounding."
+        "and ends the same but for rounding and dropout's draws."
     )
 
 
@@ -184,7 +185,7 @@ class _Loop:
     def __init__(self, work: Training, teller: Teller) -> None:
         self.work, self.teller = work, teller
         self.history: list[dict[str, Any]] = []
-        self.parameters = _trained(work.network.predictor.model)
+        self.parameters = trainable(work.network.predictor.model)
         self.optimizer = _optimizer(self.parameters, work.plan)
         self.main = work.accelerator.is_main_process
         self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
@@ -343,11 +344,6 @@ class _Loop:
             losses = [float(loss) for loss in self._losses]
             state = State(step, at, self.history, losses)
             self.work.checkpoints.write(state, self.parameters, self.optimizer)
-
-
-def _trained(model: Any) -> dict[str, torch.nn.Parameter]:
-    """The weights that train, by name; one that is used twice comes once."""
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
 def _optimizer(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> Any:
