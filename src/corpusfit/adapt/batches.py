@@ -11,9 +11,10 @@ Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contami
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,10 @@ from corpusfit.adapt.tokens import Tokens
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Laid", "Micro", "Stock", "lay_out", "lay_pairs"]
+__all__ = ["Laid", "Micro", "Stock", "ahead", "lay_out", "lay_pairs"]
 
 PADDING = -1
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,3 +212,14 @@ def _elsewhere(chunks: Chunks, chunk: int, chances: NDArray[np.float64]) -> int 
     own = (chunks.text[drawn] == chunks.text[chunk]) & (chunks.store[drawn] == chunks.store[chunk])
     others = drawn[~own]
     return int(others[0]) if len(others) else None
+
+
+def ahead(make: Callable[[int], T], first: int, last: int) -> Iterator[tuple[int, T]]:
+    """The numbers of steps and their batches, each made while the model works on the one before."""
+    with ThreadPoolExecutor(1, "batches") as pool:
+        waiting = pool.submit(make, first) if first < last else None
+        for step in range(first, last):
+            assert waiting is not None  # noqa: S101
+            batch = waiting.result()
+            waiting = pool.submit(make, step + 1) if step + 1 < last else None
+            yield step, batch

@@ -25,8 +25,9 @@ from corpusfit.adapt.objectives import objective
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.processes import started
+from corpusfit.adapt.schedule import goal
 from corpusfit.adapt.scratch import new_model
-from corpusfit.adapt.trainer import Teller, Training, goal, train
+from corpusfit.adapt.trainer import Teller, Training, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve

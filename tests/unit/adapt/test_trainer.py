@@ -18,7 +18,8 @@ from corpusfit.adapt.checkpoints import State
 from corpusfit.adapt.objectives import MaskedLM
 from corpusfit.adapt.passes import Feed
 from corpusfit.adapt.plan import TrainPlan
-from corpusfit.adapt.trainer import Teller, rate_at, train
+from corpusfit.adapt.schedule import rate_at
+from corpusfit.adapt.trainer import Teller, train
 from corpusfit.errors import TrainingError, UsageError
 
 torch = pytest.importorskip("torch")
