@@ -70,7 +70,7 @@ def add_adapter(model: Any, plan: AdapterPlan, seed: int) -> None:
 
 
 def trainable(model: Any) -> dict[str, torch.nn.Parameter]:
-    """The weights that train, by their names in the model: what a checkpoint keeps."""
+    """The weights that train, by their names in the model; one that is used twice comes once."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 

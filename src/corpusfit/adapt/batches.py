@@ -11,9 +11,10 @@ Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contami
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,10 @@ from corpusfit.adapt.tokens import Tokens
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Laid", "Micro", "Stock", "lay_out", "lay_pairs"]
+__all__ = ["Laid", "Micro", "Stock", "ahead", "lay_out", "lay_pairs"]
 
 PADDING = -1
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,29 +169,28 @@ def lay_pairs(
 ) -> Laid:
     """Rows that are pairs: a chunk's two halves, or its first half and another chunk's second.
 
+    Either way the second text is as long as the shorter of the two chunks' second halves, so that
+    its length does not tell which it is. A chunk of one token has it in its second half.
+
     Args:
         stock: where the chunks are.
         rows: r arrays of one chunk number each.
         marks: the special tokens.
-        chances: float64 [r, 2] in [0, 1): below one half the pair is a true one; and which other
-            chunk gives the second text, one of another text where there is one.
+        chances: float64 [r, 1 + d] in [0, 1): below one half the pair is a true one; and d draws of
+            another chunk. Where none of them is of another text, the pair is a true one, uncut.
     """
     specials = len(marks.prefix) + 2 * len(marks.suffix)
-    longest = max(int(stock.chunks.length[row[0]]) for row in rows)
-    width = max(longest, 2) + specials  # two tokens: a text of one gets another's as its second
+    width = max(int(stock.chunks.length[row[0]]) for row in rows) + specials
     laid = _empty(len(rows), width, marks.pad)
     follows = np.zeros(len(rows), np.int64)
     for r, row in enumerate(rows):
         chunk = int(row[0])
-        ids = stock.ids(chunk)
-        half = max(1, len(ids) // 2)
-        first, second = ids[:half], ids[half:]
-        if chances[r, 0] >= 0.5:
-            other = _elsewhere(stock.chunks, chunk, float(chances[r, 1]))
-            if other is not None:
-                found = stock.ids(other)
-                second = found[len(found) // 2 :][: max(1, len(second))]
-                follows[r] = 1
+        first, second = _halves(stock.ids(chunk))
+        other = _elsewhere(stock.chunks, chunk, chances[r, 1:])
+        if other is not None:
+            own, others = second, _halves(stock.ids(other))[1]
+            follows[r] = chances[r, 0] >= 0.5
+            second = (others if follows[r] else own)[: min(len(own), len(others))]
         one = [*marks.prefix, *first.tolist(), *marks.suffix]
         both = [*one, *second.tolist(), *marks.suffix]
         end = len(both)
@@ -199,13 +200,26 @@ def lay_pairs(
     return Laid(laid.ids, laid.chunk, laid.scale, laid.kind, follows)
 
 
-def _elsewhere(chunks: Chunks, chunk: int, chance: float) -> int | None:
-    """A chunk of another text, the first from a place that chance gives; None if there is none."""
-    n = len(chunks)
-    here = (chunks.text[chunk], chunks.store[chunk])
-    first = int(chance * n)
-    for step in range(n):
-        other = (first + step) % n
-        if (chunks.text[other], chunks.store[other]) != here:
-            return other
-    return None
+def _halves(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Of one token or more; the second has at least one."""
+    half = len(ids) // 2
+    return ids[:half], ids[half:]
+
+
+def _elsewhere(chunks: Chunks, chunk: int, chances: NDArray[np.float64]) -> int | None:
+    """The first drawn chunk that is of another text; None if none of those drawn is."""
+    drawn = (chances * len(chunks)).astype(np.int64)
+    own = (chunks.text[drawn] == chunks.text[chunk]) & (chunks.store[drawn] == chunks.store[chunk])
+    others = drawn[~own]
+    return int(others[0]) if len(others) else None
+
+
+def ahead(make: Callable[[int], T], first: int, last: int) -> Iterator[tuple[int, T]]:
+    """The numbers of steps and their batches, each made while the model works on the one before."""
+    with ThreadPoolExecutor(1, "batches") as pool:
+        waiting = pool.submit(make, first) if first < last else None
+        for step in range(first, last):
+            assert waiting is not None  # noqa: S101
+            batch = waiting.result()
+            waiting = pool.submit(make, step + 1) if step + 1 < last else None
+            yield step, batch

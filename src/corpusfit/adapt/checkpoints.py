@@ -36,11 +36,13 @@ class State:
         step: updates made.
         at: the pass over the data and the row in it that come next.
         history: what was measured so far, one record a time.
+        losses: of the steps since the last record of a loss; each a float32 number, exactly.
     """
 
     step: int
     at: tuple[int, int]
     history: list[dict[str, Any]]
+    losses: list[float]
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ class Checkpoints:
     def write(
         self, state: State, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
     ) -> None:
-        """Keep a state, then let go of the oldest ones, and of newer ones that were not whole.
+        """Keep a state, then let go of the oldest ones, and of those that were not finished.
+
+        Newer ones, which were not whole or they had been taken up, go as well.
 
         Args:
             state: how far the training is.
@@ -68,34 +72,40 @@ class Checkpoints:
         Raises:
             StorageError: the disk is full or cannot be written to.
         """
-        here = self.folder / f"step-{state.step:08d}"
+        mark = self._state(state.step)
         files = {
             "weights.safetensors": {n: p.detach() for n, p in parameters.items()},
             "moments.safetensors": _moments(parameters, optimizer),
         }
-        digests = {name: save_weights(here / name, tensors) for name, tensors in files.items()}
-        mark = {"digests": digests, **vars(state)}
-        write_bytes(here / "state.json", json.dumps(mark).encode())
+        digests = {
+            name: save_weights(mark.with_name(name), tensors) for name, tensors in files.items()
+        }
+        write_bytes(mark, json.dumps({"digests": digests, **vars(state)}).encode())
         steps = self._steps()
-        kept = [step for step in steps if step <= state.step][-self.keep :]
+        kept = [s for s in steps if s <= state.step and self._state(s).is_file()][-self.keep :]
         for step in set(steps) - set(kept):
-            remove(self.folder / f"step-{step:08d}")
+            remove(self._state(step).parent)
 
     def newest(self, on_warn: Callable[[str], None]) -> tuple[State, Path] | None:
         """The newest checkpoint that is whole; of those that are not the user is told."""
         faults, found = [], None
         for step in reversed(self._steps()):
-            here = self.folder / f"step-{step:08d}"
+            here = self._state(step).parent
             fault = _fault(here)
             if fault is None:
-                mark = json.loads((here / "state.json").read_text("utf-8"))
-                found = State(mark["step"], tuple(mark["at"]), mark["history"]), here
+                mark = json.loads(self._state(step).read_text("utf-8"))
+                at, losses = tuple(mark["at"]), mark["losses"]
+                found = State(mark["step"], at, mark["history"], losses), here
                 break
             faults.append(f"The checkpoint {here} is not whole ({fault})")
         instead = f"goes on after step {found[0].step}" if found else "begins anew"
         for fault in faults:
             on_warn(f"{fault}; training {instead}.")
         return found
+
+    def _state(self, step: int) -> Path:
+        """The file that a checkpoint is finished with."""
+        return self.folder / f"step-{step:08d}" / "state.json"
 
     def _steps(self) -> list[int]:
         matches = map(_NAME.fullmatch, listed(self.folder))

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Causal", "MaskedLM", "MaskedPairs", "Network", "Objective", "objective"]
 
+_DRAWS = 8  # of another chunk, of which one should be of another text
+
 
 @dataclass(frozen=True, eq=False)
 class Network:
@@ -172,7 +174,7 @@ class MaskedPairs(MaskedLM):
         keys: NDArray[np.uint64],
         width: int,
     ) -> Laid:
-        chances = np.stack([uniform(place_keys(int(k) >> 1, 0, 2)) for k in keys])
+        chances = np.stack([uniform(place_keys(int(k) >> 1, 0, 1 + _DRAWS)) for k in keys])
         return lay_pairs(stock, rows, self.marks, chances)
 
     def losses(self, network: Network, micro: Micro) -> tuple[Any, Any]:

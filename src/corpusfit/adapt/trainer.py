@@ -1,7 +1,7 @@
 """The training itself: from rows of text to changed weights.
 
-What: a loop of steps over batches that are made one step ahead; AdamW, a schedule, held-out losses
-and checkpoints on the way.
+What: a loop of steps over batches that are made one step ahead; held-out losses and checkpoints on
+the way.
 Why: every step is a function of the seed and its number, so a training that was killed goes on as
 if nothing had happened; a loop of our own can say so, and feeds packed rows to the model.
 Trade-off: data parallelism and the trackers are Accelerate's; sharded optimisers are not supported.
@@ -15,8 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,24 +24,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.batches import Micro, Stock
+from corpusfit.adapt.adapters import trainable
+from corpusfit.adapt.batches import Micro, Stock, ahead
 from corpusfit.adapt.checkpoints import Checkpoints, State, load_weights, restore, save_weights
 from corpusfit.adapt.heldout import Heldout
 from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
 from corpusfit.adapt.plan import TrainPlan
+from corpusfit.adapt.schedule import evaluations, goal, optimizer, rate_at
+from corpusfit.adapt.stops import diverged, is_out_of_memory, require_possible, starved
 from corpusfit.embed.hardware import seeded
-from corpusfit.errors import TrainingError, bad_setting
 from corpusfit.kernels.chance import place_keys
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Teller", "Training", "goal", "rate_at", "train"]
+__all__ = ["Teller", "Training", "train"]
 
 _RECORDS = 200
-_NAMED = 3
 
 
 class Teller:
@@ -50,6 +50,9 @@ class Teller:
 
     def step(self, steps: int, tokens: int) -> None:
         """Steps were made, over so many places for tokens."""
+
+    def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
+        """So many steps had been made before, and that was noted of them."""
 
     def record(self, record: Mapping[str, Any]) -> None:
         """A loss was noted, or held-out losses."""
@@ -100,19 +103,6 @@ class _Batch:
     after: tuple[int, int]
 
 
-def rate_at(step: int, plan: TrainPlan) -> float:
-    """The learning rate of a step, counted from 0: transformers' schedules of the same names."""
-    assert plan.steps is not None and plan.rate is not None  # noqa: S101, PT018
-    warm = math.ceil(plan.warmup * plan.steps)
-    if step < warm:
-        return plan.rate * step / warm
-    if plan.schedule == "constant":
-        return plan.rate
-    left = (plan.steps - step) / max(1, plan.steps - warm)
-    share = left if plan.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left))
-    return plan.rate * share
-
-
 def train(work: Training, teller: Teller) -> list[dict[str, Any]]:
     """Train a model in place, from its last checkpoint if there is one.
 
@@ -130,49 +120,17 @@ def train(work: Training, teller: Teller) -> list[dict[str, Any]]:
         TrainingError: the loss is no longer finite, or memory ran out; checkpoints are kept.
         StorageError: a checkpoint cannot be written.
     """
-    _require_possible(work)
+    processes = work.accelerator.num_processes
+    require_possible(work.plan, processes, measured=bool(work.heldout.micros))
     with seeded(work.seed), kept_memory():
         loop = _Loop(work, teller)
         try:
             loop.run()
         except (MemoryError, RuntimeError) as e:
-            if not _is_out_of_memory(e):
+            if not is_out_of_memory(e):
                 raise
-            raise TrainingError(_starved(work)) from e
+            raise starved(work.plan, processes, work.micro_rows) from e
     return loop.history
-
-
-def _require_possible(work: Training) -> None:
-    """Raise `UsageError` for settings that go together with neither the machine nor the data."""
-    processes, batch = work.accelerator.num_processes, work.plan.batch or 1
-    if batch < processes:
-        cure = f"Each of the {processes} processes needs a sequence in every step."
-        raise bad_setting("--batch", f"{processes} or more", batch, cure)
-    if work.plan.keep == "best" and not work.heldout.micros:
-        cure = "The data is too small to keep some of it back: name texts with --task."
-        raise bad_setting("train.keep", "last where nothing is held out", "best", cure)
-
-
-def _starved(work: Training) -> str:
-    """What to do when memory ran out."""
-    assert work.plan.length is not None and work.plan.batch is not None  # noqa: S101, PT018
-    share = math.ceil(work.plan.batch / work.accelerator.num_processes)
-    rows, length = min(work.micro_rows, share), work.plan.length
-    if rows == 1:
-        return (
-            f"Memory ran out with one sequence of {length} tokens. Give a smaller --length and "
-            "another --out, or train fewer weights: --adapter lora."
-        )
-    return (
-        f"Memory ran out. {rows} sequences go through the model together: give the same command "
-        f"with --set train.micro_tokens={rows * length // 2}; it goes on from the last checkpoint, "
-        "and ends the same but for rounding."
-    )
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(w in str(error) for w in words)
 
 
 class _Loop:
@@ -181,8 +139,8 @@ class _Loop:
     def __init__(self, work: Training, teller: Teller) -> None:
         self.work, self.teller = work, teller
         self.history: list[dict[str, Any]] = []
-        self.parameters = _trained(work.network.predictor.model)
-        self.optimizer = _optimizer(self.parameters, work.plan)
+        self.parameters = trainable(work.network.predictor.model)
+        self.optimizer = optimizer(self.parameters, work.plan)
         self.main = work.accelerator.is_main_process
         self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
         self.steps = work.plan.steps or 0
@@ -196,35 +154,40 @@ class _Loop:
         work = self.work
         at = self._resume()
         feed = Feed(work.passes, at.at)
-        looks = _evaluations(work.plan)
+        looks = evaluations(work.plan)
         every = max(1, self.steps // _RECORDS)
+        between = 60 * work.plan.checkpoint_minutes
         work.network.predictor.model.train()
         saved = time.monotonic()
         if at.step == 0 and not self.history:
             self._measure(0)
-        for step, batch in _ahead(lambda s: self._batch(feed, s), at.step, self.steps):
+        for step, batch in ahead(lambda s: self._batch(feed, s), at.step, self.steps):
             self._update(step, batch)
             done = step + 1
             if done % every == 0 or done == self.steps:
                 self._note(done)
             if done in looks:
                 self._measure(done)
-            recorded = done % every == 0 and done < self.steps  # else the loss so far would be lost
-            if recorded and time.monotonic() - saved >= 60 * work.plan.checkpoint_minutes:
-                self._save(State(done, batch.after, self.history))
+            together = self.world == 1 or done % every == 0  # their clocks and their losses differ
+            if together and done < self.steps and time.monotonic() - saved >= between:
+                self._save(done, batch.after)
                 saved = time.monotonic()
         if work.plan.keep == "best":
             load_weights(work.best, self.parameters)
 
     def _resume(self) -> State:
         """The state to go on from; the first one if there is no checkpoint."""
+        import torch
+
         found = self.work.checkpoints.newest(self.teller.warn)
         if found is None:
-            return State(0, (0, 0), [])
+            return State(0, (0, 0), [], [])
         state, here = found
         restore(here, self.parameters, self.optimizer)
         self.history, self._kept = state.history, state.step
-        self.teller.step(state.step, 0)
+        losses = torch.tensor(state.losses, device=self.work.accelerator.device)
+        self._losses = list((losses if self.main else losses * 0).unbind())  # all are added up
+        self.teller.resume(state.step, state.history)
         return state
 
     def _batch(self, feed: Feed, step: int) -> _Batch:
@@ -255,7 +218,8 @@ class _Loop:
         loss = self._gradient(batch)
         norm = torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), work.plan.clip)
         if not math.isfinite(float(norm)):
-            raise self._diverged(step, batch)
+            names = [work.stock.name(int(c)) for row in batch.rows for c in row]
+            raise diverged(work.plan, step + 1, names, self._kept)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self._losses.append(loss)
@@ -288,18 +252,6 @@ class _Loop:
         found: torch.Tensor = self.work.accelerator.reduce(here, "sum")
         return found
 
-    def _diverged(self, step: int, batch: _Batch) -> TrainingError:
-        names = list(dict.fromkeys(self.work.stock.name(int(c)) for row in batch.rows for c in row))
-        more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
-        kept = "No checkpoint was written yet"
-        if self._kept is not None:
-            kept = f"The checkpoint after step {self._kept} is kept"
-        return TrainingError(
-            f"The loss of step {step + 1} is no longer finite. Its batch holds "
-            f"{'; '.join(names[:_NAMED])}{more}. {kept}. Give a smaller --rate than "
-            f"{self.work.plan.rate:g} and another --out, or take the text out."
-        )
-
     def _note(self, step: int) -> None:
         """Note the loss since the last record."""
         import torch
@@ -329,46 +281,9 @@ class _Loop:
         figures |= {f"heldout/{k}": v for k, v in record.get("heldout", {}).items()}
         self.work.accelerator.log(figures, step=record["step"])
 
-    def _save(self, state: State) -> None:
-        self._kept = state.step
+    def _save(self, step: int, at: tuple[int, int]) -> None:
+        self._kept = step
         if self.main:
+            losses = [float(loss) for loss in self._losses]
+            state = State(step, at, self.history, losses)
             self.work.checkpoints.write(state, self.parameters, self.optimizer)
-
-
-def _trained(model: Any) -> dict[str, torch.nn.Parameter]:
-    """The weights that train, by name; one that is used twice comes once."""
-    return {name: p for name, p in model.named_parameters() if p.requires_grad}
-
-
-def _optimizer(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> Any:
-    """AdamW in one kernel a step; matrices decay, biases and norms do not."""
-    import torch
-
-    groups = [
-        {"params": [p for p in parameters.values() if p.ndim >= 2], "weight_decay": plan.decay},
-        {"params": [p for p in parameters.values() if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=0.0, fused=True)
-
-
-def _evaluations(plan: TrainPlan) -> set[int]:
-    """The numbers of steps after which held-out losses are measured, the last one among them."""
-    assert plan.steps is not None  # noqa: S101
-    times = min(max(1, plan.evaluations), plan.steps)
-    return {math.ceil(plan.steps * (k + 1) / times) for k in range(times)}
-
-
-def goal(losses: Mapping[str, float]) -> float:
-    """What the best weights have least of: the loss on the task's text, or else on the data's."""
-    return losses["task"] if "task" in losses else next(iter(losses.values()))
-
-
-def _ahead(make: Callable[[int], _Batch], first: int, last: int) -> Iterator[tuple[int, _Batch]]:
-    """The batches of steps, each made while the model works on the one before."""
-    with ThreadPoolExecutor(1, "batches") as pool:
-        waiting = pool.submit(make, first) if first < last else None
-        for step in range(first, last):
-            assert waiting is not None  # noqa: S101
-            batch = waiting.result()
-            waiting = pool.submit(make, step + 1) if step + 1 < last else None
-            yield step, batch

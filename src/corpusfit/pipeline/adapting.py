@@ -26,8 +26,9 @@ from corpusfit.adapt.objectives import objective
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.processes import started
+from corpusfit.adapt.schedule import goal
 from corpusfit.adapt.scratch import new_model
-from corpusfit.adapt.trainer import Teller, Training, goal, train
+from corpusfit.adapt.trainer import Teller, Training, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
@@ -253,6 +254,12 @@ class _Voice(Teller):
     def step(self, steps: int, tokens: int) -> None:
         """Move the bar."""
         self._progress.advance(steps, tokens)
+
+    def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
+        """Say so, and compare with what was measured before the first step."""
+        self._before = next((r["heldout"] for r in history if "heldout" in r), {})
+        self._progress.advance(step, 0)
+        self._progress.note(f"Goes on after step {step:,} of {self._steps:,}.")
 
     def record(self, record: Mapping[str, Any]) -> None:
         """Say the held-out losses."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from adapting import LENGTH, MARKS, chains, model_of, stored, training_of
-from corpusfit.adapt.batches import Micro, Stock
+from corpusfit.adapt.batches import Micro, Stock, lay_pairs
 from corpusfit.adapt.chunks import cut_chunks
 from corpusfit.adapt.objectives import Network, objective
 from corpusfit.adapt.passes import Feed, Passes, drawn_counts
@@ -301,14 +301,12 @@ def test_the_enumeration_covers_every_outcome():
 
 
 def test_pairs_of_one_token_texts_fit_their_rows(tmp_path):
-    """A second text from elsewhere may be longer than none."""
+    """The token is the second text, its own or another's: [CLS] [SEP] token [SEP]."""
     work = training_of(tmp_path, "mlm+nsp", texts=[[7], [8], [9]] * 9, micro_rows=1, batch=27)
     _, batch = first_batch(work)
     for micro in batch.micros:
         ids = micro.ids[0][micro.chunk[0] == 0].tolist()
-        assert ids[0] == 2
-        assert ids.count(3) == 2
-        assert ids[-1] == 3
+        assert [ids[0], ids[1], ids[3:]] == [2, 3, [3]]
     assert 0 < sum(int(m.follows[0]) for m in batch.micros) < 27
 
 
@@ -332,15 +330,92 @@ def test_pairs_are_halves_of_a_text_or_of_two(tmp_path):
     for row, (ids, kind, other) in zip(batch.rows, rows, strict=True):
         text = texts[work.passes.chunks.text[row[0]]]
         first, second = split_pair(ids.tolist())
-        half = max(1, len(text) // 2)
+        half = len(text) // 2
         assert first == text[:half]
-        assert (second == text[half:]) or other
+        assert len(second) >= 1
+        assert other or second == text[half:][: len(second)]
         assert kind[: len(first) + 2].sum() == 0
         assert kind.sum() == len(second) + 1
         if other:
             ends = [t[len(t) // 2 :] for t in texts if t is not text]
             assert any(end[: len(second)] == second for end in ends)
     assert 8 < sum(other for _, _, other in rows) < 32
+
+
+def pairs_of(folder, texts, chances, marks=MARKS["mlm+nsp"]):
+    """Pairs of every chunk of some texts: (its text, its second half, the second text, follows)."""
+    tokens = stored(folder, texts)
+    weights = np.ones(len(texts), np.float32)
+    chunks = cut_chunks(tokens.lengths, weights, LENGTH - 3)
+    stock = Stock(chunks, (tokens,), np.ones(len(chunks), np.float32))
+    rows = [np.array([c]) for c in range(len(chunks))]
+    laid = lay_pairs(stock, rows, marks, chances(len(rows)))
+    found = []
+    for c in range(len(rows)):
+        first, second = split_pair(laid.ids[c][laid.chunk[c] == 0].tolist())
+        own = stock.ids(c).tolist()
+        assert first == own[: len(own) // 2]
+        found.append((int(chunks.text[c]), own[len(own) // 2 :], second, int(laid.follows[c])))
+    return found
+
+
+def test_the_length_of_a_pairs_second_text_does_not_tell_its_kind(tmp_path):
+    """Closed form: with the same draws of others, each pair is as long, whichever kind it is.
+
+    So the lengths have one distribution for both kinds. Some texts have one token only.
+    """
+    chances = np.random.default_rng(5).random((400, 9))
+
+    def forced(kind):
+        return lambda n: np.column_stack([np.full(n, kind), chances[:n, 1:]])
+
+    texts = chains(300, seed=4, most=29)
+    true = pairs_of(tmp_path / "true", texts, forced(0.2))
+    others = pairs_of(tmp_path / "others", texts, forced(0.7))
+    assert {pair[3] for pair in true} == {0}
+    assert {pair[3] for pair in others} == {1}
+    assert [len(pair[2]) for pair in true] == [len(pair[2]) for pair in others]
+    assert {len(pair[2]) for pair in true} >= set(range(1, 13))
+    assert 1 in {len(text) for text in texts}
+    for _, own, second, _ in true:
+        assert second == own[: len(second)]
+    assert sum(pair[1] != pair[2] for pair in true) > 100  # cut by the other's length
+    assert sum(pair[2] != pair[1][: len(pair[2])] for pair in others) > 280
+
+
+def test_behind_a_long_text_others_are_drawn_evenly(tmp_path):
+    """A text of 290 chunks, and 29 of one each.
+
+    Closed form: 1 - (290 / 319) ** 8 = 0.53 of the long text's pairs have another's end, and each
+    of the 29 is as often the one.
+    """
+    texts = [[5] * (290 * (LENGTH - 3)), *([i] * (LENGTH - 3) for i in range(6, 35))]
+    found = []
+    for seed in range(8):
+        chance = np.random.default_rng(seed)
+        pairs = pairs_of(
+            tmp_path / str(seed),
+            texts,
+            lambda n, chance=chance: np.column_stack([np.full(n, 0.9), chance.random((n, 8))]),
+        )
+        found += [pair for pair in pairs if pair[0] == 0]
+    assert len(found) == 8 * 290
+    for _, own, second, other in found:
+        assert (second == own) != other
+        assert len(set(second)) == 1
+    counts = np.bincount([pair[2][0] for pair in found if pair[3]], minlength=35)
+    assert counts[:6].sum() == 0
+    share = 1 - (290 / 319) ** 8
+    assert counts.sum() / len(found) == pytest.approx(share, abs=0.04)
+    expected = counts.sum() / 29
+    assert ((counts[6:] - expected) ** 2 / expected).sum() < 58.3  # chi2, 28 degrees: p = 0.0007
+
+
+def test_a_text_alone_gives_true_pairs(tmp_path):
+    for _, own, second, other in pairs_of(
+        tmp_path, chains(1, seed=8), lambda n: np.ones((n, 9)) * 0.9
+    ):
+        assert (second, other) == (own, 0)
 
 
 def split_pair(ids):

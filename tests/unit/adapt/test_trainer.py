@@ -18,7 +18,8 @@ from corpusfit.adapt.checkpoints import State
 from corpusfit.adapt.objectives import MaskedLM
 from corpusfit.adapt.passes import Feed
 from corpusfit.adapt.plan import TrainPlan
-from corpusfit.adapt.trainer import Teller, rate_at, train
+from corpusfit.adapt.schedule import rate_at
+from corpusfit.adapt.trainer import Teller, train
 from corpusfit.errors import TrainingError, UsageError
 
 torch = pytest.importorskip("torch")
@@ -173,6 +174,93 @@ def test_stopped_again_and_again_it_ends_the_same(tmp_path, minutes):
     assert train(again, Teller()) == history
     final = weights_of(whole)
     assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
+
+
+@pytest.mark.parametrize("between", [1.0, 3.0, 5.0])
+def test_stopped_between_records_it_ends_the_same(tmp_path, minutes, monkeypatch, between):
+    """A record each fourth step, checkpoints whenever they are due; weights and history, bitwise.
+
+    A record's loss is the mean of its four steps' losses, on whichever side of the stop they were.
+    """
+    monkeypatch.setattr(trainer, "_RECORDS", 5)
+    words = {"dropout": 0.2, "checkpoint_minutes": between, "steps": 20, "checkpoints": 20}
+    whole = training_of(tmp_path / "whole", **words)
+    history = train(whole, Teller())
+    assert [r["step"] for r in history if "loss" in r] == [4, 8, 12, 16, 20]
+    final = weights_of(whole)
+    kept = [int(p.name[5:]) for p in (tmp_path / "whole/checkpoints").iterdir()]
+    gap = int(between)
+    assert sorted(kept) == list(range(gap, 20, gap))
+    for after in (6, 7, 11, 18):
+        with pytest.raises(Stopped):
+            train(training_of(tmp_path / "stopped", **words), Stopping(after))
+    again = training_of(tmp_path / "stopped", **words)
+    told = Stopping()
+    assert train(again, told) == history
+    assert len(told.records) < len(history)
+    assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
+
+
+def test_several_processes_save_at_records_only(tmp_path, minutes, monkeypatch):
+    """Their clocks differ, and each knows only its part of a step's loss."""
+    monkeypatch.setattr(trainer, "_RECORDS", 5)
+    work = training_of(tmp_path, steps=20, checkpoint_minutes=1.0, checkpoints=20, batch=6)
+    monkeypatch.setattr(trainer._Loop, "_summed", lambda _, figures: figures)
+    own = work.accelerator
+
+    class Second:
+        num_processes = 2
+
+        def __getattr__(self, name):
+            return getattr(own, name)
+
+    train(dataclasses.replace(work, accelerator=Second()), Teller())
+    found = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
+    assert found == [f"step-{step:08d}" for step in (4, 8, 12, 16)]
+    marks = [json.loads((tmp_path / "checkpoints" / f / "state.json").read_text()) for f in found]
+    assert [m["losses"] for m in marks] == [[]] * 4
+
+
+def test_a_second_process_does_not_count_kept_losses_again(tmp_path, minutes, monkeypatch):
+    """What one process kept between records, several take up: the sum is as it was."""
+    monkeypatch.setattr(trainer, "_RECORDS", 5)
+    words = {"steps": 20, "checkpoint_minutes": 1.0}
+    with pytest.raises(Stopped):
+        train(training_of(tmp_path, **words), Stopping(8))
+    mark = json.loads((tmp_path / "checkpoints/step-00000007/state.json").read_text())
+    assert len(mark["losses"]) == 3
+    assert all(loss > 1 for loss in mark["losses"])
+    parts = []
+    for first in (True, False):
+        work = training_of(tmp_path, **words)
+        own = work.accelerator
+
+        class Process:
+            is_main_process = first
+
+            def __getattr__(self, name, own=own):
+                return getattr(own, name)
+
+        loop = trainer._Loop(dataclasses.replace(work, accelerator=Process()), Teller())
+        loop._resume()
+        parts.append([float(loss) for loss in loop._losses])
+    assert parts == [mark["losses"], [0.0] * 3]
+
+
+def test_who_goes_on_is_told_what_was_measured_before(tmp_path, minutes):
+    words = {"checkpoint_minutes": 1.0, "steps": 8}
+    with pytest.raises(Stopped):
+        train(training_of(tmp_path, **words), Stopping(5))
+
+    class Told(Stopping):
+        def resume(self, step, history):
+            self.at = step, [dict(r) for r in history]
+
+    told = Told()
+    history = train(training_of(tmp_path, **words), told)
+    assert told.at == (4, [r for r in history if r["step"] <= 4])
+    assert "heldout" in told.at[1][0]
+    assert told.made == 4
 
 
 def test_weights_that_nothing_trains_do_not_hinder_resuming(tmp_path, minutes):
@@ -427,6 +515,21 @@ def test_as_many_checkpoints_are_kept_as_asked_for(tmp_path, minutes):
     assert [m["step"] for m in marks] == [6, 7, 8]
 
 
+def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minutes):
+    """With one that was not finished between them, as many whole ones as asked for are there."""
+    words = {"checkpoint_minutes": 1.0, "steps": 9, "checkpoints": 2}
+    with pytest.raises(Stopped):
+        train(training_of(tmp_path, **words), Stopping(6))
+    folder = tmp_path / "checkpoints"
+    assert sorted(p.name for p in folder.iterdir()) == ["step-00000004", "step-00000005"]
+    (folder / "step-00000005/state.json").unlink()
+    work = training_of(tmp_path, **words)
+    parameters = dict(work.network.predictor.model.named_parameters())
+    optimizer = torch.optim.AdamW(parameters.values())
+    work.checkpoints.write(State(7, (0, 0), [], []), parameters, optimizer)
+    assert sorted(p.name for p in folder.iterdir()) == ["step-00000004", "step-00000007"]
+
+
 def test_a_state_comes_back_as_it_was(tmp_path):
     work = training_of(tmp_path, steps=3)
     history = train(work, Teller())
@@ -435,7 +538,7 @@ def test_a_state_comes_back_as_it_was(tmp_path):
     for p in parameters.values():
         p.grad = torch.ones_like(p)
     optimizer.step()
-    state = State(3, (0, 12), history)
+    state = State(3, (0, 12), history, [0.1, float(np.float32(0.1))])
     work.checkpoints.write(state, parameters, optimizer)
     found, here = work.checkpoints.newest(pytest.fail)
     assert (found, here.name) == (state, "step-00000003")
