@@ -102,6 +102,9 @@ def write(asked: argparse.Namespace, found: dict[str, list[dict[str, Any]]]) -> 
         "seeds, and the change of that on general text. `resample` and `lambda` see all of the "
         f"pile, with {' and '.join(SHARP)} where nothing else is said.",
         "",
+        "The random part is of short segments: see docs/log.md. `selected`, `random part` and "
+        "`mask+lambda` train on a tenth of the pile, the rest on all of it.",
+        "",
         "| trained on | seeds | task before | task after | change | general | effective chunks |",
         "|---|---|---|---|---|---|---|",
     ]

@@ -464,6 +464,66 @@ def test_the_command_line(cli, data, tiny_lm, tmp_path, adapt):
     assert "seed was 0, is 9" in failed.err
 
 
+def test_a_target_with_another_field_is_read_as_the_selection_read_it(adapt, tmp_path, inline):
+    def write(name, topic, n):
+        lines = (json.dumps({"body": t}) + "\n" for t in prose(topic, n))
+        (tmp_path / name).write_text("".join(lines), "utf-8")
+        return tmp_path / name
+
+    out = tmp_path / "bodies"
+    texts = {"target": write("t.jsonl", "task", 30), "corpus": write("c.jsonl", "market", 60)}
+    corpusfit.select(**texts, out=out, method="dsir", text_field="body", machine=inline)
+    run = adapt(data=out)
+    assert run.manifest["heldout"]["task"] == 30
+    assert run.manifest["losses"]["before"]["task"] > 1
+    with pytest.raises(EmptyInputError, match=r"--task has no usable text .*--text-field"):
+        adapt("other", data=out, task=tmp_path / "t.jsonl")
+
+
+def test_a_selection_is_the_only_data(adapt, selections, data):
+    with pytest.raises(UsageError, match=r"--data must be one selection"):
+        adapt(data=[selections / "top", data])
+
+
+def test_nothing_that_is_read_lies_where_the_model_goes(adapt, tmp_path, tiny_lm):
+    first = adapt("base")
+    with pytest.raises(UsageError, match=r"--out must be apart from the model and the texts"):
+        adapt("base", model=str(first.path), overwrite=True, seed=5)
+    (first.path / "README.md").write_text("mine", "utf-8")
+    again = adapt("base", seed=5, overwrite=True)
+    assert (again.path / "README.md").read_text("utf-8") == "mine"
+
+
+def test_another_kind_of_machine_does_not_take_a_training_up(adapt, inline, tmp_path):
+    with pytest.raises(InterruptedError):
+        adapt(machine=listening(inline, 4), settings=["train.checkpoint_minutes=1e-9"])
+    settled = tmp_path / "out/.corpusfit/settled.json"
+    settled.write_text(settled.read_text("utf-8").replace('"cpu"', '"cuda"'), "utf-8")
+    with pytest.raises(ChangedInputError, match=r"device was cuda, is cpu"):
+        adapt()
+
+
+def test_another_lambda_is_another_training(adapt, selections, inline, tmp_path):
+    sharp = tmp_path / "sharp"
+    shutil.copytree(selections / "top", sharp)
+    adapt(data=sharp, weights="mask+lambda")
+    corpusfit.choose(sharp, fraction=0.3, settings=["choose.c=7"], machine=inline)
+    with pytest.raises(ChangedInputError, match="lambda was"):
+        adapt(data=sharp, weights="mask+lambda")
+    corpusfit.choose(sharp, fraction=0.3, weights="resample", machine=inline)
+    with pytest.raises(UsageError, match=r"--weights must be off for what was drawn by weight"):
+        adapt("drawn", data=sharp, weights="mask+lambda")
+
+
+def test_a_part_that_is_gone_from_the_cache_is_made_again(adapt, inline):
+    first = adapt()
+    parts = sorted((inline.cache_folder() / "tokens").glob("*/part-*.safetensors"))
+    assert parts
+    for part in parts:
+        part.unlink()
+    assert adapt("again").manifest["weights"] == first.manifest["weights"]
+
+
 def test_what_may_change_under_way(adapt, inline, data, tmp_path, tiny_lm):
     """When to save, how much at a time, and where the same model lies."""
     fresh = adapt()
