@@ -471,7 +471,7 @@ def cases(given: argparse.Namespace, model: Path, text: Path) -> list[Case]:
 def main() -> None:
     """The parts that are asked for."""
     words = argparse.ArgumentParser()
-    words.add_argument("--model", type=Path, default=Path("../shared/models/bert-mini-wiki"))
+    words.add_argument("--model", type=Path, required=True)
     words.add_argument("--text", type=Path)
     words.add_argument("--threads", type=int, default=2)
     words.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
