@@ -29,7 +29,7 @@ types: install
 	$(BIN)/mypy
 
 unit: install
-	$(BIN)/pytest -n $(CORES) --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist loadgroup --durations 15
 
 bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt

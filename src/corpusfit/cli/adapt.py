@@ -21,7 +21,7 @@ Example:
   corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
 
 Writes a model folder that AutoModel.from_pretrained loads. A training that was stopped goes on
-with the same command. On several GPUs: accelerate launch -m corpusfit adapt …"""
+with the same command. On several GPUs put `accelerate launch -m` before it."""
 
 
 def register(app: typer.Typer) -> None:
