@@ -78,7 +78,7 @@ class Tokenising:
     def _out(self, how: str, sources: list[Source]) -> Path:
         """The folder of what is made of some sources."""
         identity = {
-            "how": f"{how} 1",
+            "how": f"{how} 2",  # 2: with keys
             "sources": source_identity(sources),
             "read": dataclasses.asdict(self.read),
             "tokenizer": file_digest(self.tokenizer),
