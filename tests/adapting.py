@@ -142,8 +142,8 @@ def training_of(
     chunks = cut_chunks(tokens.lengths, np.asarray(weights, np.float32), room)
     measured = stored(folder / "measured", chains(20, seed=1))
     looked_at = cut_chunks(measured.lengths, np.ones(20, np.float32), room)
-    stocks = {
-        kind: Stock(looked_at.take(places), (measured,), np.ones(len(looked_at), np.float32))
+    kinds = {
+        kind: (measured, looked_at.take(places))
         for kind, places in (("task", np.arange(0, 9)), ("data", np.arange(9, 20)))
         if heldout
     }
@@ -171,7 +171,7 @@ def training_of(
         network=Network(predictor, model, packing, bf16=False),
         stock=Stock(passes.chunks, (tokens,), passes.scale),
         passes=passes,
-        heldout=Heldout.of(stocks, aim, rows=micro_rows, seed=seed),
+        heldout=Heldout.of(kinds, aim, rows=micro_rows, seed=seed),
         checkpoints=Checkpoints(folder / "checkpoints", plan.checkpoints),
         best=folder / "best.safetensors",
         accelerator=accelerator,

@@ -134,55 +134,39 @@ def tiny_static(tmp_path_factory, word_pieces):
     return folder
 
 
-@pytest.fixture(scope="session")
-def tiny_encoder(tmp_path_factory, word_pieces):
-    """A folder with a random two-layer BERT, 32 wide."""
+def tiny_bert(folder, word_pieces, kind, spread):
+    """A folder with a random two-layer BERT of some kind, 32 wide."""
     import torch
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    import transformers
 
-    folder = tmp_path_factory.mktemp("models") / "bert"
     folder.mkdir()
     trained = folder / "trained.json"
     word_pieces.save(str(trained))
-    tokenizer = BertTokenizerFast(tokenizer_file=str(trained), model_max_length=64)
+    tokenizer = transformers.BertTokenizerFast(tokenizer_file=str(trained), model_max_length=64)
     trained.unlink()
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
         intermediate_size=48,
         max_position_embeddings=64,
-        initializer_range=0.3,
+        initializer_range=spread,
     )
-    BertModel(config).save_pretrained(folder)
+    getattr(transformers, kind)(config).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory, word_pieces):
+    """A folder with a random two-layer BERT, 32 wide."""
+    return tiny_bert(tmp_path_factory.mktemp("models") / "bert", word_pieces, "BertModel", 0.3)
 
 
 @pytest.fixture(scope="session")
 def tiny_lm(tmp_path_factory, word_pieces):
     """A folder with a random two-layer BERT, 32 wide, and both heads of its pre-training."""
-    import torch
-    from transformers import BertConfig, BertForPreTraining, BertTokenizerFast
-
     folder = tmp_path_factory.mktemp("models") / "lm"
-    folder.mkdir()
-    trained = folder / "trained.json"
-    word_pieces.save(str(trained))
-    tokenizer = BertTokenizerFast(tokenizer_file=str(trained), model_max_length=64)
-    trained.unlink()
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=48,
-        max_position_embeddings=64,
-        initializer_range=0.2,
-    )
-    BertForPreTraining(config).save_pretrained(folder)
-    return folder
+    return tiny_bert(folder, word_pieces, "BertForPreTraining", 0.2)

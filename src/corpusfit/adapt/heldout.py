@@ -18,7 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from corpusfit.adapt.batches import Micro, Stock
+from corpusfit.adapt.chunks import Chunks
 from corpusfit.adapt.objectives import Network, Objective
+from corpusfit.adapt.tokens import Tokens
 from corpusfit.kernels.chance import place_keys
 
 __all__ = ["Heldout"]
@@ -39,24 +41,26 @@ class Heldout:
     @classmethod
     def of(
         cls,
-        stocks: Mapping[str, Stock],
+        texts: Mapping[str, tuple[Tokens, Chunks]],
         objective: Objective,
         *,
         rows: int,
         seed: int,
     ) -> Heldout:
-        """Lay out every chunk of some stocks, one a row.
+        """Lay out every chunk of some texts, one a row.
 
         Args:
-            stocks: by the kind's name; weights do not count here.
+            texts: by the kind's name, the tokens of texts and chunks of them, whichever store these
+                are numbered for; weights do not count here.
             objective: says what is predicted.
             rows: how many go through the model together.
             seed: of the masks.
         """
         found = {}
-        for name, stock in stocks.items():
-            order = np.argsort(-stock.chunks.length, kind="stable")
-            plain = Stock(stock.chunks, stock.tokens, np.ones(len(order), np.float32))
+        for name, (tokens, chunks) in texts.items():
+            order = np.argsort(-chunks.length, kind="stable")
+            stores = (tokens,) * (int(chunks.store.max(initial=0)) + 1)
+            plain = Stock(chunks, stores, np.ones(len(order), np.float32))
             keys = place_keys(seed, _STREAM, len(order))
             found[name] = [
                 objective.micro(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -146,14 +147,19 @@ class MaskedLM(Objective):
 
     plan: ObjectivePlan
 
+    @cached_property
+    def _tables(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which tokens begin a unit of masking, bool [vocabulary], and those that may stand in."""
+        marks = self.marks
+        begins = marks.begins if self.plan.whole_word else np.ones(marks.vocabulary, np.bool_)
+        assert begins is not None  # noqa: S101  `objective` has seen to it
+        return begins, np.flatnonzero(marks.ordinary)
+
     def _aim(
         self, laid: Laid, keys: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        marks = self.marks
+        marks, (begins, others) = self.marks, self._tables
         assert marks.mask is not None  # noqa: S101  models.py has seen to it
-        begins = marks.begins if self.plan.whole_word else np.ones(marks.vocabulary, np.bool_)
-        assert begins is not None  # noqa: S101  `objective` has seen to it
-        others = np.flatnonzero(marks.ordinary)
         ordinary, rate = marks.ordinary, self.plan.mask
         inputs, picked = masked(laid.ids, ordinary, begins, others, marks.mask, rate, keys)
         places = np.flatnonzero(picked & (laid.chunk != PADDING))

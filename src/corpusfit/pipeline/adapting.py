@@ -28,7 +28,7 @@ from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.processes import started
 from corpusfit.adapt.schedule import goal
 from corpusfit.adapt.scratch import new_model
-from corpusfit.adapt.trainer import Teller, Training, train
+from corpusfit.adapt.trainer import Training, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
@@ -39,6 +39,7 @@ from corpusfit.pipeline.assembly import ROLES, Ready, assembled
 from corpusfit.pipeline.given import Given, given
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.trainingtext import sample_texts, sharpness, training_text
+from corpusfit.pipeline.voice import Voice
 from corpusfit.plan import EmbedPlan
 
 __all__ = ["Adapted", "adapt"]
@@ -239,46 +240,9 @@ def _trained(work: Training, progress: Progress) -> list[dict[str, Any]]:
     steps = work.plan.steps or 0
     progress.begin("adapt", steps, "tokens")
     try:
-        return train(work, _Voice(progress, steps))
+        return train(work, Voice(progress, steps))
     finally:
         progress.end()
-
-
-class _Voice(Teller):
-    """Tells the user how a training goes."""
-
-    def __init__(self, progress: Progress, steps: int) -> None:
-        self._progress, self._steps, self._loss = progress, steps, ""
-        self._before: Mapping[str, float] = {}
-
-    def step(self, steps: int, tokens: int) -> None:
-        """Move the bar."""
-        self._progress.advance(steps, tokens)
-
-    def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
-        """Say so, and compare with what was measured before the first step."""
-        self._before = next((r["heldout"] for r in history if "heldout" in r), {})
-        self._progress.advance(step, 0)
-        self._progress.note(f"Goes on after step {step:,} of {self._steps:,}.")
-
-    def record(self, record: Mapping[str, Any]) -> None:
-        """Say the held-out losses."""
-        if "heldout" not in record:
-            self._loss = f"training loss {record['loss']:.3f}; "
-            return
-        now = record["heldout"]
-        self._before = self._before or now
-        parts = [
-            f"{name} {loss:.3f}"
-            + (f" ({loss - self._before[name]:+.3f})" if record["step"] else "")
-            for name, loss in now.items()
-        ]
-        said = f"Step {record['step']:,} of {self._steps:,}: {self._loss}held-out loss "
-        self._progress.note(said + ", ".join(parts))
-
-    def warn(self, message: str) -> None:
-        """Pass it on."""
-        self._progress.warn(message)
 
 
 def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:

@@ -73,17 +73,13 @@ def assembled(
     )
     settings, words = settled(plan, size)
     progress.note(words + _worth(ready))
-    stocks = {
-        name: Stock(chunks, (tokens, tokens), chunks.weight)
-        for name, (tokens, chunks) in text.heldout.items()
-    }
     work = Training(
         plan=settings,
         objective=aim,
         network=Network(predictor, model, packing, hardware.precision == "bf16"),
         stock=Stock(passes.chunks, text.tokens, passes.scale),
         passes=passes,
-        heldout=Heldout.of(stocks, aim, rows=rows, seed=plan.seed),
+        heldout=Heldout.of(text.heldout, aim, rows=rows, seed=plan.seed),
         checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
         best=folder.best,
         accelerator=accelerator,

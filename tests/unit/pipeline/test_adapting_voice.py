@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corpusfit.engine import Progress
-from corpusfit.pipeline.adapting import _Voice
+from corpusfit.pipeline.voice import Voice
 
 
 class Listening(Progress):
@@ -22,7 +22,7 @@ class Listening(Progress):
 def test_a_resumed_training_is_compared_with_its_own_beginning():
     """Closed form: 3.0 before the first step, 2.25 now."""
     heard = Listening()
-    voice = _Voice(heard, 2_000)
+    voice = Voice(heard, 2_000)
     history = [
         {"step": 0, "heldout": {"task": 3.0}},
         {"step": 1_000, "loss": 2.75, "rate": 1e-4},
@@ -41,5 +41,5 @@ def test_a_resumed_training_is_compared_with_its_own_beginning():
 
 def test_a_resumed_training_of_which_nothing_is_held_out():
     heard = Listening()
-    _Voice(heard, 20).resume(3, [{"step": 1, "loss": 2.75, "rate": 1e-4}])
+    Voice(heard, 20).resume(3, [{"step": 1, "loss": 2.75, "rate": 1e-4}])
     assert (heard.done, heard.notes) == (3, ["Goes on after step 3 of 20."])
