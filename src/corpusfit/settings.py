@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from corpusfit.errors import UsageError, bad_setting
 
-__all__ = ["KINDS", "Settings", "finite", "positive"]
+__all__ = ["KINDS", "Settings", "finite", "one_of", "positive"]
 
 KINDS = {
     "int": "a whole number",
@@ -123,6 +123,12 @@ def finite(setting: str, value: float) -> None:
     """Raise `UsageError` unless a value is a finite number."""
     if not math.isfinite(value):
         raise bad_setting(setting, "a finite number", value)
+
+
+def one_of(setting: str, value: Any, allowed: tuple[str, ...]) -> None:
+    """Raise `UsageError` unless a word is one of those allowed; the empty one is not named."""
+    if value not in allowed:
+        raise bad_setting(setting, f"one of {', '.join(filter(None, allowed))}", value)
 
 
 def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

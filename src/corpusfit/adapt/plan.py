@@ -10,11 +10,10 @@ Reference: TADPOLE, section 4; mDAPT, section 3.3; Gururangan et al. (2020), Don
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from corpusfit.errors import bad_setting
 from corpusfit.plan import ReadPlan
-from corpusfit.settings import Settings, finite, positive
+from corpusfit.settings import Settings, finite, one_of, positive
 
 __all__ = [
     "AdaptPlan",
@@ -50,7 +49,7 @@ class ModelPlan:
             came = f"{self.name} and {self.init}" if self.name else "neither"
             cure = "Name a model folder or a hub id, or say --init tiny."
             raise bad_setting("The model", "given by --model or by --init", came, cure)
-        _one_of("--init", self.init, ("", "tiny", "mini", "small"))
+        one_of("--init", self.init, ("", "tiny", "mini", "small"))
         if self.vocabulary and not self.init:
             raise bad_setting("model.vocabulary", "left out without --init", self.vocabulary)
         if self.vocabulary and self.vocabulary < 300:
@@ -76,7 +75,7 @@ class ObjectivePlan:
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
-        _one_of("--objective", self.name, ("mlm", "mlm+nsp", "causal"))
+        one_of("--objective", self.name, ("mlm", "mlm+nsp", "causal"))
         if not 0 < self.mask < 1:
             raise bad_setting("objective.mask", "between 0 and 1", self.mask)
         if self.whole_word and self.name == "causal":
@@ -101,7 +100,7 @@ class WeighPlan:
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
-        _one_of("--weights", self.policy, ("off", "lambda", "resample", "mask+lambda"))
+        one_of("--weights", self.policy, ("off", "lambda", "resample", "mask+lambda"))
         for name in ("c", "alpha"):
             if getattr(self, name) is not None:
                 finite(f"weigh.{name}", getattr(self, name))
@@ -196,10 +195,10 @@ class TrainPlan:
                 raise bad_setting(f"train.{name}", "0 or more", getattr(self, name))
         if not 0 <= self.warmup <= 1:
             raise bad_setting("train.warmup", "in [0, 1]", self.warmup)
-        _one_of("train.schedule", self.schedule, ("linear", "cosine", "constant"))
-        _one_of("train.keep", self.keep, ("last", "best"))
-        _one_of("train.precision", self.precision, ("auto", "bf16", "fp32"))
-        _one_of("train.device", self.device, ("auto", "cpu", "cuda"))
+        one_of("train.schedule", self.schedule, ("linear", "cosine", "constant"))
+        one_of("train.keep", self.keep, ("last", "best"))
+        one_of("train.precision", self.precision, ("auto", "bf16", "fp32"))
+        one_of("train.device", self.device, ("auto", "cpu", "cuda"))
 
 
 @dataclass(frozen=True)
@@ -223,8 +222,8 @@ class AdapterPlan:
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
-        _one_of("--adapter", self.kind, ("", "pfeiffer", "lora"))
-        _one_of("adapter.save", self.save, ("apart", "merged"))
+        one_of("--adapter", self.kind, ("", "pfeiffer", "lora"))
+        one_of("adapter.save", self.save, ("apart", "merged"))
         for name in ("reduction", "rank", "alpha"):
             positive(f"adapter.{name}", getattr(self, name))
 
@@ -260,9 +259,3 @@ class AdaptPlan(Settings):
         if not 0 <= self.seed < 2**63:
             raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
         return self
-
-
-def _one_of(setting: str, value: Any, allowed: tuple[str, ...]) -> None:
-    """Raise `UsageError` unless a word is one of those allowed; the empty one is not named."""
-    if value not in allowed:
-        raise bad_setting(setting, f"one of {', '.join(filter(None, allowed))}", value)
