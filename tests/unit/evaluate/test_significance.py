@@ -207,7 +207,7 @@ def test_where_there_is_no_difference_one_is_rarely_found():
 
 
 def test_examples_that_suit_one_model_by_nature_are_not_a_gain():
-    # every seed of a model is right on the same examples: seeds agree on a gain that is the sample's
+    # every seed is right on the same examples: they agree on a gain that is the sample's
     ps = []
     for trial in range(150):
         chance = np.random.default_rng(5_000 + trial)
