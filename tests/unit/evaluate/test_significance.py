@@ -146,12 +146,12 @@ def test_the_same_seed_gives_the_same():
     assert compare(ours, base, "macro_f1", seed=6, rounds=500) != first
 
 
-def test_wide_counts_give_the_same_as_narrow_ones():
-    ours, base = drawn(8, 50, 3, 0.8, 0.7)
-    wide = [[t * (2**24 + 1) for t in model] for model in (ours, base)]
-    assert compare(*wide, "macro_f1", seed=0, rounds=300) == compare(
-        ours, base, "macro_f1", seed=0, rounds=300
-    )
+def test_sums_that_narrow_floats_cannot_hold_are_exact():
+    one = np.array([[[2**24], [2**24 + 1], [2**24 + 1]]])  # an example of many pieces, one wrong
+    share = 2**24 / (2**24 + 1)
+    assert interval([one], "accuracy", seed=0, rounds=3) == (share, share)
+    none = one * np.array([0, 1, 1])[:, None]
+    assert compare([one], [none], "accuracy", seed=0, rounds=3).low == share
 
 
 def test_seeds_are_paired_in_order_and_the_rest_is_left_out():
