@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from corpusfit.errors import MissingDependencyError
-from corpusfit.evaluate import significance
+from corpusfit.evaluate import resampling
 from corpusfit.evaluate.metrics import metric, tallies
 from corpusfit.evaluate.significance import (
     Comparison,
@@ -81,7 +81,7 @@ def test_a_comparison_says_the_differences_and_their_t_test(name):
 @pytest.fixture(params=["one block", "many blocks"])
 def _blocks(request, monkeypatch):
     if request.param == "many blocks":
-        monkeypatch.setattr(significance, "BLOCK_BYTES", 8 * 10 * 999)
+        monkeypatch.setattr(resampling, "BLOCK_BYTES", 8 * 10 * 999)
 
 
 @pytest.mark.usefixtures("_blocks")
