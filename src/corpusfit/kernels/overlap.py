@@ -97,6 +97,22 @@ def _maybe(bits: NDArray[np.uint64], gram: Word) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def _take_enough(
+    found: list[Any],
+    text: int,
+    touched: NDArray[np.int32],
+    hits: NDArray[np.int32],
+    need: NDArray[np.int32],
+    middle: NDArray[np.int64],
+) -> None:
+    """Note the listed texts of which a text has enough; forget the counts of all it touched."""
+    for owner in touched:
+        if 0 < need[owner] <= hits[owner]:
+            found.append((np.int64(text), owner, hits[owner], middle[owner]))
+        hits[owner] = 0
+
+
+@njit(cache=True, nogil=True)
 def overlaps(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
@@ -153,11 +169,7 @@ def overlaps(
                 hits[owner] += 1
                 if hits[owner] == (need[owner] + 1) // 2:
                     middle[owner] = starts[j] - offsets[i]
-        for k in range(m):
-            owner = touched[k]
-            if 0 < need[owner] <= hits[owner]:
-                found.append((np.int64(i), owner, hits[owner], middle[owner]))
-            hits[owner] = 0
+        _take_enough(found, i, touched[:m], hits, need, middle)
     pairs = len(found)
     texts, middles = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
     listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
