@@ -27,6 +27,7 @@ from corpusfit.adapt.tokens import Part, write_part
 from corpusfit.engine import Job
 from corpusfit.errors import InputError, MissingDependencyError, ModelError
 from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.kernels.sametext import text_keys
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
 
