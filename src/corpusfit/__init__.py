@@ -8,15 +8,16 @@ for segment in run:
 """
 
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.api import adapt, audit, choose, explain, rank, score, select
+from corpusfit.api import adapt, audit, choose, contamination, explain, rank, score, select
 from corpusfit.errors import CorpusfitError
-from corpusfit.pipeline import Adapted, Audit, Explanation, Machine, Selection
+from corpusfit.pipeline import Adapted, Audit, Contamination, Explanation, Machine, Selection
 from corpusfit.plan import Plan
 
 __all__ = [
     "AdaptPlan",
     "Adapted",
     "Audit",
+    "Contamination",
     "CorpusfitError",
     "Explanation",
     "Machine",
@@ -25,6 +26,7 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "contamination",
     "explain",
     "rank",
     "score",

@@ -9,8 +9,8 @@ never above containment, so whoever resembles by 0.8 also contains by 0.8.
 Trade-off: for a text of more than 128 different 5-grams containment is an unbiased estimate, with a
 standard deviation of at most 0.035 at 0.8. Below 4 different 5-grams (8 words without repeats) it
 would be chance; such a text is found only where another has the same letters and digits
-(`adapt/keys.py`), which is looked at for all texts. What is not found: a translation, a paraphrase,
-and a text that was cut up, of which no piece holds 0.8.
+(`kernels/sametext.py`), which is looked at for all texts. What is not found: a translation, a
+paraphrase, and a text that was cut up, of which no piece holds 0.8.
 Reference: Broder (1997), On the resemblance and containment of documents; Lee et al. (2022),
 Deduplicating Training Data Makes Language Models Better.
 """
@@ -18,19 +18,19 @@ Deduplicating Training Data Makes Language Models Better.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import bare, key_of, text_keys
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.corpus import normalise
 from corpusfit.kernels import characters
 from corpusfit.kernels.grams import table_of
 from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
+from corpusfit.kernels.sametext import bare, text_keys
 from corpusfit.types import Texts, buffers, text_array
 
 __all__ = ["ENOUGH", "Held", "Watch", "Watched"]
@@ -99,20 +99,20 @@ class Watched:
                     forms.append(form.encode("utf-8", "replace").decode())  # no lone surrogates
                     of.append(number)
         del known[""]
-        keys = np.array([key_of(letters) for letters in known], np.uint64)
+        keys = text_keys(list(known))
         order = np.argsort(keys)
         data, offsets = buffers(text_array(forms))
         grams, bounds = sketches(data, offsets, characters.table(), _ORDER, _MOST)
         return cls(
             keys[order],
             np.array(list(known.values()), np.int64)[order],
-            np.unique(np.array([key_of(letters[:_HEAD]) for letters in known], np.uint64)),
+            np.unique(text_keys([letters[:_HEAD] for letters in known])),
             *inverted(grams, bounds),
             np.diff(bounds).astype(np.int32),
             np.array(of, np.int64),
         )
 
-    def numbers(self, texts: Iterable[str]) -> NDArray[np.int64]:
+    def numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """int64 [m]: the number of each of m texts; -1 for one that is not watched."""
         keys = text_keys(texts)
         if not len(self.keys):
@@ -147,7 +147,7 @@ class Held:
         text: int64 [m], the text's place in its batch.
         watched: int64 [m], the number of the text that it holds.
         containment: float32 [m], `ENOUGH` to 1.
-        byte: int64 [m], a byte of the text about the middle of what it holds.
+        byte: int64 [m], the byte of the text at which what it holds about begins.
     """
 
     text: NDArray[np.int64]
@@ -172,7 +172,6 @@ class Watch:
         self._table = table_of(watched.grams)
         need = np.ceil(ENOUGH * watched.sizes - _ROUNDING).astype(np.int32)
         self._need = np.where(watched.sizes < _FEWEST, np.int32(0), need)
-        self._heads = frozenset(watched.heads.tolist())
 
     def held(self, texts: Texts) -> Held:
         """What n texts hold; a text's answer does not depend on its neighbours."""
@@ -204,14 +203,14 @@ class Watch:
 
     def _same(self, texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The texts with the letters and digits of a watched text, and which that is."""
-        likely = [(i, t) for i, t in enumerate(texts.to_pylist()) if self._begins_as_one(t)]
-        of = self._watched.numbers(text for _, text in likely)
-        at = np.array([i for i, _ in likely], np.int64)
+        given = texts.to_pylist()
+        heads = text_keys([_head(text) for text in given])
+        at = np.flatnonzero(np.isin(heads, self._watched.heads))
+        of = self._watched.numbers([given[i] for i in at])
         return at[of >= 0], of[of >= 0]
 
-    def _begins_as_one(self, text: str) -> bool:
-        """Whether its first letters are a watched text's: most need not be looked at whole."""
-        head = bare(text[:_HEAD_IN])
-        if len(head) < _HEAD:
-            head = bare(text)
-        return key_of(head[:_HEAD]) in self._heads
+
+def _head(text: str) -> str:
+    """A text's first letters: most texts begin unlike any watched one, and need no more."""
+    letters = bare(text[:_HEAD_IN])
+    return (letters if len(letters) >= _HEAD else bare(text))[:_HEAD]

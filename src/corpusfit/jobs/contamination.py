@@ -15,23 +15,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import text_keys
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
 from corpusfit.evaluate.contamination import Held, Watch, Watched
 from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.kernels.sametext import text_keys
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Shard, Texts, buffers
 
 __all__ = ["Excerpt", "FindWatched", "Finds"]
 
 _SHOWN = 8
-_AROUND = 120  # bytes to each side
+_LENGTH = 300  # bytes
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A find to show: its place among the shard's finds, and the text about what was found."""
+    """A find to show: its place among the shard's finds, and the text from what was found on."""
 
     find: int
     text: str
@@ -88,7 +88,7 @@ class FindWatched(Job[Shard, Finds]):
             found, tally = read_shard(shard, self.read, self.names)
             held = watch.held(found.texts)
             texts, nth = np.unique(held.text, return_inverse=True)
-            keys = text_keys(found.texts[int(i)].as_py() for i in texts)
+            keys = text_keys([found.texts[i].as_py() for i in texts.tolist()])
             return Finds(
                 shard.index,
                 tally,
@@ -122,6 +122,6 @@ def _excerpts(texts: Texts, held: Held) -> list[Excerpt]:
     found = []
     for find in fullest[shown].tolist():
         data = texts[int(held.text[find])].as_py().encode()
-        begin = max(0, int(held.byte[find]) - _AROUND)
-        found.append(Excerpt(find, data[begin : begin + 2 * _AROUND].decode(errors="ignore")))
+        begin = int(held.byte[find])
+        found.append(Excerpt(find, data[begin : begin + _LENGTH].decode(errors="ignore")))
     return found

@@ -22,7 +22,6 @@ import orjson
 import zstandard
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import text_keys
 from corpusfit.adapt.tokens import Part, write_part
 from corpusfit.engine import Job
 from corpusfit.errors import InputError, MissingDependencyError, ModelError

@@ -25,6 +25,8 @@ from corpusfit.kernels.words import Word
 __all__ = ["bitmap", "inverted", "overlaps", "sketches"]
 
 _ONE, _SIX, _LOW = np.uint64(1), np.uint64(6), np.uint64(63)
+_APART = 2_000
+"""Bytes between two n-grams of a sketch from which they are not of the same run."""
 _SPARSE = 16
 """Bits of the bitmap for each n-gram in a sketch: one foreign n-gram in 16 passes, at most."""
 
@@ -103,12 +105,12 @@ def _take_enough(
     touched: NDArray[np.int32],
     hits: NDArray[np.int32],
     need: NDArray[np.int32],
-    middle: NDArray[np.int64],
+    first: NDArray[np.int64],
 ) -> None:
     """Note the listed texts of which a text has enough; forget the counts of all it touched."""
     for owner in touched:
         if 0 < need[owner] <= hits[owner]:
-            found.append((np.int64(text), owner, hits[owner], middle[owner]))
+            found.append((np.int64(text), owner, hits[owner], first[owner]))
         hits[owner] = 0
 
 
@@ -142,12 +144,13 @@ def overlaps(
     Returns:
         For every pair that was found, by text and then by listed text as they were met: text
         int64, listed text int32, n-grams of the sketch in the text int32, and the byte in the text
-        where the middle one of those that were needed begins, int64.
+        where the run of them begins that has the middle one of those needed, int64.
     """
     size = longest(offsets)
     ids, starts = np.empty(size, np.uint64), np.empty(size, np.int64)
     counted = np.zeros(len(begins) - 1, np.int64)  # the last text in which each n-gram was met
-    hits, middle = np.zeros(len(need), np.int32), np.zeros(len(need), np.int64)
+    hits, first = np.zeros(len(need), np.int32), np.zeros(len(need), np.int64)
+    run, last = np.zeros(len(need), np.int64), np.zeros(len(need), np.int64)
     touched = np.empty(len(need), np.int32)
     found = [(np.int64(0), np.int32(0), np.int32(0), np.int64(0)) for _ in range(0)]
     for i in range(len(offsets) - 1):
@@ -166,13 +169,16 @@ def overlaps(
                 if hits[owner] == 0:
                     touched[m] = owner
                     m += 1
+                if hits[owner] == 0 or starts[j] > last[owner] + _APART:
+                    run[owner] = starts[j] - offsets[i]
+                last[owner] = starts[j]
                 hits[owner] += 1
                 if hits[owner] == (need[owner] + 1) // 2:
-                    middle[owner] = starts[j] - offsets[i]
-        _take_enough(found, i, touched[:m], hits, need, middle)
+                    first[owner] = run[owner]
+        _take_enough(found, i, touched[:m], hits, need, first)
     pairs = len(found)
-    texts, middles = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
+    texts, firsts = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
     listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
     for p in range(pairs):
-        texts[p], listed[p], counts[p], middles[p] = found[p]
-    return texts, listed, counts, middles
+        texts[p], listed[p], counts[p], firsts[p] = found[p]
+    return texts, listed, counts, firsts

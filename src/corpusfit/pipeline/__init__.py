@@ -1,4 +1,4 @@
-"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`, `audit`, `adapt`.
+"""The journey as a few calls, from `select` to `adapt`.
 
 What: the order of the steps; each step is a file beside this one.
 Why: this package alone knows every stage.
@@ -14,6 +14,7 @@ from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.estimate import estimate
 from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.given import TASK
+from corpusfit.pipeline.leakage import Contamination, contamination
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
 
@@ -21,12 +22,14 @@ __all__ = [
     "TASK",
     "Adapted",
     "Audit",
+    "Contamination",
     "Explanation",
     "Machine",
     "Selection",
     "adapt",
     "audit",
     "choose",
+    "contamination",
     "estimate",
     "estimate_adaptation",
     "explain",
