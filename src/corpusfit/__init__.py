@@ -8,9 +8,30 @@ for segment in run:
 """
 
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.api import adapt, audit, choose, contamination, explain, rank, score, select
+from corpusfit.api import (
+    adapt,
+    audit,
+    choose,
+    contamination,
+    evaluate,
+    explain,
+    forecast,
+    rank,
+    score,
+    select,
+)
 from corpusfit.errors import CorpusfitError
-from corpusfit.pipeline import Adapted, Audit, Contamination, Explanation, Machine, Selection
+from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.pipeline import (
+    Adapted,
+    Audit,
+    Contamination,
+    Evaluated,
+    Explanation,
+    Forecast,
+    Machine,
+    Selection,
+)
 from corpusfit.plan import Plan
 
 __all__ = [
@@ -19,7 +40,10 @@ __all__ = [
     "Audit",
     "Contamination",
     "CorpusfitError",
+    "EvaluatePlan",
+    "Evaluated",
     "Explanation",
+    "Forecast",
     "Machine",
     "Plan",
     "Selection",
@@ -27,7 +51,9 @@ __all__ = [
     "audit",
     "choose",
     "contamination",
+    "evaluate",
     "explain",
+    "forecast",
     "rank",
     "score",
     "select",

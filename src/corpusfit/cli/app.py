@@ -15,7 +15,9 @@ from corpusfit.cli import (
     choose,
     contamination,
     demo,
+    evaluate,
     explain,
+    forecast,
     methods,
     rank,
     score,
@@ -35,7 +37,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (demo, select, score, choose, explain, audit, rank, methods, contamination, adapt):
+for module in (
+    *(demo, select, score, choose, explain, audit, rank, methods),
+    *(contamination, forecast, adapt, evaluate),
+):
     module.register(app)
 
 STOPPED = 130

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from corpusfit.adapt.keys import text_keys
 from corpusfit.evaluate.task import Examples, Task
-from corpusfit.kernels.sametext import text_keys
 
 __all__ = ["Overlap", "Overlaps", "overlaps"]
 
@@ -90,7 +90,8 @@ class _Seen:
 def overlaps(task: Task) -> Overlaps:
     """Count what the splits of a task have in common.
 
-    For tagging, a sentence bears another label when any word's tag differs.
+    For tagging, a sentence bears another label when any word's tag differs, or its words are cut
+    otherwise.
     """
     splits = {"train": task.train, "dev": task.dev, "test": task.test}
     rows = {split: _rows(examples) for split, examples in splits.items()}

@@ -10,6 +10,7 @@ Reference: TADPOLE, section 4 (Table 2); mDAPT, section 4.1.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,16 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_bytes
 from corpusfit.kernels.chance import place_keys
 
-__all__ = ["Examples", "Task", "load_task", "nested_places", "store_task"]
+__all__ = [
+    "Examples",
+    "Task",
+    "load_examples",
+    "load_task",
+    "nested_places",
+    "store_examples",
+    "store_task",
+    "task_digest",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,17 +121,50 @@ def store_task(task: Task, path: Path) -> None:
     Raises:
         StorageError: it cannot be written.
     """
+    write_bytes(path, _stored(task))
+
+
+def task_digest(task: Task) -> str:
+    """Hex fingerprint of all that a task is."""
+    return hashlib.blake2b(_stored(task), digest_size=16).hexdigest()
+
+
+def _stored(task: Task) -> bytes:
     fields: dict[str, Any] = {
         f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.name not in _SPLITS
     }
-    for name in _SPLITS:
-        split: Examples = getattr(task, name)
-        fields[name] = {"pieces": split.pieces, "labels": split.labels}
-    write_bytes(path, json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return _as_bytes(fields | {name: _plain(getattr(task, name)) for name in _SPLITS})
 
 
 def load_task(path: Path) -> Task:
     """Read what `store_task` wrote."""
-    fields = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+    fields = _from_bytes(path.read_bytes())
     fields |= {name: Examples(**fields[name]) for name in _SPLITS}
     return Task(**{**fields, "labels": tuple(fields["labels"]), "notes": tuple(fields["notes"])})
+
+
+def store_examples(examples: Examples, path: Path) -> None:
+    """Write examples to one JSON file, for workers.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    write_bytes(path, _as_bytes(_plain(examples)))
+
+
+def load_examples(path: Path) -> Examples:
+    """Read what `store_examples` wrote."""
+    return Examples(**_from_bytes(path.read_bytes()))
+
+
+def _plain(examples: Examples) -> dict[str, Any]:
+    return {"pieces": examples.pieces, "labels": examples.labels}
+
+
+def _as_bytes(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _from_bytes(data: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
+    return fields

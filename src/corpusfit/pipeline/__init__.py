@@ -1,4 +1,4 @@
-"""The journey as a few calls, from `select` to `adapt`.
+"""The journey as a few calls: `select`, `adapt`, `evaluate` and those around them.
 
 What: the order of the steps; each step is a file beside this one.
 Why: this package alone knows every stage.
@@ -12,7 +12,10 @@ from corpusfit.pipeline.adapting import Adapted, adapt
 from corpusfit.pipeline.auditing import Audit, audit
 from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.estimate import estimate
+from corpusfit.pipeline.evaluateestimate import estimate_evaluation
+from corpusfit.pipeline.evaluating import Evaluated, evaluate
 from corpusfit.pipeline.explaining import Explanation, explain
+from corpusfit.pipeline.forecasting import Forecast, forecast
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.leakage import Contamination, contamination
 from corpusfit.pipeline.result import Selection
@@ -23,7 +26,9 @@ __all__ = [
     "Adapted",
     "Audit",
     "Contamination",
+    "Evaluated",
     "Explanation",
+    "Forecast",
     "Machine",
     "Selection",
     "adapt",
@@ -32,7 +37,10 @@ __all__ = [
     "contamination",
     "estimate",
     "estimate_adaptation",
+    "estimate_evaluation",
+    "evaluate",
     "explain",
+    "forecast",
     "rank",
     "score",
     "select",

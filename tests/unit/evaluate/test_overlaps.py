@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from corpusfit.adapt.keys import bare, text_keys
 from corpusfit.evaluate.overlaps import Overlap, overlaps
 from corpusfit.evaluate.task import Examples, Task
-from corpusfit.kernels.sametext import bare, text_keys
 
 
 def texts(*rows):
