@@ -1,7 +1,7 @@
 """The Python API: the commands with the command line's words.
 
-What: `select`, `score`, `choose`, `explain`, `audit`, `rank`, `contamination`, `forecast` and `adapt`
-with keyword settings.
+What: `select`, `score`, `choose`, `explain`, `audit`, `rank`, `contamination`, `forecast`, `adapt`
+and `evaluate` with keyword settings.
 Why: the command line is one door to the library, this is the other; both build a `Plan`.
 Trade-off: only the settings that people change often have a keyword here; `settings` reaches the
 rest as `"cut.gamma=5"`.

@@ -9,7 +9,7 @@ never above containment, so whoever resembles by 0.8 also contains by 0.8.
 Trade-off: for a text of more than 128 different 5-grams containment is an unbiased estimate, with a
 standard deviation of at most 0.035 at 0.8. Below 4 different 5-grams (8 words without repeats) it
 would be chance; such a text is found only where another has the same letters and digits
-(`kernels/sametext.py`), which is looked at for all texts. What is not found: a translation, a
+(`adapt/keys.py`), which is looked at for all texts. What is not found: a translation, a
 paraphrase, and a text that was cut up, of which no piece holds 0.8.
 Reference: Broder (1997), On the resemblance and containment of documents; Lee et al. (2022),
 Deduplicating Training Data Makes Language Models Better.
@@ -25,12 +25,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.adapt.keys import bare, text_keys
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.corpus import normalise
 from corpusfit.kernels import characters
 from corpusfit.kernels.grams import table_of
 from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
-from corpusfit.kernels.sametext import bare, text_keys
 from corpusfit.types import Texts, buffers, text_array
 
 __all__ = ["ENOUGH", "Held", "Watch", "Watched"]

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.adapt.keys import text_keys
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
 from corpusfit.evaluate.contamination import Held, Watch, Watched
 from corpusfit.jobs.reading import Tally, read_shard
-from corpusfit.kernels.sametext import text_keys
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Shard, Texts, buffers
 

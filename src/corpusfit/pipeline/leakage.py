@@ -79,7 +79,7 @@ class Contamination:
         splits: by the name of the split.
         examples: of each split a few, from the fullest to the least.
         rows: by source, the rows that hold one.
-        keys: uint64, the different keys of these texts (`kernels/sametext.py`), increasing.
+        keys: uint64, the different keys of these texts (`adapt/keys.py`), increasing.
         seconds: that reading and looking took.
     """
 

@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
+from corpusfit.adapt.keys import text_keys
 from corpusfit.evaluate.contamination import ENOUGH, Watch, Watched
-from corpusfit.kernels.sametext import text_keys
 from corpusfit.kernels.tokens import reference
 from corpusfit.types import text_array
 
