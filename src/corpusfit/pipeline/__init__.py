@@ -1,4 +1,4 @@
-"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`, `audit`, `adapt`, …
+"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`, `audit`, `adapt`.
 
 What: the order of the steps; each step is a file beside this one.
 Why: this package alone knows every stage.
