@@ -141,8 +141,27 @@ def test_a_damaged_part_is_named(forecast, selections):
         forecast("damaged")
 
 
-def test_a_selection_without_its_sample(forecast, selections):
-    shutil.copytree(selections / "top", selections / "bare")
+def test_a_selection_without_a_sample_borrows_one_of_its_corpus(forecast, selections):
+    shutil.copytree(selections / "random", selections / "bare")
     (selections / "bare/.corpusfit/fit/background.json").unlink()
-    with pytest.raises(InputError, match="keeps no sample of its background"):
+    with pytest.raises(InputError, match="keeps no sample of its corpus"):
         forecast("bare")
+    bare, top = forecast("bare", "top").prospects
+    assert bare.kl.raw == top.kl.raw
+    assert bare.losses == top.losses
+    assert bare.kl.selected != top.kl.selected
+
+
+def test_the_oracle_is_forecast_beside_another(forecast, selections, inline):
+    corpusfit.select(
+        target=selections / "target.jsonl",
+        corpus=selections / "pile",
+        out=selections / "oracle",
+        method="oracle",
+        settings=["method.domain=task*"],
+        machine=inline,
+        fraction=0.3,
+    )
+    oracle, top = forecast("oracle", "top").prospects
+    assert oracle.kl.sure
+    assert oracle.kl.falls == pytest.approx(top.kl.falls, rel=0.2)

@@ -276,7 +276,7 @@ def _loss(p: Prospect, model: str) -> str:
         more, why = "less", "it is no more foreign to the model than the corpus"
     return (
         f"A token of the task's text costs {model} {p.losses['task']:.2f} nats, one of the corpus "
-        f"of {p.data} {p.losses['general']:.2f}, {abs(p.gap):.2f} {more}: {why}."
+        f"{p.losses['general']:.2f}, {abs(p.gap):.2f} {more}: {why}."
     )
 
 
