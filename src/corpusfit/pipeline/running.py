@@ -1,0 +1,343 @@
+"""The command `run`: from a recipe to its table.
+
+What: stores the tasks, selects, adapts, makes companions and fine-tunes, each step that is missing
+and each once, then judges.
+Why: a table of eight cells and eight seeds is hours of work; whatever stops it, the same command
+goes on and repeats no finished step.
+Trade-off: selections come one after another, as each uses all workers; adaptations and
+fine-tunings come several at once with one compute thread each, or one at a time on a GPU.
+Reference: TADPOLE, sections 4 to 4.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from corpusfit.artifacts import is_local, listed, remove, write_bytes
+from corpusfit.embed.hardware import resolve
+from corpusfit.engine import Job
+from corpusfit.errors import bad_setting
+from corpusfit.evaluate.augment import augmented
+from corpusfit.evaluate.task import load_task, store_examples
+from corpusfit.manifest import RecipeFolder, RunFolder, versions
+from corpusfit.pipeline.cells import (
+    Adapting,
+    Companions,
+    Made,
+    Selecting,
+    Tuning,
+    Work,
+    check_plans,
+    work_of,
+)
+from corpusfit.pipeline.commands import choose, select
+from corpusfit.pipeline.judging import Judged, judged
+from corpusfit.pipeline.recipe import Recipe
+from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.steps import AdaptOne, Report, TuneOne, tried
+from corpusfit.pipeline.storing import made_of
+from corpusfit.plan import EmbedPlan
+
+__all__ = ["Missing", "missing", "run"]
+
+HERE = Machine()
+T = TypeVar("T", Adapting, Tuning)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What a recipe needs, and what of it is not there yet.
+
+    Attributes:
+        cells: names of rows and columns.
+        steps: by phase, how many there are and how many are missing.
+        seconds: estimate of what is missing, by what finished steps of the kind took; None where
+            a phase has none.
+    """
+
+    cells: list[dict[str, Any]]
+    steps: dict[str, tuple[int, int]]
+    seconds: float | None
+
+
+@dataclass
+class _Under:
+    """A recipe under way."""
+
+    made: Made
+    work: Work
+    machine: Machine
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> RecipeFolder:
+        return self.made.folder
+
+    def take(self, report: Report, label: str) -> None:
+        """Keep what a step took, or why it failed."""
+        for warning in report.warnings:
+            self.machine.progress.warn(f"{label}: {warning}")
+        failure = self.folder.failures / f"{report.key}.json"
+        if report.error:
+            self.failed[report.key] = report.error
+            self.machine.progress.warn(f"{label} failed: {report.error}")
+            write_bytes(failure, json.dumps(dataclasses.asdict(report)).encode())
+            return
+        cost = {"seconds": report.seconds, "cpu_seconds": report.cpu_seconds}
+        write_bytes(self.folder.costs / f"{report.key}.json", json.dumps(cost).encode())
+        failure.unlink(missing_ok=True)
+
+
+def run(
+    recipe: Recipe, out: Path, *, machine: Machine = HERE, overwrite: bool = False
+) -> Judged:
+    """Make a recipe's table.
+
+    Args:
+        recipe: what is asked for.
+        out: a new or empty folder of this machine, or one of the same recipe: what it has of the
+            steps is not made again.
+        machine: where it runs.
+        overwrite: throw away another recipe's steps in `out`.
+
+    Returns:
+        The tables; they name the cells that failed.
+
+    Raises:
+        CorpusfitError: nothing can begin, or a worker died; everything finished is kept.
+    """
+    check_plans(recipe)
+    if not is_local(out):
+        raise bad_setting("--out", "a folder of this machine", str(out))
+    folder = RecipeFolder(out.absolute())
+    folder.claim()
+    identity = {"command": "run", "recipe": recipe.name}
+    folder.begin(
+        {**identity, "versions": {"corpusfit": versions()["corpusfit"]}}, overwrite=overwrite
+    )
+    made = made_of(recipe, folder, machine.progress, store=True)
+    under = _Under(made, work_of(made), machine)
+    if any(left for _, left in _counts(under.work, folder).values()):
+        folder.reopen()
+    _select(under)
+    _adapt(under)
+    _augment(under)
+    _tune(under)
+    machine.progress.note("Comparing.")
+    return judged(made, under.work, under.failed, device=_device(recipe))
+
+
+def missing(recipe: Recipe, out: Path, *, machine: Machine = HERE) -> Missing:
+    """What `run` would do; nothing is written.
+
+    Raises:
+        CorpusfitError: something that it reads cannot be read.
+    """
+    check_plans(recipe)
+    folder = RecipeFolder(out.absolute())
+    made = made_of(recipe, folder, machine.progress, store=False)
+    work = work_of(made)
+    cells = [
+        {**dataclasses.asdict(cell), "missing": sum(not t.out.exists() for t in tunings)}
+        for cell, tunings in work.cells.items()
+    ]
+    counts = _counts(work, folder)
+    return Missing(cells, counts, _estimate(work, folder, counts, machine))
+
+
+def _tunings(work: Work) -> list[Tuning]:
+    """All fine-tunings, once."""
+    return list({(t.key, t.seed): t for own in work.cells.values() for t in own}.values())
+
+
+def _counts(work: Work, folder: RecipeFolder) -> dict[str, tuple[int, int]]:
+    """By phase, how many steps there are and how many are missing."""
+    tunings, there = _tunings(work), listed(folder.scores)
+    extra = listed(folder.companions)
+    return {
+        "selections": (
+            len(work.selections),
+            sum(not _whole(folder.selections / key) for key in work.selections),
+        ),
+        "adaptations": (
+            len(work.adaptations),
+            sum(not _whole(folder.models / key) for key in work.adaptations),
+        ),
+        "companions": (
+            len(work.companions),
+            sum(f"{key}.json" not in extra for key in work.companions),
+        ),
+        "fine-tunings": (len(tunings), sum(t.out.name not in there for t in tunings)),
+    }
+
+
+def _whole(folder: Path) -> bool:
+    """Whether a selection or a model is finished."""
+    return (folder / "manifest.json").exists()
+
+
+def _estimate(
+    work: Work, folder: RecipeFolder, counts: Mapping[str, tuple[int, int]], machine: Machine
+) -> float | None:
+    """Seconds for what is missing, by the mean of finished steps; None where there is none."""
+    names = {
+        "selections": list(work.selections),
+        "adaptations": list(work.adaptations),
+        "companions": list(work.companions),
+        "fine-tunings": [f"{t.key}-{t.seed}" for t in _tunings(work)],
+    }
+    at_once = machine.start().workers
+    there, total = listed(folder.costs), 0.0
+    for phase, (_, left) in counts.items():
+        done = [folder.costs / f"{n}.json" for n in names[phase] if f"{n}.json" in there]
+        if left and not done:
+            return None
+        if left:
+            took = [json.loads(path.read_bytes())["seconds"] for path in done]
+            several = at_once if phase in ("adaptations", "fine-tunings") else 1
+            total += left * sum(took) / len(took) / several
+    return total
+
+
+def _device(recipe: Recipe) -> str:
+    """Where models are trained."""
+    plan = recipe.evaluate.tune
+    return resolve(EmbedPlan(device=plan.device, precision=plan.precision), "tune").device
+
+
+def _begin(under: _Under, phase: str, total: int, left: int) -> None:
+    """Say what comes."""
+    if left:
+        there = f", of which {total - left} are there" if left < total else ""
+        under.machine.progress.note(f"{phase.capitalize()}: {total}{there}.")
+
+
+def _select(under: _Under) -> None:
+    """Make the selections that are missing, one after another."""
+    folder, wanted = under.folder, under.work.selections
+    todo = [s for s in wanted.values() if not _whole(folder.selections / s.key)]
+    _begin(under, "selections", len(wanted), len(todo))
+    for nth, step in enumerate(todo, 1):
+        under.machine.progress.note(f"Selection {nth} of {len(todo)}: {step.label}.")
+        twins = [s.key for s in wanted.values() if s.scoring == step.scoring and s is not step]
+        make = partial(_selected, step, twins, under)
+        under.take(tried(step.key, make), f"Selection {step.label}")
+
+
+def _selected(step: Selecting, twins: Sequence[str], under: _Under) -> None:
+    """Select; another amount of what is scored is chosen from a copy of those scores."""
+    place = under.folder.selections / step.key
+    scored = [
+        under.folder.selections / twin
+        for twin in twins
+        if RunFolder(under.folder.selections / twin).scored_so_far() is not None
+    ]
+    if scored and RunFolder(place).scored_so_far() is None:
+        aside = place.with_name(f"{place.name}.copy")
+        for left in (aside, place):
+            remove(left)
+        unwanted = shutil.ignore_patterns("selected", "manifest.json", "chosen.json")
+        shutil.copytree(scored[0], aside, ignore=unwanted)
+        aside.rename(place)
+    if RunFolder(place).scored_so_far() is not None:
+        choose(place, step.plan.choose, machine=under.machine)
+        return
+    target, pile = [str(step.target)], under.made.recipe.pile
+    select(step.plan, target, pile, place, machine=under.machine, overwrite=True)
+
+
+def _adapt(under: _Under) -> None:
+    """Adapt the models that are missing, several at once."""
+    folder, wanted = under.folder, under.work.adaptations
+    todo = []
+    for step in wanted.values():
+        if step.selection in under.failed:
+            under.failed[step.key] = under.failed[step.selection]
+        elif not _whole(folder.models / step.key):
+            todo.append(step)
+    _begin(under, "adaptations", len(wanted), len(todo))
+    job = AdaptOne(folder.models, under.machine.cache)
+    _each(under, "adapting", job, todo, lambda s: (s.key, f"Adaptation {s.label}"))
+
+
+def _augment(under: _Under) -> None:
+    """Make the companions that are missing, one task after another."""
+    wanted, there = under.work.companions, listed(under.folder.companions)
+    todo = [s for s in wanted.values() if f"{s.key}.json" not in there]
+    _begin(under, "companions", len(wanted), len(todo))
+    for step in todo:
+        report = tried(step.key, partial(_accompanied, step, under))
+        under.take(report, f"Augmentation {step.plan.kind}")
+
+
+def _accompanied(step: Companions, under: _Under) -> None:
+    """Companions of one task."""
+    task, recipe = load_task(step.task), under.made.recipe
+    found = augmented(
+        task.train,
+        step.plan,
+        kind=task.kind,
+        labels=task.labels,
+        seed=recipe.seed,
+        device=recipe.evaluate.tune.device,
+        progress=under.machine.progress,
+    )
+    store_examples(found, under.folder.companions / f"{step.key}.json")
+
+
+def _tune(under: _Under) -> None:
+    """Make the fine-tunings that are missing, several at once."""
+    wanted, there = _tunings(under.work), listed(under.folder.scores)
+    todo = []
+    for step in wanted:
+        lacking = [k for k in (step.adapted, step.extra) if k in under.failed]
+        if lacking:
+            under.failed[f"{step.key}-{step.seed}"] = under.failed[lacking[0]]
+        elif step.out.name not in there:
+            todo.append(step)
+    _begin(under, "fine-tunings", len(wanted), len(todo))
+    job = TuneOne(under.folder.companions)
+    names = {
+        (tuning.key, tuning.seed): f"{cell.column(fractions=True)} for {cell.task}"
+        for cell, tunings in under.work.cells.items()
+        for tuning in tunings
+    }
+
+    def named(step: Tuning) -> tuple[str, str]:
+        label = f"Fine-tuning {names[step.key, step.seed]}, seed {step.seed}"
+        return f"{step.key}-{step.seed}", label
+
+    _each(under, "fine-tuning", job, todo, named)
+
+
+def _each(
+    under: _Under,
+    stage: str,
+    job: Job[T, Report],
+    todo: Sequence[T],
+    named: Callable[[T], tuple[str, str]],
+) -> None:
+    """Do a job on every step, several at once; on a GPU one at a time."""
+    if not todo:
+        return
+    labels = dict(map(named, todo))
+    machine, progress = under.machine, under.machine.progress
+    if machine.engine == "local" and _device(under.made.recipe) == "cuda":
+        machine = dataclasses.replace(machine, workers=1)
+    progress.begin(stage, len(todo), "steps")
+    try:
+        with machine.start() as engine:
+            engine.require_shared(under.folder.work, "--out")
+            for report in engine.map(job, todo):
+                progress.advance(1, 1)
+                under.take(report, labels[report.key])
+    finally:
+        progress.end()
+
