@@ -1,7 +1,7 @@
 """From a parsed row to a document, or the reason why not: the checks every format shares.
 
-What: text must be a string with something in it and no NUL; an id is kept if it is a string
-or an integer.
+What: text must be a string with something in it and no NUL; an id is kept if it is a string,
+an integer or a boolean (a label is read as the id).
 Why: one set of words and one order of checks, whatever the input looks like.
 Trade-off: none of note; the functions are called once a row, so they stay short.
 """
@@ -45,5 +45,5 @@ def from_value(row: int, byte: int, text: object, id: object = None) -> Row:
         return Reject(row, byte, rejects.NUL)
     if not text or text.isspace():
         return Reject(row, byte, rejects.EMPTY_TEXT)
-    kept = id if isinstance(id, str | int) and not isinstance(id, bool) else None
+    kept = id if isinstance(id, str | int) else None
     return Document(row, byte, text, kept)

@@ -26,7 +26,7 @@ from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["blocks", "find", "is_id"]
+__all__ = ["PREFIX", "blocks", "find", "is_id", "splits"]
 
 PREFIX = "hub:"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(:[\w.-]+)?(@[\w.-]+)?")
@@ -75,6 +75,11 @@ def find(url: str, setting: str) -> Source:
     name += f":{place.config}" if place.config else ""
     full = f"{PREFIX}{place.name}{f':{place.config}' if place.config else ''}@{split}"
     return Source(f"{name}@{split}", full, "hub", "", 0, _identity(full, place, files[split]))
+
+
+def splits(url: str, setting: str) -> list[str]:
+    """The splits that the dataset of `hub:NAME[:CONFIG]` has; raises as `find` does."""
+    return list(_files(_builder(_parsed(url), url, setting)))
 
 
 def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:

@@ -137,7 +137,7 @@ class _Batches:
 
 
 def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
-    """The batch with strings as bytes, integers as they are, and nothing else."""
+    """The batch with strings as bytes, integers and booleans as they are, and nothing else."""
     notes, columns = {_FIELDS: "\n".join(names).encode()}, {}
     for name in batch.schema.names:
         column = batch.column(name)
@@ -148,7 +148,7 @@ def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
             columns[name] = column.cast(pa.large_binary())
         elif name == plan.text_field:
             notes[_TYPE] = str(kind).encode()
-        elif pa.types.is_integer(kind):
+        elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             columns[name] = column
     fields = [pa.field(name, column.type) for name, column in columns.items()]
     schema = pa.schema(fields, metadata=notes)

@@ -53,7 +53,7 @@ EMBEDDER = Setting(
 )
 ADAPTER = "adapter.json"
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
-WANTED = ("*.safetensors", "*.json", "*.txt", "*.model")
+WANTED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm")
 UNWANTED = ("onnx/*", "openvino/*", "coreml/*")
 IDENTITY = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges*", "*.model")
 IDENTITY_MORE = ("special_tokens_map.json", "added_tokens.json")

@@ -23,7 +23,15 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_bytes
 from corpusfit.kernels.chance import place_keys
 
-__all__ = ["Examples", "Task", "load_task", "nested_places", "store_task"]
+__all__ = [
+    "Examples",
+    "Task",
+    "load_examples",
+    "load_task",
+    "nested_places",
+    "store_examples",
+    "store_task",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +123,39 @@ def store_task(task: Task, path: Path) -> None:
         f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.name not in _SPLITS
     }
     for name in _SPLITS:
-        split: Examples = getattr(task, name)
-        fields[name] = {"pieces": split.pieces, "labels": split.labels}
-    write_bytes(path, json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+        fields[name] = _plain(getattr(task, name))
+    write_bytes(path, _as_bytes(fields))
 
 
 def load_task(path: Path) -> Task:
     """Read what `store_task` wrote."""
-    fields = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
+    fields = _from_bytes(path.read_bytes())
     fields |= {name: Examples(**fields[name]) for name in _SPLITS}
     return Task(**{**fields, "labels": tuple(fields["labels"]), "notes": tuple(fields["notes"])})
+
+
+def store_examples(examples: Examples, path: Path) -> None:
+    """Write examples to one JSON file, for workers.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    write_bytes(path, _as_bytes(_plain(examples)))
+
+
+def load_examples(path: Path) -> Examples:
+    """Read what `store_examples` wrote."""
+    return Examples(**_from_bytes(path.read_bytes()))
+
+
+def _plain(examples: Examples) -> dict[str, Any]:
+    return {"pieces": examples.pieces, "labels": examples.labels}
+
+
+def _as_bytes(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _from_bytes(data: bytes) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
+    return fields

@@ -3,7 +3,7 @@
 What: scores a shard by its rows' labels, or counts its scored segments by label.
 Why: a selection is held against known domains, and those are the names of sources or a field.
 Trade-off: a field is read as the rows' id, which every reader knows how to do, by the slower door
-of `corpus.rows`; only strings and whole numbers are labels.
+of `corpus.rows`; only strings, whole numbers and booleans are labels.
 Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, Figure 5.
 """
 
@@ -31,7 +31,7 @@ from corpusfit.types import Document, Shard
 __all__ = ["NONE", "CountLabels", "Counted", "ScoreLabels", "matches", "other_pieces", "shown"]
 
 NONE = "(none)"
-"""The label of rows whose field is missing, empty, or neither a string nor a whole number."""
+"""The label of rows whose field is missing, empty, or no string, whole number or boolean."""
 
 
 def _labels(

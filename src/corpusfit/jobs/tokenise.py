@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-import xxhash
 import zstandard
 from numpy.typing import NDArray
 
@@ -27,6 +26,7 @@ from corpusfit.adapt.tokens import Part, write_part
 from corpusfit.engine import Job
 from corpusfit.errors import InputError, MissingDependencyError, ModelError
 from corpusfit.jobs.reading import Tally, read_shard
+from corpusfit.kernels.sametext import text_keys
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
 
@@ -34,7 +34,6 @@ __all__ = ["TokenTally", "TokeniseSelected", "TokeniseShard"]
 
 _AT_ONCE = 1_000_000  # characters; the library needs some 200 bytes a token while it works
 _NEAR = 4_096  # characters at the end of a piece in which a space is looked for
-_NO_WORD = re.compile(r"[\W_]+")
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
 
 
@@ -161,7 +160,7 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
                 found.row,
                 ids,
                 offsets,
-                _keys(texts),
+                text_keys(texts),
                 np.zeros(n, np.float32),
             )
             return shard.index, _kept(self.out, shard.index, part, tally, texts)
@@ -192,7 +191,7 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
             number, path = piece
             name = f"{path.parent.name}/{path.name}"
             rows, texts, scores = _selected(path, name)
-            part = Part(name, rows, *tokenise(texts), _keys(texts), scores)
+            part = Part(name, rows, *tokenise(texts), text_keys(texts), scores)
             return number, _kept(self.out, number, part, Tally(number, len(texts)), texts)
 
         return work
@@ -206,13 +205,6 @@ def _kept(out: Path, number: int, part: Part, tally: Tally, texts: list[str]) ->
     counted.empty = int((np.diff(part.offsets) == 0).sum())
     write_part(out, number, part, counted.as_dict())
     return counted
-
-
-def _keys(texts: list[str]) -> NDArray[np.uint64]:
-    """uint64 [n]: the same for texts that differ in case, blanks, punctuation or marks alone."""
-    bare = (_NO_WORD.sub("", text.casefold()) for text in texts)
-    found = (xxhash.xxh3_64_intdigest(b.encode("utf-8", "surrogatepass")) for b in bare)
-    return np.fromiter(found, np.uint64, len(texts))
 
 
 def _selected(path: Path, name: str) -> tuple[NDArray[np.int64], list[str], NDArray[np.float32]]:

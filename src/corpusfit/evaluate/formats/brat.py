@@ -1,0 +1,172 @@
+"""brat: a text, and beside it annotations that point into it by characters.
+
+What: `.txt` with `.ann`; the text-bound annotations (T) as BIO tags of words. A document is cut
+into sentences at line breaks, and where it has none at the ends of sentences; never inside an
+annotation. Words are runs of letters, runs of digits, and any other character by itself.
+Why: the form in which QUAERO, BioRo and PharmaCoNER are published.
+Trade-off: BIO tags a word once. The gaps of a discontinuous annotation are tagged too, as in
+mDAPT; of annotations that share a word the longest is kept, of equally long ones the first.
+Reference: https://brat.nlplab.org/standoff.html; mDAPT, appendix B.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from corpusfit.errors import EmptyInputError, InputError
+from corpusfit.evaluate.formats.labelled import Labelled, whole_text
+from corpusfit.plan import CutPlan
+from corpusfit.segments import cut_units
+from corpusfit.types import Documents, text_array
+
+__all__ = ["read_brat"]
+
+_WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+|[^\w\s\ufeff]|_")
+_ANNOTATION = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
+_OTHERS = ("R", "E", "A", "M", "N", "#", "*")
+_SENTENCES = CutPlan(unit="sentence", pieces=1 << 20)
+
+_SAID = {
+    "gaps": "discontinuous annotations of {} were taken from their first character to their last",
+    "shared": "annotations of {} were left out: they share a word with a longer one",
+    "wordless": "annotations of {} were left out: they hold no word",
+    "moved": "annotations of {} have another text than what stands where they point",
+    "no_text": ".ann files of {} were left out: there is no .txt of the same name",
+    "no_marks": ".txt files of {} were left out: there is no .ann of the same name",
+}
+
+
+@dataclass(frozen=True)
+class _Span:
+    """An annotation: characters [begin, end) of a text."""
+
+    type: str
+    begin: int
+    end: int
+
+
+def read_brat(places: Sequence[str], split: str) -> Labelled:
+    """The sentences of a split, tagged.
+
+    Args:
+        places: `.txt` and `.ann` files.
+        split: for messages.
+
+    Raises:
+        InputError: a line of an `.ann` is malformed, or points outside the text.
+        EmptyInputError: no `.txt` with its `.ann` has a word.
+    """
+    paths = {Path(place) for place in places}
+    counts: Counter[str] = Counter()
+    example: dict[str, str] = {}
+    pieces: list[list[str]] = []
+    tags: list[list[str]] = []
+    for path in sorted(paths):
+        other = path.with_suffix(".txt" if path.suffix == ".ann" else ".ann")
+        if other not in paths:
+            _count(counts, example, "no_text" if path.suffix == ".ann" else "no_marks", path.name)
+        elif path.suffix == ".ann":
+            text = whole_text(other)
+            spans = list(_annotations(path, text, counts, example))
+            for words, labels in _sentences(text, spans, counts, example, path.name):
+                pieces.append(words)
+                tags.append(labels)
+    if not pieces:
+        raise EmptyInputError(
+            f"The {split} split of --task must hold .txt files, each with its .ann; no such pair "
+            "has a word."
+        )
+    return Labelled(pieces, tags, tuple(_notes(counts, example, split)))
+
+
+def _notes(counts: Counter[str], example: dict[str, str], split: str) -> Iterator[str]:
+    for kind, words in _SAID.items():
+        if counts[kind]:
+            yield f"{counts[kind]:,} {words.format(split)} (for instance {example[kind]})."
+
+
+def _count(counts: Counter[str], example: dict[str, str], kind: str, where: str) -> None:
+    counts[kind] += 1
+    example.setdefault(kind, where)
+
+
+def _annotations(
+    path: Path, text: str, counts: Counter[str], example: dict[str, str]
+) -> Iterator[_Span]:
+    """The text-bound annotations of an `.ann` file, in its order."""
+    for number, raw in enumerate(whole_text(path).split("\n"), 1):
+        line = raw.rstrip("\r")
+        if not line.strip() or line.startswith(_OTHERS):
+            continue
+        where = f"{path}, line {number}"
+        found = _ANNOTATION.fullmatch(line)
+        if not found:
+            raise InputError(
+                f"{where}: must be an annotation such as 'T1<tab>TYPE 0 5<tab>words'; got "
+                f"{line[:60]!r}."
+            )
+        name, places, words = found.groups()
+        parts = [tuple(map(int, part.split())) for part in places.split(";")]
+        begin, end = min(b for b, _ in parts), max(e for _, e in parts)
+        if end > len(text) or any(b >= e for b, e in parts):
+            raise InputError(
+                f"{where}: must point at characters 0 to {len(text)} of its .txt, from the first "
+                f"to one past the last; got {places!r}."
+            )
+        here = f"{path.name}, line {number}"
+        if len(parts) > 1:
+            _count(counts, example, "gaps", here)
+        if words and _solid(words) != _solid("".join(text[b:e] for b, e in parts)):
+            _count(counts, example, "moved", here)
+        yield _Span(name, begin, end)
+
+
+def _solid(text: str) -> str:
+    return "".join(text.split())
+
+
+def _sentences(
+    text: str, spans: list[_Span], counts: Counter[str], example: dict[str, str], name: str
+) -> Iterator[tuple[list[str], list[str]]]:
+    """The words and tags of each sentence."""
+    places = [found.span() for found in _WORD.finditer(text)]
+    tags = ["O"] * len(places)
+    begins, ends = [b for b, _ in places], [e for _, e in places]
+    for span in sorted(spans, key=lambda s: s.begin - s.end):  # stable: the first of equal ones
+        first, past = bisect_right(ends, span.begin), bisect_left(begins, span.end)
+        if first >= past:
+            _count(counts, example, "wordless", f"{name}: {text[span.begin : span.end]!r}")
+        elif any(tag != "O" for tag in tags[first:past]):
+            _count(counts, example, "shared", f"{name}: {text[span.begin : span.end]!r}")
+        else:
+            tags[first:past] = [f"B-{span.type}", *[f"I-{span.type}"] * (past - first - 1)]
+    borders = _borders(text)
+    words: list[str] = []
+    labels: list[str] = []
+    before = 0
+    for (begin, end), tag in zip(places, tags, strict=True):
+        sentence = bisect_right(borders, begin)
+        if words and sentence != before and tag[0] != "I":
+            yield words, labels
+            words, labels = [], []
+        before = sentence
+        words.append(text[begin:end])
+        labels.append(tag)
+    if words:
+        yield words, labels
+
+
+def _borders(text: str) -> list[int]:
+    """Where sentences begin: after line breaks, or else after the ends of sentences."""
+    if "\n" in text.strip():
+        return [found.end() for found in re.finditer("\n", text)]
+    document = Documents(np.zeros(1, np.int64), text_array([text]))
+    starts: list[int] = cut_units(document, _SENTENCES)[0].start.tolist()
+    return starts

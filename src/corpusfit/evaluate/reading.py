@@ -1,0 +1,189 @@
+"""Read a labelled task: its splits, made where they are missing, and its labels by number.
+
+What: `read_task`, for texts with a class and for words with BIO tags.
+Why: what is trained and measured should not depend on how a task is stored.
+Trade-off: nothing is put right in silence: what was left out, made or converted is in the notes.
+Reference: TADPOLE, section 4; mDAPT, section 4.1 and appendix B.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from corpusfit.errors import InputError
+from corpusfit.evaluate.formats.brat import read_brat
+from corpusfit.evaluate.formats.conll import read_conll
+from corpusfit.evaluate.formats.labelled import Labelled
+from corpusfit.evaluate.formats.rows import read_rows
+from corpusfit.evaluate.formats.tags import as_bio, scheme, strays
+from corpusfit.evaluate.plan import TaskPlan
+from corpusfit.evaluate.splits import FORMS, SPLITS, Found, find_splits
+from corpusfit.evaluate.task import Examples, Task, nested_places
+from corpusfit.kernels.chance import place_keys
+
+__all__ = ["read_task"]
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_APART = 1  # the stream of chance that sets examples aside; `nested_places` has another
+
+
+def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
+    """Read a task.
+
+    Args:
+        place: a folder with files or folders named train, dev (or valid, validation, val, devel)
+            and test; a file, from which all splits are made; or `hub:NAME[:CONFIG]`.
+        plan: the fields, the kind, and the shares of splits that have to be made.
+        seed: of the draw of examples for them, and of `dev_size`.
+
+    Raises:
+        InputError: there is no train split, a file is not what its name says, or train has one
+            label alone.
+        EmptyInputError: a split has no usable example.
+        UsageError: a setting is not allowed, or the kind is not what the files hold.
+        MissingDependencyError: a dataset was named and `datasets` is not installed.
+    """
+    plan.check()
+    found = find_splits(place, plan.kind)
+    kind = FORMS[found.form]
+    splits = {split: _read(found, split, plan) for split in found.places}
+    notes = [note for labelled in splits.values() for note in labelled.notes]
+    if kind == "tagging":
+        splits, said = _in_bio(splits)
+        notes += said
+    splits, said = _with_all(splits, plan, seed)
+    notes += said
+    labels, learnable = _labels(splits, kind)
+    notes += _unlearned(splits, set(labels[learnable:]))
+    examples = {split: _numbered(splits[split], labels) for split in SPLITS}
+    dev = examples["dev"]
+    if 0 < plan.dev_size < len(dev):
+        examples["dev"] = dev.take(nested_places(len(dev), plan.dev_size, seed))
+        notes.append(f"{plan.dev_size:,} of {len(dev):,} dev examples are looked at (seed {seed}).")
+    return Task(found.name, kind, labels, learnable, **examples, notes=tuple(notes))
+
+
+def _read(found: Found, split: str, plan: TaskPlan) -> Labelled:
+    places = found.places[split]
+    if found.form == "rows":
+        return read_rows(places, plan, split)
+    return read_conll(places, split) if found.form == "conll" else read_brat(places, split)
+
+
+def _in_bio(splits: dict[str, Labelled]) -> tuple[dict[str, Labelled], list[str]]:
+    """The splits with their tags in BIO, and what was converted or is odd."""
+    written = scheme(tags for labelled in splits.values() for tags in labelled.labels)
+    bare = any(
+        tag in ("B", "I") for split in splits.values() for tags in split.labels for tag in tags
+    )
+    said = []
+    if written == "bio" and not bare:
+        for split, labelled in splits.items():
+            odd = sum(map(strays, labelled.labels))
+            if odd:
+                said.append(
+                    f"{odd:,} entities of {split} begin with I-, without a B- before; they are "
+                    "kept so and counted as entities."
+                )
+        return splits, said
+    changed = {
+        split: dataclasses.replace(labelled, labels=list(map(as_bio, labelled.labels)))
+        for split, labelled in splits.items()
+    }
+    if written != "bio":
+        name = "IOB1" if written == "iob1" else "BIOES"
+        said.append(f"Entities were tagged as {name} and are now as BIO; they are the same ones.")
+    return changed, said
+
+
+def _with_all(
+    splits: dict[str, Labelled], plan: TaskPlan, seed: int
+) -> tuple[dict[str, Labelled], list[str]]:
+    """The splits, those that are missing made from train, and what was set aside."""
+    train = splits["train"]
+    n = len(train)
+    missing = [split for split in ("test", "dev") if split not in splits]
+    order = np.argsort(place_keys(seed, _APART, n), kind="stable")
+    made, said, used = dict(splits), [], 0
+    for split in missing:
+        share = plan.dev_share if split == "dev" else plan.test_share
+        size = max(1, round(share * n))
+        made[split] = _taken(train, np.sort(order[used : used + size]).tolist())
+        used += size
+        said.append(
+            f"No {split} split: {size:,} of {n:,} training examples were set aside (seed {seed})."
+        )
+    if used >= n:
+        raise InputError(
+            f"--task must have more training examples than are set aside for "
+            f"{' and '.join(missing)}; it has {n:,}, and {used:,} would be. Add examples, or set "
+            "task.dev_share and task.test_share lower."
+        )
+    if missing:
+        made["train"] = _taken(train, np.sort(order[used:]).tolist())
+    return made, said
+
+
+def _taken(labelled: Labelled, places: list[int]) -> Labelled:
+    return Labelled([labelled.pieces[i] for i in places], [labelled.labels[i] for i in places])
+
+
+def _labels(splits: dict[str, Labelled], kind: str) -> tuple[tuple[str, ...], int]:
+    """The labels of train in order, then the others; and how many train has."""
+    of = {split: _different(labelled) for split, labelled in splits.items()}
+    learned = of["train"]
+    others = set.union(*of.values()) - learned
+    if kind == "tagging":
+        if not learned - {"O"}:
+            raise InputError(
+                "--task must have training sentences with entities; every word of train is "
+                "tagged O, so there is nothing to learn."
+            )
+        labels = ["O", *_in_order(learned - {"O"})]
+        others.discard("O")
+    else:
+        if len(learned) < 2:
+            raise InputError(
+                f"--task must have two labels or more in train; all {len(splits['train']):,} "
+                f"examples are {next(iter(learned))!r}, so there is nothing to learn."
+            )
+        labels = _in_order(learned)
+    return (*labels, *_in_order(others)), len(labels)
+
+
+def _different(labelled: Labelled) -> set[str]:
+    return {label for labels in labelled.labels for label in labels}
+
+
+def _in_order(labels: set[str]) -> list[str]:
+    """By value where all are numbers, else by their letters."""
+    if all(map(_NUMBER.fullmatch, labels)):
+        return sorted(labels, key=lambda label: (float(label), label))
+    return sorted(labels)
+
+
+def _unlearned(splits: dict[str, Labelled], others: set[str]) -> Iterator[str]:
+    """Of dev and test, the labels that train lacks."""
+    for split in ("dev", "test"):
+        labelled = splits[split]
+        here = others & _different(labelled)
+        if here:
+            n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
+            few = ", ".join(map(repr, _in_order(here)[:8])) + (", …" if len(here) > 8 else "")
+            yield (
+                f"{split} has {_labels_in_words(len(here))} that train lacks and no model can "
+                f"learn: {few} ({n:,} of {len(labelled):,} examples)."
+            )
+
+
+def _labels_in_words(n: int) -> str:
+    return "a label" if n == 1 else f"{n:,} labels"
+
+
+def _numbered(labelled: Labelled, labels: Iterable[str]) -> Examples:
+    number = {label: i for i, label in enumerate(labels)}
+    return Examples(labelled.pieces, [[number[label] for label in of] for of in labelled.labels])

@@ -1,0 +1,208 @@
+"""Find the splits of a task: which files hold train, dev and test, and in what form.
+
+What: a folder with files or folders of these names, one file, or a Hugging Face dataset.
+Why: that is how tasks are published; nothing has to be renamed or described.
+Trade-off: what the names do not say is not guessed at: two files for one split are an error, and
+so are splits in two forms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpusfit.corpus import hub
+from corpusfit.corpus.formats import format_of
+from corpusfit.corpus.unpack import COMPRESSIONS
+from corpusfit.errors import InputError, bad_setting
+
+__all__ = ["FORMS", "SPLITS", "Found", "find_splits"]
+
+SPLITS = ("train", "dev", "test")
+FORMS = {"rows": "classification", "conll": "tagging", "brat": "tagging"}
+"""The forms of a task, and what kind of task each holds."""
+
+_NAMES = {
+    "train": "train",
+    **dict.fromkeys(("dev", "devel", "valid", "validation", "val"), "dev"),
+    "test": "test",
+}
+_CONLL = (".conll", ".bio", ".iob", ".iob2")
+_PART = re.compile(r"(.+?)-\d+-of-\d+")
+_PAIR = {".txt", ".ann"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A task before it is read.
+
+    Attributes:
+        name: of the folder, the file or the dataset.
+        form: a key of `FORMS`.
+        places: of each split there is, its files, or a dataset's split as `hub:NAME@SPLIT`.
+    """
+
+    name: str
+    form: str
+    places: dict[str, list[str]]
+
+
+def find_splits(place: str, kind: str) -> Found:
+    """Where the splits of a task are.
+
+    Args:
+        place: a folder, a file, or `hub:NAME[:CONFIG]`.
+        kind: `auto`, `classification` or `tagging`; with `tagging` a `.tsv` holds CoNLL columns.
+
+    Raises:
+        InputError: it does not exist, has no train split, two for one split, or splits in two
+            forms.
+        UsageError: the kind is not what the form holds, or the place is not on this machine.
+        MissingDependencyError: a dataset was named and `datasets` is not installed.
+    """
+    if place.startswith(hub.PREFIX):
+        found = _dataset(place)
+    elif "://" in place:
+        raise bad_setting("--task", "a folder or a file on this machine, or hub:NAME", place)
+    else:
+        found = _local(Path(place).expanduser(), kind)
+    if kind not in ("auto", FORMS[found.form]):
+        cure = (
+            "Words and tags are read from CoNLL columns (.conll) and from brat (.txt with .ann)."
+            if kind == "tagging"
+            else "Texts with a class are read from rows: .jsonl, .csv, .tsv, .parquet or hub:NAME."
+        )
+        raise bad_setting("task.kind", f"{FORMS[found.form]} for {place}", kind, cure)
+    return found
+
+
+def _dataset(place: str) -> Found:
+    """The splits of a dataset; one that is named with a split is all in train."""
+    name = place.removeprefix(hub.PREFIX)
+    if "@" in name.rpartition("/")[2]:
+        return Found(name, "rows", {"train": [place]})
+    known = hub.splits(place, "--task")
+    places: dict[str, list[str]] = {}
+    for split in known:
+        if split in _NAMES:
+            places.setdefault(_NAMES[split], []).append(f"{place}@{split}")
+    if any(len(found) > 1 for found in places.values()) or "train" not in places:
+        raise InputError(
+            f"--task must be a dataset with the splits train, dev and test, or with a split "
+            f"named, as {place}@SPLIT; it has {', '.join(known) or 'none'}."
+        )
+    return Found(name, "rows", places)
+
+
+def _local(path: Path, kind: str) -> Found:
+    try:
+        if path.is_file():
+            return _single(path, kind)
+        if path.is_dir():
+            return _folder(path, kind)
+    except OSError as e:
+        raise InputError(f"--task {path} cannot be read: {e.strerror or e}.") from e
+    given = str(path)
+    cure = f"; for a Hugging Face dataset say {hub.PREFIX}{given}" if hub.is_id(given) else ""
+    raise InputError(
+        f"--task must be a folder with splits, a file, or a Hugging Face dataset (hub:NAME); "
+        f"{given} does not exist{cure}."
+    )
+
+
+def _single(path: Path, kind: str) -> Found:
+    """A file: all of it is train, and the other splits are made from it."""
+    files = [path]
+    if path.suffix in _PAIR:
+        files = [p for p in (path.with_suffix(s) for s in sorted(_PAIR)) if p.is_file()]
+    name = _stem(path.absolute())
+    return Found(name, _form(path, kind, files), {"train": list(map(str, files))})
+
+
+def _folder(folder: Path, kind: str) -> Found:
+    entries: dict[str, list[Path]] = {}
+    for entry in sorted(folder.iterdir()):
+        split = _NAMES.get(_stem(entry).lower())
+        if split and (entry.is_dir() or _form_of_name(entry.name, kind)):
+            entries.setdefault(split, []).append(entry)
+    if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
+        entries["train"] = [folder]
+    if "train" not in entries:
+        here = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
+        raise InputError(
+            f"--task {folder} must hold a file or a folder named train, beside dev and test; it "
+            f"holds {here}. Readable are {', '.join(_suffixes())}, and .txt with .ann."
+        )
+    files = {split: _files(split, entries[split], kind) for split in SPLITS if split in entries}
+    forms = {split: {_form(f, kind, found) for f in found} for split, found in files.items()}
+    if len(set.union(*forms.values())) > 1:
+        few = "; ".join(f"{split}: {', '.join(sorted(form))}" for split, form in forms.items())
+        raise InputError(f"--task {folder} must hold all splits in one form; it has {few}.")
+    form = next(iter(forms["train"]))
+    name = folder.absolute().resolve().name
+    return Found(name, form, {s: list(map(str, found)) for s, found in files.items()})
+
+
+def _files(split: str, entries: list[Path], kind: str) -> list[Path]:
+    """The files of a split: one, parts of one, a brat pair, or what is in a folder."""
+    parts = all(_PART.fullmatch(entry.name.partition(".")[0]) for entry in entries)
+    pair = {entry.suffix for entry in entries} == _PAIR and len({e.stem for e in entries}) == 1
+    if len(entries) > 1 and not (parts or pair):
+        raise InputError(
+            f"--task must have one file or folder for {split}; {entries[0].parent} has "
+            f"{', '.join(entry.name for entry in entries)}. Move the others away."
+        )
+    if not entries[0].is_dir():
+        return entries
+    found = [p for p in _visible(entries[0]) if _form_of_name(p.name, kind)]
+    if not found:
+        raise InputError(
+            f"--task must hold files that can be read; {entries[0]} has none. Readable are "
+            f"{', '.join(_suffixes())}, and .txt with .ann."
+        )
+    return found
+
+
+def _visible(folder: Path) -> Iterator[Path]:
+    """The files below a folder, sorted, without hidden ones."""
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder).parts
+        if path.is_file() and not any(part.startswith(".") for part in inside):
+            yield path
+
+
+def _stem(path: Path) -> str:
+    """The name without suffixes and without the number of a part."""
+    name = path.name if path.is_dir() else path.name.partition(".")[0]
+    part = _PART.fullmatch(name)
+    return part[1] if part else name
+
+
+def _form(path: Path, kind: str, beside: list[Path]) -> str:
+    """The form of a file among those of its split: with an `.ann` there, `.txt` is brat's."""
+    form = _form_of_name(path.name, kind)
+    if path.suffix in _PAIR and any(other.suffix == ".ann" for other in beside):
+        return "brat"
+    if not form:
+        raise InputError(
+            f"--task must be a file whose name ends in {', '.join(_suffixes())}, or .txt with "
+            f".ann; got {path.name}. Rename it by what it holds."
+        )
+    return form
+
+
+def _form_of_name(name: str, kind: str) -> str:
+    """The form that a suffix stands for; empty if none. Plain text with labels is CoNLL."""
+    stem, _, last = name.lower().rpartition(".")
+    plain = stem if last in COMPRESSIONS else name.lower()
+    if plain.endswith((*_CONLL, ".txt")) or (kind == "tagging" and plain.endswith(".tsv")):
+        return "conll"
+    if name.endswith(".ann"):
+        return "brat"
+    return "rows" if format_of(name) else ""
+
+
+def _suffixes() -> list[str]:
+    return [".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", *_CONLL]

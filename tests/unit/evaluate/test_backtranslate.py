@@ -1,0 +1,183 @@
+"""Translating and back with tiny random models: the words are nonsense, the mechanics are not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="the extra train is not installed")
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from corpusfit.engine import Progress
+from corpusfit.errors import ModelError, UsageError
+from corpusfit.evaluate.augment import augmented
+from corpusfit.evaluate.backtranslate import _Draw, backtranslated
+from corpusfit.evaluate.plan import AugmentPlan
+from corpusfit.evaluate.task import Examples
+from corpusfit.kernels.chance import place_keys
+
+TEXTS = [
+    "the kinase inhibitor binds the receptor. a small model reads small words.",
+    "investors sold shares",
+    "",
+    "the binding of aspirin to cyclooxygenase is irreversible. it is.  the market, of a model.",
+    "[[ ]] !",
+    "unknown words " * 40,
+]
+COMMON = {"pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 0}
+
+
+def built(folder, word_pieces, kind, seed):
+    """A random model of a kind, with a tokenizer that ends sentences by [SEP]."""
+    folder.mkdir()
+    trained = folder / "trained.json"
+    word_pieces.save(str(trained))
+    special = {"pad_token": "[PAD]", "eos_token": "[SEP]", "unk_token": "[UNK]"}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(trained), model_max_length=48, **special
+    )
+    trained.unlink()
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(seed)
+    size = word_pieces.get_vocab_size()
+    if kind == "t5":
+        config = transformers.T5Config(
+            vocab_size=size, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, **COMMON
+        )
+        model = transformers.T5ForConditionalGeneration(config)
+    else:
+        config = transformers.MarianConfig(
+            vocab_size=size,
+            d_model=32,
+            encoder_layers=2,
+            decoder_layers=2,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+            encoder_ffn_dim=48,
+            decoder_ffn_dim=48,
+            max_position_embeddings=48,
+            init_std=0.3,
+            forced_eos_token_id=3,
+            bos_token_id=2,
+            **COMMON,
+        )
+        model = transformers.MarianMTModel(config)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["marian", "t5"])
+def models(request, tmp_path_factory, word_pieces):
+    """Two folders: there, and back."""
+    folder = tmp_path_factory.mktemp("translators")
+    return [str(built(folder / f"{n}", word_pieces, request.param, n)) for n in (1, 2)]
+
+
+def translated(models, texts=TEXTS, **settings):
+    settings = {"copies": 1, "seed": 0, "device": "cpu", "progress": Progress(), **settings}
+    return backtranslated(texts, *models, **settings)
+
+
+def test_greedy_translations_do_not_depend_on_the_batch(models):
+    one = translated(models, temperature=0, budget=1)
+    assert translated(models, temperature=0, budget=100_000) == one
+    assert translated(models, TEXTS[3:4], temperature=0) == one[3:4]
+    assert one[0] != TEXTS[0]
+
+
+def test_what_is_drawn_depends_on_the_seed_the_place_and_the_copy_alone(models):
+    one = translated(models, copies=3)
+    assert translated(models, copies=3, budget=1) == one
+    assert translated(models, copies=3, budget=300) == one
+    assert translated(models, copies=3, seed=1) != one
+    assert len({*one[:3]}) == 3
+
+
+def test_what_has_no_letter_and_what_is_empty_stays(models):
+    found = translated(models, copies=2)
+    assert len(found) == 12
+    assert found[4:6] == ["", ""]
+    assert found[8:10] == ["[[ ]] !"] * 2
+
+
+def test_blanks_between_sentences_stay(models):
+    found = translated(models, [" investors  \n\n"])[0]
+    assert found.startswith(" ")
+    assert found.endswith("  \n\n")
+
+
+def test_companions_have_the_labels_of_their_text(models):
+    examples = Examples([[t] for t in TEXTS], [[i] for i in range(len(TEXTS))])
+    plan = AugmentPlan(kind="backtranslate", copies=2, mt=models[0], mt_back=models[1])
+    made = augmented(
+        examples, plan, kind="classification", labels=[*"abcdef"], seed=0, device="cpu"
+    )
+    assert [pieces[0] for pieces in made.pieces] == translated(models, copies=2)
+    assert made.labels == [[i] for i in range(6) for _ in range(2)]
+
+
+def test_a_drawn_token_follows_the_models_distribution():
+    """Against softmax(scores / T), by its mean over 40,000 rows; -inf is never drawn."""
+    scores = torch.tensor([[1.0, -torch.inf, 0.0, 2.0]]).repeat(40_000, 1)
+    made = _Draw(place_keys(0, 0, 40_000), 0.9)(torch.zeros(40_000, 3), scores)
+    share = torch.bincount(made.argmax(-1), minlength=4) / 40_000
+    expected = torch.softmax(scores[0] / 0.9, -1)
+    np.testing.assert_allclose(share, expected, atol=0.01)
+    assert share[1] == 0
+    other = _Draw(place_keys(0, 0, 40_000), 0.9)(torch.zeros(40_000, 4), scores)
+    assert not torch.equal(made, other)  # at another place
+
+
+def test_a_prefix_of_the_model_goes_before_each_sentence(models, tmp_path, monkeypatch):
+    import shutil
+
+    folder = tmp_path / "with"
+    shutil.copytree(models[0], folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "prefix": "small words: "}))
+    pair = [str(folder), models[1]]
+    assert translated(pair, temperature=0) != translated(models, temperature=0)
+
+
+def test_a_name_that_is_no_model_names_its_setting(models, tmp_path, tiny_lm):
+    with pytest.raises(UsageError, match="--mt must be a model folder"):
+        translated(["no such/folder/here", models[1]])
+    with pytest.raises(ModelError, match=r"--mt-back must name a folder with"):
+        translated([models[0], str(tmp_path)])
+    with pytest.raises(ModelError, match=r"--mt-back: .* no sequence-to-sequence"):
+        translated([models[0], str(tiny_lm)])
+
+
+def test_weights_that_are_missing_and_pickles_are_refused(models, tmp_path):
+    import shutil
+
+    folder = tmp_path / "less"
+    shutil.copytree(models[0], folder)
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    gone = next(name for name in sorted(weights) if "fc1.weight" in name or "wi.weight" in name)
+    del weights[gone]
+    save_file(weights, path, {"format": "pt"})
+    with pytest.raises(ModelError, match=r"--mt: the weights in .* missing"):
+        translated([str(folder), models[1]])
+    path.rename(folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="--mt must name a model with safetensors"):
+        translated([str(folder), models[1]])
+
+
+def test_the_hub_is_asked_for_what_is_no_folder(models, monkeypatch):
+    asked = []
+
+    def snapshot_download(name, **wanted):
+        asked.append((name, wanted["allow_patterns"]))
+        return models[1]
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    assert translated([models[0], "some/model"], TEXTS[:2]) == translated(models, TEXTS[:2])
+    assert asked[0][0] == "some/model"
+    assert {"*.safetensors", "*.spm"} <= {*asked[0][1]}
