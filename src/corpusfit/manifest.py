@@ -263,9 +263,9 @@ class RecipeFolder(OutFolder):
         """A stored task."""
         return self.tasks / f"{key}.json"
 
-    def target(self, key: str) -> Path:
-        """The training texts of a stored task."""
-        return self.tasks / f"{key}.jsonl"
+    def texts(self, key: str, split: str) -> Path:
+        """The texts of a stored task's split, without their labels."""
+        return self.tasks / key / f"{split}.jsonl"
 
     def outcome(self, key: str, seed: int) -> Path:
         """What a fine-tuning gave."""

@@ -11,7 +11,7 @@ Reference: TADPOLE, sections 4.1 and 4.2.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ __all__ = [
     "Tuning",
     "Work",
     "check_plans",
+    "columns_of",
     "grid",
     "tune_plan_of",
     "work_of",
@@ -69,16 +70,22 @@ class Cell:
         """What it is compared within."""
         return self.task, self.size, self.model
 
-    def column(self, *, fractions: bool) -> str:
-        """Its name in the table; with its fraction where there are several."""
-        parts = [self.selector]
-        if fractions and self.fraction is not None:
-            parts.append(f"{self.fraction:g}")
-        if self.weights != "off":
-            parts.append(self.weights)
-        if self.adapter:
-            parts.append(self.adapter)
-        return " ".join(parts) + (f" + {self.augment}" if self.augment else "")
+
+def columns_of(cells: Iterable[Cell]) -> dict[Cell, str]:
+    """The names of cells' columns; fractions are named where a selector has several."""
+    found = list(cells)
+    amounts: dict[str, set[float]] = {}
+    for cell in found:
+        if cell.fraction is not None:
+            amounts.setdefault(cell.selector, set()).add(cell.fraction)
+    names = {}
+    for cell in found:
+        several = cell.fraction is not None and len(amounts[cell.selector]) > 1
+        weights = "" if cell.weights == "off" else cell.weights
+        amount = f"{cell.fraction:g}" if several else ""
+        parts = filter(None, (cell.selector, amount, weights, cell.adapter))
+        names[cell] = " ".join(parts) + (f" + {cell.augment}" if cell.augment else "")
+    return names
 
 
 def grid(recipe: Recipe, sizes: Mapping[str, Sequence[int]]) -> list[Cell]:
@@ -228,7 +235,7 @@ class Adapting:
         selection: digest of its selection, if it has one.
         data: what it is trained on.
         task: texts to measure on, where the data does not bring them.
-        guard: tasks whose dev and test texts may not be trained on.
+        guard: folders of tasks whose dev and test texts may not be trained on.
         label: in words.
     """
 
@@ -339,7 +346,7 @@ def _adapted(made: Made, selector: Selector, cell: Cell, work: Work) -> list[str
     data = (TASK,) if selector.name == TASK else made.recipe.pile
     if selecting:
         data = (str(made.folder.selections / selecting.key),)
-    task = () if shared and not selecting else (str(made.folder.target(stored.key)),)
+    task = () if shared and not selecting else (str(made.folder.texts(stored.key, "train")),)
     guarded = list(made.tasks.values()) if shared else [stored]
     keys = []
     for nth in range(made.recipe.adaptations):
@@ -356,8 +363,8 @@ def _adapted(made: Made, selector: Selector, cell: Cell, work: Work) -> list[str
         )
         keys.append(key)
         if key not in work.adaptations:
-            judged = {t.judged: made.folder.task(t.key) for t in guarded}
-            label = f"{cell.column(fractions=True)} for {'all tasks' if shared else cell.task}"
+            judged = {t.judged: made.folder.texts(t.key, "test").parent for t in guarded}
+            label = f"{_words(cell)} for {'all tasks' if shared else _named(stored)}"
             work.adaptations[key] = Adapting(
                 key,
                 plan,
@@ -374,11 +381,24 @@ def _selecting(made: Made, selector: Selector, cell: Cell, stored: StoredTask) -
     """The selection of a cell."""
     entry = next(t for t in made.recipe.tasks if t.name == cell.task)
     plan = _select_plan(made.recipe, selector, cell, entry)
+    target = made.folder.texts(stored.key, "train")
     blind = selector.name in (RANDOM, ORACLE)
     identity = {**plan.as_dict(), "pile": made.pile, "target": "" if blind else stored.texts}
     scoring = digest({**identity, "choose": None})
-    label = f"{cell.column(fractions=True)} for {stored.name}"
-    return Selecting(digest(identity), scoring, plan, made.folder.target(stored.key), label)
+    label = f"{_words(cell)} for {_named(stored)}"
+    return Selecting(digest(identity), scoring, plan, target, label)
+
+
+def _words(cell: Cell) -> str:
+    """How a cell comes by its text and model."""
+    amount = "" if cell.fraction is None else f"{cell.fraction:g}"
+    weights = "" if cell.weights == "off" else cell.weights
+    return " ".join(filter(None, (cell.selector, amount, weights, cell.adapter)))
+
+
+def _named(stored: StoredTask) -> str:
+    """A task with its size, where that is not all of it."""
+    return f"{stored.name} of {stored.size}" if stored.size else stored.name
 
 
 def _companions(made: Made, plan: AugmentPlan, stored: StoredTask, work: Work) -> str:

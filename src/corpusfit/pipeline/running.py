@@ -35,6 +35,7 @@ from corpusfit.pipeline.cells import (
     Tuning,
     Work,
     check_plans,
+    columns_of,
     work_of,
 )
 from corpusfit.pipeline.commands import choose, select
@@ -305,14 +306,14 @@ def _tune(under: _Under) -> None:
     _begin(under, "fine-tunings", len(wanted), len(todo))
     job = TuneOne(under.folder.companions)
     names = {
-        (tuning.key, tuning.seed): f"{cell.column(fractions=True)} for {cell.task}"
-        for cell, tunings in under.work.cells.items()
-        for tuning in tunings
+        f"{tuning.key}-{tuning.seed}": f"{column} for {cell.task}, seed {tuning.seed}"
+        for cell, column in columns_of(under.work.cells).items()
+        for tuning in under.work.cells[cell]
     }
 
     def named(step: Tuning) -> tuple[str, str]:
-        label = f"Fine-tuning {names[step.key, step.seed]}, seed {step.seed}"
-        return f"{step.key}-{step.seed}", label
+        key = f"{step.key}-{step.seed}"
+        return key, f"Fine-tuning {names[key]}"
 
     _each(under, "fine-tuning", job, todo, named)
 

@@ -103,10 +103,11 @@ def _digest_of(task: Task) -> str:
 
 
 def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
-    """Write a task, and its training texts, unless they are there."""
-    lines = (json.dumps({field: text}) + "\n" for text in task.train.texts())
-    target = "".join(lines).encode()
-    if not folder.target(key).exists() or folder.target(key).read_bytes() != target:
-        write_bytes(folder.target(key), target)
+    """Write a task for fine-tuning, and the texts of its splits for selecting and guarding."""
+    for split in ("train", "dev", "test"):
+        path, texts = folder.texts(key, split), getattr(task, split).texts()
+        data = "".join(json.dumps({field: text}) + "\n" for text in texts).encode()
+        if not path.exists() or path.read_bytes() != data:  # the field's name is not in the key
+            write_bytes(path, data)
     if not folder.task(key).exists():
         store_task(task, folder.task(key))
