@@ -40,8 +40,8 @@ __all__ = [
 ]
 
 LEVEL = 0.05
-ROUNDS = 2_000
-BLOCK_BYTES = 2**25
+ROUNDS = 10_000
+BLOCK_BYTES = 2**24
 SAME = 1e-12
 """Scores that differ by less are equal: the rest is rounding."""
 
@@ -120,7 +120,7 @@ def interval(
     metric: str,
     *,
     seed: int,
-    rounds: int = ROUNDS,
+    rounds: int = 2_000,
     level: float = 1 - LEVEL,
 ) -> tuple[float, float]:
     """A bootstrap interval of the mean score over seeds.
@@ -134,9 +134,12 @@ def interval(
         seed: the only source of chance.
         rounds: how often the score is drawn anew.
         level: the share of rounds between the ends.
+
+    Raises:
+        ValueError: the tallies are not of the same examples.
     """
     chance = np.random.default_rng(seed)
-    drawn = _redrawn(np.stack(tallies_by_seed, axis=1), metric, chance, rounds)
+    drawn = _redrawn(_side_by_side(tallies_by_seed), metric, chance, rounds)
     return _percentiles(drawn, chance, level)
 
 
@@ -158,10 +161,14 @@ def compare(
         metric: a name of `plan.METRICS`.
         seed: the only source of chance.
         rounds: of the bootstrap, and of the randomisation, whose p is 1 / (rounds + 1) at least.
+
+    Raises:
+        ValueError: the tallies are not of the same examples.
+        MissingDependencyError: there are several seeds and scipy is not installed.
     """
     seeds = min(len(ours), len(base))
-    both = np.stack([*ours[:seeds], *base[:seeds]], axis=1)
-    scores = scored(metric, both.sum(0))
+    both = _side_by_side([*ours[:seeds], *base[:seeds]])
+    scores = scored(metric, both.sum(0, dtype=np.float64))
     differences = scores[:seeds] - scores[seeds:]
     mean, sd = spread(differences.tolist())
     draws, sides = np.random.default_rng(seed).spawn(2)
@@ -241,8 +248,8 @@ def _p_seeds(differences: NDArray[np.float64]) -> float | None:
 
 
 def _p_items(
-    ours: NDArray[np.int64],
-    base: NDArray[np.int64],
+    ours: NDArray[Any],
+    base: NDArray[Any],
     metric: str,
     chance: np.random.Generator,
     rounds: int,
@@ -253,16 +260,16 @@ def _p_items(
     round half of the examples, by chance, change sides, in all seeds at once.
 
     Args:
-        ours: int64 [n, seeds, 3, C].
+        ours: numbers [n, seeds, 3, C].
         base: the same of the other model.
         metric: a name of `plan.METRICS`.
         chance: what is drawn from.
         rounds: how often.
     """
-    totals = ours.sum(0), base.sum(0)
+    totals = [side.sum(0, dtype=np.float64) for side in (ours, base)]
     observed = abs(float((scored(metric, totals[0]) - scored(metric, totals[1])).mean()))
-    changed = (base != ours).any(axis=(1, 2, 3))  # who answered alike may stay where they are
-    rows = _exact((base[changed] - ours[changed]).reshape(int(changed.sum()), -1))
+    rows = (base - ours).reshape(len(ours), -1)
+    rows = rows[rows.any(axis=1)]  # where both answered alike, changing sides changes nothing
     as_large = 0
     for block in _blocks(rounds, len(rows)):
         sides = chance.integers(0, 2, (block, len(rows)), np.uint8).astype(rows.dtype)
@@ -273,18 +280,18 @@ def _p_items(
 
 
 def _redrawn(
-    counts: NDArray[np.int64], metric: str, chance: np.random.Generator, rounds: int
+    counts: NDArray[Any], metric: str, chance: np.random.Generator, rounds: int
 ) -> NDArray[np.float64]:
     """float64 [rounds, columns]: scores of as many examples, drawn with replacement.
 
     Args:
-        counts: int64 [n, columns, 3, C]; the columns are judged on the same draws.
+        counts: numbers [n, columns, 3, C]; the columns are judged on the same draws.
         metric: a name of `plan.METRICS`.
         chance: what is drawn from.
         rounds: how often.
     """
     n = len(counts)
-    rows = _exact(counts.reshape(n, -1))
+    rows = counts.reshape(n, -1)
     found = []
     for block in _blocks(rounds, n):
         places = chance.integers(0, n, (block, n))
@@ -305,10 +312,14 @@ def _percentiles(
     return float(low), float(high)
 
 
-def _exact(rows: NDArray[np.int64]) -> NDArray[Any]:
-    """Counts as floats whose sums are exact: half as wide where that is enough."""
-    most = int(np.abs(rows).max(initial=0)) * len(rows)
-    return rows.astype(np.float32 if most < 2**24 else np.float64)
+def _side_by_side(tallies: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
+    """[n, columns, 3, C]: counts as floats whose sums are exact, half as wide if that will do."""
+    most = max(int(counts.max(initial=0)) * len(counts) for counts in tallies)
+    kind = np.float32 if most < 2**24 else np.float64
+    found: NDArray[Any] = np.stack(tallies, axis=1, dtype=kind, casting="unsafe")
+    if (found[:, :, 2] != found[:, :1, 2]).any():
+        raise ValueError("the tallies are not of the same examples")
+    return found
 
 
 def _blocks(rounds: int, n: int) -> Iterator[int]:

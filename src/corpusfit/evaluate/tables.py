@@ -1,0 +1,272 @@
+r"""Tables of results, as the papers print them and as programs read them.
+
+What: a `Table` of cells, where a score keeps its deviation and what a test said of it, written as
+Markdown, LaTeX, CSV, plain text for a terminal, or records for JSON.
+Why: each form shows a score in its own way ($72.31_{4.70}$ is the papers'), so a cell must not be
+text before it is written.
+Trade-off: a table is small and held whole; what cells mean together (which model is the base, what
+was corrected for) is said in its notes by whoever made it.
+Reference: TADPOLE, Tables 3 and 6: mean over seeds in points, its deviation as a subscript, the
+best in bold.
+"""
+
+from __future__ import annotations
+
+import csv as formats
+import dataclasses
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = [
+    "Cell",
+    "Score",
+    "Table",
+    "cell",
+    "csv",
+    "latex",
+    "markdown",
+    "plain",
+    "records",
+    "with_best",
+]
+
+Mark = Literal["", "*", "†"]
+"""What a test said against the base: nothing, significantly better, significantly worse."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score, or a gain, over seeds; every form shows it in points.
+
+    Attributes:
+        mean: over seeds, in [0, 1]; a gain is below 0 where something was lost.
+        sd: its standard deviation over seeds; None with one seed.
+        mark: what a test said against the base.
+        best: whether it is shown as the best, in bold.
+    """
+
+    mean: float
+    sd: float | None = None
+    mark: Mark = ""
+    best: bool = False
+
+
+Cell = Score | str | float | None
+"""A score, words, a number, or nothing (yet)."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under named columns.
+
+    Attributes:
+        title: what it shows, in a sentence.
+        columns: their names, each its own; the first column names the rows.
+        rows: cells, as many a row as there are columns.
+        notes: what one should know to read it.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError("a row has other columns than the table")
+        if len(set(self.columns)) != len(self.columns):
+            raise ValueError("two columns have one name")
+
+
+def with_best(table: Table, among: Literal["row", "column"]) -> Table:
+    """The table with the best score of each row, or column, in bold; of equal ones (as shown), all.
+
+    A score alone in its row or column is not the best of anything.
+    """
+    lines = table.rows if among == "row" else tuple(zip(*table.rows, strict=True))
+    rows = tuple(_best(line) for line in lines)
+    rows = rows if among == "row" else tuple(zip(*rows, strict=True))
+    return dataclasses.replace(table, rows=rows)
+
+
+def cell(mean: float, sd: float | None) -> str:
+    """A score and its deviation in points: `72.31 ± 4.70`."""
+    return _points(mean) if sd is None else f"{_points(mean)} ± {_points(sd)}"
+
+
+def plain(table: Table) -> list[list[str]]:
+    """The rows as text, for a terminal; the best scores are not marked there."""
+    return [[_plain(entry) for entry in row] for row in table.rows]
+
+
+def records(table: Table) -> list[dict[str, Any]]:
+    """Each row as an object by column, for JSON.
+
+    A score becomes an object of `mean` and `sd` (in points) and `mark`.
+    """
+    return [
+        {name: _record(entry) for name, entry in zip(table.columns, row, strict=True)}
+        for row in table.rows
+    ]
+
+
+def markdown(table: Table) -> str:
+    """The table as GitHub's Markdown, figures to the right, notes as a list below."""
+    heads = [_escaped(name) for name in table.columns]
+    rules = ["---:" if right else "---" for right in _figures(table)]
+    body = [[_in_markdown(entry) for entry in row] for row in table.rows]
+    lines = [f"**{_escaped(table.title)}**", ""]
+    lines += [f"| {' | '.join(row)} |" for row in (heads, rules, *body)]
+    if table.notes:
+        lines += ["", *(f"- {_escaped(note)}" for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def latex(table: Table) -> str:
+    r"""The table as LaTeX with booktabs, notes below it; ready for \input."""
+    sides = "".join("r" if right else "l" for right in _figures(table))
+    body = (" & ".join(_in_latex(entry) for entry in row) + r" \\" for row in table.rows)
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_in_latex(table.title)}}}",
+        rf"\begin{{tabular}}{{{sides}}}",
+        r"\toprule",
+        " & ".join(map(_in_latex, table.columns)) + r" \\",
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\smallskip{{\footnotesize {_in_latex(note)}}}" for note in table.notes),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def csv(table: Table) -> str:
+    """The table as CSV, without title and notes.
+
+    A column with scores becomes three: the mean and, after it, `sd` (both in points) and `mark`.
+    """
+    wide = [any(isinstance(entry, Score) for entry in column) for column in _columns(table)]
+    names: list[str] = []
+    for name, has_scores in zip(table.columns, wide, strict=True):
+        names += [name, f"{name} sd", f"{name} mark"] if has_scores else [name]
+    text = io.StringIO()
+    out = formats.writer(text, lineterminator="\n")
+    out.writerow(names)
+    for row in table.rows:
+        fields: list[Any] = []
+        for entry, has_scores in zip(row, wide, strict=True):
+            fields += _in_csv(entry) if has_scores else [entry]
+        out.writerow(fields)
+    return text.getvalue()
+
+
+def _columns(table: Table) -> list[tuple[Cell, ...]]:
+    return [tuple(row[i] for row in table.rows) for i in range(len(table.columns))]
+
+
+def _figures(table: Table) -> list[bool]:
+    """Of each column, whether it holds figures, and no words."""
+    return [
+        any(entry is not None for entry in column)
+        and not any(isinstance(entry, str) for entry in column)
+        for column in _columns(table)
+    ]
+
+
+def _best(line: Sequence[Cell]) -> tuple[Cell, ...]:
+    scores = [round(100 * entry.mean, 2) for entry in line if isinstance(entry, Score)]
+    return tuple(
+        dataclasses.replace(
+            entry, best=len(scores) > 1 and round(100 * entry.mean, 2) == max(scores)
+        )
+        if isinstance(entry, Score)
+        else entry
+        for entry in line
+    )
+
+
+def _points(share: float) -> str:
+    return f"{round(100 * share, 2) + 0.0:.2f}"  # + 0.0: there is no -0
+
+
+def _number(value: float) -> str:
+    """A whole number with its thousands apart; others with 2 decimals, or 2 digits if small."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.2g}"
+
+
+def _plain(entry: Cell) -> str:
+    if entry is None:
+        return "–"
+    if isinstance(entry, str):
+        return entry
+    if not isinstance(entry, Score):
+        return _number(entry)
+    return f"{cell(entry.mean, entry.sd)} {entry.mark}".rstrip()
+
+
+def _record(entry: Cell) -> Any:
+    if not isinstance(entry, Score):
+        return entry
+    mean, sd, mark = _in_csv(entry)
+    return {"mean": mean, "sd": sd, "mark": mark}
+
+
+def _in_csv(entry: Cell) -> list[Any]:
+    if not isinstance(entry, Score):
+        return [entry, None, None]
+    sd = None if entry.sd is None else round(100 * entry.sd, 6)
+    return [round(100 * entry.mean, 6), sd, entry.mark]
+
+
+_MARKDOWN = re.compile(r"[\\`*|<>&\[\]#~]|(?<![^\W_])_|_(?![^\W_])")
+"""What Markdown could take for its own; a `_` within a word is only that."""
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\g<0>", _one_line(text))
+
+
+def _in_markdown(entry: Cell) -> str:
+    if not isinstance(entry, Score):
+        return _escaped(_plain(entry))
+    mean, _, rest = _plain(entry).partition(" ")
+    shown = f"**{mean}**" if entry.best else mean
+    return f"{shown} {_escaped(rest)}".rstrip()
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "±": r"$\pm$",
+    "†": r"\dag{}",
+    **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"{{{sign}}}" for sign in "[]*"},  # what a row's end would take for its options
+}
+
+
+def _in_latex(entry: Cell) -> str:
+    if not isinstance(entry, Score):
+        text = "--" if entry is None else _one_line(_plain(entry))
+        return "".join(_LATEX.get(sign, sign) for sign in text)
+    mean = _points(entry.mean)
+    shown = rf"\mathbf{{{mean}}}" if entry.best else mean
+    below = "" if entry.sd is None else f"_{{{_points(entry.sd)}}}"
+    above = {"": "", "*": "^{*}", "†": r"^{\dagger}"}[entry.mark]
+    return f"${shown}{below}{above}$"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,316 @@
+"""Tests of tests: scipy's answers, closed forms, how often they err where the truth is known."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from corpusfit.errors import MissingDependencyError
+from corpusfit.evaluate import significance
+from corpusfit.evaluate.metrics import metric, tallies
+from corpusfit.evaluate.significance import (
+    Comparison,
+    average_gain,
+    compare,
+    correlation,
+    holm,
+    interval,
+    spread,
+    verdict,
+)
+
+LABELS = ("a", "b", "c")
+
+
+def counted(gold, answers):
+    """Tallies by seed of answers [seeds, n]."""
+    ones = np.ones(len(gold), np.int64)
+    return [tallies("classification", LABELS, gold, a.astype(np.int32), ones) for a in answers]
+
+
+def drawn(seed, n, seeds, right, base_right):
+    """Gold labels, and two models that are right with some chance for each example."""
+    chance = np.random.default_rng(seed)
+    gold = chance.integers(0, 3, n).astype(np.int32)
+    hard = chance.normal(0, 0.15, n)  # some examples are hard for everyone
+
+    def model(share):
+        of_seed = chance.normal(0, 0.02, (seeds, 1))
+        is_right = chance.random((seeds, n)) < share + hard + of_seed
+        return counted(gold, np.where(is_right, gold, (gold + 1) % 3))
+
+    return model(right), model(base_right)
+
+
+def scores(tallies_by_seed, name):
+    return np.array([float(metric(name, t.sum(0))) for t in tallies_by_seed])
+
+
+def test_spread_is_the_mean_and_the_deviation_of_a_sample():
+    assert spread([1.0, 2.0, 4.0]) == (pytest.approx(7 / 3), pytest.approx(math.sqrt(7 / 3)))
+    assert spread([0.5]) == (0.5, None)
+    assert spread([0.5, 0.5]) == (0.5, 0.0)
+
+
+def test_the_average_gain_is_averaged_over_tasks_before_seeds():
+    base = [[0.5, 0.6, 0.7], [0.1, 0.1, 0.1, 0.9]]
+    ours = [[0.6, 0.6, 0.7], [0.1, 0.2, 0.4]]
+    gains = [0.05, 0.05, 0.15]
+    assert average_gain(ours, base) == pytest.approx((np.mean(gains), np.std(gains, ddof=1)))
+
+
+@pytest.mark.parametrize("name", ["accuracy", "macro_f1"])
+def test_a_comparison_says_the_differences_and_their_t_test(name):
+    ours, base = drawn(0, 200, 8, 0.8, 0.75)
+    found = compare(ours, base, name, seed=0, rounds=200)
+    a, b = scores(ours, name), scores(base, name)
+    assert found.difference == pytest.approx((a - b).mean())
+    assert found.sd == pytest.approx((a - b).std(ddof=1))
+    assert found.p_seeds == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert found.low < found.difference < found.high
+    assert found.p == max(found.p_seeds, found.p_items)
+    assert (found.seeds, found.examples) == (8, 200)
+
+
+@pytest.fixture(params=["one block", "many blocks"])
+def _blocks(request, monkeypatch):
+    if request.param == "many blocks":
+        monkeypatch.setattr(significance, "BLOCK_BYTES", 8 * 10 * 999)
+
+
+@pytest.mark.usefixtures("_blocks")
+def test_randomisation_over_examples_is_that_of_scipy():
+    # 10 examples have 1,024 ways to change sides, which scipy goes through one by one
+    ours, base = drawn(3, 10, 4, 0.9, 0.7)
+    a, b = (np.stack([t[:, 0, 0] for t in model], 1).mean(1) for model in (ours, base))
+    exact = stats.permutation_test(
+        (a, b), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples", vectorized=True
+    ).pvalue
+    found = compare(ours, base, "accuracy", seed=1, rounds=40_000).p_items
+    assert 0.01 < exact < 0.9
+    assert found == pytest.approx(exact, abs=0.01)
+
+
+def test_randomisation_of_f1_is_that_of_every_way_to_change_sides():
+    ours, base = drawn(4, 9, 3, 0.9, 0.7)
+    both = np.stack([np.stack(ours), np.stack(base)])  # [2, seeds, n, 3, C]
+    observed = abs((scores(ours, "macro_f1") - scores(base, "macro_f1")).mean())
+    as_large = 0
+    for way in range(2**9):
+        sides = np.array([way >> i & 1 for i in range(9)])
+        a, b = (both[side, :, np.arange(9)] for side in (sides, 1 - sides))  # [n, seeds, 3, C]
+        gap = (metric("macro_f1", a.sum(0)) - metric("macro_f1", b.sum(0))).mean()
+        as_large += abs(gap) >= observed - 1e-12
+    found = compare(ours, base, "macro_f1", seed=2, rounds=40_000).p_items
+    assert 0.01 < as_large / 2**9 < 0.9
+    assert found == pytest.approx(as_large / 2**9, abs=0.01)
+
+
+@pytest.mark.usefixtures("_blocks")
+def test_the_interval_of_one_seed_is_the_bootstrap_of_scipy():
+    ours, _ = drawn(5, 300, 1, 0.7, 0.7)
+    right = ours[0][:, 0, 0].astype(float)
+    want = stats.bootstrap(
+        (right,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    found = interval(ours, "accuracy", seed=0, rounds=20_000)
+    assert found == pytest.approx((want.low, want.high), abs=0.004)
+    narrow = interval(ours, "accuracy", seed=0, rounds=20_000, level=0.5)
+    assert found[0] < narrow[0] < right.mean() < narrow[1] < found[1]
+
+
+def test_the_interval_is_wide_enough_for_seeds_that_differ_and_for_few_examples():
+    # closed form: the variance of the mean over S seeds that each answer all n examples alike but
+    # for their own share of them is about var_seeds / S + var_examples / n
+    chance = np.random.default_rng(6)
+    gold = np.zeros(400, np.int32)
+    share = np.array([0.5, 0.6, 0.7, 0.8, 0.5, 0.6, 0.7, 0.8])[:, None]
+    rank = chance.permutation(400) / 400  # the same examples are hard in every seed
+    ours = counted(gold, np.where(rank < share, 0, 1))
+    low, high = interval(ours, "accuracy", seed=0, rounds=20_000)
+    of_items = (rank < share).mean(0).var() / 400
+    of_seeds = share.var() / 8
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(of_items + of_seeds), rel=0.05)
+
+
+def test_the_same_seed_gives_the_same():
+    ours, base = drawn(7, 60, 3, 0.8, 0.7)
+    first = compare(ours, base, "macro_f1", seed=5, rounds=500)
+    assert compare(ours, base, "macro_f1", seed=5, rounds=500) == first
+    assert compare(ours, base, "macro_f1", seed=6, rounds=500) != first
+
+
+def test_wide_counts_give_the_same_as_narrow_ones():
+    ours, base = drawn(8, 50, 3, 0.8, 0.7)
+    wide = [[t * 2**24 for t in model] for model in (ours, base)]
+    assert compare(*wide, "macro_f1", seed=0, rounds=300) == compare(
+        ours, base, "macro_f1", seed=0, rounds=300
+    )
+
+
+def test_seeds_are_paired_in_order_and_the_rest_is_left_out():
+    ours, base = drawn(9, 80, 5, 0.8, 0.7)
+    found = compare(ours, base[:3], "accuracy", seed=0, rounds=100)
+    assert found == compare(ours[:3], base[:3], "accuracy", seed=0, rounds=100)
+    assert found.seeds == 3
+
+
+def test_one_seed_has_no_test_over_seeds():
+    ours, base = drawn(10, 80, 1, 0.9, 0.6)
+    found = compare(ours, base, "accuracy", seed=0, rounds=100)
+    assert (found.sd, found.p_seeds) == (None, None)
+    assert found.p == found.p_items
+
+
+def test_the_same_answers_are_no_difference():
+    ours, _ = drawn(11, 40, 8, 0.8, 0.8)
+    found = compare(ours, ours, "macro_f1", seed=0, rounds=100)
+    assert (found.difference, found.sd, found.low, found.high) == (0, 0, 0, 0)
+    assert (found.p_seeds, found.p_items, found.p) == (1, 1, 1)
+
+
+def test_equal_differences_are_judged_by_their_signs():
+    gold = np.zeros(60, np.int32)
+    worse = np.where(np.arange(60) < 40, 0, 1)
+    for seeds in (2, 4, 8):
+        ours, base = counted(gold, [gold] * seeds), counted(gold, [worse] * seeds)
+        found = compare(ours, base, "accuracy", seed=0, rounds=100)
+        signs = stats.binomtest(seeds, seeds).pvalue
+        assert found.p_seeds == pytest.approx(signs)
+
+
+def test_tallies_of_other_examples_are_refused():
+    ours, base = drawn(12, 40, 2, 0.8, 0.8)
+    with pytest.raises(ValueError, match="same examples"):
+        compare(ours, [t[::-1] for t in base], "accuracy", seed=0, rounds=10)
+    with pytest.raises(ValueError, match="same shape"):
+        compare(ours, [t[:1] for t in base], "accuracy", seed=0, rounds=10)
+
+
+def test_where_there_is_no_difference_one_is_rarely_found():
+    ps = []
+    for trial in range(300):
+        ours, base = drawn(1_000 + trial, 80, 5, 0.7, 0.7)
+        found = compare(ours, base, "macro_f1", seed=trial, rounds=199)
+        ps.append((found.p_seeds, found.p_items, found.p))
+    rates = (np.array(ps) <= 0.05).mean(0)
+    most = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)
+    assert rates.max() <= most
+    assert rates[2] <= rates[:2].min()
+    assert rates[2] <= 0.05
+
+
+def test_a_difference_over_examples_alone_is_not_enough():
+    # one fine-tuning in four is far better, the rest are worse: examples agree, seeds do not
+    chance = np.random.default_rng(13)
+    gold = np.zeros(500, np.int32)
+    shares = np.array([[0.99], [0.78], [0.76], [0.79]])
+    ours = counted(gold, np.where(chance.random((4, 500)) < shares, 0, 1))
+    base = counted(gold, np.where(chance.random((4, 500)) < 0.75, 0, 1))
+    found = compare(ours, base, "accuracy", seed=0, rounds=2_000)
+    assert found.p_items < 0.01
+    assert found.p_seeds > 0.05
+    assert found.p == found.p_seeds
+
+
+def test_a_difference_that_is_there_is_found():
+    hits, inside = [], []
+    for trial in range(40):
+        ours, base = drawn(2_000 + trial, 250, 8, 0.80, 0.70)
+        found = compare(ours, base, "macro_f1", seed=trial, rounds=499)
+        hits.append(found.p <= 0.05 and found.difference > 0)
+        inside.append(found.low <= 0.1 <= found.high)
+        swapped = compare(base, ours, "macro_f1", seed=trial, rounds=499)
+        assert swapped.difference == pytest.approx(-found.difference)
+    assert np.mean(hits) > 0.9
+    assert np.mean(inside) > 0.8
+
+
+def test_holm_by_hand():
+    # four tests: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 may not be below the one before it
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.01, None, 0.04, 0.03, 0.005]) == [
+        *(pytest.approx(0.03), None, pytest.approx(0.06)),
+        *(pytest.approx(0.06), pytest.approx(0.02)),
+    ]
+    assert holm([0.7, 0.8]) == [1.0, 1.0]
+    assert holm([0.02, 0.02]) == [0.04, 0.04]
+    assert holm([0.3]) == [0.3]
+    assert holm([None, None]) == [None, None]
+    assert holm([]) == []
+
+
+def test_holm_is_what_testing_step_by_step_rejects():
+    chance = np.random.default_rng(14)
+    for _ in range(50):
+        ps = chance.random(7) ** 3
+        rejected = np.zeros(7, bool)
+        for rank, place in enumerate(np.argsort(ps)):
+            if ps[place] > 0.05 / (7 - rank):
+                break
+            rejected[place] = True
+        assert [p <= 0.05 for p in holm(ps.tolist())] == rejected.tolist()
+
+
+SURE = Comparison(0.012, 0.004, 0.004, 0.02, 0.002, 0.001, 0.002, 8, 500)
+
+
+@pytest.mark.parametrize(
+    ("difference", "p", "words"),
+    [
+        (0.0123, 0.003, "better by 1.2 points (p = 0.003)"),
+        (0.0123, 0.0001, "better by 1.2 points (p < 0.001)"),
+        (-0.25, 0.049, "worse by 25.0 points (p = 0.049)"),
+        (0.0003, 0.012, "better by 0.03 points (p = 0.012)"),
+        (0.003, 0.41, "no difference shown (+0.3 points, p = 0.41)"),
+        (-0.003, 0.0500, "no difference shown (-0.3 points, p = 0.050)"),
+        (0.5, 1.0, "no difference shown (+50.0 points, p = 1.00)"),
+        (-0.00001, 1.0, "no difference shown (+0.0 points, p = 1.00)"),
+        (0.00001, 0.01, "no difference shown (+0.0 points, p = 0.010)"),
+    ],
+)
+def test_a_verdict_in_words(difference, p, words):
+    assert verdict(dataclasses.replace(SURE, difference=difference), p) == words
+
+
+def test_a_verdict_says_when_there_is_one_seed_only():
+    found = verdict(dataclasses.replace(SURE, sd=None, p_seeds=None, seeds=1), 0.003)
+    assert found == "better by 1.2 points (p = 0.003); one seed shows nothing about other seeds"
+    assert verdict(SURE, 0.03, level=0.01).startswith("no difference shown")
+
+
+def test_correlation_is_that_of_scipy():
+    chance = np.random.default_rng(15)
+    x = chance.normal(size=12)
+    y = -x + chance.normal(size=12)
+    found = correlation(x.tolist(), y.tolist())
+    pearson, spearman = stats.pearsonr(x, y), stats.spearmanr(x, y)
+    assert found.n == 12
+    assert (found.pearson, found.pearson_p) == pytest.approx(tuple(pearson))
+    assert found.spearman == pytest.approx(spearman.statistic)
+    assert found.spearman_p == pytest.approx(spearman.pvalue, abs=0.02)
+    assert correlation(x.tolist(), y.tolist()) == found
+
+
+def test_ranks_of_three_things_prove_nothing():
+    found = correlation([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
+    assert found.spearman == pytest.approx(1)
+    assert found.spearman_p == pytest.approx(2 / 6)  # two of six orders are as strict
+
+
+@pytest.mark.parametrize("x", [[], [1.0, 2.0], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3]])
+def test_too_little_has_no_correlation(x):
+    y = [1.0, 2.0, 3.0][: len(x)]
+    assert correlation(x, y) is None
+    assert correlation(y, x) is None
+
+
+def test_without_scipy_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(MissingDependencyError, match="train"):
+        correlation([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
