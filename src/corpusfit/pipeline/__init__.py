@@ -16,6 +16,7 @@ from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.running import Missing, Ran, missing, run_recipe
 
 __all__ = [
     "TASK",
@@ -23,6 +24,8 @@ __all__ = [
     "Audit",
     "Explanation",
     "Machine",
+    "Missing",
+    "Ran",
     "Selection",
     "adapt",
     "audit",
@@ -30,7 +33,9 @@ __all__ = [
     "estimate",
     "estimate_adaptation",
     "explain",
+    "missing",
     "rank",
+    "run_recipe",
     "score",
     "select",
 ]

@@ -25,6 +25,7 @@ from corpusfit.embed.hardware import resolve
 from corpusfit.engine import Job
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.augment import augmented
+from corpusfit.evaluate.tables import Table
 from corpusfit.evaluate.task import load_task, store_examples
 from corpusfit.manifest import RecipeFolder, RunFolder, versions
 from corpusfit.pipeline.cells import (
@@ -41,12 +42,14 @@ from corpusfit.pipeline.cells import (
 from corpusfit.pipeline.commands import choose, select
 from corpusfit.pipeline.judging import Judged, judged
 from corpusfit.pipeline.recipe import Recipe
+from corpusfit.pipeline.reckoning import costs_of
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.steps import AdaptOne, Report, TuneOne, tried
 from corpusfit.pipeline.storing import made_of
+from corpusfit.pipeline.tabling import tables_of, write_tables
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["Missing", "missing", "run"]
+__all__ = ["Missing", "Ran", "missing", "run_recipe"]
 
 HERE = Machine()
 T = TypeVar("T", Adapting, Tuning)
@@ -66,6 +69,21 @@ class Missing:
     cells: list[dict[str, Any]]
     steps: dict[str, tuple[int, int]]
     seconds: float | None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A recipe that was run.
+
+    Attributes:
+        path: its folder, with `table.md`, `table.tex`, `table.csv` and `table.json`.
+        judged: every figure.
+        tables: as they are printed.
+    """
+
+    path: Path
+    judged: Judged
+    tables: list[Table]
 
 
 @dataclass
@@ -96,9 +114,9 @@ class _Under:
         failure.unlink(missing_ok=True)
 
 
-def run(
+def run_recipe(
     recipe: Recipe, out: Path, *, machine: Machine = HERE, overwrite: bool = False
-) -> Judged:
+) -> Ran:
     """Make a recipe's table.
 
     Args:
@@ -131,12 +149,33 @@ def run(
     _adapt(under)
     _augment(under)
     _tune(under)
-    machine.progress.note("Comparing.")
-    return judged(made, under.work, under.failed, device=_device(recipe))
+    return _judge(under)
+
+
+def _judge(under: _Under) -> Ran:
+    """Compare, write the tables and, if no cell failed, the manifest."""
+    under.machine.progress.note("Comparing.")
+    recipe, folder, work = under.made.recipe, under.folder, under.work
+    found = judged(under.made, work, under.failed)
+    costs = costs_of(recipe, folder, work, _device(recipe))
+    tables = tables_of(recipe, found, costs)
+    facts = {
+        "recipe": dataclasses.asdict(recipe),
+        "tasks": [dataclasses.asdict(task) for task in under.made.tasks.values()],
+        "pile": dict(under.made.pile),
+        "models": dict(under.made.models),
+        "versions": versions(),
+        "costs": [dataclasses.asdict(cost) for cost in costs],
+    }
+    write_tables(folder.path, tables, found, facts)
+    if not found.failed:
+        steps = {phase: total for phase, (total, _) in _counts(work, folder).items()}
+        folder.finish({**facts, "steps": steps})
+    return Ran(folder.path, found, tables)
 
 
 def missing(recipe: Recipe, out: Path, *, machine: Machine = HERE) -> Missing:
-    """What `run` would do; nothing is written.
+    """What `run_recipe` would do; nothing is written.
 
     Raises:
         CorpusfitError: something that it reads cannot be read.

@@ -17,8 +17,8 @@ from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.plan import METRICS
-from corpusfit.evaluate.tables import Table
-from corpusfit.pipeline.judging import Gain, Judged, Pair, Result
+from corpusfit.evaluate.tables import Cell, Mark, Score, Table, csv, latex, markdown, with_best
+from corpusfit.pipeline.judging import Judged, Pair, Result
 from corpusfit.pipeline.reckoning import Cost
 from corpusfit.pipeline.recipe import Recipe
 
@@ -41,21 +41,23 @@ def main_table(recipe: Recipe, judged: Judged) -> Table:
     columns = list(dict.fromkeys(r.column for r in judged.results))
     marks = {(p.row, p.column): _mark(p) for p in judged.pairs if not p.named}
     cells = {(r.cell.row, r.column): r for r in judged.results}
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for row in dict.fromkeys(r.cell.row for r in judged.results):
-        own = (cells.get((row, c)) for c in columns)
-        shown = [_shown(r, marks.get((row, r.column), "")) if r else "–" for r in own]
+        own = [(row, column) for column in columns]
+        shown = [_shown(cells.get(key), marks.get(key, "")) for key in own]
         metric = next(r.metric for r in judged.results if r.cell.row == row)
-        rows.append([_row_name(recipe, row), metric, *shown])
+        rows.append((_row_name(recipe, row), metric, *shown))
     for size in dict.fromkeys(g.size for g in judged.gains):
-        gains = {g.column: g for g in judged.gains if g.size == size}
+        gains = {g.column: Score(g.mean, g.sd) for g in judged.gains if g.size == size}
         name = "average gain" if size is None else f"average gain, {_examples(size)}"
-        shown = [_gain(gains[c]) if c in gains else "–" for c in columns]
-        rows.append([name, "", *shown])
-    return Table(recipe.name, ["task", "metric", *columns], rows, _notes(recipe, judged))
+        rows.append((name, None, *(gains.get(column) for column in columns)))
+    table = Table(
+        recipe.name, ("dataset", "metric", *columns), tuple(rows), _notes(recipe, judged)
+    )
+    return with_best(table, "row")
 
 
-def _notes(recipe: Recipe, judged: Judged) -> list[str]:
+def _notes(recipe: Recipe, judged: Judged) -> tuple[str, ...]:
     """What has to be known to read the table."""
     tested = sum(not p.named for p in judged.pairs)
     seeds = f"{recipe.seeds} seeds" if recipe.seeds > 1 else "1 seed"
@@ -75,7 +77,7 @@ def _notes(recipe: Recipe, judged: Judged) -> list[str]:
             "All seeds of a cell fine-tune one adapted model, so the deviation and the tests say "
             "nothing of how adaptations differ."
         )
-    return notes
+    return tuple(notes)
 
 
 def _row_name(recipe: Recipe, row: tuple[str, int, str]) -> str:
@@ -93,62 +95,52 @@ def _examples(size: int) -> str:
     return f"{size:,} examples" if size else "all examples"
 
 
-def _shown(result: Result, mark: str) -> str:
-    if result.mean is None:
-        return f"failed: {result.error[:_LONGEST]}"
-    return f"{_points(result.mean, result.sd)}{mark}"
+def _shown(result: Result | None, mark: Mark) -> Cell:
+    if result is None or result.mean is None:
+        return result and f"failed: {result.error[:_LONGEST]}"
+    return Score(result.mean, result.sd, mark)
 
 
-def _points(mean: float, sd: float | None, sign: str = "") -> str:
-    spread = "" if sd is None else f" ± {100 * sd:.2f}"
-    return f"{100 * mean:{sign}.2f}{spread}"
-
-
-def _gain(gain: Gain) -> str:
-    return _points(gain.mean, gain.sd, "+")
-
-
-def _mark(pair: Pair) -> str:
+def _mark(pair: Pair) -> Mark:
     if pair.adjusted >= LEVEL:
         return ""
-    return " *" if pair.comparison.difference > 0 else " †"
+    return "*" if pair.comparison.difference > 0 else "†"
 
 
 def _comparisons(recipe: Recipe, judged: Judged) -> Table:
     """Every comparison, in words."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for pair in judged.pairs:
         c = pair.comparison
         interval = f"{100 * c.low:+.1f} to {100 * c.high:+.1f}"
-        seeds = "–" if c.p_seeds is None else f"{c.p_seeds:.3f}"
         name = _row_name(recipe, pair.row)
-        figures = [interval, seeds, f"{c.p_items:.3f}"]
-        rows.append([name, pair.column, pair.base, *figures, pair.verdict])
-    columns = ["task", "ours", "against", "95 % interval", "p seeds", "p examples", "verdict"]
-    notes = [
+        figures = (interval, c.p_seeds, c.p_items)
+        rows.append((name, pair.column, pair.base, *figures, pair.verdict))
+    columns = ("dataset", "ours", "against", "95 % interval", "p seeds", "p examples", "verdict")
+    notes = (
         "The p of a verdict is the larger of both, after Holm's correction: over the whole table "
-        "for comparisons with one column, and over the recipe's pairs for these."
-    ]
-    return Table("Comparisons", columns, rows, notes)
+        f"for comparisons with {recipe.compare}, and over the recipe's pairs for these.",
+    )
+    return Table("Comparisons", columns, tuple(rows), notes)
 
 
 def _costs(recipe: Recipe, costs: Sequence[Cost]) -> Table:
     """What each column took."""
-    rows = [
-        [
+    rows = tuple(
+        (
             cost.column,
-            *(f"{s:,.0f}" for s in (cost.select_s, cost.adapt_s, cost.tune_s, cost.cpu_s)),
-            f"{cost.watt_hours:,.1f}",
-        ]
+            *(round(s) for s in (cost.select_s, cost.adapt_s, cost.tune_s, cost.cpu_s)),
+            cost.watt_hours,
+        )
         for cost in costs
-    ]
-    columns = ["column", "select s", "adapt s", "fine-tune s", "core s", "Wh (estimate)"]
-    notes = [
+    )
+    columns = ("column", "select s", "adapt s", "fine-tune s", "core s", "Wh (estimate)")
+    notes = (
         f"Energy is an estimate: {recipe.watts:g} W for each busy core, and on a GPU "
         f"{recipe.gpu_watts:g} W while a model is trained; without memory, cooling and what "
         "stopped attempts took (Strubell et al. 2019; Lacoste et al. 2019). A step that several "
-        "columns share is in each of them, and once in all steps."
-    ]
+        "columns share is in each of them, and once in all steps.",
+    )
     return Table("Cost", columns, rows, notes)
 
 
@@ -157,23 +149,24 @@ def all_cells(judged: Judged) -> Table:
     against = {(p.row, p.column): p for p in judged.pairs if not p.named}
     keys = [f.name for f in dataclasses.fields(judged.results[0].cell)]
     figures = ("mean", "sd", "low", "high", "dev")
-    columns = [*keys, "column", "metric", *figures, *METRICS, "scores", "gain", "p", "verdict"]
-    rows = []
+    columns = (*keys, "column", "metric", *figures, *METRICS, "scores", "gain", "p", "verdict")
+    rows: list[tuple[Cell, ...]] = []
     for r in judged.results:
         pair = against.get((r.cell.row, r.column))
-        gain = [pair.comparison.difference, pair.adjusted, pair.verdict] if pair else [None] * 3
-        values = [
-            *(getattr(r.cell, key) for key in keys),
-            r.column,
-            r.metric,
-            *(getattr(r, figure) for figure in figures),
-            *(r.metrics.get(m) for m in METRICS),
-            " ".join(map(repr, r.scores)),
-            *gain,
-            r.error,
-        ]
-        rows.append(["" if v is None else str(v) for v in values])
-    return Table("cells", [*columns, "error"], rows, [])
+        gain = (pair.comparison.difference, pair.adjusted, pair.verdict) if pair else (None,) * 3
+        rows.append(
+            (
+                *(getattr(r.cell, key) for key in keys),
+                r.column,
+                r.metric,
+                *(getattr(r, figure) for figure in figures),
+                *(r.metrics.get(m) for m in METRICS),
+                " ".join(map(repr, r.scores)),
+                *gain,
+                r.error,
+            )
+        )
+    return Table("cells", (*columns, "error"), tuple(rows))
 
 
 def write_tables(out: Path, tables: Sequence[Table], judged: Judged, facts: dict[str, Any]) -> None:
@@ -185,8 +178,8 @@ def write_tables(out: Path, tables: Sequence[Table], judged: Judged, facts: dict
         judged: every figure.
         facts: what else the JSON says.
     """
-    write_bytes(out / "table.md", "\n".join(t.markdown() for t in tables).encode())
-    write_bytes(out / "table.tex", "\n".join(t.latex() for t in tables).encode())
-    write_bytes(out / "table.csv", all_cells(judged).csv().encode())
+    write_bytes(out / "table.md", "\n".join(map(markdown, tables)).encode())
+    write_bytes(out / "table.tex", "\n".join(map(latex, tables)).encode())
+    write_bytes(out / "table.csv", csv(all_cells(judged)).encode())
     plain = {**facts, **dataclasses.asdict(judged)}
     write_bytes(out / "table.json", json.dumps(plain, indent=1, ensure_ascii=False).encode())
