@@ -29,7 +29,8 @@ from corpusfit.pipeline import (
     Selection,
 )
 from corpusfit.pipeline.ranking import Ranked
-from corpusfit.pipeline.recipe import Recipe, read_recipe
+from corpusfit.pipeline.recipe import Recipe
+from corpusfit.pipeline.recipefile import read_recipe
 from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
 from corpusfit.settings import Settings

@@ -103,8 +103,8 @@ class Settings:
             name = name.removeprefix("options.")
             changed = dataclasses.replace(group, options={**group.options, name: value})
         elif name in fields:
-            typed = typed(path, str(fields[name].type), value)
-            changed = dataclasses.replace(group, **{name: typed})
+            right = typed(path, str(fields[name].type), value)
+            changed = dataclasses.replace(group, **{name: right})
         else:
             raise unknown(path, [f"{group_name}.{f}" for f in fields])
         return self._changed(group_name, changed)
@@ -140,6 +140,7 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 
 
 def unknown(path: str, allowed: list[str]) -> UsageError:
+    """The error for a setting that does not exist, with the nearest that does."""
     near = difflib.get_close_matches(path, allowed, n=1, cutoff=0.0)
     return bad_setting("A setting", f"one of {', '.join(allowed)}", path, f"Perhaps {near[0]}?")
 

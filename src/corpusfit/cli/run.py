@@ -38,9 +38,7 @@ def run(
     ],
     out: Annotated[
         str,
-        typer.Option(
-            "--out", help="Folder for steps and tables; the same recipe goes on there."
-        ),
+        typer.Option("--out", help="Folder for steps and tables; the same recipe goes on there."),
     ],
     keep_overlap: Annotated[
         bool,
@@ -60,9 +58,7 @@ def run(
             api.missing(recipe, out=out, keep_overlap=keep_overlap, machine=machine), json=json
         )
         return
-    ran = api.run(
-        recipe, out=out, keep_overlap=keep_overlap, overwrite=overwrite, machine=machine
-    )
+    ran = api.run(recipe, out=out, keep_overlap=keep_overlap, overwrite=overwrite, machine=machine)
     if json:
         as_json({"out": str(out), **dataclasses.asdict(ran.judged)})
     else:
@@ -94,8 +90,7 @@ def show_missing(found: api.Missing, *, json: bool) -> None:
         return
     shown = ("task", "size", "model", "selector", "fraction", "weights", "adapter", "augment")
     rows = [
-        [_word(name, cell[name]) for name in shown] + [str(cell["missing"])]
-        for cell in found.cells
+        [_word(name, cell[name]) for name in shown] + [str(cell["missing"])] for cell in found.cells
     ]
     table("Cells", [*shown, "fine-tunings missing"], rows, words=shown)
     for phase, (total, left) in found.steps.items():

@@ -29,8 +29,9 @@ from corpusfit.evaluate.significance import (
     verdict,
 )
 from corpusfit.evaluate.task import Task, load_task
-from corpusfit.pipeline.cells import Cell, Made, Tuning, Work, columns_of
+from corpusfit.pipeline.cells import Cell, columns_of
 from corpusfit.pipeline.recipe import Recipe
+from corpusfit.pipeline.work import Made, Tuning, Work
 
 __all__ = ["Gain", "Judged", "Pair", "Result", "judged"]
 

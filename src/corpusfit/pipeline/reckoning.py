@@ -16,8 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from corpusfit.manifest import RecipeFolder
-from corpusfit.pipeline.cells import Cell, Work, columns_of
+from corpusfit.pipeline.cells import Cell, columns_of
 from corpusfit.pipeline.recipe import Recipe
+from corpusfit.pipeline.work import Work
 
 __all__ = ["Cost", "costs_of"]
 
@@ -75,12 +76,13 @@ class _Reading:
         adapted = {t.adapted for t in tunings.values() if t.adapted}
         selected = {self._work.adaptations[key].selection for key in adapted} - {""}
         companions = {t.extra for t in tunings.values() if t.extra}
-        sums = [self._sum(keys) for keys in (selected, adapted, companions | tunings.keys())]
-        seconds, cores = zip(*sums, strict=True)
-        joules = sum(cores) * self._recipe.watts
+        selecting, adapting = self._sum(selected), self._sum(adapted)
+        tuning = self._sum(companions | tunings.keys())
+        cores = selecting[1] + adapting[1] + tuning[1]
+        joules = cores * self._recipe.watts
         if self._device == "cuda":
-            joules += (seconds[1] + seconds[2]) * self._recipe.gpu_watts
-        return Cost(column, *seconds, sum(cores), joules / 3600)
+            joules += (adapting[0] + tuning[0]) * self._recipe.gpu_watts
+        return Cost(column, selecting[0], adapting[0], tuning[0], cores, joules / 3600)
 
     def _sum(self, keys: Iterable[str]) -> tuple[float, float]:
         """Seconds of the clock and of the processor."""

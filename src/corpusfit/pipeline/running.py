@@ -28,17 +28,7 @@ from corpusfit.evaluate.augment import augmented
 from corpusfit.evaluate.tables import Table
 from corpusfit.evaluate.task import load_task, store_examples
 from corpusfit.manifest import RecipeFolder, RunFolder, versions
-from corpusfit.pipeline.cells import (
-    Adapting,
-    Companions,
-    Made,
-    Selecting,
-    Tuning,
-    Work,
-    check_plans,
-    columns_of,
-    work_of,
-)
+from corpusfit.pipeline.cells import check_plans, columns_of
 from corpusfit.pipeline.commands import choose, select
 from corpusfit.pipeline.judging import Judged, judged
 from corpusfit.pipeline.recipe import Recipe
@@ -47,6 +37,7 @@ from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.steps import AdaptOne, Report, TuneOne, tried
 from corpusfit.pipeline.storing import made_of
 from corpusfit.pipeline.tabling import tables_of, write_tables
+from corpusfit.pipeline.work import Adapting, Companions, Made, Selecting, Tuning, Work, work_of
 from corpusfit.plan import EmbedPlan
 
 __all__ = ["Missing", "Ran", "missing", "run_recipe"]
@@ -380,4 +371,3 @@ def _each(
                 under.take(report, labels[report.key])
     finally:
         progress.end()
-

@@ -22,8 +22,9 @@ from corpusfit.evaluate.plan import settled
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.task import Examples, Task, store_task
 from corpusfit.manifest import RecipeFolder, digest, source_identity
-from corpusfit.pipeline.cells import Made, StoredTask, tune_plan_of
+from corpusfit.pipeline.cells import task_plan
 from corpusfit.pipeline.recipe import Recipe, RecipeTask
+from corpusfit.pipeline.work import Made, StoredTask
 
 __all__ = ["made_of"]
 
@@ -67,7 +68,7 @@ def _stored(
     store: bool,
 ) -> Iterator[StoredTask]:
     """A task in all sizes that it has; those of its own size and above are one."""
-    plan = tune_plan_of(recipe, entry)
+    plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
     n = len(whole.train)
     wanted = recipe.train_sizes or (n,)

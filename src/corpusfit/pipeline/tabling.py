@@ -19,8 +19,8 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.plan import METRICS
 from corpusfit.evaluate.tables import Cell, Mark, Score, Table, csv, latex, markdown, with_best
 from corpusfit.pipeline.judging import Judged, Pair, Result
-from corpusfit.pipeline.reckoning import Cost
 from corpusfit.pipeline.recipe import Recipe
+from corpusfit.pipeline.reckoning import Cost
 
 __all__ = ["all_cells", "main_table", "tables_of", "write_tables"]
 
@@ -51,9 +51,7 @@ def main_table(recipe: Recipe, judged: Judged) -> Table:
         gains = {g.column: Score(g.mean, g.sd) for g in judged.gains if g.size == size}
         name = "average gain" if size is None else f"average gain, {_examples(size)}"
         rows.append((name, None, *(gains.get(column) for column in columns)))
-    table = Table(
-        recipe.name, ("dataset", "metric", *columns), tuple(rows), _notes(recipe, judged)
-    )
+    table = Table(recipe.name, ("dataset", "metric", *columns), tuple(rows), _notes(recipe, judged))
     return with_best(table, "row")
 
 
@@ -96,8 +94,10 @@ def _examples(size: int) -> str:
 
 
 def _shown(result: Result | None, mark: Mark) -> Cell:
-    if result is None or result.mean is None:
-        return result and f"failed: {result.error[:_LONGEST]}"
+    if result is None:
+        return None
+    if result.mean is None:
+        return f"failed: {result.error[:_LONGEST]}"
     return Score(result.mean, result.sd, mark)
 
 
@@ -126,7 +126,7 @@ def _comparisons(recipe: Recipe, judged: Judged) -> Table:
 
 def _costs(recipe: Recipe, costs: Sequence[Cost]) -> Table:
     """What each column took."""
-    rows = tuple(
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             cost.column,
             *(round(s) for s in (cost.select_s, cost.adapt_s, cost.tune_s, cost.cpu_s)),

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from corpusfit.errors import UsageError
-from corpusfit.pipeline.recipe import read_recipe
+from corpusfit.pipeline.recipefile import read_recipe
 
 PLAIN = """
 name = "t"
@@ -54,7 +54,9 @@ def test_the_environment_names_places(recipe, monkeypatch):
 
 
 def test_settings_of_a_selector_go_before_those_of_all(recipe):
-    text = PLAIN.replace('"auto"]', '"auto", "sharp", "task"]') + """
+    text = (
+        PLAIN.replace('"auto"]', '"auto", "sharp", "task"]')
+        + """
 [select.embed]
 embedder = "static"
 [adapt.train]
@@ -70,6 +72,7 @@ epochs = 2.0
 [evaluate.tune]
 epochs = 3
 """
+    )
     found = {s.name: s for s in recipe(text).selectors}
     sharp, task = found["sharp"], found["task"]
     assert sharp.select.method.name == "knn"
@@ -86,9 +89,11 @@ epochs = 3
 
 
 def test_the_task_alone_is_trained_on_as_its_paper_says(recipe):
-    (selector,) = recipe(PLAIN.replace('["base", "random", "auto"]', '["task"]').replace(
-        "[[tasks]]", 'compare = "task"\n[[tasks]]'
-    )).selectors
+    (selector,) = recipe(
+        PLAIN.replace('["base", "random", "auto"]', '["task"]').replace(
+            "[[tasks]]", 'compare = "task"\n[[tasks]]'
+        )
+    ).selectors
     assert selector.adapt.train.epochs == 100
     assert not selector.selects
 
@@ -98,7 +103,7 @@ def test_the_task_alone_is_trained_on_as_its_paper_says(recipe):
     [
         ('name = "t"', "", "name must be given"),
         ('model = "bert"', "", "The model must be given by model or by models; got 'neither'"),
-        ('name = "t"', 'name = "t"\nseedz = 3', "got 'seedz'. Perhaps seeds?"),
+        ('name = "t"', 'name = "t"\nfractoins = 3', "got 'fractoins'. Perhaps fractions?"),
         ('path = "a"', 'path = "a"\nmetrics = "x"', "got 'tasks.metrics'. Perhaps tasks.metric?"),
         ('path = "a"', "", "tasks.path must be given for every task; got 'nothing'"),
         ('path = "a"', 'path = "a"\nmetric = "f1"', "tasks.metric of a must be one of auto, acc"),
