@@ -8,7 +8,7 @@ for segment in run:
 """
 
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.api import adapt, audit, choose, explain, rank, score, select
+from corpusfit.api import adapt, audit, choose, explain, rank, run, score, select
 from corpusfit.errors import CorpusfitError
 from corpusfit.pipeline import Adapted, Audit, Explanation, Machine, Selection
 from corpusfit.plan import Plan
@@ -27,6 +27,7 @@ __all__ = [
     "choose",
     "explain",
     "rank",
+    "run",
     "score",
     "select",
 ]
