@@ -8,9 +8,9 @@ for segment in run:
 """
 
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.api import adapt, audit, choose, explain, rank, run, score, select
+from corpusfit.api import adapt, audit, choose, explain, forecast, rank, run, score, select
 from corpusfit.errors import CorpusfitError
-from corpusfit.pipeline import Adapted, Audit, Explanation, Machine, Selection
+from corpusfit.pipeline import Adapted, Audit, Explanation, Forecast, Machine, Selection
 from corpusfit.plan import Plan
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Audit",
     "CorpusfitError",
     "Explanation",
+    "Forecast",
     "Machine",
     "Plan",
     "Selection",
@@ -26,6 +27,7 @@ __all__ = [
     "audit",
     "choose",
     "explain",
+    "forecast",
     "rank",
     "run",
     "score",

@@ -1,6 +1,7 @@
 """The Python API: the commands with the command line's words.
 
-What: `select`, `score`, `choose`, `explain`, `audit`, `rank` and `adapt` with keyword settings.
+What: `select`, `score`, `choose`, `explain`, `audit`, `rank`, `forecast` and `adapt` with keyword
+settings.
 Why: the command line is one door to the library, this is the other; both build a `Plan`.
 Trade-off: only the settings that people change often have a keyword here; `settings` reaches the
 rest as `"cut.gamma=5"`.
@@ -23,6 +24,7 @@ from corpusfit.pipeline import (
     Adapted,
     Audit,
     Explanation,
+    Forecast,
     Machine,
     Missing,
     Ran,
@@ -39,6 +41,7 @@ __all__ = [
     "Adapted",
     "Audit",
     "Explanation",
+    "Forecast",
     "Machine",
     "Missing",
     "Ran",
@@ -50,6 +53,7 @@ __all__ = [
     "estimate",
     "estimate_adaptation",
     "explain",
+    "forecast",
     "missing",
     "rank",
     "run",
@@ -362,6 +366,34 @@ def rank(
         _listed(corpus),
         methods=methods,
         seeds=seeds,
+        machine=machine or Machine(),
+    )
+
+
+def forecast(
+    *,
+    data: Inputs,
+    plan: AdaptPlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **words: Any,
+) -> Forecast:
+    """Say whether adapting a model on a selection is likely to pay; in seconds, nothing is trained.
+
+    Args:
+        data: folders of `select`; several are set side by side.
+        plan: as in `adapt`.
+        settings: further settings as `"mix.heldout=1000"`.
+        machine: as in `adapt`.
+        **words: model, objective, length, seed: as in `adapt`.
+
+    Returns:
+        For each selection how much nearer to the task it is than its corpus, and what the task's
+        text costs the model; and all of it in words.
+    """
+    return pipeline.forecast(
+        build_adapt_plan(plan, settings, None, data, **words),
+        _listed(data),
         machine=machine or Machine(),
     )
 

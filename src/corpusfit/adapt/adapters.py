@@ -30,7 +30,7 @@ from corpusfit.errors import MissingDependencyError, ModelError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Base", "add_adapter", "open_adapted", "save_adapter", "trainable"]
+__all__ = ["Base", "add_adapter", "model_under", "open_adapted", "save_adapter", "trainable"]
 
 
 WEIGHTS = {"pfeiffer": "adapter.safetensors", "lora": "adapter_model.safetensors"}
@@ -128,12 +128,21 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
         MissingDependencyError: transformers or peft is not installed.
     """
     note = _note(folder)
-    if note is None:
-        return _model(folder, auto_class)
-    within = (folder / "config.json").is_file()
-    model = _model(folder if within else _base(folder, Base(**note["base"])), auto_class)
-    _fill(model, note, folder / WEIGHTS[note["kind"]])
+    model = _model(model_under(folder), auto_class)
+    if note is not None:
+        _fill(model, note, folder / WEIGHTS[note["kind"]])
     return model
+
+
+def model_under(folder: Path) -> Path:
+    """The folder with the model and the tokenizer that an adapter's folder is for.
+
+    A folder with both, or without an adapter, is its own; raises as `open_adapted` does.
+    """
+    note = _note(folder)
+    if note is None or (folder / "config.json").is_file():
+        return folder
+    return _base(folder, Base(**note["base"]))
 
 
 def _note(folder: Path) -> dict[str, Any] | None:

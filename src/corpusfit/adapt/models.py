@@ -28,7 +28,7 @@ from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError
 
-__all__ = ["AUTO", "Opened", "fingerprint", "open_model", "opened", "save_model"]
+__all__ = ["AUTO", "Opened", "fingerprint", "open_model", "opened", "save_model", "without_weights"]
 
 MODEL = Setting(
     flag="--model",
@@ -91,7 +91,7 @@ def open_model(
     """
     place = transformer_folder(find(plan.name, setting=MODEL), MODEL)
     tokenizer, model, missing = _load(plan.name, place, objective, attention, seed)
-    head, body = _without_weights(model, missing)
+    head, body = without_weights(model, missing)
     if body:
         raise ModelError(
             f"--model: the weights in {plan.name} are not all of a {type(model).__name__}: "
@@ -179,7 +179,7 @@ def _unfit(name: str, objective: str, why: str) -> ModelError:
     )
 
 
-def _without_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list[str]]:
+def without_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list[str]]:
     """Weights that no file gave, of the head and of the rest; one tied to another has its."""
     names: dict[int, list[str]] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):

@@ -61,15 +61,15 @@ class Network:
         device = self.predictor.model.device.type
         return torch.autocast(device, torch.bfloat16, enabled=self.bf16)
 
-    def inputs(self, micro: Micro) -> dict[str, Any]:
-        """What it gets, beside what only pairs have."""
+    def inputs(self, ids: torch.Tensor, chunk: torch.Tensor) -> dict[str, Any]:
+        """What it gets for rows of token ids [r, l], given the chunk of each token [r, l]."""
         import torch
 
-        given = {"input_ids": micro.ids}
+        given = {"input_ids": ids}
         if self.packing is None:
-            return {**given, "attention_mask": (micro.chunk != PADDING).long()}
+            return {**given, "attention_mask": (chunk != PADDING).long()}
         dtype = torch.bfloat16 if self.bf16 else torch.float32
-        return {**given, **self.packing.inputs(micro.chunk, dtype)}
+        return {**given, **self.packing.inputs(chunk, dtype)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,9 @@ class Objective(ABC):
         Returns:
             Two float32 scalars; the second is 0 without pairs.
         """
-        logits = network.predictor.logits(network.call, network.inputs(micro), micro.at)
+        logits = network.predictor.logits(
+            network.call, network.inputs(micro.ids, micro.chunk), micro.at
+        )
         return _weighted(logits, micro.labels, micro.scale), 0.0
 
 
@@ -185,7 +187,7 @@ class MaskedPairs(MaskedLM):
 
     def losses(self, network: Network, micro: Micro) -> tuple[Any, Any]:
         """See `Objective.losses`."""
-        inputs = {**network.inputs(micro), "token_type_ids": micro.kind}
+        inputs = {**network.inputs(micro.ids, micro.chunk), "token_type_ids": micro.kind}
         logits, pairs = network.predictor.pair(network.call, inputs, micro.at)
         tokens = _weighted(logits, micro.labels, micro.scale)
         return tokens, _weighted(pairs, micro.follows, micro.row_scale)

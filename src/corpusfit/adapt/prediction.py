@@ -47,9 +47,14 @@ class Predictor:
         self._seen = False
         takes = inspect.signature(model.forward).parameters
         self._more = {"use_cache": False} if "use_cache" in takes else {}
-        base = model.base_model  # OPT's head reads a part of it; Gemma 3 calls itself its base
-        for part in (base, getattr(base, "decoder", None), getattr(model, "model", None)):
-            self.hooked = self.hooked or (part is not None and self._hook(part))
+        self.hooked = any(part is not None and self._hook(part) for part in self._parts())
+
+    def _parts(self) -> Iterator[Any]:
+        """What may hand the states to the head."""
+        base = self.model.base_model
+        yield base
+        yield getattr(base, "decoder", None)  # OPT's head reads a part of its base
+        yield getattr(self.model, "model", None)  # Gemma 3 calls itself its base
 
     def _hook(self, part: Any) -> bool:
         """Hook into a part, unless the logits are not the model's own then."""
@@ -57,24 +62,34 @@ class Predictor:
 
         handle = part.register_forward_hook(self._keep)
         rows = self.model.get_input_embeddings().weight.shape[0]
-        device = self.model.device
-        ids = torch.arange(8, device=device).reshape(2, 4) % rows
-        at = torch.tensor([1, 2, 6], device=device)
+        ids = torch.arange(8, device=self.model.device).reshape(2, 4) % rows
         with still(self.model):
-            own = _logits(self.model(input_ids=ids)).flatten(0, 1)[at]
-            hooked = self.logits(self.model, {"input_ids": ids}, at)
+            own, hooked = self._tried(ids)
         if self._seen and hooked.shape == own.shape and apart(hooked, own) < TOLERANCE:
             return True
         handle.remove()
         return False
 
+    def _tried(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The model's own logits of some places of rows, and what comes of the hook."""
+        import torch
+
+        at = torch.tensor([1, 2, 6], device=ids.device)
+        own = _logits(self.model(input_ids=ids)).flatten(0, 1)[at]
+        return own, self.logits(self.model, {"input_ids": ids}, at)
+
     def _keep(self, _module: Any, _args: Any, out: Any) -> Any:
-        """Of the states that leave the part, those that are asked for, as one row."""
+        """Of the states that leave the part, those that are asked for."""
         if self._at is None:
             return out
         self._seen = True
-        out.last_hidden_state = out[0].flatten(0, 1).index_select(0, self._at)[None]
+        states = out[0].flatten(0, 1).index_select(0, self._at)
+        out.last_hidden_state = self._arranged(states)
         return out
+
+    def _arranged(self, states: torch.Tensor) -> torch.Tensor:
+        """States [M, d] as the head takes them: one row."""
+        return states[None]
 
     def _call(
         self, call: Any, inputs: dict[str, Any], at: torch.Tensor

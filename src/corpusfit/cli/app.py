@@ -9,7 +9,19 @@ import sys
 
 import typer
 
-from corpusfit.cli import adapt, audit, choose, demo, explain, methods, rank, run, score, select
+from corpusfit.cli import (
+    adapt,
+    audit,
+    choose,
+    demo,
+    explain,
+    forecast,
+    methods,
+    rank,
+    run,
+    score,
+    select,
+)
 from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError
 
@@ -24,7 +36,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (demo, select, score, choose, explain, audit, rank, methods, adapt, run):
+for module in (demo, select, score, choose, explain, audit, rank, methods, forecast, adapt, run):
     module.register(app)
 
 STOPPED = 130

@@ -3,12 +3,13 @@
 What: `tfidf` replaces words of a text that say little by words that say little, both by TF-IDF;
 `backtranslate` has the text translated into another language and back (`backtranslate.py`).
 Why: a small task has few ways to say a thing; its label does not hang on the words that say little.
-Trade-off: as in the paper, a word that is drawn need not fit its place. Words are counted as they
-are spelled, in the training examples alone. What differs from the published code: a word's score
-for being drawn is the paper's freq(w) IDF(w), where the code adds up TF-IDF over the texts, so that
-words of short texts count more there; words of signs alone and marks (`<e1>`, `[CITE]`, `@GENE$`)
-are no words here, for in tasks on relations they say what the label is about; and text between
-words is kept to the letter.
+Trade-off: as in the paper, a word that is drawn need not fit its place; and as most different words
+are rare, and rare ones score low, all but the commonest keywords are drawn about equally often.
+Words are counted as they are spelled, in the training examples alone. What differs from the
+published code: a word's score for being drawn is the paper's freq(w) IDF(w), where the code adds up
+TF-IDF over the texts, so that words of short texts count more there; words of signs alone and marks
+(`<e1>`, `[CITE]`, `@GENE$`) are no words here, for in tasks on relations they say what the label is
+about; and text between words is kept to the letter.
 Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2 and appendix (TF-IDF word
 replacement); TADPOLE, section 4.1 (Data-Aug).
 """

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 __all__ = [
     "Cell",
+    "Mark",
     "Score",
     "Table",
     "cell",

@@ -22,15 +22,15 @@ import orjson
 import zstandard
 from numpy.typing import NDArray
 
+from corpusfit.adapt.keys import text_keys
 from corpusfit.adapt.tokens import Part, write_part
 from corpusfit.engine import Job
 from corpusfit.errors import InputError, MissingDependencyError, ModelError
 from corpusfit.jobs.reading import Tally, read_shard
-from corpusfit.kernels.sametext import text_keys
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
 
-__all__ = ["TokenTally", "TokeniseSelected", "TokeniseShard"]
+__all__ = ["TokenTally", "TokeniseSelected", "TokeniseShard", "read_selected"]
 
 _AT_ONCE = 1_000_000  # characters; the library needs some 200 bytes a token while it works
 _NEAR = 4_096  # characters at the end of a piece in which a space is looked for
@@ -190,7 +190,7 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
         def work(piece: tuple[int, Path]) -> tuple[int, TokenTally]:
             number, path = piece
             name = f"{path.parent.name}/{path.name}"
-            rows, texts, scores = _selected(path, name)
+            rows, texts, scores = read_selected(path, name)
             part = Part(name, rows, *tokenise(texts), text_keys(texts), scores)
             return number, _kept(self.out, number, part, Tally(number, len(texts)), texts)
 
@@ -207,37 +207,44 @@ def _kept(out: Path, number: int, part: Part, tally: Tally, texts: list[str]) ->
     return counted
 
 
-def _selected(path: Path, name: str) -> tuple[NDArray[np.int64], list[str], NDArray[np.float32]]:
-    """The lines of a selected part: line numbers, texts, scores.
+def read_selected(
+    path: Path, name: str, column: str = "score"
+) -> tuple[NDArray[np.int64], list[str], NDArray[np.float32]]:
+    """The n lines of a selected part: int64 line numbers, texts, and float32 scores or weights.
+
+    Args:
+        path: of the part.
+        name: of the part, for errors.
+        column: `score` or `weight`.
 
     Raises:
         InputError: it is damaged, or a line lacks what a run writes.
     """
     rows: list[int] = []
     texts: list[str] = []
-    scores: list[float] = []
+    figures: list[float] = []
     row = 0
     try:
         lines = zstandard.ZstdDecompressor().decompress(path.read_bytes()).split(b"\n")
         for row, line in enumerate(lines):
             if line:
-                text, score = _fields(orjson.loads(line))
+                text, figure = _fields(orjson.loads(line), column)
                 rows.append(row)
                 texts.append(text)
-                scores.append(score)
+                figures.append(figure)
     except (OSError, zstandard.ZstdError, ValueError, KeyError, TypeError) as e:
         raise InputError(
             f"{name}, row {row}: not what corpusfit select writes ({e}). Run the selection "
             "again, or name its texts as any other corpus."
         ) from e
-    return np.array(rows, np.int64), texts, np.array(scores, np.float32)
+    return np.array(rows, np.int64), texts, np.array(figures, np.float32)
 
 
-def _fields(line: dict[str, Any]) -> tuple[str, float]:
-    """Text and score of a line."""
-    text, score = line["text"], float(line["score"])
+def _fields(line: dict[str, Any], column: str) -> tuple[str, float]:
+    """Text and a figure of a line."""
+    text, figure = line["text"], float(line[column])
     if not isinstance(text, str):
         raise TypeError("its text is no string")
-    if not math.isfinite(score):
-        raise ValueError(f"score {score:g}")
-    return text, score
+    if not math.isfinite(figure):
+        raise ValueError(f"{column} {figure:g}")
+    return text, figure

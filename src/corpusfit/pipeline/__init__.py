@@ -1,4 +1,4 @@
-"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`, `audit`, `adapt`.
+"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`, `audit`, `adapt`, …
 
 What: the order of the steps; each step is a file beside this one.
 Why: this package alone knows every stage.
@@ -13,6 +13,7 @@ from corpusfit.pipeline.auditing import Audit, audit
 from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.estimate import estimate
 from corpusfit.pipeline.explaining import Explanation, explain
+from corpusfit.pipeline.forecasting import Forecast, forecast
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
@@ -23,6 +24,7 @@ __all__ = [
     "Adapted",
     "Audit",
     "Explanation",
+    "Forecast",
     "Machine",
     "Missing",
     "Ran",
@@ -33,6 +35,7 @@ __all__ = [
     "estimate",
     "estimate_adaptation",
     "explain",
+    "forecast",
     "missing",
     "rank",
     "run_recipe",

@@ -108,7 +108,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
     Args:
         out: the folder of a `select` or `score`.
         truth: a row's domain: `source` for the name of its source, or the field that holds it (a
-            string or a whole number). For a field the corpus is read again.
+            string, a whole number or a boolean). For a field the corpus is read again.
         domain: globs; a domain that matches one is what was sought. None: only counts are given.
         machine: where it runs.
 
@@ -210,7 +210,7 @@ def _no_field(run: Run, truth: str) -> UsageError:
     fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
     return bad_setting(
         "--truth",
-        f"{SOURCE}, or a field that holds a string or a whole number",
+        f"{SOURCE}, or a field that holds a string, a whole number or a boolean",
         truth,
         f"The first row without it has the fields {fields}." if fields else "",
     )

@@ -53,10 +53,15 @@ def test_a_row_with_many_fields_names_the_first_eight(read, write):
     assert row.reason == "missing field 'text': fields are f0, f1, f2, f3, f4, f5, f6, f7, …"
 
 
-@pytest.mark.parametrize("given", ["1.5", "true", "null", '["x"]'])
+@pytest.mark.parametrize("given", ["1.5", "null", '["x"]'])
 def test_an_id_of_another_kind_is_dropped(read, write, given):
     (row,) = read(write("a.jsonl", f'{{"text": "x", "id": {given}}}'))
     assert row == Document(0, 0, "x", None)
+
+
+def test_a_boolean_id_is_kept_for_it_may_be_a_label(read, write):
+    (row,) = read(write("a.jsonl", '{"text": "x", "id": true}'))
+    assert row.id is True
 
 
 def test_other_field_names(read, write):

@@ -20,6 +20,7 @@ from corpusfit.evaluate.significance import (
     correlation,
     holm,
     interval,
+    mark,
     spread,
     verdict,
 )
@@ -205,6 +206,31 @@ def test_where_there_is_no_difference_one_is_rarely_found():
     assert rates[2] <= 0.05
 
 
+def test_examples_that_suit_one_model_by_nature_are_not_a_gain():
+    # every seed of a model is right on the same examples: seeds agree on a gain that is the sample's
+    ps = []
+    for trial in range(150):
+        chance = np.random.default_rng(5_000 + trial)
+        gold, common = np.zeros(100, np.int32), chance.normal(size=100)
+
+        def model(chance=chance, gold=gold, common=common):
+            own = 0.8 * common + 0.45 * chance.normal(size=100)
+            wrong = own + 0.4 * chance.normal(size=(8, 100)) < -0.6
+            return counted(gold, wrong.astype(np.int32))
+
+        found = compare(model(), model(), "accuracy", seed=trial, rounds=199)
+        ps.append((found.p_seeds, found.p))
+    of_seeds, of_both = (np.array(ps) <= 0.05).mean(0)
+    assert of_seeds > 0.15
+    assert of_both <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 150)
+
+
+def test_randomisation_never_gives_less_than_its_rounds_can_show():
+    gold = np.zeros(200, np.int32)
+    ours, base = counted(gold, np.zeros((3, 200))), counted(gold, np.ones((3, 200)))
+    assert compare(ours, base, "accuracy", seed=0, rounds=99).p_items == 1 / 100
+
+
 def test_a_difference_over_examples_alone_is_not_enough():
     # one fine-tuning in four is far better, the rest are worse: examples agree, seeds do not
     chance = np.random.default_rng(13)
@@ -270,12 +296,19 @@ SURE = Comparison(0.012, 0.004, 0.004, 0.02, 0.002, 0.001, 0.002, 8, 500)
         (0.003, 0.41, "no difference shown (+0.3 points, p = 0.41)"),
         (-0.003, 0.0500, "no difference shown (-0.3 points, p = 0.050)"),
         (0.5, 1.0, "no difference shown (+50.0 points, p = 1.00)"),
-        (-0.00001, 1.0, "no difference shown (+0.0 points, p = 1.00)"),
-        (0.00001, 0.01, "no difference shown (+0.0 points, p = 0.010)"),
+        (0.0, 1.0, "no difference shown (+0.00 points, p = 1.00)"),
+        (0.0999, 0.0499, "better by 10.0 points (p = 0.050)"),
     ],
 )
 def test_a_verdict_in_words(difference, p, words):
     assert verdict(dataclasses.replace(SURE, difference=difference), p) == words
+
+
+def test_a_mark_says_what_the_verdict_says():
+    worse = dataclasses.replace(SURE, difference=-0.01)
+    assert [mark(SURE, p) for p in (0.001, 0.05, 0.9)] == ["*", "", ""]
+    assert [mark(worse, p) for p in (0.049, 0.05)] == ["†", ""]
+    assert mark(SURE, 0.02, level=0.01) == ""
 
 
 def test_a_verdict_says_when_there_is_one_seed_only():

@@ -61,7 +61,7 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
         found = columns(line)
         if len(found) != width or width < 2:
             raise _wrong_columns(path, number, found, first, width)
-        word, tag = found[0].strip(), found[-1].strip()
+        word, tag = found[0].strip(" "), found[-1].strip(" ")
         if not word or not _TAG.fullmatch(tag):
             what = "a tag such as O, B-NAME or I-NAME last" if word else "a word first"
             raise InputError(f"{path}, line {number}: must have {what}; got {line[:60]!r}.")

@@ -13,13 +13,16 @@ from pathlib import Path
 
 from corpusfit import corpus
 from corpusfit.corpus.rejects import EMPTY_LINE, missing_field
-from corpusfit.errors import EmptyInputError
+from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.plan import TaskPlan
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 
 __all__ = ["read_rows"]
+
+_BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable parquet")
+"""Reasons (`corpus/rejects.py`) that stand for all rows from there on."""
 
 
 def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Labelled:
@@ -32,7 +35,7 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Labelled:
 
     Raises:
         EmptyInputError: no row has a text and a label; says which fields there are.
-        InputError: the bytes cannot be read.
+        InputError: the bytes cannot be read, or an archive breaks off: half a split is another.
         MissingDependencyError: a dataset was named and `datasets` is not installed.
     """
     read = ReadPlan(text_field=plan.text_field, id_field=plan.label_field)
@@ -47,6 +50,8 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Labelled:
                 labels.append([str(row.id)])
                 continue
             reason = row.reason if isinstance(row, Reject) else ""
+            if reason.startswith(_BROKEN):
+                raise InputError(f"{sources[shard.source].url} cannot be read whole: {reason}.")
             if reason != EMPTY_LINE:
                 bad += 1
                 first = first or f"row {row.row} has {_lack(reason, plan)}"

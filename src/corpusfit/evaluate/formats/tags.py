@@ -29,7 +29,7 @@ def scheme(sentences: Iterable[list[str]]) -> str:
         if tag[0] in "ESLU":
             return "bioes"
         stray |= tag[0] == "I" and begins(before, tag)
-        free |= tag[0] == "B" and before[1:] != tag[1:]
+        free |= tag[0] == "B" and (before == "O" or before[1:] != tag[1:])
     return "iob1" if stray and not free else "bio"
 
 

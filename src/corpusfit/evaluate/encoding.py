@@ -1,0 +1,191 @@
+"""Examples as token ids, and batches of them as rows.
+
+What: each example's ids with special tokens, the place of the token that each of its pieces is
+judged by, and rows that hold several examples.
+Why: texts of a task are of all lengths; a batch padded to its longest is a third to a half padding.
+Trade-off: the examples of a step are packed among themselves only, first fit by decreasing length,
+so that a step learns from the same examples as a padded one. Words are tokenised as part of their
+sentence, joined by spaces, and found again by their place in it.
+Reference: Devlin et al. (2019), BERT, sections 4.1 and 5.3 (the first token; the first sub-token);
+Krell et al. (2021) for packing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.adapt.marks import Marks
+from corpusfit.evaluate.task import Examples
+from corpusfit.evaluate.words import Words
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Batch", "Encoded", "encode", "laid_out", "length_sorted", "packed_rows"]
+
+NOWHERE = -1
+"""The place of a piece that was cut off, or has no token."""
+
+_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """n examples as tokens.
+
+    Attributes:
+        ids: of each, int32 [l], special tokens included.
+        places: of each, int64 [pieces], the token that a piece is judged by, or `NOWHERE`.
+        labels: of each, int64 [pieces].
+        truncated: how many were cut off.
+    """
+
+    ids: list[NDArray[np.int32]]
+    places: list[NDArray[np.int64]]
+    labels: list[NDArray[np.int64]]
+    truncated: int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """int64 [n]: tokens of each."""
+        return np.fromiter(map(len, self.ids), np.int64, len(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What goes through the model together, as tensors.
+
+    Attributes:
+        ids: int64 [r, l], padding at the end of rows.
+        chunk: int64 [r, l], which example of its row a token belongs to, -1 for padding.
+        at: int64 [m], places in the flattened rows, by example and piece; none that is nowhere.
+        labels: int64 [m].
+    """
+
+    ids: torch.Tensor
+    chunk: torch.Tensor
+    at: torch.Tensor
+    labels: torch.Tensor
+
+
+def encode(examples: Examples, kind: str, tokenizer: Any, marks: Marks, length: int) -> Encoded:
+    """Tokenise examples.
+
+    Args:
+        examples: n of them.
+        kind: `classification` (judged by the first token, or the last where nothing stands before a
+            text) or `tagging` (each word by its first sub-token).
+        tokenizer: as `marks.bare` gives it.
+        marks: its special tokens.
+        length: the most tokens, special ones included.
+    """
+    room = length - len(marks.prefix) - len(marks.suffix)
+    found = Encoded([], [], [np.asarray(n, np.int64) for n in examples.labels], 0)
+    cut = 0
+    for first in range(0, len(examples), _AT_ONCE):
+        pieces = examples.pieces[first : first + _AT_ONCE]
+        texts = [" ".join(words) for words in pieces]
+        encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
+        for words, encoding in zip(pieces, encodings, strict=True):
+            ids = [*marks.prefix, *encoding.ids[:room], *marks.suffix]
+            cut += len(encoding.ids) > room
+            found.ids.append(np.array(ids, np.int32))
+            if kind == "tagging":
+                places = _first_tokens(words, encoding.offsets[:room], len(marks.prefix))
+            else:
+                places = np.array([0 if marks.prefix else len(ids) - 1], np.int64)
+            found.places.append(places)
+    return Encoded(found.ids, found.places, found.labels, cut)
+
+
+def _first_tokens(
+    words: Sequence[str], offsets: Sequence[tuple[int, int]], before: int
+) -> NDArray[np.int64]:
+    """int64 [words]: the place of the first token that ends inside each word.
+
+    Args:
+        words: of a sentence that was joined by spaces.
+        offsets: begin and end of each token in it; a token may begin with the space before a word.
+        before: special tokens in front.
+    """
+    sizes = np.fromiter(map(len, words), np.int64, len(words))
+    ends = np.cumsum(sizes + 1) - 1
+    begins = ends - sizes
+    stops = np.array([end for _, end in offsets], np.int64)
+    place = np.searchsorted(stops, begins, side="right")
+    starts = np.array([*(begin for begin, _ in offsets), np.iinfo(np.int64).max], np.int64)
+    inside = starts[place] < ends
+    return np.where(inside, place + before, NOWHERE)
+
+
+def packed_rows(lengths: NDArray[np.int64], width: int) -> list[list[int]]:
+    """Which of n examples share a row: first fit by decreasing length.
+
+    Args:
+        lengths: int64 [n].
+        width: tokens of a row; at least the longest.
+
+    Returns:
+        For each row its examples' numbers.
+    """
+    rows: list[list[int]] = []
+    left: list[int] = []
+    for number in np.argsort(-lengths, kind="stable").tolist():
+        size = int(lengths[number])
+        at = next((r for r, room in enumerate(left) if room >= size), len(rows))
+        if at == len(rows):
+            rows.append([])
+            left.append(width)
+        rows[at].append(number)
+        left[at] -= size
+    return rows
+
+
+def length_sorted(lengths: NDArray[np.int64], tokens: int) -> Iterator[NDArray[np.int64]]:
+    """Numbers of examples that go through a model together: of like length, so many tokens."""
+    order = np.argsort(-lengths, kind="stable")
+    first = 0
+    while first < len(order):
+        count = max(1, tokens // max(1, int(lengths[order[first]])))
+        yield order[first : first + count]
+        first += count
+
+
+def laid_out(
+    encoded: Encoded, numbers: NDArray[np.int64], rows: list[list[int]], words: Words
+) -> Batch:
+    """Rows of examples as tensors.
+
+    Args:
+        encoded: all examples.
+        numbers: int64 [k], those of the batch.
+        rows: for each row, places in `numbers`.
+        words: how ids are numbered now.
+    """
+    import torch
+
+    sizes = [sum(len(encoded.ids[numbers[i]]) for i in row) for row in rows]
+    ids = np.full((len(rows), max(sizes)), words.pad, np.int64)
+    chunk = np.full(ids.shape, -1, np.int64)
+    at: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(numbers)
+    labels = list(at)
+    for r, row in enumerate(rows):
+        begin = 0
+        for place, i in enumerate(row):
+            number = int(numbers[i])
+            end = begin + len(encoded.ids[number])
+            ids[r, begin:end], chunk[r, begin:end] = words.number[encoded.ids[number]], place
+            there = encoded.places[number] != NOWHERE
+            at[i] = encoded.places[number][there] + (r * ids.shape[1] + begin)
+            labels[i] = encoded.labels[number][there]
+            begin = end
+    tensors = (ids, chunk, np.concatenate(at), np.concatenate(labels))
+    return Batch(*map(torch.from_numpy, tensors))

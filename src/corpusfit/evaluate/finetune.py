@@ -1,0 +1,246 @@
+"""Fine-tune a model on a task once: learn from train, pick the epoch by dev, look at test once.
+
+What: the training loop of one seed, and its `Outcome`.
+Why: a comparison needs many short trainings that differ in nothing but what is compared; each is a
+function of model, task, plan and seed.
+Trade-off: no checkpoints: a training that was killed begins again, and takes minutes. The weights
+of the best epoch are kept in memory.
+Reference: TADPOLE, section 4; mDAPT, sections 4.1 and 4.2; Loshchilov and Hutter (2019), AdamW.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.adapt.adapters import trainable
+from corpusfit.adapt.memory import kept_memory
+from corpusfit.adapt.plan import TrainPlan
+from corpusfit.adapt.schedule import optimizer, rate_at
+from corpusfit.adapt.stops import is_out_of_memory
+from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
+from corpusfit.errors import TrainingError
+from corpusfit.evaluate.encoding import (
+    NOWHERE,
+    Batch,
+    Encoded,
+    encode,
+    laid_out,
+    length_sorted,
+    packed_rows,
+)
+from corpusfit.evaluate.metrics import measure
+from corpusfit.evaluate.network import Headed, open_headed
+from corpusfit.evaluate.outcome import Outcome
+from corpusfit.evaluate.plan import EvaluatePlan, settled
+from corpusfit.evaluate.task import Examples, Task
+from corpusfit.evaluate.words import Words
+from corpusfit.kernels.chance import place_keys
+from corpusfit.plan import EmbedPlan
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["finetune"]
+
+_ORDER, _DROPOUT = range(2)  # what is drawn
+_LOOKED_AT_ONCE = 4_096  # tokens
+
+
+def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None = None) -> Outcome:
+    """Fine-tune and judge a model with one seed.
+
+    Args:
+        task: what it learns from, is picked by and is judged on.
+        plan: how; what is left open goes by the kind of task and the model.
+        seed: of the new head, the order of the examples and dropout.
+        extra: companions of the training examples, learned from as well.
+
+    Raises:
+        UsageError: the model is neither a folder nor a model of the hub; a device is not there.
+        ModelError: the model cannot be loaded, or has no such head.
+        TrainingError: the loss is no longer finite, or memory ran out.
+    """
+    began, processor = time.perf_counter(), time.process_time()
+    wanted = EmbedPlan(device=plan.tune.device, precision=plan.tune.precision)
+    hardware = resolve(wanted, "tune")
+    headed = open_headed(plan.model, task.kind, task.learnable, hardware, seed)
+    plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
+    with seeded(seed), kept_memory():
+        tuning = _Tuning(task, plan, seed, headed, hardware)
+        try:
+            tuning.run(extra)
+            scores, predicted = tuning.judged()
+        except (MemoryError, RuntimeError) as e:
+            if not is_out_of_memory(e):
+                raise
+            raise TrainingError(
+                f"Memory ran out with batches of {plan.tune.batch} texts of up to "
+                f"{plan.tune.length} tokens. Give a smaller --batch or --length."
+            ) from e
+    return Outcome(
+        size=len(task.train),
+        seed=seed,
+        scores=scores,
+        predicted=predicted,
+        history=tuning.history,
+        best=tuning.best.epoch,
+        truncated=tuning.truncated,
+        seconds=round(time.perf_counter() - began, 3),
+        cpu_seconds=round(time.process_time() - processor, 3),
+        examples_per_second=round(tuning.learned / max(tuning.spent, 1e-9), 3),
+    )
+
+
+@dataclass
+class _Best:
+    """The best epoch so far: its number, its score on dev, its weights; see `Words.faded`."""
+
+    epoch: int = 0
+    score: float = -math.inf
+    faded: float = 1.0
+    weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
+
+
+class _Tuning:
+    """One fine-tuning under way."""
+
+    def __init__(
+        self, task: Task, plan: EvaluatePlan, seed: int, headed: Headed, hardware: Hardware
+    ) -> None:
+        self.task, self.plan, self.seed, self.headed = task, plan, seed, headed
+        self.network = headed.network
+        self.model = headed.network.predictor.model
+        self.at_once = max(_LOOKED_AT_ONCE, BATCH_TOKENS[hardware.device])
+        self.history: list[dict[str, Any]] = []
+        self.truncated: dict[str, int] = {}
+        self.best = _Best()
+        self.learned, self.spent = 0, 0.0
+
+    def run(self, extra: Examples | None) -> None:
+        """Learn until the last epoch, or until dev has not gained for long; take the best weights.
+
+        Args:
+            extra: what is learned from beside the training examples.
+        """
+        tune = self.plan.tune
+        assert tune.epochs and tune.batch and tune.patience is not None  # noqa: S101, PT018
+        examples = self.task.train if extra is None else self.task.train.followed_by(extra)
+        train, dev = self._encoded("train", examples), self._encoded("dev", self.task.dev)
+        self.words = Words(self.model, np.concatenate(train.ids), self.headed.marks.pad)
+        self.parameters = trainable(self.model)
+        steps = tune.epochs * math.ceil(len(train) / tune.batch)
+        course = TrainPlan(steps=steps, rate=tune.rate, warmup=tune.warmup or 0.0, decay=tune.decay)
+        adamw = optimizer(self.parameters, course)
+        for epoch in range(1, tune.epochs + 1):
+            loss = self._epoch(epoch, train, course, adamw)
+            score = self._measured(self.task.dev, self._answers(dev))[self.plan.task.metric]
+            self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
+            if score > self.best.score:
+                weights = {n: p.detach().clone() for n, p in self.parameters.items()}
+                self.best = _Best(epoch, score, self.words.faded, weights)
+            elif tune.patience and epoch - self.best.epoch >= tune.patience:
+                break
+        self._load(self.best)
+
+    def judged(self) -> tuple[dict[str, dict[str, float]], dict[str, list[int]]]:
+        """Every metric, and the answers, by split, of the weights as they are."""
+        scores, predicted = {}, {}
+        for name, examples in (("dev", self.task.dev), ("test", self.task.test)):
+            answers = self._answers(self._encoded(name, examples))
+            scores[name] = self._measured(examples, answers)
+            predicted[name] = answers.tolist()
+        return scores, predicted
+
+    def _encoded(self, name: str, examples: Examples) -> Encoded:
+        assert self.plan.tune.length is not None  # noqa: S101
+        tokenizer, marks = self.headed.tokenizer, self.headed.marks
+        found = encode(examples, self.task.kind, tokenizer, marks, self.plan.tune.length)
+        self.truncated[name] = found.truncated
+        return found
+
+    def _measured(self, examples: Examples, answers: NDArray[np.int32]) -> dict[str, float]:
+        task = self.task
+        return measure(task.kind, task.labels, examples.flat, answers, examples.lengths)
+
+    def _epoch(self, epoch: int, train: Encoded, course: TrainPlan, adamw: Any) -> float:
+        """One pass over the training examples; their mean loss."""
+        batch, n = self.plan.tune.batch or 1, len(train)
+        began = time.perf_counter()
+        self.model.train()
+        order = np.argsort(place_keys(self.seed, 2 * epoch + _ORDER, n), kind="stable")
+        losses = []
+        for number, first in enumerate(range(0, n, batch)):
+            step = (epoch - 1) * math.ceil(n / batch) + number
+            for group in adamw.param_groups:
+                group["lr"] = rate_at(step, course)
+            losses.append(self._step(step, self._batch(train, order[first : first + batch])))
+            adamw.step()
+            adamw.zero_grad(set_to_none=True)
+            self.words.faded *= 1.0 - rate_at(step, course) * course.decay
+        loss = sum(float(found) for found in losses) / len(losses)
+        self.learned += n
+        self.spent += time.perf_counter() - began
+        return loss
+
+    def _step(self, step: int, batch: Batch) -> torch.Tensor:
+        """The gradient of a step; its loss."""
+        import torch
+
+        torch.manual_seed(int(place_keys(self.seed, 2 * step + _DROPOUT, 1)[0] >> np.uint64(1)))
+        with self.network.scope():
+            logits = self._logits(batch)
+        loss = torch.nn.functional.cross_entropy(logits.float(), batch.labels.to(logits.device))
+        torch.autograd.backward(loss)
+        norm = torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), self.plan.tune.clip)
+        if not math.isfinite(float(norm)):
+            raise TrainingError(
+                f"The loss of step {step + 1} is no longer finite. Give a smaller --rate than "
+                f"{self.plan.tune.rate:g}."
+            )
+        return loss.detach()
+
+    def _logits(self, batch: Batch) -> torch.Tensor:
+        """Float [m, C]: of every piece that has a place."""
+        device = self.model.device
+        ids, chunk, at = (t.to(device) for t in (batch.ids, batch.chunk, batch.at))
+        network = self.network
+        return network.predictor.logits(network.call, network.inputs(ids, chunk), at)
+
+    def _batch(self, encoded: Encoded, numbers: NDArray[np.int64]) -> Batch:
+        """Examples that go through the model together, packed where it can tell them apart."""
+        lengths = encoded.lengths[numbers]
+        rows = [[i] for i in range(len(numbers))]
+        if self.network.packing is not None:
+            rows = packed_rows(lengths, int(lengths.max()))
+        return laid_out(encoded, numbers, rows, self.words)
+
+    def _answers(self, encoded: Encoded) -> NDArray[np.int32]:
+        """int32 [pieces of all examples]: the likeliest label; of what has no place, none or O."""
+        import torch
+
+        self.model.eval()
+        none = self.task.labels.index("O") if "O" in self.task.labels else 0
+        counts = np.fromiter(map(len, encoded.places), np.int64, len(encoded))
+        begins = np.cumsum(counts) - counts
+        found = np.full(counts.sum(), none, np.int32)
+        with torch.no_grad(), self.network.scope(), self.words.whole():
+            for numbers in length_sorted(encoded.lengths, self.at_once):
+                likeliest = self._logits(self._batch(encoded, numbers)).argmax(-1).cpu().numpy()
+                there = [np.flatnonzero(encoded.places[n] != NOWHERE) + begins[n] for n in numbers]
+                found[np.concatenate(there)] = likeliest
+        return found
+
+    def _load(self, best: _Best) -> None:
+        import torch
+
+        self.words.faded = best.faded
+        with torch.no_grad():
+            for name, parameter in self.parameters.items():
+                parameter.copy_(best.weights[name])

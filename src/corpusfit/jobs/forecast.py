@@ -1,0 +1,47 @@
+"""The job that counts the n-grams of one part of a selection.
+
+Why: a selection can be most of a large corpus; its parts are counted by all workers, and only
+counts come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from corpusfit.engine import Job
+from corpusfit.evaluate.forecast import Counts, Known, count
+from corpusfit.jobs.fit import Sample
+from corpusfit.jobs.tokenise import read_selected
+from corpusfit.types import text_array
+
+__all__ = ["CountSelected"]
+
+
+@dataclass(frozen=True)
+class CountSelected(Job[Path, Counts]):
+    """Count a `part-*.jsonl.zst`.
+
+    Attributes:
+        target: the task's texts.
+        weighted: a segment counts by its weight, for a selection that holds all of them.
+    """
+
+    target: Sample
+    weighted: bool
+
+    def start(self) -> Callable[[Path], Counts]:
+        """Look at the task's n-grams; the work raises `InputError` for a damaged part."""
+        known = Known.of(self.target.batch("text"))
+
+        def work(path: Path) -> Counts:
+            name = f"{path.parent.name}/{path.name}"
+            _, texts, weights = read_selected(path, name, "weight")
+            batch = text_array(texts)
+            counted = count(batch, weights.astype(np.float64) if self.weighted else None)
+            return Counts(len(texts), counted, known.seen_in(batch))
+
+        return work

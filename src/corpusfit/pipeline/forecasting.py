@@ -1,0 +1,213 @@
+"""The command `forecast`: whether adapting a model on a selection is likely to pay.
+
+What: counts n-grams of the task, of a sample of the corpus and of what was selected, and measures
+the base model's loss on the first two.
+Why: a selection has kept its task and its sample, so that this takes seconds.
+Trade-off: general text is the selection's own sample of its corpus; a selection of another corpus
+has another. The losses are those that `adapt` says before it trains, but that general text which
+will be trained on is not left out.
+Reference: Xie et al. (2023), section 4; TADPOLE, Figures 2 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from corpusfit.adapt.chunks import cut_chunks, split_heldout
+from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.marks import bare
+from corpusfit.adapt.models import Opened, open_model
+from corpusfit.adapt.objectives import Network, objective
+from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.prediction import Predictor
+from corpusfit.adapt.presets import length_of
+from corpusfit.artifacts import is_local, write_bytes
+from corpusfit.embed.hardware import resolve
+from corpusfit.engine import Engine
+from corpusfit.errors import InputError, bad_setting
+from corpusfit.evaluate.forecast import (
+    FEATURES,
+    PARTS,
+    Counts,
+    Known,
+    Prospect,
+    count,
+    reduction,
+    words,
+)
+from corpusfit.jobs.fit import Sample
+from corpusfit.jobs.forecast import CountSelected
+from corpusfit.manifest import AdaptFolder, RunFolder, digest
+from corpusfit.pipeline.given import TASK, Given, given
+from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.tokenising import Tokenising
+from corpusfit.plan import EmbedPlan
+from corpusfit.types import taken
+
+__all__ = ["Forecast", "forecast"]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is to be expected of adapting a model.
+
+    Attributes:
+        model: its name.
+        prospects: one a selection, as they were named.
+        words: what it comes to, in sentences.
+    """
+
+    model: str
+    prospects: list[Prospect]
+    words: list[str]
+
+
+def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forecast:
+    """Say whether adapting is likely to pay; nothing is written but token ids into the cache.
+
+    Args:
+        plan: of an adaptation, with the model's name.
+        data: folders of selections.
+        machine: where text is counted and tokenised.
+
+    Raises:
+        UsageError: the data is no selection; an untrained model is asked for.
+        CorpusfitError: a selection or the model cannot be read.
+    """
+    plan = plan.check()
+    if plan.model.init:
+        raise bad_setting("--model", "given: an untrained model knows no text", "nothing")
+    with TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
+        work = AdaptFolder(Path(scratch))
+        selections = [_selection(name, plan, work, engine, machine) for name in data]
+        meter = _meter(plan, work, engine, machine)
+        prospects, measured = [], dict[str, dict[str, float]]()
+        for name, texts, folder in selections:
+            samples = [Sample(folder.fit, role) for role in ("target", "background")]
+            task, corpus = (digest(sample.read_texts()) for sample in samples)
+            if f"{task} {corpus}" not in measured:
+                measured[f"{task} {corpus}"] = meter.losses(texts, samples[1])
+            losses = measured[f"{task} {corpus}"]
+            prospects.append(_prospect(name, texts, samples, task, losses, engine, machine))
+    return Forecast(plan.model.name, prospects, words(prospects, plan.model.name))
+
+
+def _selection(
+    name: str, plan: AdaptPlan, work: AdaptFolder, engine: Engine, machine: Machine
+) -> tuple[str, Given, RunFolder]:
+    """A selection that the user named, with its task.
+
+    Raises:
+        UsageError: it is none.
+        InputError: it keeps no sample of its corpus.
+    """
+    texts = given([name], (), (), plan.read, work.path, engine, machine)
+    if texts.folder is None:
+        cure = "A forecast needs the task and the sample of the corpus that a selection keeps."
+        raise bad_setting("--data", "the folder of a corpusfit select", name, cure)
+    folder = RunFolder(texts.folder)
+    for role in ("target", "background"):
+        if not Sample(folder.fit, role).texts.exists():
+            raise InputError(
+                f"--data {name} keeps no sample of its {role}, so there is nothing to compare "
+                "with. Select again with another --out."
+            )
+    return name, texts, folder
+
+
+def _prospect(
+    name: str,
+    texts: Given,
+    samples: list[Sample],
+    task: str,
+    losses: dict[str, float],
+    engine: Engine,
+    machine: Machine,
+) -> Prospect:
+    """Count one selection."""
+    manifest = texts.selection or {}
+    chosen = manifest["plan"]["choose"]["policy"]
+    target, general = (sample.batch("text") for sample in samples)
+    job = CountSelected(samples[0], chosen == "continuous")
+    known = Known.of(target)
+    total = Counts(0, np.zeros(FEATURES.buckets), np.zeros(len(known.times), np.bool_))
+    machine.progress.begin("count", len(texts.data), "segments")
+    for part in engine.map(job, (Path(s.url) for s in texts.data)):
+        total = total.plus(part)
+        machine.progress.advance(1, part.texts)
+    machine.progress.end()
+    parts = [count(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
+    kl = reduction(count(target), parts, total.counts, known.share(total.seen))
+    return Prospect(name, manifest["method"]["name"], task, total.texts, kl, losses)
+
+
+@dataclass(frozen=True, eq=False)
+class _Meter:
+    """Measures the base model's loss, as `adapt` does before it trains.
+
+    Attributes:
+        plan: of the adaptation.
+        opened: the model, on its device.
+        network: how it is called.
+        rows: sequences that go through it together.
+        length: tokens in a sequence.
+        tokenising: makes token ids of texts.
+        work: a folder for what is needed under way.
+    """
+
+    plan: AdaptPlan
+    opened: Opened
+    network: Network
+    rows: int
+    length: int
+    tokenising: Tokenising
+    work: AdaptFolder
+
+    def losses(self, texts: Given, general: Sample) -> dict[str, float]:
+        """Mean loss of a predicted token, in nats, on the task's text and on general text."""
+        aim = objective(self.plan.objective, self.opened.marks)
+        found = {}
+        if texts.task:
+            found["task"] = replace(self.tokenising, read=texts.task_read).corpus(TASK, texts.task)
+        found["general"] = self.tokenising.texts("general", general.read_texts(), self.work.general)
+        kinds = {}
+        for kind, (tokens, _) in found.items():
+            room = self.length - aim.overhead()
+            chunks = cut_chunks(tokens.lengths, np.ones(len(tokens), np.float32), room)
+            most = self.plan.mix.heldout
+            kinds[kind] = tokens, split_heldout(chunks, tokens.keys, most, self.plan.seed, 1.0)[1]
+        measured = Heldout.of(kinds, aim, rows=self.rows, seed=self.plan.seed)
+        return measured.losses(aim, self.network)
+
+
+def _meter(plan: AdaptPlan, work: AdaptFolder, engine: Engine, machine: Machine) -> _Meter:
+    """Open the model."""
+    hardware = resolve(EmbedPlan(device=plan.train.device, precision=plan.train.precision), "train")
+    eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
+    opened = open_model(
+        plan.model,
+        plan.objective.name,
+        attention="eager" if eager else "sdpa",
+        seed=plan.seed,
+        on_warn=machine.progress.warn,
+    )
+    model = opened.model.to(hardware.device)
+    write_bytes(work.tokenizer, bare(opened.tokenizer, opened.name).to_str().encode())
+    cache = machine.cache_folder()
+    end = opened.marks.end if plan.objective.name == "causal" else None
+    kept = (cache if is_local(cache) else work.work) / "tokens"
+    length = length_of(plan, opened.longest, hardware.device)
+    return _Meter(
+        plan,
+        opened,
+        Network(Predictor(model), model, None, hardware.precision == "bf16"),
+        max(1, hardware.batch_tokens // length),
+        length,
+        Tokenising(plan.read, work.tokenizer, kept, end, engine, machine),
+        work,
+    )

@@ -1,0 +1,83 @@
+"""What splits have in common, against counts made by hand."""
+
+from __future__ import annotations
+
+import json
+
+from corpusfit.adapt.keys import bare, text_keys
+from corpusfit.evaluate.overlaps import Overlap, overlaps
+from corpusfit.evaluate.task import Examples, Task
+
+
+def texts(*rows):
+    return Examples([[t] for t, _ in rows], [[n] for _, n in rows])
+
+
+TASK = Task(
+    "t",
+    "classification",
+    ("a", "b", "c"),
+    2,
+    texts(("One two.", 0), ("one  TWO", 1), ("One two.", 0), ("three", 0), ("four", 1)),
+    texts(("three", 0), ("<< Three >>", 1), ("five", 0)),
+    texts(("one, two!", 2), ("One two.", 1), ("five", 0), ("six", 0)),
+)
+
+
+def test_counts():
+    found = overlaps(TASK)
+    assert found.between == (
+        Overlap("dev", "train", 3, shared=2, identical=1, relabelled=1),
+        Overlap("test", "train", 4, shared=2, identical=1, relabelled=1),
+        Overlap("test", "dev", 4, shared=1, identical=1, relabelled=0),
+    )
+    assert found.duplicates == (
+        Overlap("train", "train", 5, shared=2, identical=1, relabelled=1),
+        Overlap("dev", "dev", 3, shared=1, identical=0, relabelled=1),
+        Overlap("test", "test", 4, shared=1, identical=0, relabelled=1),
+    )
+
+
+def test_in_words_and_as_values():
+    found = overlaps(TASK)
+    assert found.notes()[:2] == [
+        "dev: 2 of 3 texts (66.7 %) are in train too (1 to the letter, 1 with another label).",
+        "test: 2 of 4 texts (50.0 %) are in train too (1 to the letter, 1 with another label).",
+    ]
+    assert found.notes()[3].startswith("train: 2 of 5 texts (40.0 %) are copies of others (1 to")
+    values = json.loads(json.dumps(found.as_dict()))
+    assert values["between"][0] == {
+        "split": "dev",
+        "within": "train",
+        "examples": 3,
+        "shared": 2,
+        "identical": 1,
+        "relabelled": 1,
+        "share": 2 / 3,
+    }
+    assert len(values["duplicates"]) == 3
+
+
+def test_none():
+    apart = Task("t", "classification", ("a",), 1, texts(("x", 0)), texts(("y", 0)), texts())
+    found = overlaps(apart)
+    assert found.notes() == []
+    assert found.between[2].share == 0.0
+    assert str(found.between[0]) == "dev: 0 of 1 texts (0.0 %) are in train too."
+
+
+def test_sentences_by_their_words_and_tags():
+    one, other = (
+        Examples([["IL", "2", "."]], [[1, 2, 0]]),
+        Examples([["IL2"], ["il", "2"]], [[1], [1, 2]]),
+    )
+    found = overlaps(Task("t", "tagging", ("O", "B-X", "I-X"), 3, one, other, one))
+    assert found.between[0] == Overlap("dev", "train", 2, shared=2, identical=0, relabelled=2)
+    assert found.between[1] == Overlap("test", "train", 1, shared=1, identical=1, relabelled=0)
+
+
+def test_the_same_text():
+    assert bare("« Straße_9 »!") == "strasse9"
+    keys = text_keys(["A b", "ab.", "a c", "\ud800"])
+    assert keys[0] == keys[1]
+    assert len(set(keys.tolist())) == 3

@@ -1,0 +1,151 @@
+"""Tasks in CoNLL columns."""
+
+from __future__ import annotations
+
+import lzma
+
+import pytest
+
+from corpusfit.errors import EmptyInputError, InputError, UsageError
+from corpusfit.evaluate.plan import TaskPlan
+from corpusfit.evaluate.reading import read_task
+
+SENTENCES = [
+    [("#", "O"), ("EU", "B-ORG"), ("rejects", "O")],
+    [("Peter", "B-PER"), ("Blackburn", "I-PER")],
+    [("BRUSSELS", "B-LOC"), ("1996-08-22", "O")],
+]
+
+
+def conll(sentences, sep="\t", end="\n"):
+    lines = [end.join(sep.join((w, "NN", t)) for w, t in s) + end for s in sentences]
+    return f"-DOCSTART- -X- O{end}{end}" + end.join(lines)
+
+
+def read(folder, **settings):
+    return read_task(str(folder), TaskPlan(**settings), seed=0)
+
+
+def sentences(task, split):
+    examples = getattr(task, split)
+    return [
+        list(zip(words, (task.labels[n] for n in labels), strict=True))
+        for words, labels in zip(examples.pieces, examples.labels, strict=True)
+    ]
+
+
+def three(write, text, name="conll"):
+    for split in ("train", "dev", "test"):
+        folder = write(f"{split}.{name}", text)
+    return folder
+
+
+@pytest.mark.parametrize("sep", ["\t", " ", "  \t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_sentences_come_back(write, sep, end):
+    if sep == "  \t":
+        text = conll(SENTENCES, " ", end).replace(" ", "   ")
+    else:
+        text = conll(SENTENCES, sep, end)
+    task = read(three(write, "\ufeff" + text))
+    assert task.kind == "tagging"
+    assert task.labels == ("O", "B-LOC", "B-ORG", "B-PER", "I-PER")
+    assert [sentences(task, s) for s in ("train", "dev", "test")] == [SENTENCES] * 3
+    assert (task.learnable, task.notes) == (5, ())
+
+
+def test_other_names_and_archives(write):
+    write("train.iob2.xz", lzma.compress(conll(SENTENCES).encode()))
+    write("valid.txt", conll(SENTENCES))
+    task = read(write("test.bio", conll(SENTENCES)))
+    assert [sentences(task, s) for s in ("train", "dev", "test")] == [SENTENCES] * 3
+
+
+def test_a_tsv_file_with_tags(write):
+    text = "Huntington\tB\ndisease\tI\n\nfree\tO\n"
+    folder = three(write, text, "tsv")
+    task = read(folder, kind="tagging")
+    assert task.labels == ("O", "B-_", "I-_")
+    with pytest.raises(EmptyInputError, match="--text-field"):
+        read(folder)
+
+
+def test_words_keep_what_a_tab_does_not_cut(write):
+    task = read(three(write, "a\u00a0b c\tB-X\n\u2028\tO\n"))
+    assert task.test.pieces == [["a\u00a0b c", "\u2028"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "a NN O\n\nb O\n",
+            r"train.conll, line 3: must have 3 columns, as line 1 has; got 2: 'b O'",
+        ),
+        ("a\tO\nb c\tO\td\n", r"line 2: must have 2 columns, as line 1 has; got 3"),
+        ("-DOCSTART- O\n\na\nb\n", r"line 3: must have a word and its tag; got 1: 'a'"),
+        ("# sent_id = 1\na O\n", r"line 1: must have a tag such as .* last; got '# sent_id = 1'"),
+        ("a O\nb PER\n", r"line 2: must have a tag such as .* last; got 'b PER'"),
+        ("a\tO\n\tO\n", r"line 2: must have a word first"),
+        (b"a O\nb\xff O\n", r"line 2: must be UTF-8"),
+    ],
+)
+def test_wrong_lines_are_named(write, text, said):
+    write("test.conll", conll(SENTENCES))
+    with pytest.raises(InputError, match=said):
+        read(write("train.conll", text))
+
+
+def test_an_archive_that_breaks_off(write):
+    write("test.conll", conll(SENTENCES))
+    folder = write("train.conll.xz", lzma.compress(conll(SENTENCES).encode())[:-20])
+    with pytest.raises(InputError, match=r"cannot be read to its end: truncated \.xz"):
+        read(folder)
+
+
+def test_no_sentence(write):
+    write("train.conll", conll(SENTENCES))
+    with pytest.raises(EmptyInputError, match=r"The test split .* it is empty"):
+        read(write("test.conll", "-DOCSTART- O\n\n"))
+
+
+def test_nothing_but_o(write):
+    with pytest.raises(InputError, match=r"every word of train is tagged O"):
+        read(three(write, "a O\n\nb O\n"))
+
+
+def test_iob1_is_found_over_all_splits(write):
+    write("train.conll", "a I-X\nb B-X\nc O\n")
+    write("dev.conll", "a I-X\nb I-Y\n")
+    task = read(write("test.conll", "a O\nb I-X\nc I-X\n"))
+    assert task.labels == ("O", "B-X", "B-Y", "I-X")
+    assert task.learnable == 2
+    assert task.notes[0].startswith("Entities were tagged as IOB1 and are now as BIO")
+    assert sentences(task, "test") == [[("a", "O"), ("b", "B-X"), ("c", "I-X")]]
+
+
+def test_an_i_without_b_is_kept(write):
+    write("train.conll", "a B-X\nb O\nc I-X\n")
+    write("dev.conll", "a B-X\n")
+    task = read(write("test.conll", "a O\nb B-X\n"))
+    assert sentences(task, "train") == [[("a", "B-X"), ("b", "O"), ("c", "I-X")]]
+    assert task.notes == (
+        "1 entities of train begin with I-, without a B- before; they are kept so and counted "
+        "as entities.",
+    )
+
+
+def test_labels_that_train_lacks(write):
+    write("train.conll", "a B-X\n")
+    write("dev.conll", "a B-X\n")
+    task = read(write("test.conll", "a B-A\nb I-A\n\nc B-X\n"))
+    assert (task.labels, task.learnable) == (("O", "B-X", "B-A", "I-A"), 2)
+    assert task.notes == (
+        "test has 2 labels that train lacks and no model can learn: 'B-A', 'I-A' "
+        "(1 of 2 examples).",
+    )
+
+
+def test_the_kind_is_another(write):
+    with pytest.raises(UsageError, match=r"task.kind must be tagging for .*got 'classification'"):
+        read(three(write, conll(SENTENCES)), kind="classification")

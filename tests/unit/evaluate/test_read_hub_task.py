@@ -1,0 +1,70 @@
+"""Tasks of Hugging Face datasets: a local folder stands in for the hub."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from corpusfit.errors import InputError, MissingDependencyError
+from corpusfit.evaluate.plan import TaskPlan
+from corpusfit.evaluate.reading import read_task
+
+pytest.importorskip("datasets", reason="the extra hub is not installed")
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch, tmp_path):
+    """No network is asked and no cache of the machine is used."""
+    import datasets.config
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True, raising=False)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", tmp_path / "modules")
+
+
+def rows(name, n):
+    texts = ({"sentence": f"{name} {i}", "label": i % 3, "idx": i} for i in range(n))
+    return "".join(json.dumps(row) + "\n" for row in texts)
+
+
+def read(place):
+    return read_task(place, TaskPlan(text_field="sentence"), seed=0)
+
+
+def test_splits_by_their_names(write):
+    write("train.jsonl", rows("train", 12))
+    write("validation.jsonl", rows("validation", 5))
+    folder = write("test.jsonl", rows("test", 4))
+    task = read(f"hub:{folder}")
+    assert [len(task.train), len(task.dev), len(task.test)] == [12, 5, 4]
+    assert task.labels == ("0", "1", "2")
+    assert task.dev.pieces[4] == ["validation 4"]
+    assert task.dev.flat.tolist() == [0, 1, 2, 0, 1]
+    assert task.notes == ()
+
+
+def test_a_split_by_itself_is_cut(write):
+    folder = write("train.jsonl", rows("train", 20))
+    task = read(f"hub:{folder}@train")
+    assert [len(task.train), len(task.dev), len(task.test)] == [14, 2, 4]
+
+
+def test_no_train_split(write):
+    folder = write("test.jsonl", rows("test", 20))
+    with pytest.raises(InputError, match=r"splits train, dev and test.*it has test\."):
+        read(f"hub:{folder}")
+
+
+def test_unreachable():
+    with pytest.raises(InputError, match=r"^--task must be .* got 'hub:nobody/nothing'"):
+        read("hub:nobody/nothing")
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[hub\]"):
+        read("hub:owner/name")

@@ -1,0 +1,270 @@
+"""Tasks of texts with a class: every format, splits that are made, labels, and what cannot be."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import random
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from corpusfit.errors import EmptyInputError, InputError, UsageError
+from corpusfit.evaluate.plan import TaskPlan
+from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.task import load_task, nested_places, store_task
+
+ROWS = [(f'a text, number {i}\nwith "two" lines', "ab"[i % 2]) for i in range(10)]
+
+
+def jsonl(rows, text="text", label="label"):
+    return "".join(json.dumps({text: t, label: n}) + "\n" for t, n in rows)
+
+
+def separated(rows, delimiter):
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter).writerows([("text", "label"), *rows])
+    return out.getvalue()
+
+
+def parquet(rows):
+    table = pa.table({"text": [t for t, _ in rows], "label": [n for _, n in rows]})
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
+
+
+def read(place, seed=0, **settings):
+    return read_task(str(place), TaskPlan(**settings), seed=seed)
+
+
+def pairs(task, split):
+    examples = getattr(task, split)
+    return [
+        (t, task.labels[n]) for (t,), (n,) in zip(examples.pieces, examples.labels, strict=True)
+    ]
+
+
+def three(write, rows=ROWS, suffix="jsonl", encode=jsonl):
+    for name, part in (("train", rows[:6]), ("dev", rows[6:8]), ("test", rows[8:])):
+        folder = write(f"{name}.{suffix}", encode(part))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("suffix", "encode"),
+    [
+        ("jsonl", jsonl),
+        ("jsonl.zst", lambda rows: zstandard.compress(jsonl(rows).encode())),
+        ("jsonl.gz", lambda rows: gzip.compress(jsonl(rows).encode())),
+        ("csv", lambda rows: separated(rows, ",")),
+        ("tsv", lambda rows: separated(rows, "\t")),
+        ("parquet", parquet),
+    ],
+)
+def test_every_format_gives_the_rows_back(write, suffix, encode):
+    task = read(three(write, suffix=suffix, encode=encode))
+    assert (task.name, task.kind, task.labels) == ("task", "classification", ("a", "b"))
+    assert task.learnable == 2
+    assert [pairs(task, s) for s in ("train", "dev", "test")] == [ROWS[:6], ROWS[6:8], ROWS[8:]]
+    assert task.notes == ()
+
+
+@pytest.mark.parametrize("name", ["dev", "valid", "validation", "val", "devel", "Dev"])
+def test_names_of_the_dev_split(write, name):
+    write("train.jsonl", jsonl(ROWS[:6]))
+    write(f"{name}.csv", separated(ROWS[6:8], ","))
+    write("README.md", "not a split")
+    write("train_dev.jsonl", jsonl(ROWS))
+    task = read(write("test.jsonl", jsonl(ROWS[8:])))
+    assert (pairs(task, "dev"), len(task.train)) == (ROWS[6:8], 6)
+
+
+def test_folders_and_parts_of_a_split(write):
+    write("train/a.jsonl", jsonl(ROWS[:3]))
+    write("train/b.jsonl", jsonl(ROWS[3:6]))
+    write("dev/.hidden.jsonl", jsonl(ROWS))
+    write("dev/all.jsonl", jsonl(ROWS[6:8]))
+    write("test-00000-of-00002.parquet", parquet(ROWS[8:9]))
+    task = read(write("test-00001-of-00002.parquet", parquet(ROWS[9:])))
+    assert [pairs(task, s) for s in ("train", "dev", "test")] == [ROWS[:6], ROWS[6:8], ROWS[8:]]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([10, 9, 2], ("2", "9", "10")),
+        (["10", "-1.5", "2"], ("-1.5", "2", "10")),
+        ([True, False, True], ("False", "True")),
+        (["10", "9", "x"], ("10", "9", "x")),
+    ],
+)
+@pytest.mark.parametrize(("suffix", "encode"), [("jsonl", jsonl), ("parquet", parquet)])
+def test_labels_are_words_in_order(write, labels, expected, suffix, encode):
+    rows = [(f"text {i}", n) for i, n in enumerate(labels * 2)]
+    task = read(three(write, rows=rows[:6] + rows[:4], suffix=suffix, encode=encode))
+    assert task.labels == expected
+    assert pairs(task, "train") == [(t, str(n)) for t, n in rows]
+
+
+def test_labels_that_train_lacks_come_last(write):
+    write("train.jsonl", jsonl([("a", "y"), ("b", "x"), ("c", "y")]))
+    write("dev.jsonl", jsonl([("d", "x"), ("e", "q")]))
+    folder = write("test.jsonl", jsonl([("f", "a"), ("g", "q"), ("h", "x"), ("i", "a")]))
+    task = read(folder)
+    assert (task.labels, task.learnable) == (("x", "y", "a", "q"), 2)
+    assert task.notes == (
+        "dev has a label that train lacks and no model can learn: 'q' (1 of 2 examples).",
+        "test has 2 labels that train lacks and no model can learn: 'a', 'q' (3 of 4 examples).",
+    )
+    assert task.test.flat.tolist() == [2, 3, 0, 2]
+
+
+def test_other_fields(write):
+    write("train.jsonl", jsonl(ROWS, text="sentence", label="gold"))
+    folder = write("test.jsonl", jsonl(ROWS, text="sentence", label="gold"))
+    assert len(read(folder, text_field="sentence", label_field="gold").test) == 10
+    with pytest.raises(
+        EmptyInputError,
+        match=r"train split .*fields are sentence, gold.*--text-field .*task.label_field",
+    ):
+        read(folder)
+    with pytest.raises(EmptyInputError, match=r"missing field 'label': fields are sentence, gold"):
+        read(folder, text_field="sentence")
+
+
+def test_rows_that_are_left_out_are_counted(write):
+    bad = [("", "a"), ("fine", None), ("fine", 1.5), ("fine", ["a"]), ("fine", " "), (None, "a")]
+    write("train.jsonl", jsonl(ROWS + bad) + "\n{broken\n")
+    folder = write("test.jsonl", jsonl([("fine", None), *ROWS]))
+    task = read(folder)
+    assert task.notes[:2] == (
+        "7 of 17 rows of train were left out: for instance, row 10 has no usable text "
+        "(text is empty).",
+        "1 of 11 rows of test were left out: for instance, row 0 has no label in 'label' "
+        "(a string, a whole number or a boolean).",
+    )
+    assert len(task.test) == 10
+
+
+def test_an_empty_split(write):
+    write("train.jsonl", jsonl(ROWS))
+    with pytest.raises(EmptyInputError, match=r"The test split of --task must .* it is empty"):
+        read(write("test.jsonl", ""))
+
+
+def test_missing_splits_are_made_of_train(write):
+    rows = [(f"text {i}", "ab"[i % 2]) for i in range(100)]
+    folder = write("train.jsonl", jsonl(rows))
+    task = read(folder, seed=3)
+    assert [len(task.train), len(task.dev), len(task.test)] == [70, 10, 20]
+    assert task.notes == (
+        "No test split: 20 of 100 training examples were set aside (seed 3).",
+        "No dev split: 10 of 100 training examples were set aside (seed 3).",
+    )
+    parts = [pairs(task, s) for s in ("train", "dev", "test")]
+    assert sorted(chain(*parts), key=rows.index) == rows
+    assert all(part == sorted(part, key=rows.index) for part in parts)
+    assert parts != [rows[:70], rows[70:80], rows[80:]]
+    again, other = read(folder, seed=3), read(folder, seed=4)
+    assert pairs(again, "test") == parts[2] != pairs(other, "test")
+    write("test.jsonl", jsonl(rows[:5]))
+    task = read(folder, dev_share=0.25)
+    assert [len(task.train), len(task.dev), len(task.test)] == [75, 25, 5]
+
+
+def test_a_single_file(write):
+    folder = write("reviews.csv.gz", gzip.compress(separated(ROWS, ",").encode()))
+    task = read(folder / "reviews.csv.gz")
+    assert task.name == "reviews"
+    assert [len(task.train), len(task.dev), len(task.test)] == [7, 1, 2]
+
+
+def test_a_part_of_dev_is_looked_at(write):
+    write("train.jsonl", jsonl(ROWS))
+    write("dev.jsonl", jsonl(ROWS))
+    folder = write("test.jsonl", jsonl(ROWS))
+    task = read(folder, dev_size=4, seed=1)
+    assert pairs(task, "dev") == [ROWS[i] for i in nested_places(10, 4, 1)]
+    assert task.notes == ("4 of 10 dev examples are looked at (seed 1).",)
+    assert len(read(folder, dev_size=10).dev) == 10
+
+
+def test_it_travels(write, tmp_path):
+    task = read(three(write))
+    store_task(task, tmp_path / "task.json")
+    back = load_task(tmp_path / "task.json")
+    assert (back.labels, back.notes, pairs(back, "train")) == (task.labels, (), ROWS[:6])
+
+
+def test_one_class_only(write):
+    write("test.jsonl", jsonl(ROWS))
+    write("dev.jsonl", jsonl(ROWS))
+    folder = write("train.jsonl", jsonl([(t, "a") for t, _ in ROWS]))
+    with pytest.raises(InputError, match=r"two labels or more in train; all 10 examples are 'a'"):
+        read(folder)
+
+
+def test_no_train(write):
+    with pytest.raises(InputError, match=r"folder named train.*it holds test\.jsonl\."):
+        read(write("test.jsonl", jsonl(ROWS)))
+
+
+def test_too_few_to_set_aside(write):
+    with pytest.raises(InputError, match=r"set aside for test and dev; it has 2, and 2 would be"):
+        read(write("train.jsonl", jsonl(ROWS[:2])))
+
+
+def test_two_files_for_a_split(write):
+    write("train.jsonl", jsonl(ROWS))
+    with pytest.raises(InputError, match=r"one file or folder for train; .*train.csv, train.jsonl"):
+        read(write("train.csv", separated(ROWS, ",")))
+
+
+def test_splits_in_two_forms(write):
+    write("train.jsonl", jsonl(ROWS))
+    with pytest.raises(InputError, match=r"in one form; it has train: rows; test: conll"):
+        read(write("test.conll", "a O\n"))
+
+
+def test_a_folder_without_a_readable_file(write):
+    with pytest.raises(InputError, match=r"files that can be read; .*train has none"):
+        read(write("train/notes.md", "x"))
+
+
+def test_no_such_place(tmp_path):
+    with pytest.raises(InputError, match=r"nowhere does not exist\."):
+        read(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"owner/name does not exist; .* say hub:owner/name\."):
+        read("owner/name")
+    with pytest.raises(UsageError, match=r"--task must be .* on this machine"):
+        read("s3://bucket/task")
+
+
+def test_an_unknown_suffix(write):
+    with pytest.raises(InputError, match=r"name ends in \.jsonl.*got task\.xml"):
+        read(write("task.xml", "<x/>") / "task.xml")
+
+
+def test_the_kind_is_another(write):
+    with pytest.raises(UsageError, match=r"task.kind must be classification for .*got 'tagging'"):
+        read(three(write), kind="tagging")
+
+
+@pytest.mark.parametrize("share", [0.01, 0.9])
+def test_half_an_archive_is_no_split(write, share):
+    rows = [(random.Random(i).randbytes(500).hex(), "ab"[i % 2]) for i in range(1000)]
+    whole = zstandard.compress(jsonl(rows).encode())
+    folder = write("train.jsonl.zst", whole[: int(len(whole) * share)])
+    with pytest.raises(InputError, match=r"train.jsonl.zst cannot be read whole: truncated \.zst"):
+        read(folder)
+
+
+def test_a_broken_parquet_file(write):
+    with pytest.raises(InputError, match=r"train.parquet cannot be read whole: unreadable parq"):
+        read(write("train.parquet", b"PAR1 and no more"))
