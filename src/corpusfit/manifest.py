@@ -256,6 +256,7 @@ class RecipeFolder(OutFolder):
         self.models = path / "models"
         self.companions = path / "companions"
         self.scores = path / "scores"
+        self.forecasts = path / "forecasts"
         self.costs = path / "costs"
         self.failures = path / "failures"
 
@@ -280,7 +281,7 @@ class RecipeFolder(OutFolder):
         super()._clear()
         for folder in (self.tasks, self.selections, self.models, self.companions, self.scores):
             remove(folder)
-        for folder in (self.costs, self.failures):
+        for folder in (self.forecasts, self.costs, self.failures):
             remove(folder)
         for file in self.path.glob("table.*"):
             file.unlink()

@@ -104,7 +104,9 @@ def run(inline, tmp_path):
 def finished(out):
     """What steps left, with what changes when a file is written anew."""
     patterns = ("scores/*.json", "models/*/manifest.json", "selections/*/manifest.json")
-    return {p: {f.parent.name + f.name: f.stat().st_mtime_ns for f in out.glob(p)} for p in patterns}
+    return {
+        p: {f.parent.name + f.name: f.stat().st_mtime_ns for f in out.glob(p)} for p in patterns
+    }
 
 
 def test_from_tasks_and_a_pile_to_the_tables(recipe, run):
@@ -180,8 +182,10 @@ weights = ["off", "lambda"]
     selections = list((ran.path / "selections").iterdir())
     # random once, oracle once a domain, dsir for each task and size at three amounts
     assert len(selections) == 1 + 2 + 4 * 3
-    scored = {json.loads((p / ".corpusfit/run.json").read_text("utf-8"))["choose"]["policy"]
-              for p in selections}
+    scored = {
+        json.loads((p / ".corpusfit/run.json").read_text("utf-8"))["choose"]["policy"]
+        for p in selections
+    }
     assert scored == {"top", "continuous"}
     models = [json.loads(p.read_text("utf-8")) for p in ran.path.glob("models/*/manifest.json")]
     # by two adaptations: general and random for all; task, oracle and three of dsir for each row

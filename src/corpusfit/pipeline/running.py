@@ -31,6 +31,7 @@ from corpusfit.manifest import RecipeFolder, RunFolder, versions
 from corpusfit.pipeline.cells import check_plans, columns_of
 from corpusfit.pipeline.commands import choose, select
 from corpusfit.pipeline.judging import Judged, judged
+from corpusfit.pipeline.linking import Look, LookAt, links_of, looks_of
 from corpusfit.pipeline.recipe import Recipe
 from corpusfit.pipeline.reckoning import costs_of
 from corpusfit.pipeline.run import Machine
@@ -43,7 +44,7 @@ from corpusfit.plan import EmbedPlan
 __all__ = ["Missing", "Ran", "missing", "run_recipe"]
 
 HERE = Machine()
-T = TypeVar("T", Adapting, Tuning)
+T = TypeVar("T", Adapting, Tuning, Look)
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ def run_recipe(
     _adapt(under)
     _augment(under)
     _tune(under)
+    _look(under)
     return _judge(under)
 
 
@@ -149,7 +151,8 @@ def _judge(under: _Under) -> Ran:
     recipe, folder, work = under.made.recipe, under.folder, under.work
     found = judged(under.made, work, under.failed)
     costs = costs_of(recipe, folder, work, _device(recipe))
-    tables = tables_of(recipe, found, costs)
+    links = links_of(under.made, work, found, under.failed)
+    tables = tables_of(recipe, found, links, costs)
     facts = {
         "recipe": dataclasses.asdict(recipe),
         "tasks": [dataclasses.asdict(task) for task in under.made.tasks.values()],
@@ -157,6 +160,7 @@ def _judge(under: _Under) -> Ran:
         "models": dict(under.made.models),
         "versions": versions(),
         "costs": [dataclasses.asdict(cost) for cost in costs],
+        "forecasts": dataclasses.asdict(links),
     }
     write_tables(folder.path, tables, found, facts)
     if not found.failed:
@@ -346,6 +350,17 @@ def _tune(under: _Under) -> None:
         return key, f"Fine-tuning {names[key]}"
 
     _each(under, "fine-tuning", job, todo, named)
+
+
+def _look(under: _Under) -> None:
+    """Measure what is missing of what may go with the scores, several at once."""
+    looks = looks_of(under.made, under.work, under.failed)
+    wanted, there = {look.key: look for look in looks.values()}, listed(under.folder.forecasts)
+    todo = [look for look in wanted.values() if look.out.name not in there]
+    _begin(under, "forecasts", len(wanted), len(todo))
+    names = {look.key: f"{cell.selector} for {cell.task}" for cell, look in looks.items()}
+    job = LookAt(under.folder.selections, under.machine.cache)
+    _each(under, "forecasting", job, todo, lambda s: (s.key, f"Forecast {names[s.key]}"))
 
 
 def _each(

@@ -17,9 +17,11 @@ from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.plan import METRICS
+from corpusfit.evaluate.significance import Correlation, mark
 from corpusfit.evaluate.tables import Cell, Mark, Score, Table, csv, latex, markdown, with_best
-from corpusfit.pipeline.judging import Judged, Pair, Result
-from corpusfit.pipeline.recipe import Recipe
+from corpusfit.pipeline.judging import Judged, Result
+from corpusfit.pipeline.linking import Links
+from corpusfit.pipeline.recipe import BASE, Recipe
 from corpusfit.pipeline.reckoning import Cost
 
 __all__ = ["all_cells", "main_table", "tables_of", "write_tables"]
@@ -28,18 +30,20 @@ LEVEL = 0.05
 _LONGEST = 200
 
 
-def tables_of(recipe: Recipe, judged: Judged, costs: Sequence[Cost]) -> list[Table]:
+def tables_of(recipe: Recipe, judged: Judged, links: Links, costs: Sequence[Cost]) -> list[Table]:
     """The tables as they are printed."""
     found = [main_table(recipe, judged)]
     if judged.pairs:
         found.append(_comparisons(recipe, judged))
+    if links.links:
+        found.append(_forecasts(recipe, links))
     return [*found, _costs(recipe, costs)]
 
 
 def main_table(recipe: Recipe, judged: Judged) -> Table:
     """Rows of tasks, columns of selectors; means over seeds in points, with deviations."""
     columns = list(dict.fromkeys(r.column for r in judged.results))
-    marks = {(p.row, p.column): _mark(p) for p in judged.pairs if not p.named}
+    marks = {(p.row, p.column): mark(p.comparison, p.adjusted) for p in judged.pairs if not p.named}
     cells = {(r.cell.row, r.column): r for r in judged.results}
     rows: list[tuple[Cell, ...]] = []
     for row in dict.fromkeys(r.cell.row for r in judged.results):
@@ -93,18 +97,12 @@ def _examples(size: int) -> str:
     return f"{size:,} examples" if size else "all examples"
 
 
-def _shown(result: Result | None, mark: Mark) -> Cell:
+def _shown(result: Result | None, shown: Mark) -> Cell:
     if result is None:
         return None
     if result.mean is None:
         return f"failed: {result.error[:_LONGEST]}"
-    return Score(result.mean, result.sd, mark)
-
-
-def _mark(pair: Pair) -> Mark:
-    if pair.adjusted >= LEVEL:
-        return ""
-    return "*" if pair.comparison.difference > 0 else "†"
+    return Score(result.mean, result.sd, shown)
 
 
 def _comparisons(recipe: Recipe, judged: Judged) -> Table:
@@ -122,6 +120,40 @@ def _comparisons(recipe: Recipe, judged: Judged) -> Table:
         f"for comparisons with {recipe.compare}, and over the recipe's pairs for these.",
     )
     return Table("Comparisons", columns, tuple(rows), notes)
+
+
+def _forecasts(recipe: Recipe, links: Links) -> Table:
+    """What was known of each adapted model, and what came of it."""
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            _row_name(recipe, link.row),
+            link.column,
+            None if link.kl is None else f"{link.kl:+.3f}",
+            f"{link.loss:.3f}",
+            f"{link.falls:+.3f}",
+            f"{100 * link.gain:+.2f}",
+        )
+        for link in links.links
+    )
+    columns = ("dataset", "column", "KL reduction", "loss", "its fall", "gain")
+    notes = (
+        "KL reduction: of the task's n-grams, from the corpus to the selection, in nats; loss: of "
+        "the adapted model on the task's training texts, in nats a token, and its fall from the "
+        f"base; gain over {BASE} in points.",
+        f"The fall of the loss and the gain: {_together(links.loss)}",
+        f"The KL reduction and the gain: {_together(links.kl)}",
+    )
+    return Table("What was known beforehand", columns, rows, notes)
+
+
+def _together(found: Correlation | None) -> str:
+    """A correlation in words."""
+    if found is None:
+        return "too few to say."
+    return (
+        f"Pearson's r = {found.pearson:.2f} (p = {found.pearson_p:.3f}), Spearman's rho = "
+        f"{found.spearman:.2f} (p = {found.spearman_p:.3f}), over {found.n} cells of all tasks."
+    )
 
 
 def _costs(recipe: Recipe, costs: Sequence[Cost]) -> Table:

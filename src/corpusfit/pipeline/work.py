@@ -27,7 +27,17 @@ from corpusfit.pipeline.recipe import BASE, GENERAL, ORACLE, RANDOM, Recipe, Sel
 from corpusfit.plan import Plan
 from corpusfit.settings import Settings
 
-__all__ = ["Adapting", "Companions", "Made", "Selecting", "StoredTask", "Tuning", "Work", "work_of"]
+__all__ = [
+    "Adapting",
+    "Companions",
+    "Made",
+    "Selecting",
+    "StoredTask",
+    "Tuning",
+    "Work",
+    "without_names",
+    "work_of",
+]
 
 
 @dataclass(frozen=True)
@@ -204,7 +214,7 @@ def _adapted(made: Made, selector: Selector, cell: Cell, work: Work) -> list[str
         plan = adapt_plan(made.recipe, selector, cell, nth)
         key = digest(
             {
-                "plan": _without_names(plan),
+                "plan": without_names(plan),
                 "model": made.models[cell.model],
                 "selection": selecting.key if selecting else "",
                 "data": made.pile if selector.name == GENERAL else {},
@@ -274,7 +284,7 @@ def _tuning(
     """The nth fine-tuning of a cell."""
     parent = adapted[nth % len(adapted)] if adapted else ""
     identity = {
-        **_without_names(plan),
+        **without_names(plan),
         "augment": extra,
         "task data": stored.key,
         "weights": parent or made.models[model],
@@ -286,7 +296,7 @@ def _tuning(
     return Tuning(key, seed, plan, task, parent, extra, out)
 
 
-def _without_names(plan: Settings) -> dict[str, Any]:
+def without_names(plan: Settings) -> dict[str, Any]:
     """A plan's settings without the model's name: a model is known by its content."""
     settings = plan.as_dict()
     del settings["model"]["name"]
