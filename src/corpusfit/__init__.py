@@ -8,9 +8,21 @@ for segment in run:
 """
 
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.api import adapt, audit, choose, explain, forecast, rank, run, score, select
+from corpusfit.api import (
+    adapt,
+    audit,
+    choose,
+    evaluate,
+    explain,
+    forecast,
+    rank,
+    run,
+    score,
+    select,
+)
 from corpusfit.errors import CorpusfitError
-from corpusfit.pipeline import Adapted, Audit, Explanation, Forecast, Machine, Selection
+from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.pipeline import Adapted, Audit, Evaluated, Explanation, Forecast, Machine, Selection
 from corpusfit.plan import Plan
 
 __all__ = [
@@ -18,6 +30,8 @@ __all__ = [
     "Adapted",
     "Audit",
     "CorpusfitError",
+    "EvaluatePlan",
+    "Evaluated",
     "Explanation",
     "Forecast",
     "Machine",
@@ -26,6 +40,7 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "evaluate",
     "explain",
     "forecast",
     "rank",

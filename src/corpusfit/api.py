@@ -20,9 +20,11 @@ from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.presets import preset as preset_of
 from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
+from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.pipeline import (
     Adapted,
     Audit,
+    Evaluated,
     Explanation,
     Forecast,
     Machine,
@@ -40,6 +42,7 @@ from corpusfit.settings import Settings
 __all__ = [
     "Adapted",
     "Audit",
+    "Evaluated",
     "Explanation",
     "Forecast",
     "Machine",
@@ -48,10 +51,13 @@ __all__ = [
     "adapt",
     "audit",
     "build_adapt_plan",
+    "build_evaluate_plan",
     "build_plan",
     "choose",
     "estimate",
     "estimate_adaptation",
+    "estimate_evaluation",
+    "evaluate",
     "explain",
     "forecast",
     "missing",
@@ -101,6 +107,23 @@ _ADAPT_WORDS = {
 }
 """The same for an adaptation's plan."""
 
+_EVALUATE_WORDS = {
+    "model": "model.name",
+    "adapter": "model.adapter",
+    "metric": "task.metric",
+    "text_field": "task.text_field",
+    "label_field": "task.label_field",
+    "epochs": "tune.epochs",
+    "rate": "tune.rate",
+    "batch": "tune.batch",
+    "length": "tune.length",
+    "augment": "augment.kind",
+    "mt": "augment.mt",
+    "mt_back": "augment.mt_back",
+    "seed": "seed",
+}
+"""The same for an evaluation's plan."""
+
 _P = TypeVar("_P", bound=Settings)
 
 
@@ -139,6 +162,16 @@ def build_adapt_plan(
             start = start.with_value("train.steps", None).with_value("train.epochs", None)
         asked = _built(start, _ADAPT_WORDS, plan, settings, words)
     return asked.check()
+
+
+def build_evaluate_plan(
+    plan: EvaluatePlan | Path | str | None, settings: Sequence[str], **words: Any
+) -> EvaluatePlan:
+    """The same for an evaluation; raises as `build_plan`, and without a model."""
+    built = _built(EvaluatePlan(), _EVALUATE_WORDS, plan, settings, words).check()
+    if not built.model.name:
+        raise bad_setting("--model", "a model folder, a hub id or an adapter's folder", "nothing")
+    return built
 
 
 def _built(
@@ -472,6 +505,81 @@ def estimate_adaptation(
         _listed(data),
         task=_listed(task),
         replay=_listed(replay),
+        machine=machine or Machine(),
+    )
+
+
+def evaluate(
+    *,
+    task: str | Path,
+    out: Path | str,
+    base: str | Path = "",
+    seeds: int = 8,
+    train_sizes: Sequence[int] = (),
+    plan: EvaluatePlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **words: Any,
+) -> Evaluated:
+    """Fine-tune a model on a labelled task with several seeds, and hold it against another.
+
+    Args:
+        task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`.
+        out: a new or empty folder of this machine, or one of the same task and settings.
+        base: the model to compare with.
+        seeds: fine-tunings of each model and size.
+        train_sizes: numbers of training examples, each in turn; all of them if left out.
+        plan: a plan, or a TOML file to start from.
+        settings: further settings as `"tune.warmup=0.06"`.
+        overwrite: replace another evaluation in `out`.
+        machine: where it runs, and what is told of it.
+        **words: model, adapter, metric, text_field, label_field, epochs, rate, batch, length,
+            augment, mt, mt_back, seed: as the options of the same name.
+
+    Returns:
+        The finished evaluation: `manifest["results"]`, `manifest["comparisons"]`, `outcomes()`.
+
+    Raises:
+        CorpusfitError: see `corpusfit.errors`.
+    """
+    folder = place(out, "--out")
+    if not is_local(folder):
+        raise bad_setting("--out", "a folder of this machine", str(out))
+    return pipeline.evaluate(
+        build_evaluate_plan(plan, settings, **words),
+        str(task),
+        folder,
+        base=str(base),
+        seeds=seeds,
+        train_sizes=train_sizes,
+        machine=machine or Machine(),
+        overwrite=overwrite,
+    )
+
+
+def estimate_evaluation(
+    *,
+    task: str | Path,
+    base: str | Path = "",
+    seeds: int = 8,
+    train_sizes: Sequence[int] = (),
+    plan: EvaluatePlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **words: Any,
+) -> dict[str, Any]:
+    """What `evaluate` would take, measured on a few examples; takes `evaluate`'s arguments.
+
+    Returns:
+        fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
+    """
+    return pipeline.estimate_evaluation(
+        build_evaluate_plan(plan, settings, **words),
+        str(task),
+        models=2 if base else 1,
+        seeds=seeds,
+        train_sizes=train_sizes,
         machine=machine or Machine(),
     )
 

@@ -25,6 +25,7 @@ from corpusfit.types import Source
 
 __all__ = [
     "AdaptFolder",
+    "EvaluateFolder",
     "OutFolder",
     "RecipeFolder",
     "RunFolder",
@@ -183,6 +184,31 @@ class AdaptFolder(OutFolder):
         for folder in (self.checkpoints, self.work / "tokens"):
             remove(folder)
         for file in (self.best, self.tokenizer, self.general, self.settled):
+            file.unlink(missing_ok=True)
+
+
+class EvaluateFolder(OutFolder):
+    """An evaluation's folder: the outcome of every fine-tuning."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.outcomes = path / "outcomes"
+        self.task = self.work / "task.json"
+        self.companions = self.work / "companions.json"
+
+    def outcome(self, model: str, size: int, seed: int) -> Path:
+        """What a fine-tuning gave: of a model's fingerprint, with so many examples, 0 for all."""
+        return self.outcomes / f"{model}-{size}-{seed}.json"
+
+    def _has_work(self) -> bool:
+        """Whether a model was fine-tuned."""
+        return self.outcomes.is_dir()
+
+    def _clear(self) -> None:
+        """Throw away the outcomes of another evaluation."""
+        super()._clear()
+        remove(self.outcomes)
+        for file in (self.task, self.companions):
             file.unlink(missing_ok=True)
 
 

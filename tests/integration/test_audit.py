@@ -233,7 +233,7 @@ def test_plain_text_has_no_fields(task, tmp_path, select, inline):
     corpus = tmp_path / "plain.txt"
     corpus.write_text("\n\n\n".join(prose("task", 40)))
     run = select(corpus)
-    with pytest.raises(UsageError, match=r"a whole number; got 'kind'\.$"):
+    with pytest.raises(UsageError, match=r"a whole number or a boolean; got 'kind'\.$"):
         corpusfit.audit(run.path, truth="kind", machine=inline)
     assert corpusfit.audit(run.path, machine=inline).domains["plain.txt"].taken == 0.2
 

@@ -14,6 +14,7 @@ from corpusfit.cli import (
     audit,
     choose,
     demo,
+    evaluate,
     explain,
     forecast,
     methods,
@@ -36,7 +37,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (demo, select, score, choose, explain, audit, rank, methods, forecast, adapt, run):
+for module in (
+    *(demo, select, score, choose, explain, audit, rank, methods),
+    *(forecast, adapt, evaluate, run),
+):
     module.register(app)
 
 STOPPED = 130

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from corpusfit.adapt.adapters import add_adapter, model_under, open_adapted
 from corpusfit.adapt.marks import Marks, bare, marks_of
-from corpusfit.adapt.models import MODEL, without_weights
+from corpusfit.adapt.models import MODEL, fingerprint, without_weights
 from corpusfit.adapt.objectives import Network
 from corpusfit.adapt.packing import find_packing
 from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.adapt.prediction import Predictor
+from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seeded
 from corpusfit.embed.transformer import position_limit
@@ -32,7 +33,7 @@ from corpusfit.evaluate.plan import HeadPlan
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["FirstToken", "Headed", "open_headed"]
+__all__ = ["FirstToken", "Headed", "head_fingerprint", "open_headed"]
 
 _HEADS = {
     "classification": "AutoModelForSequenceClassification",
@@ -182,6 +183,21 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
     network = Network(predictor, model, packing, bf16)
     backend = bare(tokenizer, plan.name)
     return Headed(network, backend, marks, longest, adapted or bool(plan.adapter))
+
+
+def head_fingerprint(name: str) -> str:
+    """Identity of a model, or of an adapter and the model under it, by their files.
+
+    Raises:
+        UsageError: it is neither a folder nor a model of the hub.
+        ModelError: files are missing.
+    """
+    place = find(name, setting=MODEL)
+    if not (place / ADAPTER).is_file():
+        return fingerprint(place)
+    files = {p.name: file_digest(p) for p in sorted(place.iterdir()) if p.is_file()}
+    under = model_under(place)
+    return digest({"adapter": files, "model": "" if under == place else fingerprint(under)})
 
 
 def _tokenizer(name: str, place: Any) -> Any:

@@ -16,7 +16,15 @@ from typing import Any
 from corpusfit.errors import bad_setting
 from corpusfit.settings import Settings, finite, one_of, positive
 
-__all__ = ["AugmentPlan", "EvaluatePlan", "HeadPlan", "TaskPlan", "TunePlan", "settled"]
+__all__ = [
+    "AugmentPlan",
+    "EvaluatePlan",
+    "HeadPlan",
+    "TaskPlan",
+    "TunePlan",
+    "metric_of",
+    "settled",
+]
 
 KINDS = ("classification", "tagging")
 METRICS = (
@@ -191,6 +199,13 @@ _PAPERS = {
 """By the kind of task: TADPOLE, section 4; mDAPT, section 4.1."""
 
 
+def metric_of(plan: TaskPlan, kind: str) -> str:
+    """The score that is compared for a kind of task."""
+    if plan.metric != "auto":
+        return plan.metric
+    return "micro_f1" if kind == "tagging" else "macro_f1"
+
+
 def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:
     """The plan with nothing left open.
 
@@ -209,8 +224,5 @@ def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> Ev
             given: Any = {entry.name: getattr(start, entry.name)}
             tune = dataclasses.replace(tune, **given)
     tune = dataclasses.replace(tune, length=min(tune.length or longest, longest))
-    metric = plan.task.metric
-    if metric == "auto":
-        metric = "micro_f1" if kind == "tagging" else "macro_f1"
-    task = dataclasses.replace(plan.task, kind=kind, metric=metric)
+    task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
     return dataclasses.replace(plan, tune=tune, task=task)

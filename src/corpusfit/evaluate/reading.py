@@ -77,11 +77,8 @@ def _read(found: Found, split: str, plan: TaskPlan) -> Labelled:
 def _in_bio(splits: dict[str, Labelled]) -> tuple[dict[str, Labelled], list[str]]:
     """The splits with their tags in BIO, and what was converted or is odd."""
     written = scheme(tags for labelled in splits.values() for tags in labelled.labels)
-    bare = any(
-        tag in ("B", "I") for split in splits.values() for tags in split.labels for tag in tags
-    )
     said = []
-    if written == "bio" and not bare:
+    if written == "bio":
         for split, labelled in splits.items():
             odd = sum(map(strays, labelled.labels))
             if odd:
@@ -94,10 +91,8 @@ def _in_bio(splits: dict[str, Labelled]) -> tuple[dict[str, Labelled], list[str]
         split: dataclasses.replace(labelled, labels=list(map(as_bio, labelled.labels)))
         for split, labelled in splits.items()
     }
-    if written != "bio":
-        name = "IOB1" if written == "iob1" else "BIOES"
-        said.append(f"Entities were tagged as {name} and are now as BIO; they are the same ones.")
-    return changed, said
+    name = "IOB1" if written == "iob1" else "BIOES"
+    return changed, [f"Entities were tagged as {name} and are now as BIO; they are the same ones."]
 
 
 def _with_all(

@@ -162,6 +162,9 @@ def _files(split: str, entries: list[Path], kind: str) -> list[Path]:
             f"--task must hold files that can be read; {entries[0]} has none. Readable are "
             f"{', '.join(_suffixes())}, and .txt with .ann."
         )
+    others = [p for p in found if p.suffix != ".txt"]
+    if others and not any(p.suffix == ".ann" for p in others):
+        return others  # plain text beside them is a README, say
     return found
 
 

@@ -10,6 +10,7 @@ Reference: TADPOLE, section 4 (Table 2); mDAPT, section 4.1.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ __all__ = [
     "nested_places",
     "store_examples",
     "store_task",
+    "task_digest",
 ]
 
 
@@ -119,12 +121,19 @@ def store_task(task: Task, path: Path) -> None:
     Raises:
         StorageError: it cannot be written.
     """
+    write_bytes(path, _stored(task))
+
+
+def task_digest(task: Task) -> str:
+    """Hex fingerprint of all that a task is."""
+    return hashlib.blake2b(_stored(task), digest_size=16).hexdigest()
+
+
+def _stored(task: Task) -> bytes:
     fields: dict[str, Any] = {
         f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.name not in _SPLITS
     }
-    for name in _SPLITS:
-        fields[name] = _plain(getattr(task, name))
-    write_bytes(path, _as_bytes(fields))
+    return _as_bytes(fields | {name: _plain(getattr(task, name)) for name in _SPLITS})
 
 
 def load_task(path: Path) -> Task:

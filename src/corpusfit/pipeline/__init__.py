@@ -1,4 +1,4 @@
-"""The journey as a few calls: `select`, `score`, `choose`, `rank`, `explain`, `audit`, `adapt`, …
+"""The journey as a few calls: `select`, `adapt`, `evaluate` and those around them.
 
 What: the order of the steps; each step is a file beside this one.
 Why: this package alone knows every stage.
@@ -12,6 +12,8 @@ from corpusfit.pipeline.adapting import Adapted, adapt
 from corpusfit.pipeline.auditing import Audit, audit
 from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.estimate import estimate
+from corpusfit.pipeline.evaluateestimate import estimate_evaluation
+from corpusfit.pipeline.evaluating import Evaluated, evaluate
 from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.forecasting import Forecast, forecast
 from corpusfit.pipeline.given import TASK
@@ -23,6 +25,7 @@ __all__ = [
     "TASK",
     "Adapted",
     "Audit",
+    "Evaluated",
     "Explanation",
     "Forecast",
     "Machine",
@@ -34,6 +37,8 @@ __all__ = [
     "choose",
     "estimate",
     "estimate_adaptation",
+    "estimate_evaluation",
+    "evaluate",
     "explain",
     "forecast",
     "missing",

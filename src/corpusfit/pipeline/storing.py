@@ -3,24 +3,23 @@
 What: every task of every size is stored once for the workers, its training texts beside it as the
 target of selections; the pile's sources and the models get fingerprints.
 Why: a step is named by what decides it, and that is content, not paths.
-Trade-off: all of it is read at the start of every command, a second a gigabyte; a model that only
-the hub has is known by its name.
+Trade-off: all of it is read at the start of every command, a second a gigabyte.
 Reference: TADPOLE, section 4.2: a subsample is treated as a new task, so its target is those texts.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 from corpusfit import corpus
-from corpusfit.adapt.models import fingerprint
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Progress
-from corpusfit.evaluate.plan import settled
+from corpusfit.evaluate.network import head_fingerprint
+from corpusfit.evaluate.plan import metric_of
 from corpusfit.evaluate.reading import read_task
-from corpusfit.evaluate.task import Examples, Task, store_task
+from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.manifest import RecipeFolder, digest, source_identity
 from corpusfit.pipeline.cells import task_plan
 from corpusfit.pipeline.recipe import Recipe, RecipeTask
@@ -45,17 +44,12 @@ def made_of(recipe: Recipe, folder: RecipeFolder, progress: Progress, *, store: 
     pile = {}
     if recipe.pile:
         pile = source_identity(corpus.find(recipe.pile, read, spool=folder.work, role="pile"))
-    models = {name: _fingerprint(name) for name in recipe.models}
+    models = {name: head_fingerprint(name) for name in recipe.models}
     tasks = {}
     for entry in recipe.tasks:
         for stored in _stored(recipe, entry, folder, progress, read.text_field, store=store):
             tasks[stored.name, stored.size] = stored
     return Made(recipe, folder, tasks, pile, models)
-
-
-def _fingerprint(name: str) -> str:
-    """Of a model's files, or the name of one on the hub."""
-    return fingerprint(Path(name)) if Path(name).is_dir() else name
 
 
 def _stored(
@@ -76,14 +70,13 @@ def _stored(
         task = whole if size == n else whole.first(size, recipe.seed)
         if size == n and n < max(wanted):
             progress.warn(f"{entry.name} has {n} training examples, fewer than {max(wanted)}.")
-        metric = settled(plan, task.kind, adapter=False, longest=1).task.metric
         found = StoredTask(
             entry.name,
             0 if size == n else size,
             size,
             task.kind,
-            metric,
-            key=_digest_of(task),
+            metric_of(plan.task, task.kind),
+            key=task_digest(dataclasses.replace(task, name="", notes=())),
             texts=digest(task.train.texts()),
             judged=digest([task.dev.texts(), task.test.texts()]),
             notes=task.notes,
@@ -91,16 +84,6 @@ def _stored(
         if store:
             _store(task, folder, found.key, field)
         yield found
-
-
-def _digest_of(task: Task) -> str:
-    """Of everything that a fine-tuning sees."""
-
-    def plain(split: Examples) -> list[object]:
-        return [split.pieces, split.labels]
-
-    splits = [plain(split) for split in (task.train, task.dev, task.test)]
-    return digest([task.kind, task.labels, task.learnable, splits])
 
 
 def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:

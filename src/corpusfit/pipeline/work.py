@@ -13,7 +13,7 @@ Reference: TADPOLE, sections 4.1 and 4.2.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ class Adapting:
         selection: digest of its selection, if it has one.
         data: what it is trained on.
         task: texts to measure on, where the data does not bring them.
-        guard: folders of tasks whose dev and test texts may not be trained on.
+        guard: files of texts that may not be trained on: dev and test.
         label: in words.
     """
 
@@ -105,7 +105,7 @@ class Adapting:
     selection: str
     data: tuple[str, ...]
     task: tuple[str, ...]
-    guard: tuple[Path, ...]
+    guard: tuple[str, ...]
     label: str
 
 
@@ -224,7 +224,7 @@ def _adapted(made: Made, selector: Selector, cell: Cell, work: Work) -> list[str
         )
         keys.append(key)
         if key not in work.adaptations:
-            judged = {t.judged: made.folder.texts(t.key, "test").parent for t in guarded}
+            judged = {t.judged: t for t in guarded}.values()
             label = f"{_words(cell)} for {'all tasks' if shared else _named(stored)}"
             work.adaptations[key] = Adapting(
                 key,
@@ -232,10 +232,17 @@ def _adapted(made: Made, selector: Selector, cell: Cell, work: Work) -> list[str
                 selecting.key if selecting else "",
                 data,
                 task,
-                () if made.recipe.keep_overlap else tuple(judged.values()),
+                () if made.recipe.keep_overlap else _held_out(made, judged),
                 label,
             )
     return keys
+
+
+def _held_out(made: Made, tasks: Iterable[StoredTask]) -> tuple[str, ...]:
+    """The files of the dev and test texts of some tasks."""
+    return tuple(
+        str(made.folder.texts(task.key, split)) for task in tasks for split in ("dev", "test")
+    )
 
 
 def _selecting(made: Made, selector: Selector, cell: Cell, stored: StoredTask) -> Selecting:

@@ -64,8 +64,6 @@ def test_strays_are_the_entities_that_do_not_begin_with_b(tags):
         (["I-X", "I-X", "B-X", "I-Y"], "iob1"),
         (["I-X", "O", "I-Y"], "iob1"),
         (["B-X", "O", "I-X"], "bio"),
-        (["B", "O", "I"], "bio"),
-        (["I", "B", "O"], "iob1"),
         (["B-X", "E-X", "O"], "bioes"),
         (["B-X", "L-X", "U-Y"], "bioes"),
         (["O"], "bio"),
@@ -76,7 +74,5 @@ def test_the_scheme_is_found(tags, expected):
     assert scheme([["B-Z"], tags]) == (expected if expected != "iob1" else "bio")
 
 
-def test_bilou_and_bare_tags():
+def test_bilou():
     assert as_bio(["B-X", "I-X", "L-X", "U-X", "O"]) == ["B-X", "I-X", "I-X", "B-X", "O"]
-    assert as_bio(["B", "I", "O", "I"]) == ["B-_", "I-_", "O", "B-_"]
-    assert entities(["B-_", "I-_", "O", "B-_"]) == entities(["B", "I", "O", "I"])

@@ -61,11 +61,14 @@ def test_other_names_and_archives(write):
     assert [sentences(task, s) for s in ("train", "dev", "test")] == [SENTENCES] * 3
 
 
-def test_a_tsv_file_with_tags(write):
-    text = "Huntington\tB\ndisease\tI\n\nfree\tO\n"
-    folder = three(write, text, "tsv")
+def test_a_tsv_file_with_tags_of_no_type(write):
+    folder = three(write, "Huntington\tB\ndisease\tI\n\nfree\tO\nof\tI\n", "tsv")
     task = read(folder, kind="tagging")
-    assert task.labels == ("O", "B-_", "I-_")
+    assert sentences(task, "test") == [
+        [("Huntington", "B-_"), ("disease", "I-_")],
+        [("free", "O"), ("of", "I-_")],
+    ]
+    assert task.notes[0].startswith("1 entities of train begin with I-, without a B-")
     with pytest.raises(EmptyInputError, match="--text-field"):
         read(folder)
 

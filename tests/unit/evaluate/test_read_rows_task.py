@@ -88,6 +88,7 @@ def test_names_of_the_dev_split(write, name):
 def test_folders_and_parts_of_a_split(write):
     write("train/a.jsonl", jsonl(ROWS[:3]))
     write("train/b.jsonl", jsonl(ROWS[3:6]))
+    write("train/README.txt", "Not one of the texts.")
     write("dev/.hidden.jsonl", jsonl(ROWS))
     write("dev/all.jsonl", jsonl(ROWS[6:8]))
     write("test-00000-of-00002.parquet", parquet(ROWS[8:9]))

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from corpusfit.errors import MissingDependencyError
-from corpusfit.evaluate import significance
+from corpusfit.evaluate import resampling
 from corpusfit.evaluate.metrics import metric, tallies
 from corpusfit.evaluate.significance import (
     Comparison,
@@ -81,7 +81,7 @@ def test_a_comparison_says_the_differences_and_their_t_test(name):
 @pytest.fixture(params=["one block", "many blocks"])
 def _blocks(request, monkeypatch):
     if request.param == "many blocks":
-        monkeypatch.setattr(significance, "BLOCK_BYTES", 8 * 10 * 999)
+        monkeypatch.setattr(resampling, "BLOCK_BYTES", 8 * 10 * 999)
 
 
 @pytest.mark.usefixtures("_blocks")
@@ -146,12 +146,12 @@ def test_the_same_seed_gives_the_same():
     assert compare(ours, base, "macro_f1", seed=6, rounds=500) != first
 
 
-def test_wide_counts_give_the_same_as_narrow_ones():
-    ours, base = drawn(8, 50, 3, 0.8, 0.7)
-    wide = [[t * 2**24 for t in model] for model in (ours, base)]
-    assert compare(*wide, "macro_f1", seed=0, rounds=300) == compare(
-        ours, base, "macro_f1", seed=0, rounds=300
-    )
+def test_sums_that_narrow_floats_cannot_hold_are_exact():
+    one = np.array([[[2**24], [2**24 + 1], [2**24 + 1]]])  # an example of many pieces, one wrong
+    share = 2**24 / (2**24 + 1)
+    assert interval([one], "accuracy", seed=0, rounds=3) == (share, share)
+    none = one * np.array([0, 1, 1])[:, None]
+    assert compare([one], [none], "accuracy", seed=0, rounds=3).low == share
 
 
 def test_seeds_are_paired_in_order_and_the_rest_is_left_out():
@@ -207,7 +207,7 @@ def test_where_there_is_no_difference_one_is_rarely_found():
 
 
 def test_examples_that_suit_one_model_by_nature_are_not_a_gain():
-    # every seed of a model is right on the same examples: seeds agree on a gain that is the sample's
+    # all seeds of a model are right on the same examples: what they agree on is the sample's gain
     ps = []
     for trial in range(150):
         chance = np.random.default_rng(5_000 + trial)

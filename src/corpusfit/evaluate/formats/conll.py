@@ -23,11 +23,12 @@ __all__ = ["read_conll"]
 _BLANKS = re.compile(r"[ \t]+")
 _TAG = re.compile(r"O|[BIESLU](?:-.*)?")
 _DOCUMENT = "-DOCSTART-"
+_NO_TYPE = "_"  # as seqeval calls it
 _BOM = "\ufeff"
 
 
 def read_conll(places: Sequence[str], split: str) -> Labelled:
-    """The sentences of a split, with the tags as they are written.
+    """The sentences of a split, with the tags as they are written; a bare `B` is of type `_`.
 
     Args:
         places: files.
@@ -70,7 +71,7 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
             tags.append([])
         between = False
         pieces[-1].append(word)
-        tags[-1].append(tag)
+        tags[-1].append(tag if "-" in tag or tag == "O" else f"{tag}-{_NO_TYPE}")
 
 
 def _by_tabs(line: str) -> list[str]:

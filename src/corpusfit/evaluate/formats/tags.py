@@ -29,14 +29,14 @@ def scheme(sentences: Iterable[list[str]]) -> str:
         if tag[0] in "ESLU":
             return "bioes"
         stray |= tag[0] == "I" and begins(before, tag)
-        free |= tag[0] == "B" and (before == "O" or before[1:] != tag[1:])
+        free |= tag[0] == "B" and before[1:] != tag[1:]
     return "iob1" if stray and not free else "bio"
 
 
 def as_bio(tags: list[str]) -> list[str]:
     """The tags of a sentence in BIO, the same entities by the rules of conlleval."""
     return [
-        tag if tag == "O" else ("B" if begins(before, tag) else "I") + _type(tag)
+        tag if tag == "O" else ("B" if begins(before, tag) else "I") + tag[1:]
         for before, tag in _pairs(tags)
     ]
 
@@ -50,11 +50,6 @@ def begins(before: str, tag: str) -> bool:
     """Whether an entity begins at a tag (not `O`), after the tag before it."""
     here, last = _SAME.get(tag[0], tag[0]), _SAME.get(before[0], before[0])
     return here in "BS" or last in "OES" or before[1:] != tag[1:]
-
-
-def _type(tag: str) -> str:
-    """What follows the first letter; seqeval calls the type of a bare `B` `_`."""
-    return tag[1:] or "-_"
 
 
 def _pairs(tags: list[str]) -> Iterator[tuple[str, str]]:
