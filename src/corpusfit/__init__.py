@@ -12,6 +12,7 @@ from corpusfit.api import (
     adapt,
     audit,
     choose,
+    contamination,
     evaluate,
     explain,
     forecast,
@@ -22,13 +23,23 @@ from corpusfit.api import (
 )
 from corpusfit.errors import CorpusfitError
 from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.pipeline import Adapted, Audit, Evaluated, Explanation, Forecast, Machine, Selection
+from corpusfit.pipeline import (
+    Adapted,
+    Audit,
+    Contamination,
+    Evaluated,
+    Explanation,
+    Forecast,
+    Machine,
+    Selection,
+)
 from corpusfit.plan import Plan
 
 __all__ = [
     "AdaptPlan",
     "Adapted",
     "Audit",
+    "Contamination",
     "CorpusfitError",
     "EvaluatePlan",
     "Evaluated",
@@ -40,6 +51,7 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "contamination",
     "evaluate",
     "explain",
     "forecast",

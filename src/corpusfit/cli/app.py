@@ -13,6 +13,7 @@ from corpusfit.cli import (
     adapt,
     audit,
     choose,
+    contamination,
     demo,
     evaluate,
     explain,
@@ -39,7 +40,7 @@ app = typer.Typer(
 )
 for module in (
     *(demo, select, score, choose, explain, audit, rank, methods),
-    *(forecast, adapt, evaluate, run),
+    *(contamination, forecast, adapt, evaluate, run),
 ):
     module.register(app)
 

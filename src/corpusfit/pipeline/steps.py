@@ -107,6 +107,7 @@ class AdaptOne(Job[Adapting, Report]):
                 piece.data,
                 self.models / piece.key,
                 task=piece.task,
+                guard=piece.guard,
                 machine=machine,
                 overwrite=True,  # the folder is ours, and named by what decides it
             )
