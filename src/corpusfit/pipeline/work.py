@@ -253,7 +253,7 @@ def _selecting(made: Made, selector: Selector, cell: Cell, stored: StoredTask) -
     blind = selector.name in (RANDOM, ORACLE)
     identity = {**plan.as_dict(), "pile": made.pile, "target": "" if blind else stored.texts}
     scoring = digest({**identity, "choose": None})
-    label = f"{_words(cell)} for {_named(stored)}"
+    label = f"{_words(dataclasses.replace(cell, weights='off', adapter=''))} for {_named(stored)}"
     return Selecting(digest(identity), scoring, plan, target, label)
 
 
