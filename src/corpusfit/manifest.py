@@ -284,6 +284,7 @@ class RecipeFolder(OutFolder):
         self.companions = path / "companions"
         self.scores = path / "scores"
         self.forecasts = path / "forecasts"
+        self.comparisons = path / "comparisons"
         self.costs = path / "costs"
         self.failures = path / "failures"
 
@@ -308,7 +309,7 @@ class RecipeFolder(OutFolder):
         super()._clear()
         for folder in (self.tasks, self.selections, self.models, self.companions, self.scores):
             remove(folder)
-        for folder in (self.forecasts, self.costs, self.failures):
+        for folder in (self.forecasts, self.comparisons, self.costs, self.failures):
             remove(folder)
         for file in self.path.glob("table.*"):
             file.unlink()

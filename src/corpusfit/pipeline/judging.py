@@ -10,12 +10,17 @@ Reference: TADPOLE, Table 3 and Figure 3.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.metrics import tallies
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import METRICS
@@ -29,11 +34,15 @@ from corpusfit.evaluate.significance import (
     verdict,
 )
 from corpusfit.evaluate.task import Task, load_task
+from corpusfit.manifest import digest
 from corpusfit.pipeline.cells import Cell, columns_of
 from corpusfit.pipeline.recipe import Recipe
 from corpusfit.pipeline.work import Made, Tuning, Work
 
 __all__ = ["Gain", "Judged", "Pair", "Result", "judged"]
+
+Failed: TypeAlias = Mapping[str, str]
+"""By digest, why a step failed."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +138,7 @@ class Judged:
         return [r for r in self.results if r.error]
 
 
-def judged(made: Made, work: Work, failed: Mapping[str, str]) -> Judged:
+def judged(made: Made, work: Work, failed: Failed) -> Judged:
     """Judge all cells.
 
     Args:
@@ -146,9 +155,8 @@ def judged(made: Made, work: Work, failed: Mapping[str, str]) -> Judged:
     rows: dict[tuple[str, int, str], list[Cell]] = {}
     for cell in work.cells:
         rows.setdefault(cell.row, []).append(cell)
-    for (name, size, _), cells in rows.items():
-        stored = made.tasks[name, size]
-        row = _Row(load_task(made.folder.task(stored.key)), stored.metric, work, failed)
+    for key, cells in rows.items():
+        row = _Row(made, key, (work, failed))
         results += [row.result(cell) for cell in cells]
         for ours, base, named in _opposites(recipe, cells):
             if not row.error(ours) and not row.error(base):
@@ -159,17 +167,27 @@ def judged(made: Made, work: Work, failed: Mapping[str, str]) -> Judged:
 
 
 class _Row:
-    """One task: what is right, and what was answered, read as it is needed."""
+    """One task: what is right, and what was answered, read as it is needed.
 
-    def __init__(self, task: Task, metric: str, work: Work, failed: Mapping[str, str]) -> None:
-        self._task, self._metric, self._cells, self._failed = task, metric, work.cells, failed
-        self._columns = columns_of(work.cells)
-        self._kept: tuple[Cell, list[NDArray[np.int64]]] | None = None
+    What is compared once is kept in a file by what it is made of: drawing anew takes seconds.
+    """
+
+    def __init__(self, made: Made, row: tuple[str, int, str], under: tuple[Work, Failed]) -> None:
+        self._stored, self._folder = made.tasks[row[:2]], made.folder
+        (self._work, self._failed), self._metric = under, self._stored.metric
+        self._columns = columns_of(self._work.cells)
+        self._base: tuple[Cell, list[NDArray[np.int64]]] | None = None
+
+    @cached_property
+    def _task(self) -> Task:
+        return load_task(self._folder.task(self._stored.key))
+
+    def _names(self, cell: Cell) -> list[str]:
+        return [f"{t.key}-{t.seed}" for t in self._work.cells[cell]]
 
     def error(self, cell: Cell) -> str:
         """Why a cell has no result, if it has none."""
-        steps = [f"{t.key}-{t.seed}" for t in self._cells[cell]]
-        return next((self._failed[s] for s in steps if s in self._failed), "")
+        return next((self._failed[s] for s in self._names(cell) if s in self._failed), "")
 
     def result(self, cell: Cell) -> Result:
         """What a cell's fine-tunings came to."""
@@ -177,10 +195,13 @@ class _Row:
         error = self.error(cell)
         if error:
             return Result(cell, column, self._metric, error=error)
-        outcomes = list(_outcomes(self._cells[cell]))
+        outcomes = list(_outcomes(self._work.cells[cell]))
         scores = [o.scores["test"][self._metric] for o in outcomes]
         mean, sd = spread(scores)
-        low, high = interval(self._tallies(cell), self._metric, seed=0)
+        low, high = self._kept(
+            ["interval", self._names(cell)],
+            lambda: list(interval(self._tallies(cell), self._metric, seed=0)),
+        )
         return Result(
             cell,
             column,
@@ -196,9 +217,21 @@ class _Row:
 
     def compare(self, ours: Cell, base: Cell) -> Comparison:
         """Hold a cell against another."""
-        if self._kept is None or self._kept[0] != base:
-            self._kept = base, self._tallies(base)
-        return compare(self._tallies(ours), self._kept[1], self._metric, seed=0)
+
+        def make() -> dict[str, Any]:
+            if self._base is None or self._base[0] != base:
+                self._base = base, self._tallies(base)
+            found = compare(self._tallies(ours), self._base[1], self._metric, seed=0)
+            return dataclasses.asdict(found)
+
+        return Comparison(**self._kept(["compare", self._names(ours), self._names(base)], make))
+
+    def _kept(self, of: list[Any], make: Callable[[], Any]) -> Any:
+        """What was made before of the same outcomes, or what is made now."""
+        path = self._folder.comparisons / f"{digest([*of, self._metric])}.json"
+        if not path.exists():
+            write_bytes(path, json.dumps(make()).encode())
+        return json.loads(path.read_bytes())
 
     def _tallies(self, cell: Cell) -> list[NDArray[np.int64]]:
         task = self._task
@@ -210,7 +243,7 @@ class _Row:
                 np.asarray(outcome.predicted["test"], np.int32),
                 task.test.lengths,
             )
-            for outcome in _outcomes(self._cells[cell])
+            for outcome in _outcomes(self._work.cells[cell])
         ]
 
 

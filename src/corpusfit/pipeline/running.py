@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -159,6 +159,7 @@ def _judge(under: _Under) -> Ran:
         "pile": dict(under.made.pile),
         "models": dict(under.made.models),
         "versions": versions(),
+        "adapted": list(_adapted(under)),
         "costs": [dataclasses.asdict(cost) for cost in costs],
         "forecasts": dataclasses.asdict(links),
     }
@@ -167,6 +168,16 @@ def _judge(under: _Under) -> Ran:
         steps = {phase: total for phase, (total, _) in _counts(work, folder).items()}
         folder.finish({**facts, "steps": steps})
     return Ran(folder.path, found, tables)
+
+
+def _adapted(under: _Under) -> Iterator[dict[str, Any]]:
+    """Of each adapted model its losses, and what of dev and test was kept out of its text."""
+    for key, step in under.work.adaptations.items():
+        manifest = under.folder.models / key / "manifest.json"
+        if manifest.exists():
+            found = json.loads(manifest.read_text("utf-8"))
+            kept = {"losses": found["losses"], "guard": found["counts"].get("guard")}
+            yield {"key": key, "label": step.label, "seed": step.plan.seed, **kept}
 
 
 def missing(recipe: Recipe, out: Path, *, machine: Machine = HERE) -> Missing:
