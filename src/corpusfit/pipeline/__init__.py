@@ -18,9 +18,10 @@ from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.forecasting import Forecast, forecast
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.leakage import Contamination, contamination
+from corpusfit.pipeline.outstanding import Missing, missing
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.running import Missing, Ran, missing, run_recipe
+from corpusfit.pipeline.running import Ran, run_recipe
 
 __all__ = [
     "TASK",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from corpusfit.pipeline.cells import check_plans, columns_of
 from corpusfit.pipeline.commands import choose, select
 from corpusfit.pipeline.judging import Judged, judged
 from corpusfit.pipeline.linking import Look, LookAt, links_of, looks_of
+from corpusfit.pipeline.outstanding import counts_of, tunings_of, whole
 from corpusfit.pipeline.recipe import Recipe
 from corpusfit.pipeline.reckoning import costs_of
 from corpusfit.pipeline.run import Machine
@@ -41,26 +42,10 @@ from corpusfit.pipeline.tabling import tables_of, write_tables
 from corpusfit.pipeline.work import Adapting, Companions, Made, Selecting, Tuning, Work, work_of
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["Missing", "Ran", "missing", "run_recipe"]
+__all__ = ["Ran", "run_recipe"]
 
 HERE = Machine()
 T = TypeVar("T", Adapting, Tuning, Look)
-
-
-@dataclass(frozen=True)
-class Missing:
-    """What a recipe needs, and what of it is not there yet.
-
-    Attributes:
-        cells: names of rows and columns.
-        steps: by phase, how many there are and how many are missing.
-        seconds: estimate of what is missing, by what finished steps of the kind took; None where
-            a phase has none.
-    """
-
-    cells: list[dict[str, Any]]
-    steps: dict[str, tuple[int, int]]
-    seconds: float | None
 
 
 @dataclass(frozen=True)
@@ -135,7 +120,7 @@ def run_recipe(
     )
     made = made_of(recipe, folder, machine.progress, store=True)
     under = _Under(made, work_of(made), machine)
-    if any(left for _, left in _counts(under.work, folder).values()):
+    if any(left for _, left in counts_of(under.work, folder).values()):
         folder.reopen()
     _select(under)
     _adapt(under)
@@ -165,7 +150,7 @@ def _judge(under: _Under) -> Ran:
     }
     write_tables(folder.path, tables, found, facts)
     if not found.failed:
-        steps = {phase: total for phase, (total, _) in _counts(work, folder).items()}
+        steps = {phase: total for phase, (total, _) in counts_of(work, folder).items()}
         folder.finish({**facts, "steps": steps})
     return Ran(folder.path, found, tables)
 
@@ -178,78 +163,6 @@ def _adapted(under: _Under) -> Iterator[dict[str, Any]]:
             found = json.loads(manifest.read_text("utf-8"))
             kept = {"losses": found["losses"], "guard": found["counts"].get("guard")}
             yield {"key": key, "label": step.label, "seed": step.plan.seed, **kept}
-
-
-def missing(recipe: Recipe, out: Path, *, machine: Machine = HERE) -> Missing:
-    """What `run_recipe` would do; nothing is written.
-
-    Raises:
-        CorpusfitError: something that it reads cannot be read.
-    """
-    check_plans(recipe)
-    folder = RecipeFolder(out.absolute())
-    made = made_of(recipe, folder, machine.progress, store=False)
-    work = work_of(made)
-    cells = [
-        {**dataclasses.asdict(cell), "missing": sum(not t.out.exists() for t in tunings)}
-        for cell, tunings in work.cells.items()
-    ]
-    counts = _counts(work, folder)
-    return Missing(cells, counts, _estimate(work, folder, counts, machine))
-
-
-def _tunings(work: Work) -> list[Tuning]:
-    """All fine-tunings, once."""
-    return list({(t.key, t.seed): t for own in work.cells.values() for t in own}.values())
-
-
-def _counts(work: Work, folder: RecipeFolder) -> dict[str, tuple[int, int]]:
-    """By phase, how many steps there are and how many are missing."""
-    tunings, there = _tunings(work), listed(folder.scores)
-    extra = listed(folder.companions)
-    return {
-        "selections": (
-            len(work.selections),
-            sum(not _whole(folder.selections / key) for key in work.selections),
-        ),
-        "adaptations": (
-            len(work.adaptations),
-            sum(not _whole(folder.models / key) for key in work.adaptations),
-        ),
-        "companions": (
-            len(work.companions),
-            sum(f"{key}.json" not in extra for key in work.companions),
-        ),
-        "fine-tunings": (len(tunings), sum(t.out.name not in there for t in tunings)),
-    }
-
-
-def _whole(folder: Path) -> bool:
-    """Whether a selection or a model is finished."""
-    return (folder / "manifest.json").exists()
-
-
-def _estimate(
-    work: Work, folder: RecipeFolder, counts: Mapping[str, tuple[int, int]], machine: Machine
-) -> float | None:
-    """Seconds for what is missing, by the mean of finished steps; None where there is none."""
-    names = {
-        "selections": list(work.selections),
-        "adaptations": list(work.adaptations),
-        "companions": list(work.companions),
-        "fine-tunings": [f"{t.key}-{t.seed}" for t in _tunings(work)],
-    }
-    at_once = machine.start().workers
-    there, total = listed(folder.costs), 0.0
-    for phase, (_, left) in counts.items():
-        done = [folder.costs / f"{n}.json" for n in names[phase] if f"{n}.json" in there]
-        if left and not done:
-            return None
-        if left:
-            took = [json.loads(path.read_bytes())["seconds"] for path in done]
-            several = at_once if phase in ("adaptations", "fine-tunings") else 1
-            total += left * sum(took) / len(took) / several
-    return total
 
 
 def _device(recipe: Recipe) -> str:
@@ -268,7 +181,7 @@ def _begin(under: _Under, phase: str, total: int, left: int) -> None:
 def _select(under: _Under) -> None:
     """Make the selections that are missing, one after another."""
     folder, wanted = under.folder, under.work.selections
-    todo = [s for s in wanted.values() if not _whole(folder.selections / s.key)]
+    todo = [s for s in wanted.values() if not whole(folder.selections / s.key)]
     _begin(under, "selections", len(wanted), len(todo))
     for nth, step in enumerate(todo, 1):
         under.machine.progress.note(f"Selection {nth} of {len(todo)}: {step.label}.")
@@ -306,7 +219,7 @@ def _adapt(under: _Under) -> None:
     for step in wanted.values():
         if step.selection in under.failed:
             under.failed[step.key] = under.failed[step.selection]
-        elif not _whole(folder.models / step.key):
+        elif not whole(folder.models / step.key):
             todo.append(step)
     _begin(under, "adaptations", len(wanted), len(todo))
     job = AdaptOne(folder.models, under.machine.cache)
@@ -340,7 +253,7 @@ def _accompanied(step: Companions, under: _Under) -> None:
 
 def _tune(under: _Under) -> None:
     """Make the fine-tunings that are missing, several at once."""
-    wanted, there = _tunings(under.work), listed(under.folder.scores)
+    wanted, there = tunings_of(under.work), listed(under.folder.scores)
     todo = []
     for step in wanted:
         lacking = [k for k in (step.adapted, step.extra) if k in under.failed]
