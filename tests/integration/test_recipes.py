@@ -134,6 +134,11 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run):
     mean = {c: sum(r.mean for r in results if r.column == c) / 2 for c in ("base", "dsir")}
     assert gains["dsir"] == pytest.approx(mean["dsir"] - mean["base"])
     assert (ran.path / "manifest.json").exists()
+    assert [(link["row"][0], link["column"]) for link in plain["forecasts"]["links"]] == [
+        (task, column) for task in ("science", "cooking") for column in ("random", "dsir")
+    ]
+    kept = [found["guard"] for found in plain["adapted"]]
+    assert [found["texts"] for found in kept] == [80, 40, 40]  # dev and test; random: of both tasks
     again = run(recipe())
     assert finished(again.path) == made
     assert again.judged == ran.judged
@@ -156,6 +161,7 @@ def test_a_recipe_that_grows_keeps_what_it_has(recipe, run):
     assert [len(files) for files in finished(other.path).values()] == [4, 0, 0]
 
 
+@pytest.mark.slow
 def test_every_kind_of_cell(recipe, run):
     """Baselines, weights, companions, an adapter, sizes and fractions, each made once."""
     selectors = '["base", "general", "task", "oracle", "random", "dsir"]'
