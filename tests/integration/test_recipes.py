@@ -211,12 +211,28 @@ def tasks(ran):
 
 
 def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
-    ran = run(recipe('["base", "oracle"]', pairs=""))
+    ran = run(recipe('["base", "oracle", "dsir"]', pairs=""))
+    assert not list((ran.path / "failures").glob("*"))  # the oracle keeps no sample to forecast by
+    links = json.loads((ran.path / "table.json").read_text("utf-8"))["forecasts"]["links"]
+    assert [(k["column"], k["kl"] is None) for k in links] == [
+        ("oracle", True),
+        ("dsir", False),
+    ] * 2
     taken = [
         {segment["source"] for segment in corpusfit.pipeline.Selection(folder, {})}
         for folder in (ran.path / "selections").iterdir()
+        if json.loads((folder / "manifest.json").read_text("utf-8"))["method"]["name"] == "oracle"
     ]
     assert sorted(taken, key=str) == [{"kitchen.jsonl"}, {"task.jsonl"}]
+
+
+def test_an_adapter_is_trained_on_and_fine_tuned_as_one(recipe, run):
+    """An adapted adapter is opened with its model, for fine-tuning; it is not looked at before."""
+    own = '[selector.random]\nadapters = ["pfeiffer"]\n'
+    ran = run(recipe('["base", "random"]', after=own, pairs="", seeds=1))
+    assert [r.column for r in ran.judged.results] == ["base", "random pfeiffer"] * 2
+    assert not ran.judged.failed
+    assert len(list(ran.path.glob("models/*/adapter.safetensors"))) == 1
 
 
 def test_a_cell_that_fails_costs_no_other(recipe, cli, tmp_path, data):
@@ -302,3 +318,13 @@ def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
     assert json.loads(printed)["results"] == [
         json.loads(json.dumps(dataclasses.asdict(r))) for r in whole.judged.results
     ]
+
+
+@pytest.mark.slow
+def test_on_ray_it_gives_the_same(recipe, run, own_ray, tmp_path):
+    """Adaptations and fine-tunings as Ray's actors: the same scores."""
+    path = recipe('["base", "random"]', pairs="")
+    machine = corpusfit.Machine("ray", workers=2)
+    there = corpusfit.run(path, out=tmp_path / "ray", machine=machine)
+    assert not there.judged.failed
+    assert there.judged.results == run(path, "here").judged.results

@@ -137,7 +137,7 @@ def _plan(made: Made, work: Work, cell: Cell, adapted: str) -> AdaptPlan:
 def _own_selections(
     made: Made, work: Work, row: tuple[str, int, str], failed: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The selections of a row whose target is the row's."""
+    """The selections of a row whose target is the row's, and that kept a sample of the pile."""
     target = made.folder.texts(made.tasks[row[:2]].key, "train")
     adapted = (tunings[0].adapted for c, tunings in work.cells.items() if c.row == row)
     keys = dict.fromkeys(work.adaptations[key].selection for key in adapted if key)

@@ -68,7 +68,9 @@ def test_nothing_is_made_twice(tmp_path):
         *("knn for a", "knn for b", "random 0.1 for a"),
     ]
     assert len({s.scoring for s in work.selections.values()}) == 3
-    policies = [s.plan.choose.policy for s in work.selections.values() if s.label.startswith("knn for")]
+    policies = [
+        s.plan.choose.policy for s in work.selections.values() if s.label.startswith("knn for")
+    ]
     assert policies == ["continuous"] * 2
     # two of general, two of random, and for each task two at 0.1, 0.2, lambda and resample
     assert len(work.adaptations) == 2 + 2 + 2 * 2 * 4
@@ -121,7 +123,7 @@ def test_digests_go_by_content_and_not_by_names(tmp_path):
 
     def keys(**words):
         other = recipe(selector("base"), selector("knn"), **words)
-        names = {m: "print of m" for m in other.models}
+        names = dict.fromkeys(other.models, "print of m")
         found = work_of(made(other, tmp_path, models=names))
         return found.selections.keys(), found.adaptations.keys(), all_tunings(found)
 
