@@ -20,8 +20,8 @@ Example:
 \b
   corpusfit contamination --task imdb/ --data out/
 
-Counts exact and near-duplicate texts, also inside longer ones. To train without them, give the
-task to adapt as --guard."""
+Counts exact and near-duplicate texts, also inside longer ones; adapt has an option to train
+without them."""
 
 _SOURCES = 4
 _LONGEST = 300

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import bare, text_keys
+from corpusfit.adapt.keys import bare, key_of, text_keys
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.corpus import normalise
 from corpusfit.kernels import characters
@@ -42,7 +42,7 @@ _ORDER = 5
 _MOST = 128
 _FEWEST = 4
 _HEAD = 12  # letters and digits
-_HEAD_IN = 200  # characters that nearly always have so many
+_HEAD_IN = 48  # characters that nearly always have so many
 _WORDS = re.compile(r"\w+")
 _SIGNS = re.compile(r"[&#\x80-\x9f]")
 _MARKS = (
@@ -99,14 +99,14 @@ class Watched:
                     forms.append(form.encode("utf-8", "replace").decode())  # no lone surrogates
                     of.append(number)
         del known[""]
-        keys = text_keys(list(known))
+        keys = np.array([key_of(letters) for letters in known], np.uint64)
         order = np.argsort(keys)
         data, offsets = buffers(text_array(forms))
         grams, bounds = sketches(data, offsets, characters.table(), _ORDER, _MOST)
         return cls(
             keys[order],
             np.array(list(known.values()), np.int64)[order],
-            np.unique(text_keys([letters[:_HEAD] for letters in known])),
+            np.unique(np.array([key_of(letters[:_HEAD]) for letters in known], np.uint64)),
             *inverted(grams, bounds),
             np.diff(bounds).astype(np.int32),
             np.array(of, np.int64),
@@ -204,7 +204,7 @@ class Watch:
     def _same(self, texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The texts with the letters and digits of a watched text, and which that is."""
         given = texts.to_pylist()
-        heads = text_keys([_head(text) for text in given])
+        heads = np.array([key_of(_head(text)) for text in given], np.uint64)
         at = np.flatnonzero(np.isin(heads, self._watched.heads))
         of = self._watched.numbers([given[i] for i in at])
         return at[of >= 0], of[of >= 0]

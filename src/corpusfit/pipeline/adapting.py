@@ -40,10 +40,10 @@ from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
 from corpusfit.pipeline.assembly import ROLES, Ready, assembled
 from corpusfit.pipeline.given import Given, given
 from corpusfit.pipeline.guarding import kept_out
-from corpusfit.pipeline.overlap import held_out
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.trainingtext import sample_texts, sharpness, training_text
 from corpusfit.pipeline.voice import Voice
+from corpusfit.pipeline.watching import held_out
 from corpusfit.plan import EmbedPlan
 
 __all__ = ["Adapted", "adapt"]

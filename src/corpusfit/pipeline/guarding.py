@@ -20,8 +20,8 @@ from corpusfit.engine import Engine
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.manifest import AdaptFolder
 from corpusfit.pipeline.given import Given
-from corpusfit.pipeline.overlap import find_overlap
 from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.watching import find_leaks
 from corpusfit.plan import ReadPlan
 
 __all__ = ["kept_out"]
@@ -58,7 +58,7 @@ def kept_out(
     given = {"data": (texts.data or texts.task, texts.read), "replay": (texts.replay, read)}
     for role, (sources, how) in given.items():
         if sources:
-            found = find_overlap(watched, sources, how, folder.work, engine, machine)
+            found = find_leaks(watched, sources, how, folder.work, engine, machine)
             holders, held = found.holders(), len(np.unique(found.watched))
             figures[role] = {"texts": found.texts, "holders": holders, "held": held}
             keys = np.union1d(keys, found.keys)

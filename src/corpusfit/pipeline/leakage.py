@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from corpusfit.errors import EmptyInputError
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.pipeline.given import given
-from corpusfit.pipeline.overlap import Overlap, find_overlap, held_out
 from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.watching import Leaks, find_leaks, held_out
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -121,50 +121,48 @@ def contamination(
         texts = given(data, (), (), read, spool, engine, machine)
         began = time.perf_counter()
         origin = "source" if texts.selection is not None else ""
-        overlap = find_overlap(
-            watched, texts.data, texts.read, spool, engine, machine, origin=origin
-        )
+        leaks = find_leaks(watched, texts.data, texts.read, spool, engine, machine, origin=origin)
         seconds = time.perf_counter() - began
-    if not overlap.texts:
+    if not leaks.texts:
         raise EmptyInputError(
-            f"--data has no usable row ({overlap.reasons}). Name the field with the text with "
+            f"--data has no usable row ({leaks.reasons}). Name the field with the text with "
             "--text-field."
         )
-    return _reported(splits, watched, overlap, texts.data, seconds)
+    return _reported(splits, watched, leaks, texts.data, seconds)
 
 
 def _reported(
     splits: Mapping[str, list[str]],
     watched: Watched,
-    overlap: Overlap,
+    leaks: Leaks,
     sources: Sequence[Source],
     seconds: float,
 ) -> Contamination:
     """What was found, by split and by source."""
     counts: dict[str, SplitOverlap] = {}
     examples: list[Example] = []
-    places = overlap.places()
+    places = leaks.places()
     for name, texts in splits.items():
         numbers = watched.numbers(texts)
-        pairs = np.flatnonzero(np.isin(overlap.watched, numbers))
+        pairs = np.flatnonzero(np.isin(leaks.watched, numbers))
         _, first = np.unique(places[pairs], axis=0, return_index=True)
-        origins = Counter(overlap.origins[p] for p in pairs[first])
+        origins = Counter(leaks.origins[p] for p in pairs[first])
         counts[name] = SplitOverlap(
             len(texts),
-            int(np.isin(numbers, overlap.watched).sum()),
+            int(np.isin(numbers, leaks.watched).sum()),
             len(first),
             dict(sorted(origins.items(), key=lambda c: (-c[1], c[0]))),
         )
         texts_of = dict(zip(numbers.tolist(), texts, strict=True))
-        for pair in _spread(overlap, pairs):
+        for pair in _spread(leaks, pairs):
             examples.append(
                 Example(
                     name,
-                    texts_of[int(overlap.watched[pair])],
-                    round(float(overlap.containment[pair]), 3),
-                    overlap.origins[pair],
-                    int(overlap.rows[pair]),
-                    overlap.excerpts[pair],
+                    texts_of[int(leaks.watched[pair])],
+                    round(float(leaks.containment[pair]), 3),
+                    leaks.origins[pair],
+                    int(leaks.rows[pair]),
+                    leaks.excerpts[pair],
                 )
             )
     different = np.unique(places, axis=0)
@@ -172,21 +170,21 @@ def _reported(
     for source, row in different.tolist():
         rows.setdefault(sources[source].name, []).append(row)
     return Contamination(
-        overlap.texts,
-        overlap.size,
+        leaks.texts,
+        leaks.size,
         len(different),
         counts,
         examples,
         rows,
-        np.unique(overlap.keys),
+        np.unique(leaks.keys),
         round(seconds, 3),
     )
 
 
-def _spread(overlap: Overlap, pairs: NDArray[np.int64]) -> list[int]:
+def _spread(leaks: Leaks, pairs: NDArray[np.int64]) -> list[int]:
     """A few pairs to show, from the fullest to the least."""
-    shown = [p for p in pairs.tolist() if p in overlap.excerpts]
-    shown.sort(key=lambda p: (-overlap.containment[p], p))
+    shown = [p for p in pairs.tolist() if p in leaks.excerpts]
+    shown.sort(key=lambda p: (-leaks.containment[p], p))
     if len(shown) <= _EXAMPLES:
         return shown
     return [shown[int(i)] for i in np.linspace(0, len(shown) - 1, _EXAMPLES)]

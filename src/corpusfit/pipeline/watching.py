@@ -1,6 +1,6 @@
 """What of a task's held-out texts lies in some sources: reading the texts, scanning the sources.
 
-What: `held_out` reads the texts that may not be trained on, `find_overlap` looks for them.
+What: `held_out` reads the texts that may not be trained on, `find_leaks` looks for them.
 Why: the report (`leakage.py`) and the guard of a training (`guarding.py`) must find the same.
 Trade-off: what is found is held in memory: some 30 bytes, and the name of where it is from, for
 each pair of a watched text and a text that holds it.
@@ -30,11 +30,11 @@ from corpusfit.pipeline.run import Machine
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard, Source
 
-__all__ = ["Overlap", "find_overlap", "held_out"]
+__all__ = ["Leaks", "find_leaks", "held_out"]
 
 
 @dataclass(frozen=True, eq=False)
-class Overlap:
+class Leaks:
     """What sources hold of watched texts: m pairs, by shard, row and watched text.
 
     Attributes:
@@ -115,7 +115,7 @@ def held_out(
     return splits
 
 
-def find_overlap(
+def find_leaks(
     watched: Watched,
     sources: list[Source],
     read: ReadPlan,
@@ -124,7 +124,7 @@ def find_overlap(
     machine: Machine,
     *,
     origin: str = "",
-) -> Overlap:
+) -> Leaks:
     """Look for watched texts in every text of some sources.
 
     Args:
@@ -159,7 +159,7 @@ def find_overlap(
     return _joined(found)
 
 
-def _joined(found: list[Finds]) -> Overlap:
+def _joined(found: list[Finds]) -> Leaks:
     """The finds of all shards, in their order."""
     reasons = Reasons()
     excerpts: dict[int, str] = {}
@@ -169,7 +169,7 @@ def _joined(found: list[Finds]) -> Overlap:
         excerpts |= {len(origins) + e.find: e.text for e in finds.excerpts}
         origins += finds.origins
     source = [np.full(len(f.rows), f.tally.source, np.int64) for f in found]
-    return Overlap(
+    return Leaks(
         sum(f.tally.documents for f in found),
         sum(f.size for f in found),
         np.concatenate([np.empty(0, np.int64), *source]),
