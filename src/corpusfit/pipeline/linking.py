@@ -24,7 +24,8 @@ from corpusfit.adapt.plan import AdapterPlan, AdaptPlan, WeighPlan
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job
 from corpusfit.evaluate.significance import Correlation, correlation
-from corpusfit.manifest import digest
+from corpusfit.jobs.fit import Sample
+from corpusfit.manifest import RunFolder, digest
 from corpusfit.pipeline.cells import Cell, columns_of
 from corpusfit.pipeline.forecasting import forecast
 from corpusfit.pipeline.given import TASK
@@ -137,13 +138,23 @@ def _plan(made: Made, work: Work, cell: Cell, adapted: str) -> AdaptPlan:
 def _own_selections(
     made: Made, work: Work, row: tuple[str, int, str], failed: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The selections of a row whose target is the row's, and that kept a sample of the pile."""
+    """The selections of a row whose target is the row's, if one kept a sample of the pile.
+
+    That one comes first; the others (a method that goes by labels draws none) are held against it.
+    """
     target = made.folder.texts(made.tasks[row[:2]].key, "train")
     adapted = (tunings[0].adapted for c, tunings in work.cells.items() if c.row == row)
     keys = dict.fromkeys(work.adaptations[key].selection for key in adapted if key)
-    return tuple(
+    own = [
         key for key in keys if key and key not in failed and work.selections[key].target == target
-    )
+    ]
+    sampled = [key for key in own if _sample(made.folder.selections / key).texts.exists()]
+    return tuple(dict.fromkeys([*sampled, *own])) if sampled else ()
+
+
+def _sample(selection: Path) -> Sample:
+    """A selection's sample of the pile, which may not be there."""
+    return Sample(RunFolder(selection).fit, "background")
 
 
 @dataclass(frozen=True)
