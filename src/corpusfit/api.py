@@ -29,9 +29,13 @@ from corpusfit.pipeline import (
     Explanation,
     Forecast,
     Machine,
+    Missing,
+    Ran,
     Selection,
 )
 from corpusfit.pipeline.ranking import Ranked
+from corpusfit.pipeline.recipe import Recipe
+from corpusfit.pipeline.recipefile import read_recipe
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.score.contract import SOURCE
 from corpusfit.settings import Settings
@@ -44,6 +48,8 @@ __all__ = [
     "Explanation",
     "Forecast",
     "Machine",
+    "Missing",
+    "Ran",
     "adapt",
     "audit",
     "build_adapt_plan",
@@ -57,7 +63,9 @@ __all__ = [
     "evaluate",
     "explain",
     "forecast",
+    "missing",
     "rank",
+    "run",
     "score",
     "select",
 ]
@@ -614,3 +622,53 @@ def estimate_evaluation(
         train_sizes=train_sizes,
         machine=machine or Machine(),
     )
+
+
+def run(
+    recipe: Recipe | Path | str,
+    *,
+    out: Path | str,
+    keep_overlap: bool = False,
+    overwrite: bool = False,
+    machine: Machine | None = None,
+) -> Ran:
+    """Make a recipe's table: select, adapt, fine-tune with seeds, compare.
+
+    Args:
+        recipe: a TOML file, or one that was read.
+        out: a new or empty folder of this machine, or one of the same recipe: what it has is not
+            made again.
+        keep_overlap: train on copies of dev and test texts too.
+        overwrite: throw away another recipe's steps in `out`.
+        machine: where it runs, with how many workers, and what is told of it.
+
+    Returns:
+        The tables, with every figure; `judged.failed` are the cells that failed.
+
+    Raises:
+        CorpusfitError: see `corpusfit.errors`; what is finished is kept.
+    """
+    return pipeline.run_recipe(
+        _recipe(recipe, keep_overlap=keep_overlap),
+        place(out, "--out"),
+        machine=machine or Machine(),
+        overwrite=overwrite,
+    )
+
+
+def missing(
+    recipe: Recipe | Path | str,
+    *,
+    out: Path | str,
+    keep_overlap: bool = False,
+    machine: Machine | None = None,
+) -> Missing:
+    """What `run` would do; takes its arguments, and writes nothing."""
+    found = _recipe(recipe, keep_overlap=keep_overlap)
+    return pipeline.missing(found, place(out, "--out"), machine=machine or Machine())
+
+
+def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:
+    """A recipe, read if it is a file's name."""
+    found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
+    return dataclasses.replace(found, keep_overlap=True) if keep_overlap else found
