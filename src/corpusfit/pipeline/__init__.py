@@ -18,10 +18,10 @@ from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.forecasting import Forecast, forecast
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.leakage import Contamination, contamination
-from corpusfit.pipeline.outstanding import Missing, missing
+from corpusfit.pipeline.recipes.outstanding import Missing, missing
+from corpusfit.pipeline.recipes.running import Ran, run_recipe
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.running import Ran, run_recipe
 
 __all__ = [
     "TASK",

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from corpusfit.errors import UsageError
-from corpusfit.pipeline.recipefile import read_recipe
+from corpusfit.pipeline.recipes.file import read_recipe
 
 PLAIN = """
 name = "t"

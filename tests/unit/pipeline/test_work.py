@@ -8,9 +8,9 @@ from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.errors import UsageError
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.manifest import RecipeFolder
-from corpusfit.pipeline.cells import check_plans, columns_of, grid
-from corpusfit.pipeline.recipe import Recipe, RecipeTask, Selector
-from corpusfit.pipeline.work import Made, StoredTask, work_of
+from corpusfit.pipeline.recipes.cells import check_plans, columns_of, grid
+from corpusfit.pipeline.recipes.recipe import Recipe, RecipeTask, Selector
+from corpusfit.pipeline.recipes.work import Made, StoredTask, work_of
 from corpusfit.plan import Plan
 
 

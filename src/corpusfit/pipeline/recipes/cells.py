@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan
-from corpusfit.pipeline.recipe import BASE, ORACLE, Recipe, RecipeTask, Selector
+from corpusfit.pipeline.recipes.recipe import BASE, ORACLE, Recipe, RecipeTask, Selector
 from corpusfit.plan import Plan
 
 __all__ = [

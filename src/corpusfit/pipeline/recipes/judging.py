@@ -35,9 +35,9 @@ from corpusfit.evaluate.significance import (
 )
 from corpusfit.evaluate.task import Task, load_task
 from corpusfit.manifest import digest
-from corpusfit.pipeline.cells import Cell, columns_of
-from corpusfit.pipeline.recipe import Recipe
-from corpusfit.pipeline.work import Made, Tuning, Work
+from corpusfit.pipeline.recipes.cells import Cell, columns_of
+from corpusfit.pipeline.recipes.recipe import Recipe
+from corpusfit.pipeline.recipes.work import Made, Tuning, Work
 
 __all__ = ["Gain", "Judged", "Pair", "Result", "judged"]
 

@@ -23,7 +23,7 @@ from corpusfit.adapt.presets import preset
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.pipeline.given import TASK
-from corpusfit.pipeline.recipe import OWN, Recipe, RecipeTask, Selector, near
+from corpusfit.pipeline.recipes.recipe import OWN, Recipe, RecipeTask, Selector, near
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.settings import typed, unknown

@@ -17,11 +17,11 @@ from typing import Any
 
 from corpusfit.artifacts import listed
 from corpusfit.manifest import RecipeFolder
-from corpusfit.pipeline.cells import check_plans
-from corpusfit.pipeline.recipe import Recipe
+from corpusfit.pipeline.recipes.cells import check_plans
+from corpusfit.pipeline.recipes.recipe import Recipe
+from corpusfit.pipeline.recipes.storing import made_of
+from corpusfit.pipeline.recipes.work import Tuning, Work, work_of
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.storing import made_of
-from corpusfit.pipeline.work import Tuning, Work, work_of
 
 __all__ = ["Missing", "counts_of", "missing", "tunings_of", "whole"]
 

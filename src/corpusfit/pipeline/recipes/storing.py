@@ -21,9 +21,9 @@ from corpusfit.evaluate.plan import metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.manifest import RecipeFolder, digest, source_identity
-from corpusfit.pipeline.cells import task_plan
-from corpusfit.pipeline.recipe import Recipe, RecipeTask
-from corpusfit.pipeline.work import Made, StoredTask
+from corpusfit.pipeline.recipes.cells import task_plan
+from corpusfit.pipeline.recipes.recipe import Recipe, RecipeTask
+from corpusfit.pipeline.recipes.work import Made, StoredTask
 
 __all__ = ["made_of"]
 

@@ -28,18 +28,26 @@ from corpusfit.evaluate.augment import augmented
 from corpusfit.evaluate.tables import Table
 from corpusfit.evaluate.task import load_task, store_examples
 from corpusfit.manifest import RecipeFolder, RunFolder, versions
-from corpusfit.pipeline.cells import check_plans, columns_of
 from corpusfit.pipeline.commands import choose, select
-from corpusfit.pipeline.judging import Judged, judged
-from corpusfit.pipeline.linking import Look, LookAt, links_of, looks_of
-from corpusfit.pipeline.outstanding import counts_of, tunings_of, whole
-from corpusfit.pipeline.recipe import Recipe
-from corpusfit.pipeline.reckoning import costs_of
+from corpusfit.pipeline.recipes.cells import check_plans, columns_of
+from corpusfit.pipeline.recipes.judging import Judged, judged
+from corpusfit.pipeline.recipes.linking import Look, LookAt, links_of, looks_of
+from corpusfit.pipeline.recipes.outstanding import counts_of, tunings_of, whole
+from corpusfit.pipeline.recipes.recipe import Recipe
+from corpusfit.pipeline.recipes.reckoning import costs_of
+from corpusfit.pipeline.recipes.steps import AdaptOne, Report, TuneOne, tried
+from corpusfit.pipeline.recipes.storing import made_of
+from corpusfit.pipeline.recipes.tabling import tables_of, write_tables
+from corpusfit.pipeline.recipes.work import (
+    Adapting,
+    Companions,
+    Made,
+    Selecting,
+    Tuning,
+    Work,
+    work_of,
+)
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.steps import AdaptOne, Report, TuneOne, tried
-from corpusfit.pipeline.storing import made_of
-from corpusfit.pipeline.tabling import tables_of, write_tables
-from corpusfit.pipeline.work import Adapting, Companions, Made, Selecting, Tuning, Work, work_of
 from corpusfit.plan import EmbedPlan
 
 __all__ = ["Ran", "run_recipe"]

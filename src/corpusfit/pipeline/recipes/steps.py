@@ -18,8 +18,8 @@ from corpusfit.engine import Job, Progress
 from corpusfit.errors import CorpusfitError
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.pipeline.adapting import adapt
+from corpusfit.pipeline.recipes.work import Adapting, Tuning
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.work import Adapting, Tuning
 
 __all__ = ["AdaptOne", "Heard", "Report", "TuneOne", "tried"]
 

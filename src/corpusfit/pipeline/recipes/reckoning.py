@@ -16,9 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from corpusfit.manifest import RecipeFolder
-from corpusfit.pipeline.cells import Cell, columns_of
-from corpusfit.pipeline.recipe import Recipe
-from corpusfit.pipeline.work import Work
+from corpusfit.pipeline.recipes.cells import Cell, columns_of
+from corpusfit.pipeline.recipes.recipe import Recipe
+from corpusfit.pipeline.recipes.work import Work
 
 __all__ = ["Cost", "costs_of"]
 

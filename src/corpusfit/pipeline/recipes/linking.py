@@ -26,14 +26,14 @@ from corpusfit.engine import Job
 from corpusfit.evaluate.significance import Correlation, correlation
 from corpusfit.jobs.fit import Sample
 from corpusfit.manifest import RunFolder, digest
-from corpusfit.pipeline.cells import Cell, columns_of
 from corpusfit.pipeline.forecasting import forecast
 from corpusfit.pipeline.given import TASK
-from corpusfit.pipeline.judging import Judged
-from corpusfit.pipeline.recipe import BASE
+from corpusfit.pipeline.recipes.cells import Cell, columns_of
+from corpusfit.pipeline.recipes.judging import Judged
+from corpusfit.pipeline.recipes.recipe import BASE
+from corpusfit.pipeline.recipes.steps import Heard, Report, tried
+from corpusfit.pipeline.recipes.work import Made, Work, without_names
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.steps import Heard, Report, tried
-from corpusfit.pipeline.work import Made, Work, without_names
 
 __all__ = ["Link", "Links", "Look", "LookAt", "links_of", "looks_of"]
 

@@ -19,10 +19,10 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.plan import METRICS
 from corpusfit.evaluate.significance import Correlation, mark
 from corpusfit.evaluate.tables import Cell, Mark, Score, Table, csv, latex, markdown, with_best
-from corpusfit.pipeline.judging import Judged, Result
-from corpusfit.pipeline.linking import Links
-from corpusfit.pipeline.recipe import BASE, Recipe
-from corpusfit.pipeline.reckoning import Cost
+from corpusfit.pipeline.recipes.judging import Judged, Result
+from corpusfit.pipeline.recipes.linking import Links
+from corpusfit.pipeline.recipes.recipe import BASE, Recipe
+from corpusfit.pipeline.recipes.reckoning import Cost
 
 __all__ = ["all_cells", "main_table", "tables_of", "write_tables"]
 

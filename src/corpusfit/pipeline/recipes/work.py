@@ -21,9 +21,9 @@ from typing import Any
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan
 from corpusfit.manifest import RecipeFolder, digest
-from corpusfit.pipeline.cells import Cell, adapt_plan, grid, select_plan, tune_plan
 from corpusfit.pipeline.given import TASK
-from corpusfit.pipeline.recipe import BASE, GENERAL, ORACLE, RANDOM, Recipe, Selector
+from corpusfit.pipeline.recipes.cells import Cell, adapt_plan, grid, select_plan, tune_plan
+from corpusfit.pipeline.recipes.recipe import BASE, GENERAL, ORACLE, RANDOM, Recipe, Selector
 from corpusfit.plan import Plan
 from corpusfit.settings import Settings
 
