@@ -29,8 +29,8 @@ from corpusfit.manifest import RunFolder, digest
 from corpusfit.pipeline.forecasting import forecast
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.recipes.cells import Cell, columns_of
-from corpusfit.pipeline.recipes.judging import Judged
 from corpusfit.pipeline.recipes.recipe import BASE
+from corpusfit.pipeline.recipes.results import Judged
 from corpusfit.pipeline.recipes.steps import Heard, Report, tried
 from corpusfit.pipeline.recipes.work import Made, Work, without_names
 from corpusfit.pipeline.run import Machine

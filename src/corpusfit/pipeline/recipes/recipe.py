@@ -191,6 +191,11 @@ class Recipe:
         for pair in self.pairs:
             if len(pair) != 2 or pair[0] == pair[1]:
                 raise bad_setting("pairs", 'of two selectors, as ["auto", "random"]', list(pair))
+            ours, theirs = (s for name in pair for s in self.selectors if s.name == name)
+            for setting in ("adapters", "augment"):
+                if not set(getattr(ours, setting)) & set(getattr(theirs, setting)):
+                    allowed = f"of selectors that have one of their {setting} in common"
+                    raise bad_setting("pairs", allowed, list(pair))
 
 
 def _several(setting: str, values: Sequence[Any]) -> None:

@@ -30,11 +30,12 @@ from corpusfit.evaluate.task import load_task, store_examples
 from corpusfit.manifest import RecipeFolder, RunFolder, versions
 from corpusfit.pipeline.commands import choose, select
 from corpusfit.pipeline.recipes.cells import check_plans, columns_of
-from corpusfit.pipeline.recipes.judging import Judged, judged
+from corpusfit.pipeline.recipes.judging import judged
 from corpusfit.pipeline.recipes.linking import Look, LookAt, links_of, looks_of
 from corpusfit.pipeline.recipes.outstanding import counts_of, tunings_of, whole
 from corpusfit.pipeline.recipes.recipe import Recipe
 from corpusfit.pipeline.recipes.reckoning import costs_of
+from corpusfit.pipeline.recipes.results import Judged
 from corpusfit.pipeline.recipes.steps import AdaptOne, Report, TuneOne, tried
 from corpusfit.pipeline.recipes.storing import made_of
 from corpusfit.pipeline.recipes.tabling import tables_of, write_tables

@@ -17,16 +17,15 @@ from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.plan import METRICS
-from corpusfit.evaluate.significance import Correlation, mark
+from corpusfit.evaluate.significance import LEVEL, Correlation, mark
 from corpusfit.evaluate.tables import Cell, Mark, Score, Table, csv, latex, markdown, with_best
-from corpusfit.pipeline.recipes.judging import Judged, Result
 from corpusfit.pipeline.recipes.linking import Links
 from corpusfit.pipeline.recipes.recipe import BASE, Recipe
 from corpusfit.pipeline.recipes.reckoning import Cost
+from corpusfit.pipeline.recipes.results import Judged, Result
 
 __all__ = ["all_cells", "main_table", "tables_of", "write_tables"]
 
-LEVEL = 0.05
 _LONGEST = 200
 
 
@@ -68,6 +67,12 @@ def _notes(recipe: Recipe, judged: Judged) -> tuple[str, ...]:
         notes.append(
             f"* better and † worse than {recipe.compare} (p < {LEVEL} over seeds and over examples "
             f"after Holm's correction for {tested} comparisons); no mark: no difference shown."
+        )
+    unlike = dict.fromkeys(p.column for p in judged.pairs if not p.alike)
+    if unlike:
+        notes.append(
+            f"{', '.join(unlike)}: held against {recipe.compare} that was fine-tuned in another "
+            "way, with another adapter or none, so the difference is of that too."
         )
     if judged.gains:
         notes.append(
