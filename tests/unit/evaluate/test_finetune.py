@@ -285,7 +285,7 @@ def test_a_folder_without_all_weights_is_refused(task, plan, tmp_path, tiny_lm):
     weights = load_file(broken / "model.safetensors")
     weights = {n: w for n, w in weights.items() if "layer.1.attention.self.query" not in n}
     save_file(weights, broken / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ModelError, match="--model: the weights in .* are not all of a"):
+    with pytest.raises(ModelError, match=r"--model: the weights in .* are not all of a"):
         finetune(task, plan.with_value("model.name", str(broken)), 0)
 
 
