@@ -186,16 +186,17 @@ weights = ["off", "lambda"]
         (name, size, size) for name in ("science", "cooking") for size in (10, 30)
     ]
     selections = list((ran.path / "selections").iterdir())
-    # random once, oracle once a domain, dsir for each task and size at three amounts
-    assert len(selections) == 1 + 2 + 4 * 3
+    # random for each adaptation, oracle once a domain, dsir for each task and size at three amounts
+    assert len(selections) == 2 + 2 + 4 * 3
     scored = {
         json.loads((p / ".corpusfit/run.json").read_text("utf-8"))["choose"]["policy"]
         for p in selections
     }
     assert scored == {"top", "continuous"}
     models = [json.loads(p.read_text("utf-8")) for p in ran.path.glob("models/*/manifest.json")]
-    # by two adaptations: general and random for all; task, oracle and three of dsir for each row
-    assert len(models) == 2 * (1 + 1 + 4 * (1 + 1 + 3))
+    # by two adaptations: general and random for all, oracle for each domain; task and three of dsir
+    # for each row
+    assert len(models) == 2 * (1 + 1 + 2 + 4 * (1 + 3))
     assert {m["plan"]["seed"] for m in models} == {0, 1}
     assert len(list((ran.path / "companions").iterdir())) == 4
     gains = {(g.column, g.size) for g in ran.judged.gains}
@@ -268,6 +269,7 @@ def test_a_dry_run_writes_nothing_and_counts(recipe, cli, run, tmp_path):
         "adaptations": [3, 3],
         "companions": [0, 0],
         "fine-tunings": [12, 12],
+        "forecasts": [6, 6],
     }
     assert found["seconds"] is None
     assert not out.exists()

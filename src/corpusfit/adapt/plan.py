@@ -10,6 +10,7 @@ Reference: TADPOLE, section 4; mDAPT, section 3.3; Gururangan et al. (2020), Don
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from corpusfit.errors import bad_setting
 from corpusfit.plan import ReadPlan
@@ -228,6 +229,15 @@ class AdapterPlan:
             positive(f"adapter.{name}", getattr(self, name))
 
 
+_FREE = (
+    ("model", "name"),
+    ("read", "strict"),
+    ("train", "micro_tokens"),
+    ("train", "checkpoint_minutes"),
+    ("train", "checkpoints"),
+)
+
+
 @dataclass(frozen=True)
 class AdaptPlan(Settings):
     """Every setting of an adaptation that can change the model that comes out."""
@@ -240,6 +250,13 @@ class AdaptPlan(Settings):
     train: TrainPlan = TrainPlan()
     adapter: AdapterPlan = AdapterPlan()
     seed: int = 0
+
+    def decisive(self) -> dict[str, Any]:
+        """What decides the weights: not where the model lies, and what changes at most rounding."""
+        settings = self.as_dict()
+        for group, name in _FREE:
+            del settings[group][name]
+        return settings
 
     def check(self) -> AdaptPlan:
         """The plan itself, after every group was checked.

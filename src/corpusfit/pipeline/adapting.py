@@ -194,27 +194,15 @@ def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
     A model is known by its content, not by where it lies.
     """
     decides = texts.on_task or not texts.own_task or plan.train.keep == "best"  # else only measured
-    settings = plan.as_dict()
-    for group, name in _FREE:
-        del settings[group][name]
     return {
         "command": "adapt",
-        **settings,
+        **plan.decisive(),
         **{role: source_identity(getattr(texts, role)) for role in ROLES},
         **({} if decides else {"task": {}}),
         "lambda": list(sharpness(plan, texts)),
         "base": opened.fingerprint,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
-
-
-_FREE = (
-    ("model", "name"),
-    ("read", "strict"),
-    ("train", "micro_tokens"),
-    ("train", "checkpoint_minutes"),
-    ("train", "checkpoints"),
-)
 
 
 def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:

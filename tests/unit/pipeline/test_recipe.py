@@ -7,11 +7,13 @@ import pytest
 from corpusfit.errors import UsageError
 from corpusfit.pipeline.recipes.file import read_recipe
 
+STEPS = "adapt = { train.steps = 100 }\n"
 PLAIN = """
 name = "t"
 model = "bert"
 pile = ["pile"]
 selectors = ["base", "random", "auto"]
+adapt = { train.steps = 100 }
 [[tasks]]
 name = "a"
 path = "a"
@@ -55,7 +57,7 @@ def test_the_environment_names_places(recipe, monkeypatch):
 
 def test_settings_of_a_selector_go_before_those_of_all(recipe):
     text = (
-        PLAIN.replace('"auto"]', '"auto", "sharp", "task"]')
+        PLAIN.replace(STEPS, "").replace('"auto"]', '"auto", "sharp", "task"]')
         + """
 [select.embed]
 embedder = "static"
@@ -68,7 +70,7 @@ fractions = [0.1, 0.3]
 name = "knn"
 k = 3
 [selector.sharp.adapt.train]
-epochs = 2.0
+steps = 300
 [evaluate.tune]
 epochs = 3
 """
@@ -79,7 +81,7 @@ epochs = 3
     assert sharp.select.method.options == {"k": 3}
     assert sharp.select.embed.embedder == found["auto"].select.embed.embedder == "static"
     assert (sharp.fractions, sharp.weights) == ((0.1, 0.3), ("lambda",))
-    assert (sharp.adapt.train.steps, sharp.adapt.train.epochs) == (None, 2.0)
+    assert (sharp.adapt.train.steps, sharp.adapt.train.epochs) == (300, None)
     assert found["auto"].adapt.train.steps == 200
     assert (task.adapt.train.keep, task.adapt.train.steps, task.adapt.train.epochs) == (
         "best",
@@ -90,12 +92,34 @@ epochs = 3
 
 def test_the_task_alone_is_trained_on_as_its_paper_says(recipe):
     (selector,) = recipe(
-        PLAIN.replace('["base", "random", "auto"]', '["task"]').replace(
-            "[[tasks]]", 'compare = "task"\n[[tasks]]'
-        )
+        PLAIN.replace(STEPS, "")
+        .replace('["base", "random", "auto"]', '["task"]')
+        .replace("[[tasks]]", 'compare = "task"\n[[tasks]]')
     ).selectors
     assert selector.adapt.train.epochs == 100
     assert not selector.selects
+
+
+def test_a_table_without_epochs_of_its_own_needs_steps(recipe):
+    """A selector's own number of passes is not a number of steps that others have too."""
+    text = PLAIN + "[selector.auto.adapt]\ntrain.epochs = 2.0\n"
+    with pytest.raises(UsageError, match=r"adapt.train.steps must be given for auto"):
+        recipe(text)
+
+
+def test_files_that_methods_name_count_from_the_recipe(recipe, tmp_path):
+    (tmp_path / "general.arpa").write_text("x")
+    (tmp_path / "encoder").mkdir()
+    text = PLAIN.replace('"auto"]', '"moore_lewis", "domain_finetune"]') + (
+        '[selector.moore_lewis.method]\narpa_general = "general.arpa"\n'
+        '[selector.domain_finetune]\nembed.embedder = "static:encoder"\n'
+        'method.embedder = "encoder"\n'
+    )
+    found = {s.name: s.select for s in recipe(text).selectors}
+    lewis, tuned = found["moore_lewis"], found["domain_finetune"]
+    assert lewis.method.options == {"arpa_general": str(tmp_path / "general.arpa")}
+    assert tuned.method.options == {"embedder": str(tmp_path / "encoder")}
+    assert tuned.embed.embedder == f"static:{tmp_path / 'encoder'}"
 
 
 @pytest.mark.parametrize(
@@ -126,12 +150,30 @@ def test_the_task_alone_is_trained_on_as_its_paper_says(recipe):
         ('"a"\n', '"a"\n[adapt.model]\nname = "m"\n', "adapt.model.name must be left out: models"),
         ('"a"\n', '"a"\n[adapt.train]\nstep = 3\n', "Perhaps train.steps?"),
         ('"a"\n', '"a"\n[selector.aut]\nfit.background = 3\n', "got 'aut'. Perhaps auto?"),
+        (
+            '"a"\n',
+            '"a"\n[selector.auto.method]\nname = "knn"\n',
+            "method.name must be left out",
+        ),
+        ('"auto"]', '"auto", "knm"]\nselector.knm.fractions = [0.1]', "got 'knm'. Perhaps knn?"),
+        (
+            STEPS,
+            "",
+            "adapt.train.steps must be given for random: models are compared",
+        ),
+        (
+            '"a"\n',
+            '"a"\n[evaluate.model]\nrank = 4\n',
+            "evaluate.model.rank must be left out",
+        ),
         ('"a"\n', '"a"\n[selector.auto.read]\nid_field = "n"\n', "selector.auto.read must be left"),
     ],
 )
 def test_errors_name_the_setting_what_is_allowed_what_came_and_the_cure(recipe, old, new, words):
     assert old in PLAIN
-    text = PLAIN.replace(old, new, 1) if old != '"a"\n' else PLAIN + new.removeprefix('"a"\n')
+    text = PLAIN.replace(old, new, 1)
+    if old == '"a"\n':
+        text = (PLAIN.replace(STEPS, "") if "[adapt" in new else PLAIN) + new.removeprefix('"a"\n')
     with pytest.raises(UsageError, match=re.escape(words)):
         recipe(text)
 

@@ -9,13 +9,16 @@ from corpusfit.errors import UsageError
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.manifest import RecipeFolder
 from corpusfit.pipeline.recipes.cells import check_plans, columns_of, grid
+from corpusfit.pipeline.recipes.content import on_this_machine
+from corpusfit.pipeline.recipes.parts import Made, StoredTask
 from corpusfit.pipeline.recipes.recipe import Recipe, RecipeTask, Selector
-from corpusfit.pipeline.recipes.work import Made, StoredTask, work_of
+from corpusfit.pipeline.recipes.work import work_of
 from corpusfit.plan import Plan
+from corpusfit.score import registry
 
 
 def selector(name, **words):
-    method = name if name not in ("base", "general", "task") else "auto"
+    method = name if name in registry.names() else "auto"
     plan = Plan().with_value("method.name", method)
     columns = {"fractions": (0.1,), "weights": ("off",), "adapters": ("",), "augment": ("",)}
     return Selector(name, plan, AdaptPlan(), **{**columns, **words})
@@ -35,7 +38,12 @@ def made(recipe, tmp_path, sizes=(0,), **words):
         for t in recipe.tasks
         for size in sizes
     }
-    given = {"pile": {"p": "1"}, "models": {m: f"print of {m}" for m in recipe.models}, **words}
+    given = {
+        "pile": {"p": "1"},
+        "models": {m: f"print of {m}" for m in recipe.models},
+        "encoders": {s.select.embed: "print of an encoder" for s in recipe.selectors},
+        **words,
+    }
     return Made(recipe, RecipeFolder(tmp_path), tasks, **given)
 
 
@@ -53,7 +61,7 @@ def test_what_leaves_no_choice_makes_no_cells():
 
 
 def test_nothing_is_made_twice(tmp_path):
-    """Random and general once for all tasks; one scoring for all amounts of a method."""
+    """Random for all tasks, drawn for each adaptation; one scoring for all amounts of a method."""
     asked = recipe(
         selector("base", augment=("", "tfidf")),
         selector("general"),
@@ -65,9 +73,9 @@ def test_nothing_is_made_twice(tmp_path):
     labels = sorted(s.label for s in work.selections.values())
     assert labels == [
         *("knn 0.1 for a", "knn 0.1 for b", "knn 0.2 for a", "knn 0.2 for b"),
-        *("knn for a", "knn for b", "random 0.1 for a"),
+        *("knn for a", "knn for b", "random 0.1 for a", "random 0.1 for a, number 2"),
     ]
-    assert len({s.scoring for s in work.selections.values()}) == 3
+    assert len({s.scoring for s in work.selections.values()}) == 4
     policies = [
         s.plan.choose.policy for s in work.selections.values() if s.label.startswith("knn for")
     ]
@@ -102,7 +110,7 @@ def test_no_model_sees_the_texts_that_it_is_judged_on(tmp_path):
             assert {t[0] for t in tasks} == {"a", "b"}
         else:
             assert len(tasks) == 1
-            assert step.task[0].split("/")[-2] in tasks
+            assert not step.task or step.task[0].split("/")[-2] in tasks
     kept = dataclasses.replace(asked, keep_overlap=True)
     others = work_of(made(kept, tmp_path, sizes=(5, 0)))
     assert not any(step.guard for step in others.adaptations.values())
@@ -137,6 +145,154 @@ def test_digests_go_by_content_and_not_by_names(tmp_path):
     assert not changed.selections.keys() & work.selections.keys()
     base = {(t.key, t.seed) for c, own in work.cells.items() for t in own if c.selector == "base"}
     assert base < all_tunings(changed)
+
+
+def keys_of(asked, tmp_path, **words):
+    """Digests of selections, adaptations and fine-tunings."""
+    work = work_of(made(asked, tmp_path, **words))
+    return set(work.selections), set(work.adaptations), all_tunings(work)
+
+
+def adapted_with(setting, value):
+    plan = AdaptPlan().with_value("adapter.kind", "lora") if "adapter" in setting else AdaptPlan()
+    changed = dataclasses.replace(selector("knn"), adapt=plan.with_value(setting, value))
+    return recipe(selector("base"), changed)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("train.checkpoint_minutes", 1.0),
+        ("train.checkpoints", 5),
+        ("train.micro_tokens", 512),
+        ("read.strict", True),
+        ("adapter.rank", 4),
+    ],
+)
+def test_what_changes_no_weight_changes_no_digest(tmp_path, setting, value):
+    plain = keys_of(recipe(selector("base"), selector("knn")), tmp_path)
+    if setting.startswith("adapter"):  # without an adapter its size is nothing
+        plan = AdaptPlan().with_value(setting, value)
+        changed = dataclasses.replace(selector("knn"), adapt=plan)
+        assert keys_of(recipe(selector("base"), changed), tmp_path) == plain
+    else:
+        assert keys_of(adapted_with(setting, value), tmp_path) == plain
+
+
+def test_device_and_precision_decide_however_they_came_about(tmp_path):
+    """What `auto` comes to here is the same as saying it, and the other is not."""
+    asked = recipe(selector("base"), selector("knn"))
+    device, precision = on_this_machine("auto", "auto", "tune")
+    other = {"bf16": "fp32", "fp32": "bf16"}[precision]
+    plain = keys_of(asked, tmp_path)
+
+    def said(precision):
+        values = {"device": device, "precision": precision}
+        changed = dataclasses.replace(
+            selector("knn"), adapt=AdaptPlan().with_values({"train": values})
+        )
+        tuned = EvaluatePlan().with_values({"tune": values})
+        return keys_of(recipe(selector("base"), changed, evaluate=tuned), tmp_path)
+
+    assert said(precision) == plain
+    same, adapted, tuned = said(other)
+    assert same == plain[0]
+    assert not adapted & plain[1]
+    assert not tuned & plain[2]
+
+
+def test_the_encoder_decides_by_its_content_and_where_vectors_are_read(tmp_path):
+    def with_encoder(name, embedder):
+        plan = Plan().with_values({"method": {"name": name}, "embed": {"embedder": embedder}})
+        return recipe(dataclasses.replace(selector(name), select=plan), compare=name)
+
+    def keys(name, embedder, content):
+        asked = with_encoder(name, embedder)
+        encoders = {asked.selectors[0].select.embed: content}
+        return keys_of(asked, tmp_path, encoders=encoders)[0]
+
+    assert keys("knn", "here", "1") == keys("knn", "there", "1")
+    assert not keys("knn", "here", "1") & keys("knn", "here", "2")
+    assert keys("dsir", "here", "1") == keys("dsir", "there", "2")
+
+
+def test_files_of_a_method_decide_by_their_content(tmp_path):
+    def keys(ours, general, content):
+        method = {"name": "moore_lewis", "arpa_in": ours, "arpa_general": general}
+        plan = Plan().with_values({"method": method})
+        asked = recipe(
+            dataclasses.replace(selector("moore_lewis"), select=plan), compare="moore_lewis"
+        )
+        return keys_of(asked, tmp_path, files=dict(zip((ours, general), content, strict=True)))[0]
+
+    assert keys("a", "b", "12") == keys("c", "d", "12")
+    assert not keys("a", "b", "12") & keys("a", "b", "13")
+    assert not keys("a", "b", "12") & keys("a", "b", "21")
+
+
+def test_companions_go_by_the_content_of_what_translates(tmp_path):
+    def keys(content, **names):
+        augment = {"mt": "m1", "mt_back": "m2", **names}
+        plan = EvaluatePlan().with_values({"augment": augment})
+        asked = recipe(selector("base", augment=("backtranslate",)), evaluate=plan)
+        models = {"m": "0"} | dict(zip(augment.values(), content, strict=True))
+        return set(work_of(made(asked, tmp_path, models=models)).companions)
+
+    assert keys("12") == keys("12", mt="elsewhere")
+    assert not keys("12") & keys("13")
+
+
+def test_what_random_and_general_are_made_of_goes_by_no_task(tmp_path):
+    """A task's training texts may change; its dev and test texts may not, as they are kept out."""
+    asked = recipe(selector("random"), selector("general"), compare="random")
+    plain = made(asked, tmp_path)
+
+    def keys(**words):
+        tasks = {k: dataclasses.replace(t, **words) for k, t in plain.tasks.items()}
+        work = work_of(dataclasses.replace(plain, tasks=tasks))
+        return set(work.selections), set(work.adaptations)
+
+    assert keys(texts="other") == keys()
+    assert keys(judged="other")[0] == keys()[0]
+    assert not keys(judged="other")[1] & keys()[1]
+    work = work_of(plain)
+    assert all(step.shared and not step.task for step in work.adaptations.values())
+
+
+def test_a_default_that_is_said_is_the_same_fine_tuning(tmp_path):
+    asked = recipe(selector("base"))
+    said = EvaluatePlan().with_values({"tune": {"epochs": 5, "rate": 3e-5}})
+    assert keys_of(recipe(selector("base"), evaluate=said), tmp_path) == keys_of(asked, tmp_path)
+    metric = dataclasses.replace(asked.tasks[0], metric="accuracy")
+    other = recipe(selector("base"), tasks=(metric, asked.tasks[1]))
+    assert keys_of(other, tmp_path)[2] != keys_of(asked, tmp_path)[2]
+
+
+def test_the_base_has_an_adapter_as_wide_as_the_others(tmp_path):
+    wide = AdaptPlan().with_value("adapter.reduction", 4)
+    own = dataclasses.replace(selector("base", adapters=("pfeiffer",)), adapt=wide)
+    work = work_of(made(recipe(own), tmp_path))
+    assert {t.plan.model.reduction for ts in work.cells.values() for t in ts} == {4}
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (recipe(selector("knn", weights=("lambda",)), selector("knn lambda")), "knn lambda twice"),
+        (recipe(selector("base"), selector("metric")), "named otherwise than dataset, metric"),
+        (recipe(selector("base"), models=("a/m", "b/m")), "models must be of different names"),
+    ],
+)
+def test_two_columns_under_one_name_are_refused(asked, words):
+    with pytest.raises(UsageError, match=words):
+        check_plans(asked)
+
+
+def test_settings_of_a_method_are_checked_before_anything_is_read():
+    plan = Plan().with_values({"method": {"name": "knn", "kk": 3}})
+    asked = recipe(dataclasses.replace(selector("knn"), select=plan), compare="knn")
+    with pytest.raises(UsageError, match="A setting of knn must be one of"):
+        check_plans(asked)
 
 
 def all_tunings(work):

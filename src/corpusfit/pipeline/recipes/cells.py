@@ -12,11 +12,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
-from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan
+from corpusfit.adapt.plan import AdapterPlan, AdaptPlan
+from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, HeadPlan
+from corpusfit.pipeline.recipes.content import methods_of, on_this_machine
 from corpusfit.pipeline.recipes.recipe import BASE, ORACLE, Recipe, RecipeTask, Selector
 from corpusfit.plan import Plan
+
+RESERVED = ("dataset", "metric")
+"""Names of columns that every table has."""
 
 __all__ = [
     "Cell",
@@ -36,7 +43,7 @@ class Cell:
 
     Attributes:
         task: its name.
-        size: training examples; 0 for all.
+        size: training examples, as the recipe asks for them; 0 for all.
         model: what is adapted or, with `base`, fine-tuned as it is.
         selector: how the text is selected.
         fraction: of the pile; none where the selector or the weights leave no choice.
@@ -105,20 +112,57 @@ def _choices(selector: Selector) -> Iterator[tuple[float | None, str, str, str]]
 
 
 def check_plans(recipe: Recipe) -> None:
-    """Raise `UsageError` for settings that some cell could not be made with."""
+    """Raise `UsageError` for settings that some cell could not be made with.
+
+    Raises:
+        MissingDependencyError: what models are trained and judged with is not installed.
+    """
+    _require_train()
     selectors = {s.name: s for s in recipe.selectors}
     tasks = {t.name: t for t in recipe.tasks}
-    for cell in grid(recipe, {t.name: (0,) for t in recipe.tasks}):
+    cells = grid(recipe, {t.name: (0,) for t in recipe.tasks})
+    _require_apart(recipe, cells)
+    for cell in cells:
         selector = selectors[cell.selector]
         if selector.selects:
-            select_plan(recipe, selector, cell, tasks[cell.task]).check()
+            plan = select_plan(recipe, selector, cell, tasks[cell.task], 0).check()
+            methods_of(plan)
         if selector.name != BASE:
             adapt_plan(recipe, selector, cell, 0).check()
-        tune_plan(recipe, cell, tasks[cell.task]).check()
+        elif cell.adapter == "lora" and selector.adapt.adapter.alpha != AdapterPlan().alpha:
+            allowed = f"{AdapterPlan().alpha} where the base is fine-tuned with lora"
+            raise bad_setting("adapt.adapter.alpha", allowed, selector.adapt.adapter.alpha)
+        tune_plan(recipe, selector, cell, tasks[cell.task]).check()
 
 
-def select_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) -> Plan:
-    """The plan of a cell's selection."""
+def _require_train() -> None:
+    """Raise `MissingDependencyError` unless models can be trained and judged."""
+    for needed in ("torch", "transformers", "accelerate", "scipy", "seqeval"):
+        if find_spec(needed) is None:
+            raise MissingDependencyError("corpusfit run", "train")
+
+
+def _require_apart(recipe: Recipe, cells: Sequence[Cell]) -> None:
+    """Raise `UsageError` for two columns, or rows, that would stand under one name."""
+    names = columns_of(cells)
+    found: dict[tuple[tuple[str, int, str], str], Cell] = {}
+    for cell, name in names.items():
+        if name in RESERVED:
+            raise bad_setting("selectors", f"named otherwise than {', '.join(RESERVED)}", name)
+        twin = found.setdefault((cell.row, name), cell)
+        if twin != cell:
+            cure = "Name one of the selectors otherwise."
+            raise bad_setting(
+                "selectors", "such that each column has a name", f"{name} twice", cure
+            )
+    called = [Path(model).name for model in recipe.models]
+    if len(set(called)) < len(called):
+        cure = "The tables tell them apart by it: rename a folder."
+        raise bad_setting("models", "of different names", ", ".join(recipe.models), cure)
+
+
+def select_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask, nth: int) -> Plan:
+    """The plan of a cell's selection; one that draws, its nth draw."""
     plan, choose = selector.select, selector.select.choose
     if selector.name == ORACLE:
         options = {"domain": ",".join(task.oracle)}
@@ -128,17 +172,19 @@ def select_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask
         choose = dataclasses.replace(choose, policy="continuous")
     else:
         choose = dataclasses.replace(choose, fraction=cell.fraction)
-    return dataclasses.replace(plan, choose=choose, seed=recipe.seed)
+    return dataclasses.replace(plan, choose=choose, seed=recipe.seed + nth)
 
 
 def adapt_plan(recipe: Recipe, selector: Selector, cell: Cell, nth: int) -> AdaptPlan:
-    """The plan of a cell's nth adaptation."""
-    plan = selector.adapt
+    """The plan of a cell's nth adaptation, with what this machine settles."""
+    plan, train = selector.adapt, selector.adapt.train
+    device, precision = on_this_machine(train.device, train.precision, "adapt.train")
     return dataclasses.replace(
         plan,
         model=dataclasses.replace(plan.model, name=cell.model),
         weigh=dataclasses.replace(plan.weigh, policy=cell.weights),
         adapter=dataclasses.replace(plan.adapter, kind=cell.adapter),
+        train=dataclasses.replace(train, device=device, precision=precision),
         seed=recipe.seed + nth,
     )
 
@@ -150,13 +196,19 @@ def task_plan(recipe: Recipe, task: RecipeTask) -> EvaluatePlan:
     return dataclasses.replace(plan, task=metric, seed=recipe.seed)
 
 
-def tune_plan(recipe: Recipe, cell: Cell, task: RecipeTask) -> EvaluatePlan:
-    """The plan of a cell's fine-tunings; an adapted model brings its adapter along."""
-    plan = task_plan(recipe, task)
+def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) -> EvaluatePlan:
+    """The plan of a cell's fine-tunings, with what this machine settles.
+
+    An adapted model brings its adapter along; that of the base is as wide as those.
+    """
+    plan, sizes = task_plan(recipe, task), selector.adapt.adapter
+    device, precision = on_this_machine(plan.tune.device, plan.tune.precision, "evaluate.tune")
     adapter = cell.adapter if cell.selector == BASE else ""
+    model = HeadPlan(adapter=adapter, reduction=sizes.reduction, rank=sizes.rank)
     return dataclasses.replace(
         plan,
-        model=dataclasses.replace(plan.model, adapter=adapter),
+        model=model,
+        tune=dataclasses.replace(plan.tune, device=device, precision=precision),
         augment=_augment_plan(plan.augment, cell.augment),
     )
 

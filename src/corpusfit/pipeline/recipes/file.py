@@ -70,12 +70,18 @@ _SAID: dict[str, dict[str, str]] = {
     "evaluate": {
         "model.name": "models",
         "model.adapter": "adapters",
+        "model.reduction": "adapt.adapter.reduction",
+        "model.rank": "adapt.adapter.rank",
         "task.metric": "metric of each task",
         "augment.kind": "augment",
         "seed": "seed",
     },
 }
 """Settings of the plans that the recipe says itself, and where."""
+
+
+_FILES = ("arpa_in", "arpa_general", "embedder")
+"""Settings of methods that name a file or a model."""
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -163,7 +169,9 @@ def _located(named: str, home: Path) -> str:
 
 
 def _model(named: str, home: Path) -> str:
-    """A model's folder, if there is one; else what is named is a hub id, or an embedder."""
+    """A model's folder or a file, if there is one; else a hub id, or an embedder."""
+    if named.startswith("static:"):
+        return f"static:{_model(named.removeprefix('static:'), home)}"
     return _located(named, home) if named and (home / Path(named).expanduser()).exists() else named
 
 
@@ -217,11 +225,26 @@ def _selectors(
             raise bad_setting(f"selector.{name}", "a table of settings", table)
     found = []
     for name in names:
-        if name not in (*OWN, *tables) and not _is_method(name):
-            known = [*OWN, "auto", *registry.names(), *tables]
-            raise near("selectors", name, list(dict.fromkeys(known)))
+        _require_method(name, tables.get(name, {}))
         found.append(_selector(name, values, tables.get(name, {}), plans, home))
     return tuple(found)
+
+
+def _require_method(name: str, table: Mapping[str, Any]) -> None:
+    """Raise `UsageError` unless it is said, once, how a selector selects."""
+    own = {group: table.get(group, {}) for group in ("method", "cascade")}
+    said = {
+        g: v[k]
+        for (g, v), k in zip(own.items(), ("name", "stages"), strict=True)
+        if isinstance(v, Mapping) and k in v
+    }
+    if name in OWN or _is_method(name):
+        if said.get("method", name) != name:
+            cure = "Give the selector another name."
+            raise bad_setting(f"selector.{name}.method.name", "left out", said["method"], cure)
+    elif not said:
+        known = [*OWN, "auto", *registry.names()]
+        raise near("A selector without method.name in its table", name, known)
 
 
 def _is_method(name: str) -> bool:
@@ -250,6 +273,11 @@ def _selector(
         cure = "All selectors read the same pile: say it in [select.read]."
         raise bad_setting(f"selector.{name}.read", "left out", own["read"], cure)
     method = own.pop("method", {})
+    if isinstance(method, Mapping):
+        method = {
+            k: _model(v, home) if k in _FILES and isinstance(v, str) else v
+            for k, v in method.items()
+        }
     plan = Plan().with_values(plans["select"])
     if _is_method(name):
         plan = plan.with_value("method.name", name)

@@ -24,11 +24,11 @@ from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import METRICS
 from corpusfit.evaluate.significance import Comparison, compare, interval, spread
 from corpusfit.evaluate.task import Task, load_task
-from corpusfit.manifest import digest
 from corpusfit.pipeline.recipes.cells import Cell, columns_of
 from corpusfit.pipeline.recipes.comparing import corrected, gains_of, opposites
+from corpusfit.pipeline.recipes.content import step
+from corpusfit.pipeline.recipes.parts import Made, Tuning, Work
 from corpusfit.pipeline.recipes.results import Judged, Result
-from corpusfit.pipeline.recipes.work import Made, Tuning, Work
 
 __all__ = ["judged"]
 
@@ -81,7 +81,7 @@ class _Row:
         return load_task(self._folder.task(self._stored.key))
 
     def _names(self, cell: Cell) -> list[str]:
-        return [f"{t.key}-{t.seed}" for t in self._work.cells[cell]]
+        return [t.name for t in self._work.cells[cell]]
 
     def error(self, cell: Cell) -> str:
         """Why a cell has no result, if it has none."""
@@ -111,6 +111,7 @@ class _Row:
             high,
             {m: float(np.mean([o.scores["test"][m] for o in outcomes])) for m in METRICS},
             float(np.mean([o.scores["dev"][self._metric] for o in outcomes])),
+            outcomes[0].truncated,
         )
 
     def compare(self, ours: Cell, base: Cell) -> Comparison:
@@ -126,7 +127,8 @@ class _Row:
 
     def _kept(self, of: list[Any], make: Callable[[], Any]) -> Any:
         """What was made before of the same outcomes, or what is made now."""
-        path = self._folder.comparisons / f"{digest([*of, self._metric])}.json"
+        key = step("judge", of=of, metric=self._metric)
+        path = self._folder.comparisons / f"{key}.json"
         if not path.exists():
             write_bytes(path, json.dumps(make()).encode())
         return json.loads(path.read_bytes())

@@ -1,160 +1,32 @@
-"""Whether what is known beforehand goes with the scores: losses on the task's text, and n-grams.
+"""Whether what is known beforehand goes with the scores.
 
-What: for each row the loss of each model on the task's training texts and the KL reduction of each
-selection, as jobs that leave a file; and their correlation with the gains.
-Why: if it holds here, the next adaptation need not be paid for to be judged.
-Trade-off: the `task` selector has learned those texts by heart and is left out; so are adapters,
-which no masked language model is opened with, and companions, which change the score alone. What
-all tasks share (`random`, the domain of `oracle`) has its n-grams counted where the selection's own
-target is the row's.
-Reference: TADPOLE, Figures 2 and 3; Xie et al. (2023), Data Selection for Language Models via
-Importance Resampling, section 4.
+What: for each adapted cell the loss of its model on the task's text, the KL reduction of its
+selection and its gain over the base; and how these go together.
+Why: if they do, the next adaptation need not be paid for to be judged.
+Trade-off: tasks differ in all three at once (an easy one has a low loss and a small gain), so what
+counts is how they go together within tasks; over all of them is said beside it, without a test.
+Reference: TADPOLE, Figures 2 and 3.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from corpusfit.adapt.plan import AdapterPlan, AdaptPlan, WeighPlan
-from corpusfit.artifacts import write_bytes
-from corpusfit.engine import Job
 from corpusfit.evaluate.significance import Correlation, correlation
-from corpusfit.jobs.fit import Sample
-from corpusfit.manifest import RunFolder, digest
-from corpusfit.pipeline.forecasting import forecast
-from corpusfit.pipeline.given import TASK
+from corpusfit.evaluate.within import Within, correlation_within
 from corpusfit.pipeline.recipes.cells import Cell, columns_of
+from corpusfit.pipeline.recipes.looking import Look
+from corpusfit.pipeline.recipes.parts import Work
 from corpusfit.pipeline.recipes.recipe import BASE
 from corpusfit.pipeline.recipes.results import Judged
-from corpusfit.pipeline.recipes.steps import Heard, Report, tried
-from corpusfit.pipeline.recipes.work import Made, Work, without_names
-from corpusfit.pipeline.run import Machine
 
-__all__ = ["Link", "Links", "Look", "LookAt", "links_of", "looks_of"]
+__all__ = ["Link", "Links", "links_of", "together"]
 
 
-@dataclass(frozen=True)
-class Look:
-    """One model held against one task.
-
-    Attributes:
-        key: digest of both.
-        plan: of an adaptation, with the model's folder.
-        selections: digests of the selections; each has the task as its target.
-        model: digest of the adapted model, nothing for the base.
-        out: file of what was found.
-    """
-
-    key: str
-    plan: AdaptPlan
-    selections: tuple[str, ...]
-    model: str
-    out: Path
-
-
-@dataclass(frozen=True)
-class LookAt(Job[Look, Report]):
-    """Measure a model's loss on a task's text, and count what was selected for it.
-
-    Attributes:
-        selections: the folder of all selections.
-        cache: of token ids.
-    """
-
-    selections: Path
-    cache: Path | str | None
-
-    @property
-    def encodes(self) -> bool:
-        """A network is called."""
-        return True
-
-    def start(self) -> Callable[[Look], Report]:
-        """Nothing to open: each piece has a model of its own."""
-        return self._done
-
-    def _done(self, piece: Look) -> Report:
-        heard = Heard()
-        machine = Machine(workers=1, cache=self.cache, progress=heard)
-
-        def step() -> None:
-            data = [str(self.selections / key) for key in piece.selections]
-            found = forecast(piece.plan, data, machine=machine).prospects
-            kept = {
-                "loss": found[0].losses.get("task"),
-                "falls": {Path(p.data).name: p.kl.falls for p in found},
-            }
-            write_bytes(piece.out, json.dumps(kept).encode())
-
-        return tried(piece.key, step, heard)
-
-
-def looks_of(made: Made, work: Work, failed: Mapping[str, str]) -> dict[Cell, Look]:
-    """What to look at: in each row every model, on a selection that was made for the row.
-
-    Args:
-        made: what steps are made of.
-        work: the steps.
-        failed: by digest, why a step failed: nothing that needs it is looked at.
-    """
-    found: dict[Cell, Look] = {}
-    for cell in work.cells:
-        if cell.adapter or cell.augment or cell.selector == TASK:
-            continue
-        own = _own_selections(made, work, cell.row, failed)
-        adapted = work.cells[cell][0].adapted
-        if not own or adapted in failed:
-            continue
-        # the base says what all of them hold, the others need a target and a sample alone
-        used = own[:1] if adapted else own
-        plan = _plan(made, work, cell, adapted)
-        identity = {
-            "plan": without_names(plan),
-            "model": adapted or made.models[cell.model],
-            "selections": used,
-        }
-        key = digest(identity)
-        found[cell] = Look(key, plan, used, adapted, made.folder.forecasts / f"{key}.json")
-    return found
-
-
-def _plan(made: Made, work: Work, cell: Cell, adapted: str) -> AdaptPlan:
-    """How all models are measured: as the first adaptation measures itself, unweighted."""
-    plan = next(iter(work.adaptations.values())).plan
-    place = str(made.folder.models / adapted) if adapted else cell.model
-    return dataclasses.replace(
-        plan,
-        model=dataclasses.replace(plan.model, name=place),
-        adapter=AdapterPlan(),
-        weigh=WeighPlan(),
-    )
-
-
-def _own_selections(
-    made: Made, work: Work, row: tuple[str, int, str], failed: Mapping[str, str]
-) -> tuple[str, ...]:
-    """The selections of a row whose target is the row's, if one kept a sample of the pile.
-
-    That one comes first; the others (a method that goes by labels draws none) are held against it.
-    """
-    target = made.folder.texts(made.tasks[row[:2]].key, "train")
-    adapted = (tunings[0].adapted for c, tunings in work.cells.items() if c.row == row)
-    keys = dict.fromkeys(work.adaptations[key].selection for key in adapted if key)
-    own = [
-        key for key in keys if key and key not in failed and work.selections[key].target == target
-    ]
-    sampled = [key for key in own if _sample(made.folder.selections / key).texts.exists()]
-    return tuple(dict.fromkeys([*sampled, *own])) if sampled else ()
-
-
-def _sample(selection: Path) -> Sample:
-    """A selection's sample of the pile, which may not be there."""
-    return Sample(RunFolder(selection).fit, "background")
+Row: TypeAlias = tuple[str, int, str]
 
 
 @dataclass(frozen=True)
@@ -171,7 +43,7 @@ class Link:
         gain: over the base.
     """
 
-    row: tuple[str, int, str]
+    row: Row
     column: str
     loss: float
     falls: float
@@ -186,25 +58,33 @@ class Links:
 
     Attributes:
         links: one for each adapted cell.
-        loss: correlation of the fall of the loss with the gain over all links; None for fewer
-            than 3.
-        kl: of the KL reduction with the gain, over the links that have one.
+        loss: the fall of the loss with the gain within rows; None where that says nothing.
+        kl: the KL reduction with the gain, over the links that have one.
+        pooled_loss: as `loss`, over all links as if they were of one task.
+        pooled_kl: as `kl`.
     """
 
     links: list[Link]
-    loss: Correlation | None
-    kl: Correlation | None
+    loss: Within | None
+    kl: Within | None
+    pooled_loss: Correlation | None
+    pooled_kl: Correlation | None
 
 
-def links_of(made: Made, work: Work, judged: Judged, failed: Mapping[str, str]) -> Links:
-    """Hold what was looked at against the results; arguments are those of `looks_of`.
+def links_of(work: Work, judged: Judged, looks: Mapping[Cell, Look]) -> Links:
+    """Hold what was looked at against the results.
+
+    Args:
+        work: the steps.
+        judged: the results.
+        looks: what was to be looked at; what failed has left no file.
 
     Raises:
         MissingDependencyError: scipy is not installed.
     """
     means = {r.cell: r.mean for r in judged.results if r.mean is not None}
-    looks = {cell: _read(look) for cell, look in looks_of(made, work, failed).items()}
-    known = {cell: found for cell, found in looks.items() if found and cell in means}
+    read = {cell: _read(look) for cell, look in looks.items()}
+    known = {cell: found for cell, found in read.items() if found and cell in means}
     links = []
     for cell, name in columns_of(work.cells).items():
         base = next((c for c in known if c.row == cell.row and c.selector == BASE), None)
@@ -215,12 +95,31 @@ def links_of(made: Made, work: Work, judged: Judged, failed: Mapping[str, str]) 
         kl = known[base]["falls"].get(selection)
         fall = known[base]["loss"] - loss
         links.append(Link(cell.row, name, loss, fall, kl, means[cell], gain))
-    counted = [(link.kl, link.gain) for link in links if link.kl is not None]
+    return together(links)
+
+
+def together(links: list[Link]) -> Links:
+    """The links, and how their figures go together.
+
+    Raises:
+        MissingDependencyError: scipy is not installed.
+    """
+    loss = [(link.row, link.falls, link.gain) for link in links]
+    kl = [(link.row, link.kl, link.gain) for link in links if link.kl is not None]
     return Links(
         links,
-        correlation([link.falls for link in links], [link.gain for link in links]),
-        correlation([kl for kl, _ in counted], [gain for _, gain in counted]),
+        loss=correlation_within(*_columns(loss)),
+        kl=correlation_within(*_columns(kl)),
+        pooled_loss=correlation(*_columns(loss)[1:]),
+        pooled_kl=correlation(*_columns(kl)[1:]),
     )
+
+
+def _columns(
+    figures: Sequence[tuple[Row, float, float]],
+) -> tuple[list[Row], list[float], list[float]]:
+    """Rows, and both figures."""
+    return [r for r, *_ in figures], [x for _, x, _ in figures], [y for *_, y in figures]
 
 
 def _read(look: Look) -> dict[str, Any] | None:

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import listed
+from corpusfit.artifacts import is_local, listed
+from corpusfit.errors import bad_setting
 from corpusfit.manifest import RecipeFolder
-from corpusfit.pipeline.recipes.cells import check_plans
+from corpusfit.pipeline.recipes.cells import Cell, check_plans
+from corpusfit.pipeline.recipes.looking import Look, looks_of
+from corpusfit.pipeline.recipes.parts import Adapting, Companions, Selecting, Tuning, Work
 from corpusfit.pipeline.recipes.recipe import Recipe
 from corpusfit.pipeline.recipes.storing import made_of
-from corpusfit.pipeline.recipes.work import Tuning, Work, work_of
+from corpusfit.pipeline.recipes.work import work_of
 from corpusfit.pipeline.run import Machine
 
-__all__ = ["Missing", "counts_of", "missing", "tunings_of", "whole"]
+__all__ = ["Missing", "Todo", "device_of", "missing", "todo_of", "tunings_of", "whole"]
+
+PHASES = ("selections", "adaptations", "companions", "fine-tunings", "forecasts")
 
 HERE = Machine()
 
@@ -34,7 +39,7 @@ class Missing:
 
     Attributes:
         cells: names of rows and columns.
-        steps: by phase, how many there are and how many are missing.
+        steps: by phase, how many there are and how many have to be made.
         seconds: estimate of what is missing, by what finished steps of the kind took; None where
             a phase has none.
     """
@@ -45,21 +50,23 @@ class Missing:
 
 
 def missing(recipe: Recipe, out: Path, *, machine: Machine = HERE) -> Missing:
-    """What `run_recipe` would do; nothing is written.
+    """What `run_recipe` would do; nothing is written but encoders into the cache.
 
     Raises:
         CorpusfitError: something that it reads cannot be read.
     """
+    if not is_local(out):
+        raise bad_setting("--out", "a folder of this machine", str(out))
     check_plans(recipe)
     folder = RecipeFolder(out.absolute())
-    made = made_of(recipe, folder, machine.progress, store=False)
+    made = made_of(recipe, folder, machine, store=False)
     work = work_of(made)
+    todo = todo_of(work, looks_of(made, work), folder)
     cells = [
         {**dataclasses.asdict(cell), "missing": sum(not t.out.exists() for t in tunings)}
         for cell, tunings in work.cells.items()
     ]
-    counts = counts_of(work, folder)
-    return Missing(cells, counts, _estimate(work, folder, counts, machine))
+    return Missing(cells, todo.counts(), _estimate(todo, folder, machine))
 
 
 def tunings_of(work: Work) -> list[Tuning]:
@@ -67,25 +74,62 @@ def tunings_of(work: Work) -> list[Tuning]:
     return list({(t.key, t.seed): t for own in work.cells.values() for t in own}.values())
 
 
-def counts_of(work: Work, folder: RecipeFolder) -> dict[str, tuple[int, int]]:
-    """By phase, how many steps there are and how many are missing."""
-    tunings, there = tunings_of(work), listed(folder.scores)
-    extra = listed(folder.companions)
-    return {
-        "selections": (
-            len(work.selections),
-            sum(not whole(folder.selections / key) for key in work.selections),
-        ),
-        "adaptations": (
-            len(work.adaptations),
-            sum(not whole(folder.models / key) for key in work.adaptations),
-        ),
-        "companions": (
-            len(work.companions),
-            sum(f"{key}.json" not in extra for key in work.companions),
-        ),
-        "fine-tunings": (len(tunings), sum(t.out.name not in there for t in tunings)),
-    }
+@dataclass(frozen=True)
+class Todo:
+    """All steps by phase, and those that have to be made: by phase, key, and the step."""
+
+    all: dict[str, list[str]]
+    selections: list[Selecting]
+    adaptations: list[Adapting]
+    companions: list[Companions]
+    tunings: list[Tuning]
+    looks: list[Look]
+
+    @property
+    def left(self) -> dict[str, Sequence[Any]]:
+        """The steps to make, by phase."""
+        steps = (self.selections, self.adaptations, self.companions, self.tunings, self.looks)
+        return dict(zip(PHASES, steps, strict=True))
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """By phase, how many steps there are and how many have to be made."""
+        return {phase: (len(self.all[phase]), len(left)) for phase, left in self.left.items()}
+
+
+def todo_of(work: Work, looks: Mapping[Cell, Look], folder: RecipeFolder) -> Todo:
+    """What has to be made: outcomes that are missing, and what they, in turn, are made of.
+
+    A selection or a model that was thrown away is made again only where something needs it.
+    """
+    tunings, scored = tunings_of(work), listed(folder.scores)
+    wanted = {look.key: look for look in looks.values()}
+    looked, extra = listed(folder.forecasts), listed(folder.companions)
+    tune = [t for t in tunings if t.out.name not in scored]
+    look = [k for k in wanted.values() if k.out.name not in looked]
+    models = {t.adapted for t in tune} | {k.model for k in look}
+    adapt = [
+        step
+        for key, step in work.adaptations.items()
+        if key in models and not whole(folder.models / key)
+    ]
+    texts = {s.selection for s in adapt} | {key for k in look for key in k.selections}
+    select = [
+        step
+        for key, step in work.selections.items()
+        if key in texts and not whole(folder.selections / key)
+    ]
+    companions = {t.extra for t in tune}
+    augment = [
+        step
+        for key, step in work.companions.items()
+        if key in companions and f"{key}.json" not in extra
+    ]
+    keys = [
+        *(list(steps) for steps in (work.selections, work.adaptations, work.companions)),
+        [t.name for t in tunings],
+        list(wanted),
+    ]
+    return Todo(dict(zip(PHASES, keys, strict=True)), select, adapt, augment, tune, look)
 
 
 def whole(folder: Path) -> bool:
@@ -93,24 +137,23 @@ def whole(folder: Path) -> bool:
     return (folder / "manifest.json").exists()
 
 
-def _estimate(
-    work: Work, folder: RecipeFolder, counts: Mapping[str, tuple[int, int]], machine: Machine
-) -> float | None:
+def _estimate(todo: Todo, folder: RecipeFolder, machine: Machine) -> float | None:
     """Seconds for what is missing, by the mean of finished steps; None where there is none."""
-    names = {
-        "selections": list(work.selections),
-        "adaptations": list(work.adaptations),
-        "companions": list(work.companions),
-        "fine-tunings": [f"{t.key}-{t.seed}" for t in tunings_of(work)],
-    }
-    at_once = machine.start().workers
     there, total = listed(folder.costs), 0.0
-    for phase, (_, left) in counts.items():
-        done = [folder.costs / f"{n}.json" for n in names[phase] if f"{n}.json" in there]
-        if left and not done:
+    for phase, left in todo.left.items():
+        if not left:
+            continue
+        done = [folder.costs / f"{n}.json" for n in todo.all[phase] if f"{n}.json" in there]
+        if not done:
             return None
-        if left:
-            took = [json.loads(path.read_bytes())["seconds"] for path in done]
-            several = at_once if phase in ("adaptations", "fine-tunings") else 1
-            total += left * sum(took) / len(took) / several
+        took = [json.loads(path.read_bytes())["seconds"] for path in done]
+        several = phase not in ("selections", "companions")
+        at_once = machine.for_training(device_of(left)).start().workers if several else 1
+        total += len(left) * sum(took) / len(took) / min(at_once, len(left))
     return total
+
+
+def device_of(steps: Sequence[Adapting | Tuning | Look]) -> str:
+    """Where a phase's models are trained: on a GPU as soon as one of them is."""
+    trains = [s.plan.tune if isinstance(s, Tuning) else s.plan.train for s in steps]
+    return "cuda" if any(train.device == "cuda" for train in trains) else "cpu"

@@ -104,6 +104,10 @@ class Selector:
                 one_of(setting, value, allowed)
         for setting in ("fractions", "weights", "adapters", "augment"):
             _several(f"{setting} of {self.name}", getattr(self, setting))
+        if self.name not in (BASE, TASK) and self.adapt.train.steps is None:
+            needed = f"given for {self.name}: models are compared after so many steps each"
+            cure = "For instance [adapt] train.steps = 2000 for all (TADPOLE, section 4.1)."
+            raise bad_setting("adapt.train.steps", needed, "nothing", cure)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class Result:
         high: its upper end.
         metrics: the mean of every metric.
         dev: the metric's mean on the dev split.
+        truncated: examples that were cut off, by split, of the first seed.
         error: why there is nothing of all that.
     """
 
@@ -44,6 +45,7 @@ class Result:
     high: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     dev: float | None = None
+    truncated: dict[str, int] = field(default_factory=dict)
     error: str = ""
 
 

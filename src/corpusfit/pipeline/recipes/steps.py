@@ -2,23 +2,30 @@
 
 What: adapting a model and fine-tuning one, in a worker, with the error as a result.
 Why: a training that diverges costs its own cell and no other.
-Trade-off: any error is taken for one of the step, a bug's too, so its traceback is kept in a file.
+Trade-off: any error but a full disk or a dead process is taken for one of the step, a bug's too, so
+its traceback is kept in a file. A process that is killed between a step's end and its record leaves
+a step without one; tables say how many there are.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from corpusfit.artifacts import remove, write_bytes
 from corpusfit.engine import Job, Progress
-from corpusfit.errors import CorpusfitError
+from corpusfit.errors import ChangedInputError, CorpusfitError, StorageError, WorkerError
 from corpusfit.jobs.finetune import FineTune, FineTuning
+from corpusfit.manifest import versions
 from corpusfit.pipeline.adapting import adapt
-from corpusfit.pipeline.recipes.work import Adapting, Tuning
+from corpusfit.pipeline.recipes.parts import Adapting, Tuning
 from corpusfit.pipeline.run import Machine
 
 __all__ = ["AdaptOne", "Heard", "Report", "TuneOne", "tried"]
@@ -32,16 +39,12 @@ class Report:
         key: its digest, with the seed if it has one.
         error: one sentence if it failed, else nothing.
         trace: where that came from.
-        seconds: that it took, of the clock.
-        cpu_seconds: of the processor, of its own workers too.
         warnings: what the user should know.
     """
 
     key: str
     error: str
     trace: str
-    seconds: float
-    cpu_seconds: float
     warnings: tuple[str, ...]
 
 
@@ -57,23 +60,47 @@ class Heard(Progress):
             self.warnings.append(message)
 
 
-def tried(key: str, step: Callable[[], object], heard: Heard | None = None) -> Report:
-    """Make a step, and report."""
+def tried(
+    key: str, step: Callable[[], dict[str, Any]], costs: Path, heard: Heard | None = None
+) -> Report:
+    """Make a step, write what it took, and report.
+
+    Args:
+        key: its digest, with the seed if it has one.
+        step: makes it; returns what else the record shall say.
+        costs: folder of records; whoever made the step writes its own, at once.
+        heard: what was told to it.
+
+    Raises:
+        StorageError: the disk is full: that is not the step's fault.
+        WorkerError: a process died; nor is that.
+    """
     error = trace = ""
     began, used = time.perf_counter(), _used()
     try:
-        step()
+        more = step()
+        record = {"seconds": round(time.perf_counter() - began, 3), "cpu_seconds": _since(used)}
+        write_bytes(
+            costs / f"{key}.json", json.dumps({**record, **more, "versions": versions()}).encode()
+        )
+    except (StorageError, WorkerError):
+        raise
     except Exception as e:
+        if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageError(f"{costs.parent}: {e.strerror}. Make room; then go on.") from e
         error = str(e) if isinstance(e, CorpusfitError) else f"{type(e).__name__}: {e}"
         trace = traceback.format_exc()
     warnings = tuple(heard.warnings) if heard else ()
-    took = time.perf_counter() - began
-    return Report(key, error, trace, round(took, 3), round(_used() - used, 3), warnings)
+    return Report(key, error, trace, warnings)
 
 
 def _used() -> float:
     """Seconds of the processor that this process and its ended children have used."""
     return sum(os.times()[:4])
+
+
+def _since(used: float) -> float:
+    return round(_used() - used, 3)
 
 
 @dataclass(frozen=True)
@@ -82,10 +109,12 @@ class AdaptOne(Job[Adapting, Report]):
 
     Attributes:
         models: the folder of all adapted models.
+        costs: that of records.
         cache: of token ids.
     """
 
     models: Path
+    costs: Path
     cache: Path | str | None
 
     @property
@@ -98,28 +127,44 @@ class AdaptOne(Job[Adapting, Report]):
         return self._done
 
     def _done(self, piece: Adapting) -> Report:
-        heard = Heard()
+        heard, out = Heard(), self.models / piece.key
         machine = Machine(workers=1, cache=self.cache, progress=heard)
 
-        def step() -> None:
+        def once() -> None:
             adapt(
                 piece.plan,
                 piece.data,
-                self.models / piece.key,
+                out,
                 task=piece.task,
                 guard=piece.guard,
                 machine=machine,
                 overwrite=True,  # the folder is ours, and named by what decides it
             )
 
-        return tried(piece.key, step, heard)
+        def step() -> dict[str, Any]:
+            try:
+                once()
+            except ChangedInputError as e:  # half of it was made elsewhere, or otherwise
+                heard.warn(f"Begun again: {e}")
+                remove(out)
+                once()
+            train = piece.plan.train
+            return {"device": train.device, "precision": train.precision}
+
+        return tried(piece.key, step, self.costs, heard)
 
 
 @dataclass(frozen=True)
 class TuneOne(Job[Tuning, Report]):
-    """Fine-tune a model with one seed."""
+    """Fine-tune a model with one seed.
+
+    Attributes:
+        companions: the folder of all companions.
+        costs: that of records.
+    """
 
     companions: Path
+    costs: Path
 
     @property
     def encodes(self) -> bool:
@@ -133,6 +178,12 @@ class TuneOne(Job[Tuning, Report]):
         def done(piece: Tuning) -> Report:
             extra = self.companions / f"{piece.extra}.json" if piece.extra else None
             whole = FineTuning(piece.task, piece.plan, 0, piece.seed, extra, piece.out)
-            return tried(f"{piece.key}-{piece.seed}", lambda: work(whole))
+
+            def step() -> dict[str, Any]:
+                work(whole)
+                tune = piece.plan.tune
+                return {"device": tune.device, "precision": tune.precision}
+
+            return tried(piece.name, step, self.costs)
 
         return done

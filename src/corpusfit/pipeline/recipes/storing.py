@@ -15,74 +15,87 @@ from collections.abc import Iterator
 
 from corpusfit import corpus
 from corpusfit.artifacts import write_bytes
+from corpusfit.embed.load import prepare
 from corpusfit.engine import Progress
 from corpusfit.evaluate.network import head_fingerprint
+from corpusfit.evaluate.overlaps import overlaps
 from corpusfit.evaluate.plan import metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.manifest import RecipeFolder, digest, source_identity
 from corpusfit.pipeline.recipes.cells import task_plan
-from corpusfit.pipeline.recipes.recipe import Recipe, RecipeTask
-from corpusfit.pipeline.recipes.work import Made, StoredTask
+from corpusfit.pipeline.recipes.content import encoders_of, methods_of, translators
+from corpusfit.pipeline.recipes.parts import Made, StoredTask
+from corpusfit.pipeline.recipes.recipe import ORACLE, Recipe, RecipeTask
+from corpusfit.pipeline.run import Machine
 
 __all__ = ["made_of"]
 
 
-def made_of(recipe: Recipe, folder: RecipeFolder, progress: Progress, *, store: bool) -> Made:
+def made_of(recipe: Recipe, folder: RecipeFolder, machine: Machine, *, store: bool) -> Made:
     """Read all that steps are made of.
 
     Args:
         recipe: what is asked for.
         folder: where tasks are stored.
-        progress: told what is odd.
+        machine: its cache gets encoders that are not there; told what is odd.
         store: whether to write the tasks; a dry run does not.
 
     Raises:
-        CorpusfitError: a task, the pile or a model cannot be read.
+        CorpusfitError: a task, the pile, a model or a file cannot be read.
     """
     read = recipe.selectors[0].select.read
     pile = {}
     if recipe.pile:
         pile = source_identity(corpus.find(recipe.pile, read, spool=folder.work, role="pile"))
     models = {name: head_fingerprint(name) for name in recipe.models}
+    models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
+    plans = [s.select for s in recipe.selectors if s.selects and s.name != ORACLE]
+    encoders = {
+        embed: prepare(embed, machine.cache_folder())
+        for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
+    }
+    files = {
+        file: corpus.fingerprint(file)[0]
+        for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
+    }
     tasks = {}
     for entry in recipe.tasks:
-        for stored in _stored(recipe, entry, folder, progress, read.text_field, store=store):
+        for stored in _stored(recipe, entry, folder, machine.progress, store=store):
             tasks[stored.name, stored.size] = stored
-    return Made(recipe, folder, tasks, pile, models)
+    return Made(recipe, folder, tasks, pile, models, encoders, files)
 
 
 def _stored(
-    recipe: Recipe,
-    entry: RecipeTask,
-    folder: RecipeFolder,
-    progress: Progress,
-    field: str,
-    *,
-    store: bool,
+    recipe: Recipe, entry: RecipeTask, folder: RecipeFolder, progress: Progress, *, store: bool
 ) -> Iterator[StoredTask]:
-    """A task in all sizes that it has; those of its own size and above are one."""
+    """A task in all sizes that it has; of those above its own the smallest stands for it whole."""
     plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
+    for note in (*whole.notes, *overlaps(whole).notes()):
+        progress.warn(f"{entry.name}: {note}")
     n = len(whole.train)
-    wanted = recipe.train_sizes or (n,)
-    for size in sorted({min(size, n) for size in wanted}):
-        task = whole if size == n else whole.first(size, recipe.seed)
-        if size == n and n < max(wanted):
-            progress.warn(f"{entry.name} has {n} training examples, fewer than {max(wanted)}.")
+    asked = sorted(recipe.train_sizes) or [0]
+    beyond = [size for size in asked if size > n]
+    if beyond:
+        progress.warn(f"{entry.name} has {n:,} training examples, fewer than {beyond[0]:,}.")
+    for size in [*(size for size in asked if size <= n), *beyond[:1]]:
+        task = whole.first(size, recipe.seed) if 0 < size < n else whole
         found = StoredTask(
             entry.name,
-            0 if size == n else size,
             size,
+            len(task.train),
             task.kind,
             metric_of(plan.task, task.kind),
             key=task_digest(dataclasses.replace(task, name="", notes=())),
             texts=digest(task.train.texts()),
             judged=digest([task.dev.texts(), task.test.texts()]),
+            splits=(len(task.dev), len(task.test)),
+            copies=overlaps(task).between[1].shared,
             notes=task.notes,
         )
         if store:
-            _store(task, folder, found.key, field)
+            _store(task, folder, found.key, recipe.selectors[0].select.read.text_field)
         yield found
 
 

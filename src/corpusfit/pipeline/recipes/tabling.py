@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.plan import METRICS
 from corpusfit.evaluate.significance import LEVEL, Correlation, mark
 from corpusfit.evaluate.tables import Cell, Mark, Score, Table, csv, latex, markdown, with_best
+from corpusfit.evaluate.within import Within
 from corpusfit.pipeline.recipes.linking import Links
+from corpusfit.pipeline.recipes.parts import Made
 from corpusfit.pipeline.recipes.recipe import BASE, Recipe
-from corpusfit.pipeline.recipes.reckoning import Cost
+from corpusfit.pipeline.recipes.reckoning import Cost, Costs
 from corpusfit.pipeline.recipes.results import Judged, Result
 
 __all__ = ["all_cells", "main_table", "tables_of", "write_tables"]
@@ -29,13 +31,31 @@ __all__ = ["all_cells", "main_table", "tables_of", "write_tables"]
 _LONGEST = 200
 
 
-def tables_of(recipe: Recipe, judged: Judged, links: Links, costs: Sequence[Cost]) -> list[Table]:
-    """The tables as they are printed."""
+def tables_of(
+    made: Made,
+    judged: Judged,
+    links: Links,
+    costs: Costs,
+    adapted: Sequence[Mapping[str, Any]],
+) -> list[Table]:
+    """The tables as they are printed.
+
+    Args:
+        made: what the steps were made of.
+        judged: every figure.
+        links: what was known beforehand.
+        costs: what steps took.
+        adapted: what is known of each adapted model.
+    """
+    recipe = made.recipe
     found = [main_table(recipe, judged)]
     if judged.pairs:
         found.append(_comparisons(recipe, judged))
     if links.links:
         found.append(_forecasts(recipe, links))
+    found.append(data_table(made, judged))
+    if adapted:
+        found.append(adapted_table(adapted))
     return [*found, _costs(recipe, costs)]
 
 
@@ -79,10 +99,16 @@ def _notes(recipe: Recipe, judged: Judged) -> tuple[str, ...]:
             f"Average gain over {recipe.compare}: of the mean over tasks, ± its standard deviation "
             "over seeds."
         )
-    if recipe.seeds > 1 and recipe.adaptations == 1 and len(recipe.selectors) > 1:
+    if recipe.adaptations < recipe.seeds and any(s.name != BASE for s in recipe.selectors):
+        models = f"{recipe.adaptations} adapted models" if recipe.adaptations > 1 else "one model"
         notes.append(
-            "All seeds of a cell fine-tune one adapted model, so the deviation and the tests say "
-            "nothing of how adaptations differ."
+            f"The {recipe.seeds} seeds of a cell fine-tune {models}, so they are not independent: "
+            "the deviation and the tests say too little of how adaptations differ."
+        )
+    if judged.failed:
+        notes.append(
+            "Options that an error names are settings of the recipe: --rate is rate in "
+            "[adapt.train] or [evaluate.tune], and so on; see the folder failures."
         )
     return tuple(notes)
 
@@ -145,50 +171,96 @@ def _forecasts(recipe: Recipe, links: Links) -> Table:
         "KL reduction: of the task's n-grams, from the corpus to the selection, in nats; loss: of "
         "the adapted model on the task's training texts, in nats a token, and its fall from the "
         f"base; gain over {BASE} in points.",
-        f"The fall of the loss and the gain: {_together(links.loss)}",
-        f"The KL reduction and the gain: {_together(links.kl)}",
+        f"The fall of the loss and the gain: {_together(links.loss, links.pooled_loss)}",
+        f"The KL reduction and the gain: {_together(links.kl, links.pooled_kl)}",
     )
     return Table("What was known beforehand", columns, rows, notes)
 
 
-def _together(found: Correlation | None) -> str:
-    """A correlation in words."""
-    if found is None:
-        return "too few to say."
-    return (
-        f"Pearson's r = {found.pearson:.2f} (p = {found.pearson_p:.3f}), Spearman's rho = "
-        f"{found.spearman:.2f} (p = {found.spearman_p:.3f}), over {found.n} cells of all tasks."
+def _together(within: Within | None, pooled: Correlation | None) -> str:
+    """Correlations in words."""
+    if within is None:
+        words = "within tasks too few to say"
+    else:
+        words = (
+            f"within tasks Pearson's r = {within.pearson:.2f} (p = {within.p:.3f}, "
+            f"{within.n} cells of {within.groups} rows)"
+        )
+    if pooled is not None:
+        words += f"; over all, whose tasks differ in both, r = {pooled.pearson:.2f}"
+    return f"{words}."
+
+
+def data_table(made: Made, judged: Judged) -> Table:
+    """What each row was learned from and judged on."""
+    rows: list[tuple[Cell, ...]] = []
+    for row in dict.fromkeys(r.cell.row for r in judged.results):
+        task = made.tasks[row[:2]]
+        cut = [r.truncated for r in judged.results if r.cell.row == row and r.truncated]
+        most = max((found.get("test", 0) for found in cut), default=None)
+        name = _row_name(made.recipe, row)
+        rows.append((name, task.examples, *task.splits, task.copies, most))
+    columns = ("dataset", "train", "dev", "test", "test texts in train", "test texts cut off")
+    notes = ("Examples of each split; cut off: longer than the model or `length` takes.",)
+    return Table("Data", columns, tuple(rows), notes)
+
+
+def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
+    """How each adapted model was trained, and what of dev and test was kept out of its text."""
+    rows: list[tuple[Cell, ...]] = []
+    for found in adapted:
+        guard, training = found["guard"], found["training"]
+        own = [guard[role] for role in ("data", "replay") if role in guard] if guard else []
+        left_out = sum(counts["holders"] for counts in own) if guard else None
+        steps = training["steps"], training["batch"], training["length"], found["tokens"]
+        rows.append((found["label"], *steps, left_out, found["device"], found["precision"]))
+    columns = ("adapted", "steps", "batch", "length", "tokens", "left out", "device", "precision")
+    notes = [
+        "Tokens: of the text there was to train on. Left out: its texts that hold a dev or test "
+        "text of the task, or, of a model for all tasks, of any."
+    ]
+    amounts = dict.fromkeys(
+        tuple(found["training"][name] for name in ("steps", "batch", "length")) for found in adapted
     )
+    if len(amounts) > 1:
+        notes.append("Not all models were trained alike: steps, batch or length differ.")
+    return Table("Adapted models", columns, tuple(rows), tuple(notes))
 
 
-def _costs(recipe: Recipe, costs: Sequence[Cost]) -> Table:
+def _costs(recipe: Recipe, costs: Costs) -> Table:
     """What each column took."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            cost.column,
-            *(round(s) for s in (cost.select_s, cost.adapt_s, cost.tune_s, cost.cpu_s)),
+            column,
+            *(round(s) for s in (cost.select_s, cost.adapt_s, cost.tune_s, cost.look_s)),
+            round(cost.cpu_s),
             cost.watt_hours,
         )
-        for cost in costs
+        for column, cost in costs.columns.items()
     )
-    columns = ("column", "select s", "adapt s", "fine-tune s", "core s", "Wh (estimate)")
-    notes = (
+    times = ("select s", "adapt s", "fine-tune s", "forecast s", "core s")
+    notes = [
         f"Energy is an estimate: {recipe.watts:g} W for each busy core, and on a GPU "
-        f"{recipe.gpu_watts:g} W while a model is trained; without memory, cooling and what "
-        "stopped attempts took (Strubell et al. 2019; Lacoste et al. 2019). A step that several "
-        "columns share is in each of them, and once in all steps.",
-    )
-    return Table("Cost", columns, rows, notes)
+        f"{recipe.gpu_watts:g} W while a model is trained; without memory, cooling, what stopped "
+        "attempts took, and on Ray the cores that selected (Strubell et al. 2019; Lacoste et al. "
+        "2019). A step that several columns share is in each of them, and once in all steps."
+    ]
+    if costs.unrecorded:
+        notes.append(f"{costs.unrecorded} finished steps have no record and count as nothing.")
+    for name, found in costs.differing.items():
+        notes.append(f"Steps were made with different {name}: {', '.join(found)}.")
+    return Table("Cost", ("column", *times, "Wh (estimate)"), rows, tuple(notes))
 
 
-def all_cells(judged: Judged) -> Table:
-    """One row for each cell with every figure, for programs."""
+def all_cells(judged: Judged, costs: Sequence[Cost]) -> Table:
+    """One row for each cell with every figure and what it cost, for programs."""
     against = {(p.row, p.column): p for p in judged.pairs if not p.named}
     keys = [f.name for f in dataclasses.fields(judged.results[0].cell)]
     figures = ("mean", "sd", "low", "high", "dev")
     columns = (*keys, "column", "metric", *figures, *METRICS, "scores", "gain", "p", "verdict")
+    took = [f.name for f in dataclasses.fields(Cost)]
     rows: list[tuple[Cell, ...]] = []
-    for r in judged.results:
+    for r, cost in zip(judged.results, costs, strict=True):
         pair = against.get((r.cell.row, r.column))
         gain = (pair.comparison.difference, pair.adjusted, pair.verdict) if pair else (None,) * 3
         rows.append(
@@ -200,23 +272,30 @@ def all_cells(judged: Judged) -> Table:
                 *(r.metrics.get(m) for m in METRICS),
                 " ".join(map(repr, r.scores)),
                 *gain,
+                *(getattr(cost, name) for name in took),
                 r.error,
             )
         )
-    return Table("cells", (*columns, "error"), tuple(rows))
+    return Table("cells", (*columns, *took, "error"), tuple(rows))
 
 
-def write_tables(out: Path, tables: Sequence[Table], judged: Judged, facts: dict[str, Any]) -> None:
+def write_tables(
+    out: Path, tables: Sequence[Table], judged: Judged, costs: Costs, facts: dict[str, Any]
+) -> None:
     """Write `table.md`, `table.tex`, `table.csv` and `table.json`.
 
     Args:
         out: the folder.
         tables: as they are printed.
         judged: every figure.
+        costs: what steps took.
         facts: what else the JSON says.
     """
-    write_bytes(out / "table.md", "\n".join(map(markdown, tables)).encode())
-    write_bytes(out / "table.tex", "\n".join(map(latex, tables)).encode())
-    write_bytes(out / "table.csv", csv(all_cells(judged)).encode())
     plain = {**facts, **dataclasses.asdict(judged)}
-    write_bytes(out / "table.json", json.dumps(plain, indent=1, ensure_ascii=False).encode())
+    for name, text in (
+        ("table.md", "\n".join(map(markdown, tables))),
+        ("table.tex", "\n".join(map(latex, tables))),
+        ("table.csv", csv(all_cells(judged, costs.cells))),
+        ("table.json", json.dumps(plain, indent=1, ensure_ascii=False)),
+    ):
+        write_bytes(out / name, text.encode(errors="backslashreplace"))
