@@ -303,6 +303,10 @@ class RecipeFolder(OutFolder):
         """What a fine-tuning gave."""
         return self.scores / f"{key}-{seed}.json"
 
+    def _has_work(self) -> bool:
+        """Whether a step was made, or begun."""
+        return any(f.is_dir() for f in (self.selections, self.models, self.companions, self.scores))
+
     def reopen(self) -> None:
         """Take the completion mark away: something is missing again."""
         (self.path / "manifest.json").unlink(missing_ok=True)
