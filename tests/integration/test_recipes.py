@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import shutil
 import signal
 import time
 
@@ -151,7 +152,7 @@ def test_a_recipe_that_grows_keeps_what_it_has(recipe, run):
     grown = run(recipe(more="adaptations = 2", seeds=3))
     after = finished(grown.path)
     assert all(after[p].items() >= files.items() for p, files in before.items())
-    assert [len(files) for files in after.values()] == [20, 6, 3]
+    assert [len(files) for files in after.values()] == [20, 6, 4]  # random is drawn twice
     scores = {(r.cell, r.column): r.scores for r in grown.judged.results}
     for r in first.judged.results:
         assert scores[r.cell, r.column][0] == r.scores[0]
@@ -313,11 +314,67 @@ def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
     assert process.returncode == 0, err
     after = finished(out)
     assert all(after[p].items() >= files.items() for p, files in made.items())
-    assert f"of which {len(made['scores/*.json'])} are there" in err
+    assert f"of which {12 - len(made['scores/*.json'])} are to be made" in err
     whole = run(path, "whole")
     assert json.loads(printed)["results"] == [
         json.loads(json.dumps(dataclasses.asdict(r))) for r in whole.judged.results
     ]
+
+
+@pytest.mark.slow
+def test_killed_while_it_adapts_it_ends_the_same(recipe, run, start, tmp_path):
+    """SIGKILL after an adaptation began and before it ended."""
+    own = "[selector.random.adapt.train]\nsteps = 60\n"
+    path, out = recipe('["base", "random"]', after=own, pairs="", seeds=1), tmp_path / "killed"
+    command = ("run", path, "--out", out, "--workers", 1, "--json")
+    process = start(*command)
+    deadline = time.monotonic() + 120
+    while not list(out.glob("models/*/.corpusfit/settled.json")) and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    process = start(*command)
+    printed, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert json.loads(printed)["results"] == [
+        json.loads(json.dumps(dataclasses.asdict(r))) for r in run(path, "whole").judged.results
+    ]
+    found = json.loads((out / "table.json").read_text("utf-8"))
+    assert found["costs"]["unrecorded"] == 0
+
+
+def test_a_planted_test_text_is_not_trained_on(recipe, run, data):
+    """A test text in the pile is left out of what a model is trained on, unless that is off."""
+    (data / "planted").mkdir(exist_ok=True)
+    planted = json.loads((data / "science/test.jsonl").read_text("utf-8").splitlines()[0])["text"]
+    rows = [*prose("garden", 40, seed=3), planted]
+    text = "".join(json.dumps({"text": text}) + "\n" for text in rows)
+    (data / "planted/garden.jsonl").write_text(text, "utf-8")
+    path = recipe('["base", "general"]', pairs="", seeds=1)
+    path.write_text(path.read_text("utf-8").replace('["pile"]', '["planted"]'), "utf-8")
+
+    def tokens(ran):
+        (found,) = json.loads((ran.path / "table.json").read_text("utf-8"))["adapted"]
+        return found["tokens"], found["guard"]
+
+    kept, guard = tokens(run(path))
+    assert guard["data"]["holders"] == guard["data"]["held"] == 1
+    whole, off = tokens(run(path, "with", keep_overlap=True))
+    assert off is None
+    assert kept < whole
+
+
+def test_what_a_table_was_made_of_may_be_thrown_away(recipe, run):
+    """Without selections and models the same tables come of the outcomes, and nothing is made."""
+    path = recipe('["base", "dsir"]', pairs="", seeds=1)
+    ran = run(path)
+    for folder in ("selections", "models"):
+        shutil.rmtree(ran.path / folder)
+    again = run(path)
+    assert again.judged == ran.judged
+    assert not (ran.path / "selections").exists()
+    assert not (ran.path / "models").exists()
 
 
 @pytest.mark.slow

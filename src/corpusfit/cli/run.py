@@ -94,7 +94,7 @@ def show_missing(found: api.Missing, *, json: bool) -> None:
     ]
     table("Cells", [*shown, "fine-tunings missing"], rows, words=shown)
     for phase, (total, left) in found.steps.items():
-        say(f"{phase.capitalize()}: {total}, of which {total - left} are there.")
+        say(f"{phase.capitalize()}: {total}, of which {left} are to be made.")
     if found.seconds is None:
         say("No estimate of the time: not every kind of step was made once yet.")
     else:

@@ -33,7 +33,7 @@ def recipe(*selectors, **words):
 def made(recipe, tmp_path, sizes=(0,), **words):
     tasks = {
         (t.name, size): StoredTask(
-            t.name, size, 9, "classification", "accuracy", *(f"{t.name}{size}{k}" for k in "ktj")
+            t.name, size, 9, "classification", "accuracy", *(f"{t.name}{size}{k}" for k in "ktlj")
         )
         for t in recipe.tasks
         for size in sizes

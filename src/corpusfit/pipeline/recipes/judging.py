@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import write_bytes
+from corpusfit.embed.contract import file_digest
 from corpusfit.evaluate.metrics import tallies
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import METRICS
@@ -83,6 +84,10 @@ class _Row:
     def _names(self, cell: Cell) -> list[str]:
         return [t.name for t in self._work.cells[cell]]
 
+    def _marks(self, cell: Cell) -> list[str]:
+        """The outcomes of a cell, by name and by content."""
+        return [f"{t.name} {file_digest(t.out)}" for t in self._work.cells[cell]]
+
     def error(self, cell: Cell) -> str:
         """Why a cell has no result, if it has none."""
         return next((self._failed[s] for s in self._names(cell) if s in self._failed), "")
@@ -97,7 +102,7 @@ class _Row:
         scores = [o.scores["test"][self._metric] for o in outcomes]
         mean, sd = spread(scores)
         low, high = self._kept(
-            ["interval", self._names(cell)],
+            ["interval", self._marks(cell)],
             lambda: list(interval(self._tallies(cell), self._metric, seed=0)),
         )
         return Result(
@@ -123,7 +128,7 @@ class _Row:
             found = compare(self._tallies(ours), self._base[1], self._metric, seed=0)
             return dataclasses.asdict(found)
 
-        return Comparison(**self._kept(["compare", self._names(ours), self._names(base)], make))
+        return Comparison(**self._kept(["compare", self._marks(ours), self._marks(base)], make))
 
     def _kept(self, of: list[Any], make: Callable[[], Any]) -> Any:
         """What was made before of the same outcomes, or what is made now."""

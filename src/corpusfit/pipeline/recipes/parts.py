@@ -33,6 +33,7 @@ class StoredTask:
         metric: what is compared.
         key: digest of all of it.
         texts: digest of its training texts.
+        learned: digest of its training examples with their labels.
         judged: digest of the texts of dev and test.
         splits: examples of dev and of test.
         copies: test examples whose text is in train too.
@@ -46,6 +47,7 @@ class StoredTask:
     metric: str
     key: str
     texts: str
+    learned: str
     judged: str
     splits: tuple[int, int] = (0, 0)
     copies: int = 0

@@ -101,6 +101,9 @@ def _judge(under: Under) -> Ran:
     recipe, folder, work = under.made.recipe, under.folder, under.work
     found = judged(under.made, work, under.failed)
     costs = costs_of(recipe, folder, work, under.looks.values())
+    for name, versions_of in costs.differing.items():
+        words = f"Steps were made with different {name}: {', '.join(versions_of)}."
+        under.machine.progress.warn(words)
     links = links_of(work, found, under.looks)
     adapted = list(adapted_of(work, folder))
     tables = tables_of(under.made, found, links, costs, adapted)

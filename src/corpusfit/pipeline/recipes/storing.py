@@ -89,6 +89,7 @@ def _stored(
             metric_of(plan.task, task.kind),
             key=task_digest(dataclasses.replace(task, name="", notes=())),
             texts=digest(task.train.texts()),
+            learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
             judged=digest([task.dev.texts(), task.test.texts()]),
             splits=(len(task.dev), len(task.test)),
             copies=overlaps(task).between[1].shared,

@@ -201,8 +201,15 @@ def data_table(made: Made, judged: Judged) -> Table:
         name = _row_name(made.recipe, row)
         rows.append((name, task.examples, *task.splits, task.copies, most))
     columns = ("dataset", "train", "dev", "test", "test texts in train", "test texts cut off")
-    notes = ("Examples of each split; cut off: longer than the model or `length` takes.",)
-    return Table("Data", columns, tuple(rows), notes)
+    notes = ["Examples of each split; cut off: longer than the model or `length` takes."]
+    fewer = [
+        f"{task.name} ({task.examples:,} of {size:,})"
+        for (_, size), task in made.tasks.items()
+        if task.examples < size
+    ]
+    if fewer:
+        notes.append(f"Fewer training examples than the row asks for: {', '.join(fewer)}.")
+    return Table("Data", columns, tuple(rows), tuple(notes))
 
 
 def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:

@@ -149,7 +149,7 @@ def _companions(made: Made, plan: EvaluatePlan, stored: StoredTask, work: Work) 
     if not plan.augment.kind:
         return ""
     how = content.augmenting(plan.augment, made.models, plan.tune.device)
-    key = content.step("augment", plan=how, task=stored.key, seed=made.recipe.seed)
+    key = content.step("augment", plan=how, examples=stored.learned, seed=made.recipe.seed)
     work.companions[key] = Companions(key, plan.augment, made.folder.task(stored.key))
     return key
 
