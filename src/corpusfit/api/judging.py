@@ -138,7 +138,7 @@ def missing(
     keep_overlap: bool = False,
     machine: Machine | None = None,
 ) -> Missing:
-    """What `run` would do; takes its arguments, and writes nothing."""
+    """What `run` would do; takes its arguments, and writes nothing but encoders into the cache."""
     found = _recipe(recipe, keep_overlap=keep_overlap)
     return pipeline.missing(found, place(out, "--out"), machine=machine or Machine())
 

@@ -15,13 +15,8 @@ from corpusfit.pipeline.recipes.cells import columns_of, grid
 from corpusfit.pipeline.recipes.comparing import corrected
 from corpusfit.pipeline.recipes.reckoning import Cost, Costs
 from corpusfit.pipeline.recipes.results import Judged, Result
-from corpusfit.pipeline.recipes.tabling import (
-    adapted_table,
-    all_cells,
-    data_table,
-    main_table,
-    write_tables,
-)
+from corpusfit.pipeline.recipes.tabling import adapted_table, data_table, main_table
+from corpusfit.pipeline.recipes.writing import all_cells, write_tables
 
 SIZES = {"a": (0,), "b": (0,)}
 

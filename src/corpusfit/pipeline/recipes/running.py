@@ -33,8 +33,9 @@ from corpusfit.pipeline.recipes.recipe import Recipe
 from corpusfit.pipeline.recipes.reckoning import costs_of
 from corpusfit.pipeline.recipes.results import Judged
 from corpusfit.pipeline.recipes.storing import made_of
-from corpusfit.pipeline.recipes.tabling import tables_of, write_tables
+from corpusfit.pipeline.recipes.tabling import tables_of
 from corpusfit.pipeline.recipes.work import work_of
+from corpusfit.pipeline.recipes.writing import write_tables
 from corpusfit.pipeline.run import Machine
 
 __all__ = ["Ran", "run_recipe"]

@@ -1,32 +1,28 @@
-"""A recipe's results as tables, and the files that they are written to.
+"""A recipe's results as tables.
 
-What: the table of means with marks, the comparisons in words, what it cost, what went with the
-scores; as Markdown, LaTeX, CSV and JSON.
-Why: a paper wants LaTeX, a page Markdown, a notebook JSON, and all must say the same.
-Trade-off: the CSV is one line for each cell with every figure, not the table as it is printed.
+What: the table of means with marks, the comparisons in words, what went with the scores, what was
+learned from, how models were adapted, and what it cost.
+Why: a mean is read rightly only beside what it is made of.
+Trade-off: notes are the same whatever the table is written as, so they name no markup.
 Reference: TADPOLE, Table 3.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import write_bytes
-from corpusfit.evaluate.plan import METRICS
 from corpusfit.evaluate.significance import LEVEL, Correlation, mark
-from corpusfit.evaluate.tables import Cell, Mark, Score, Table, csv, latex, markdown, with_best
+from corpusfit.evaluate.tables import Cell, Mark, Score, Table, with_best
 from corpusfit.evaluate.within import Within
 from corpusfit.pipeline.recipes.linking import Links
 from corpusfit.pipeline.recipes.parts import Made
 from corpusfit.pipeline.recipes.recipe import BASE, Recipe
-from corpusfit.pipeline.recipes.reckoning import Cost, Costs
+from corpusfit.pipeline.recipes.reckoning import Costs
 from corpusfit.pipeline.recipes.results import Judged, Result
 
-__all__ = ["all_cells", "main_table", "tables_of", "write_tables"]
+__all__ = ["adapted_table", "data_table", "main_table", "tables_of"]
 
 _LONGEST = 200
 
@@ -257,52 +253,3 @@ def _costs(recipe: Recipe, costs: Costs) -> Table:
     for name, found in costs.differing.items():
         notes.append(f"Steps were made with different {name}: {', '.join(found)}.")
     return Table("Cost", ("column", *times, "Wh (estimate)"), rows, tuple(notes))
-
-
-def all_cells(judged: Judged, costs: Sequence[Cost]) -> Table:
-    """One row for each cell with every figure and what it cost, for programs."""
-    against = {(p.row, p.column): p for p in judged.pairs if not p.named}
-    keys = [f.name for f in dataclasses.fields(judged.results[0].cell)]
-    figures = ("mean", "sd", "low", "high", "dev")
-    columns = (*keys, "column", "metric", *figures, *METRICS, "scores", "gain", "p", "verdict")
-    took = [f.name for f in dataclasses.fields(Cost)]
-    rows: list[tuple[Cell, ...]] = []
-    for r, cost in zip(judged.results, costs, strict=True):
-        pair = against.get((r.cell.row, r.column))
-        gain = (pair.comparison.difference, pair.adjusted, pair.verdict) if pair else (None,) * 3
-        rows.append(
-            (
-                *(getattr(r.cell, key) for key in keys),
-                r.column,
-                r.metric,
-                *(getattr(r, figure) for figure in figures),
-                *(r.metrics.get(m) for m in METRICS),
-                " ".join(map(repr, r.scores)),
-                *gain,
-                *(getattr(cost, name) for name in took),
-                r.error,
-            )
-        )
-    return Table("cells", (*columns, *took, "error"), tuple(rows))
-
-
-def write_tables(
-    out: Path, tables: Sequence[Table], judged: Judged, costs: Costs, facts: dict[str, Any]
-) -> None:
-    """Write `table.md`, `table.tex`, `table.csv` and `table.json`.
-
-    Args:
-        out: the folder.
-        tables: as they are printed.
-        judged: every figure.
-        costs: what steps took.
-        facts: what else the JSON says.
-    """
-    plain = {**facts, **dataclasses.asdict(judged)}
-    for name, text in (
-        ("table.md", "\n".join(map(markdown, tables))),
-        ("table.tex", "\n".join(map(latex, tables))),
-        ("table.csv", csv(all_cells(judged, costs.cells))),
-        ("table.json", json.dumps(plain, indent=1, ensure_ascii=False)),
-    ):
-        write_bytes(out / name, text.encode(errors="backslashreplace"))
