@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.settings import Settings
@@ -34,6 +35,8 @@ def page() -> str:
             lines.append(f"| {name} | `method.{field.name}` | `{field.default!r}` |")
     lines += ["", "# Settings of `corpusfit adapt`", "", "Also `read` and `seed`, as above.", ""]
     lines += _groups(AdaptPlan(), ("seed", "read"))
+    lines += ["# Settings of `corpusfit evaluate`", "", "Also `seed`, as above.", ""]
+    lines += _groups(EvaluatePlan(), ("seed",))
     return "\n".join(lines).rstrip() + "\n"
 
 

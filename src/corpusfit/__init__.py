@@ -8,16 +8,37 @@ for segment in run:
 """
 
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.api import adapt, audit, choose, evaluate, explain, forecast, rank, score, select
+from corpusfit.api import (
+    adapt,
+    audit,
+    choose,
+    contamination,
+    evaluate,
+    explain,
+    forecast,
+    rank,
+    score,
+    select,
+)
 from corpusfit.errors import CorpusfitError
 from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.pipeline import Adapted, Audit, Evaluated, Explanation, Forecast, Machine, Selection
+from corpusfit.pipeline import (
+    Adapted,
+    Audit,
+    Contamination,
+    Evaluated,
+    Explanation,
+    Forecast,
+    Machine,
+    Selection,
+)
 from corpusfit.plan import Plan
 
 __all__ = [
     "AdaptPlan",
     "Adapted",
     "Audit",
+    "Contamination",
     "CorpusfitError",
     "EvaluatePlan",
     "Evaluated",
@@ -29,6 +50,7 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "contamination",
     "evaluate",
     "explain",
     "forecast",

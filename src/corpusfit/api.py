@@ -1,7 +1,7 @@
 """The Python API: the commands with the command line's words.
 
-What: `select`, `score`, `choose`, `explain`, `audit`, `rank`, `forecast` and `adapt` with keyword
-settings.
+What: `select`, `score`, `choose`, `explain`, `audit`, `rank`, `contamination`, `forecast`, `adapt`
+and `evaluate` with keyword settings.
 Why: the command line is one door to the library, this is the other; both build a `Plan`.
 Trade-off: only the settings that people change often have a keyword here; `settings` reaches the
 rest as `"cut.gamma=5"`.
@@ -21,15 +21,25 @@ from corpusfit.adapt.presets import preset as preset_of
 from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.pipeline import Adapted, Audit, Evaluated, Explanation, Forecast, Machine, Selection
+from corpusfit.pipeline import (
+    Adapted,
+    Audit,
+    Contamination,
+    Evaluated,
+    Explanation,
+    Forecast,
+    Machine,
+    Selection,
+)
 from corpusfit.pipeline.ranking import Ranked
-from corpusfit.plan import Plan
+from corpusfit.plan import Plan, ReadPlan
 from corpusfit.score.contract import SOURCE
 from corpusfit.settings import Settings
 
 __all__ = [
     "Adapted",
     "Audit",
+    "Contamination",
     "Evaluated",
     "Explanation",
     "Forecast",
@@ -40,6 +50,7 @@ __all__ = [
     "build_evaluate_plan",
     "build_plan",
     "choose",
+    "contamination",
     "estimate",
     "estimate_adaptation",
     "estimate_evaluation",
@@ -421,6 +432,7 @@ def adapt(
     out: Path | str,
     task: Inputs = (),
     replay: Inputs = (),
+    guard: Inputs = (),
     preset: str | None = None,
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
@@ -437,6 +449,8 @@ def adapt(
         out: a new or empty folder of this machine, or one of the same training to resume.
         task: texts of the task, to measure the loss on; a selection's target if not given.
         replay: general text to mix in.
+        guard: a task's folder, of which dev and test are meant, or files of such texts: what holds
+            one of them is not trained on.
         preset: a paper's settings: tadpole, mdapt, mdapt-adapter or tapt.
         plan: a plan, in which case without a preset, or a TOML file to start from.
         settings: further settings as `"train.warmup=0.06"`.
@@ -461,9 +475,43 @@ def adapt(
         folder,
         task=_listed(task),
         replay=_listed(replay),
+        guard=_listed(guard),
         track=track,
         machine=machine or Machine(),
         overwrite=overwrite,
+    )
+
+
+def contamination(
+    *,
+    task: Inputs,
+    data: Inputs,
+    text_field: str | None = None,
+    seed: int = 0,
+    machine: Machine | None = None,
+) -> Contamination:
+    """Report what of a task's dev and test texts lies in text that is to be trained on.
+
+    Args:
+        task: a task's folder or `hub:NAME`, of which dev and test are meant, or files of such
+            texts.
+        data: the folder of a `select`, or any inputs as for `corpus` there.
+        text_field: name of the field with the text, of both.
+        seed: of the draw of splits that the task lacks, as `evaluate` makes them.
+        machine: as in `select`.
+
+    Returns:
+        Counts by split and source, examples, and the texts of the data that should be left out.
+
+    Raises:
+        CorpusfitError: see `corpusfit.errors`.
+    """
+    return pipeline.contamination(
+        _listed(task),
+        _listed(data),
+        read=ReadPlan() if text_field is None else ReadPlan(text_field=text_field),
+        seed=seed,
+        machine=machine or Machine(),
     )
 
 

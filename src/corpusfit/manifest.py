@@ -164,6 +164,7 @@ class AdaptFolder(OutFolder):
         self.tokenizer = self.work / "tokenizer.json"
         self.general = self.work / "general.jsonl"
         self.settled = self.work / "settled.json"
+        self.guard = self.work / "guard.safetensors"
         self.checkpoints = self.work / "checkpoints"
         self.best = self.work / "best.safetensors"
 
@@ -182,7 +183,7 @@ class AdaptFolder(OutFolder):
         """Let go of what only resuming needs."""
         for folder in (self.checkpoints, self.work / "tokens"):
             remove(folder)
-        for file in (self.best, self.tokenizer, self.general, self.settled):
+        for file in (self.best, self.tokenizer, self.general, self.guard, self.settled):
             file.unlink(missing_ok=True)
 
 

@@ -64,6 +64,14 @@ def adapt(
         list[str] | None,
         typer.Option("--replay", help="General text to mix in, so that less is forgotten."),
     ] = None,
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            help="A task's folder, of which dev and test are meant, or files: data that holds one "
+            "of these texts is not trained on.",
+        ),
+    ] = None,
     replay_share: Annotated[
         float | None,
         typer.Option("--replay-share", help="Share of the tokens that it makes; 0.05 if not."),
@@ -141,7 +149,15 @@ def adapt(
     if dry_run:
         show_projected(api.estimate_adaptation(**texts, plan=built, machine=machine), json=json)
         return
-    run = api.adapt(**texts, out=out, plan=built, track=track, overwrite=overwrite, machine=machine)
+    run = api.adapt(
+        **texts,
+        out=out,
+        guard=guard or (),
+        plan=built,
+        track=track,
+        overwrite=overwrite,
+        machine=machine,
+    )
     if int(os.environ.get("RANK", "0")):
         return  # of several processes that train together the first one speaks
     if json:

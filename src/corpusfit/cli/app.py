@@ -13,6 +13,7 @@ from corpusfit.cli import (
     adapt,
     audit,
     choose,
+    contamination,
     demo,
     evaluate,
     explain,
@@ -38,7 +39,7 @@ app = typer.Typer(
 )
 for module in (
     *(demo, select, score, choose, explain, audit, rank, methods),
-    *(forecast, adapt, evaluate),
+    *(contamination, forecast, adapt, evaluate),
 ):
     module.register(app)
 

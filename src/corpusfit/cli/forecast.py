@@ -89,6 +89,6 @@ def show_forecast(found: api.Forecast) -> None:
         [p.data, *(f"{p.losses[k]:.3f}" if k in p.losses else "–" for k in ("task", "general"))]
         for p in found.prospects
     ]
-    table("Loss of the model (nats a token)", ["selection", "task", "general"], kinds)
+    table("Loss (nats a token)", ["selection", "task", "general"], kinds)
     for sentence in found.words:
         typer.echo(sentence)

@@ -265,6 +265,8 @@ def _loaded(setting: Setting, name: str) -> tuple[Any, Any]:
         raise
     except Exception as e:  # a broken folder shows as any of a dozen kinds
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        if "SentencePiece" in reason:  # a library that MarianMT and M2M100 need, and few others
+            reason = "its tokenizer needs one more library: pip install sentencepiece"
         raise ModelError(f"{setting.flag}: {name} cannot be loaded: {reason}") from e
     if info["missing_keys"]:
         gone = sorted(info["missing_keys"])

@@ -40,8 +40,8 @@ __all__ = [
 FEATURES = Dsir()
 """The n-grams are those that `dsir` goes by."""
 
-PARTS = 8
-"""Of the sample of the corpus, that its noise is measured between."""
+PARTS = 16
+"""Of the sample of the corpus; what leaving one out changes tells its noise."""
 
 _SURE = 2.0  # standard errors
 
@@ -72,8 +72,9 @@ def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[n
 def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
     """KL(target || text), in nats, of two bags of n-grams (Xie et al. 2023, section 4).
 
-    One is added to each bucket of the text, so that what it lacks by chance costs much but not
-    everything; the target is taken as it is.
+    To each bucket's share of the text `dsir`'s smoothing is added, so that what it lacks by chance
+    costs much but not everything, and as much in a short text as in a long one; the target is
+    taken as it is.
 
     Args:
         target: float64 [buckets], counts.
@@ -85,7 +86,8 @@ def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
     total = target.sum()
     if not total:
         return 0.0
-    p, q = target / total, (text + 1) / (text.sum() + len(text))
+    q = text / max(1.0, text.sum()) + FEATURES.smoothing
+    p, q = target / total, q / q.sum()
     there = p > 0
     return float(np.sum(p[there] * np.log(p[there] / q[there])))
 
@@ -157,7 +159,7 @@ class Reduction:
         raw: KL(task || corpus), in nats.
         selected: KL(task || selected text).
         falls: the first less the second, DSIR's KL reduction.
-        noise: standard error of `raw`, by the sample of the corpus.
+        noise: standard error of `raw` by the sample of the corpus (jackknife over its parts).
         covered: share of the task's n-grams, counted as often as they occur, that are in the
             selected text; it grows with the text.
     """
@@ -188,9 +190,10 @@ def reduction(
         selected: the same for the selected text.
         covered: see `Reduction`.
     """
-    raw, chosen = divergence(target, np.sum(sample, axis=0)), divergence(target, selected)
-    parts = [divergence(target, part) for part in sample]
-    noise = float(np.std(parts, ddof=1) / len(parts) ** 0.5) if len(parts) > 1 else 0.0
+    n, whole = len(sample), np.sum(sample, axis=0)
+    raw, chosen = divergence(target, whole), divergence(target, selected)
+    without = [divergence(target, whole - part) for part in sample]
+    noise = float(np.std(without) * (n - 1) ** 0.5)  # the jackknife
     return Reduction(raw, chosen, raw - chosen, noise, covered)
 
 
@@ -237,7 +240,8 @@ def words(prospects: Sequence[Prospect], model: str) -> list[str]:
     if len(tasks) > 1:
         said.append("Selections for different tasks are not held against each other.")
     for of_one in tasks.values():
-        said += dict.fromkeys(_loss(p, model) for p in of_one)
+        measured = {tuple(p.losses.values()): p for p in reversed(of_one)}  # once a corpus
+        said += [_loss(p, model) for p in reversed(measured.values())]
         order = sorted(of_one, key=lambda p: -p.kl.falls)
         said.append(_verdict(order[0]))
         said += [_beside(p, order[0]) for p in order[1:]]
@@ -272,7 +276,7 @@ def _loss(p: Prospect, model: str) -> str:
         more, why = "less", "it is no more foreign to the model than the corpus"
     return (
         f"A token of the task's text costs {model} {p.losses['task']:.2f} nats, one of the corpus "
-        f"of {p.data} {p.losses['general']:.2f}, {abs(p.gap):.2f} {more}: {why}."
+        f"{p.losses['general']:.2f}, {abs(p.gap):.2f} {more}: {why}."
     )
 
 

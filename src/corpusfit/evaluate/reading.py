@@ -77,22 +77,21 @@ def _read(found: Found, split: str, plan: TaskPlan) -> Labelled:
 def _in_bio(splits: dict[str, Labelled]) -> tuple[dict[str, Labelled], list[str]]:
     """The splits with their tags in BIO, and what was converted or is odd."""
     written = scheme(tags for labelled in splits.values() for tags in labelled.labels)
-    said = []
-    if written == "bio":
-        for split, labelled in splits.items():
-            odd = sum(map(strays, labelled.labels))
-            if odd:
-                said.append(
-                    f"{odd:,} entities of {split} begin with I-, without a B- before; they are "
-                    "kept so and counted as entities."
-                )
-        return splits, said
     changed = {
         split: dataclasses.replace(labelled, labels=list(map(as_bio, labelled.labels)))
         for split, labelled in splits.items()
     }
-    name = "IOB1" if written == "iob1" else "BIOES"
-    return changed, [f"Entities were tagged as {name} and are now as BIO; they are the same ones."]
+    if written != "bio":
+        name = "IOB1" if written == "iob1" else "BIOES"
+        said = [f"Entities were tagged as {name} and are now as BIO; they are the same ones."]
+        return changed, said
+    odd = {split: sum(map(strays, labelled.labels)) for split, labelled in splits.items()}
+    return changed, [
+        f"Entities of {split} that begin with I-, without a B- before, begin with B- now; they are "
+        f"the same ones ({n:,})."
+        for split, n in odd.items()
+        if n
+    ]
 
 
 def _with_all(

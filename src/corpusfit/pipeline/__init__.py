@@ -17,6 +17,7 @@ from corpusfit.pipeline.evaluating import Evaluated, evaluate
 from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.forecasting import Forecast, forecast
 from corpusfit.pipeline.given import TASK
+from corpusfit.pipeline.leakage import Contamination, contamination
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
 
@@ -24,6 +25,7 @@ __all__ = [
     "TASK",
     "Adapted",
     "Audit",
+    "Contamination",
     "Evaluated",
     "Explanation",
     "Forecast",
@@ -32,6 +34,7 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "contamination",
     "estimate",
     "estimate_adaptation",
     "estimate_evaluation",

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from corpusfit.adapt.adapters import Base, save_adapter
 from corpusfit.adapt.marks import bare
 from corpusfit.adapt.models import Opened, open_model, save_model
@@ -34,12 +36,14 @@ from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError, bad_setting
-from corpusfit.manifest import AdaptFolder, source_identity, versions
+from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
 from corpusfit.pipeline.assembly import ROLES, Ready, assembled
 from corpusfit.pipeline.given import Given, given
+from corpusfit.pipeline.guarding import kept_out
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.trainingtext import sample_texts, sharpness, training_text
 from corpusfit.pipeline.voice import Voice
+from corpusfit.pipeline.watching import held_out
 from corpusfit.plan import EmbedPlan
 
 __all__ = ["Adapted", "adapt"]
@@ -72,6 +76,7 @@ def adapt(
     *,
     task: Sequence[str] = (),
     replay: Sequence[str] = (),
+    guard: Sequence[str] = (),
     track: str = "",
     machine: Machine = HERE,
     overwrite: bool = False,
@@ -84,6 +89,8 @@ def adapt(
         out: a new or empty folder of this machine, or one of the same training to resume.
         task: the task's texts, to measure the loss on; a selection's target if not given.
         replay: general text to mix in.
+        guard: a task's folder or `hub:NAME`, of which dev and test are meant, or files: data and
+            general text that hold one of these texts are left out.
         track: a tracker that is told the figures; see `adapt/processes.py`.
         machine: where text is tokenised, and what is told of it all.
         overwrite: replace another training in `out`.
@@ -104,7 +111,8 @@ def adapt(
     if not accelerator.is_main_process:
         machine = dataclasses.replace(machine, progress=Progress())
     with accelerator.main_process_first():  # the others find everything done
-        ready = _prepare(plan, (data, task, replay), folder, hardware, machine, overwrite=overwrite)
+        named = (data, task, replay, guard)
+        ready = _prepare(plan, named, folder, hardware, machine, overwrite=overwrite)
     if not isinstance(ready, Ready):
         return Adapted(out, ready)
     work, facts = assembled(ready, folder, hardware, accelerator, machine.progress)
@@ -128,7 +136,7 @@ def adapt(
 
 def _prepare(
     plan: AdaptPlan,
-    inputs: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    inputs: tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]],
     folder: AdaptFolder,
     hardware: Hardware,
     machine: Machine,
@@ -138,9 +146,11 @@ def _prepare(
     """The model and the text; or the manifest, if all is done."""
     _require_apart(folder.path, [plan.model.name, *itertools.chain(*inputs)])
     with machine.start() as engine:
-        texts = given(*inputs, plan.read, folder.work, engine, machine)
+        texts = given(*inputs[:3], plan.read, folder.work, engine, machine)
+        guarded = _guarded(plan, inputs[3], folder, machine)
         opened = _opened(plan, texts, hardware, machine)
-        folder.begin(_identity(plan, texts, opened), overwrite=overwrite)
+        identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
+        folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
         if done is not None:
             folder.free()  # a kill may have come between the two
@@ -150,8 +160,23 @@ def _prepare(
         write_bytes(folder.tokenizer, bare(opened.tokenizer, opened.name).to_str().encode())
         end = opened.marks.end if plan.objective.name == "causal" else None
         room = length - aim.overhead()
-        text = training_text(plan, texts, folder, room, end, engine, machine)
+        dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
+        if guarded:
+            dropped, counts = kept_out(guarded, texts, plan.read, folder, engine, machine)
+        text = training_text(plan, texts, folder, room, end, engine, machine, dropped=dropped)
+        text.figures.update({"guard": counts} if guarded else {})
     return Ready(plan, texts, opened, aim, text, length)
+
+
+def _guarded(
+    plan: AdaptPlan, inputs: Sequence[str], folder: AdaptFolder, machine: Machine
+) -> dict[str, list[str]]:
+    """The texts that may not be trained on, by split; none without --guard."""
+    if not inputs:
+        return {}
+    return held_out(
+        inputs, plan.read, folder.work, machine.progress, setting="guard", seed=plan.seed
+    )
 
 
 def _require_apart(out: Path, inputs: Iterable[str]) -> None:

@@ -145,7 +145,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     return {
         "command": "evaluate",
         **settings,
-        "examples": task_digest(task),
+        "task": {task.name: task_digest(task)},
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
 

@@ -3,9 +3,9 @@
 What: counts n-grams of the task, of a sample of the corpus and of what was selected, and measures
 the base model's loss on the first two.
 Why: a selection has kept its task and its sample, so that this takes seconds.
-Trade-off: general text is the selection's own sample of its corpus; a selection of another corpus
-has another. The losses are those that `adapt` says before it trains, but that general text which
-will be trained on is not left out.
+Trade-off: general text is the sample of the corpus that a selection keeps, the first one's where
+several of one corpus are set side by side. The losses are those that `adapt` says before it trains,
+but that general text which will be trained on is not left out.
 Reference: Xie et al. (2023), section 4; TADPOLE, Figures 2 and 3.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -42,12 +43,12 @@ from corpusfit.evaluate.forecast import (
 )
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.forecast import CountSelected
-from corpusfit.manifest import AdaptFolder, RunFolder, digest
+from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
 from corpusfit.pipeline.given import TASK, Given, given
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.tokenising import Tokenising
 from corpusfit.plan import EmbedPlan
-from corpusfit.types import taken
+from corpusfit.types import Source, taken
 
 __all__ = ["Forecast", "forecast"]
 
@@ -86,54 +87,88 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
         work = AdaptFolder(Path(scratch))
         selections = [_selection(name, plan, work, engine, machine) for name in data]
         meter = _meter(plan, work, engine, machine)
+        general = _general(selections)
         prospects, measured = [], dict[str, dict[str, float]]()
-        for name, texts, folder in selections:
-            samples = [Sample(folder.fit, role) for role in ("target", "background")]
-            task, corpus = (digest(sample.read_texts()) for sample in samples)
-            if f"{task} {corpus}" not in measured:
-                measured[f"{task} {corpus}"] = meter.losses(texts, samples[1])
-            losses = measured[f"{task} {corpus}"]
-            prospects.append(_prospect(name, texts, samples, task, losses, engine, machine))
+        for selection in selections:
+            task = digest(selection.target.read_texts())
+            sample = general[selection.corpus]
+            both = f"{task} {selection.corpus}"
+            if both not in measured:
+                measured[both] = meter.losses(selection.texts, sample)
+            prospects.append(_prospect(selection, sample, task, measured[both], engine, machine))
     return Forecast(plan.model.name, prospects, words(prospects, plan.model.name))
+
+
+@dataclass(frozen=True)
+class _Selected:
+    """A selection that the user named.
+
+    Attributes:
+        name: as it was named.
+        texts: where its texts are, and its task's.
+        manifest: its own.
+        target: the task's texts as they were learned from.
+        sample: of its corpus; not all selections keep one.
+        corpus: fingerprint of its corpus.
+    """
+
+    name: str
+    texts: Given
+    manifest: dict[str, Any]
+    target: Sample
+    sample: Sample
+    corpus: str
 
 
 def _selection(
     name: str, plan: AdaptPlan, work: AdaptFolder, engine: Engine, machine: Machine
-) -> tuple[str, Given, RunFolder]:
-    """A selection that the user named, with its task.
+) -> _Selected:
+    """Find a selection.
 
     Raises:
         UsageError: it is none.
-        InputError: it keeps no sample of its corpus.
     """
     texts = given([name], (), (), plan.read, work.path, engine, machine)
-    if texts.folder is None:
+    if texts.folder is None or texts.selection is None:
         cure = "A forecast needs the task and the sample of the corpus that a selection keeps."
         raise bad_setting("--data", "the folder of a corpusfit select", name, cure)
-    folder = RunFolder(texts.folder)
-    for role in ("target", "background"):
-        if not Sample(folder.fit, role).texts.exists():
+    target, sample = (Sample(RunFolder(texts.folder).fit, n) for n in ("target", "background"))
+    corpus = digest(source_identity([Source(**s) for s in texts.selection["corpus"]]))
+    return _Selected(name, texts, texts.selection, target, sample, corpus)
+
+
+def _general(selections: Sequence[_Selected]) -> dict[str, Sample]:
+    """By corpus, the first sample of it that a selection keeps: the same for all of that corpus.
+
+    Raises:
+        InputError: none keeps one.
+    """
+    found: dict[str, Sample] = {}
+    for selection in selections:
+        if selection.sample.texts.exists():
+            found.setdefault(selection.corpus, selection.sample)
+    for selection in selections:
+        if selection.corpus not in found:
             raise InputError(
-                f"--data {name} keeps no sample of its {role}, so there is nothing to compare "
-                "with. Select again with another --out."
+                f"--data {selection.name} keeps no sample of its corpus, so there is nothing to "
+                "compare with. Name another selection from the same corpus beside it."
             )
-    return name, texts, folder
+    return found
 
 
 def _prospect(
-    name: str,
-    texts: Given,
-    samples: list[Sample],
+    selection: _Selected,
+    sample: Sample,
     task: str,
     losses: dict[str, float],
     engine: Engine,
     machine: Machine,
 ) -> Prospect:
     """Count one selection."""
-    manifest = texts.selection or {}
+    texts, manifest = selection.texts, selection.manifest
     chosen = manifest["plan"]["choose"]["policy"]
-    target, general = (sample.batch("text") for sample in samples)
-    job = CountSelected(samples[0], chosen == "continuous")
+    target, general = selection.target.batch("text"), sample.batch("text")
+    job = CountSelected(selection.target, chosen == "continuous")
     known = Known.of(target)
     total = Counts(0, np.zeros(FEATURES.buckets), np.zeros(len(known.times), np.bool_))
     machine.progress.begin("count", len(texts.data), "segments")
@@ -143,7 +178,7 @@ def _prospect(
     machine.progress.end()
     parts = [count(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
     kl = reduction(count(target), parts, total.counts, known.share(total.seen))
-    return Prospect(name, manifest["method"]["name"], task, total.texts, kl, losses)
+    return Prospect(selection.name, manifest["method"]["name"], task, total.texts, kl, losses)
 
 
 @dataclass(frozen=True, eq=False)

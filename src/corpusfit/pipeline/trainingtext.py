@@ -84,6 +84,8 @@ def training_text(
     end: int | None,
     engine: Engine,
     machine: Machine,
+    *,
+    dropped: NDArray[np.uint64],
 ) -> TrainingText:
     """Tokenise what is not, weigh it, cut it, keep some back.
 
@@ -95,6 +97,8 @@ def training_text(
         end: the id that closes a text, if any.
         engine: started.
         machine: told of progress.
+        dropped: uint64, the keys of texts that are neither trained on nor measured on with those
+            that are.
 
     Raises:
         CorpusfitError: nothing can be read, or weights are asked for that the data does not have.
@@ -112,7 +116,10 @@ def training_text(
         data, figures["data"] = make_data("data", texts.data)
         share, name = 0.05, "data"
     chunks = cut_chunks(data.lengths, weights_of(plan, data, texts), room)
-    train, held = split_heldout(chunks, data.keys, plan.mix.heldout, plan.seed, share)
+    clean = without(chunks, data.keys, dropped)
+    if len(chunks) and not len(clean):
+        raise EmptyInputError("--guard leaves nothing of --data: all of it holds held-out texts.")
+    train, held = split_heldout(clean, data.keys, plan.mix.heldout, plan.seed, share)
     if texts.task and not texts.on_task:
         reading = dataclasses.replace(make, read=texts.task_read)
         task, figures[TASK] = reading.corpus(TASK, texts.task)
@@ -124,6 +131,7 @@ def training_text(
     general = _general(texts, dataclasses.replace(make, read=plan.read), folder, figures)
     if general is not None and texts.replay:
         whole = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, store=1)
+        whole = without(whole, general.keys, dropped)
         replay, measured = split_heldout(whole, general.keys, plan.mix.heldout, plan.seed)
         replay = without(replay, general.keys, _keys(heldout))
         heldout["general"] = general, measured

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -134,8 +135,6 @@ def test_a_drawn_token_follows_the_models_distribution():
 
 
 def test_a_prefix_of_the_model_goes_before_each_sentence(models, tmp_path, monkeypatch):
-    import shutil
-
     folder = tmp_path / "with"
     shutil.copytree(models[0], folder)
     config = json.loads((folder / "config.json").read_text())
@@ -154,8 +153,6 @@ def test_a_name_that_is_no_model_names_its_setting(models, tmp_path, tiny_lm):
 
 
 def test_weights_that_are_missing_and_pickles_are_refused(models, tmp_path):
-    import shutil
-
     folder = tmp_path / "less"
     shutil.copytree(models[0], folder)
     path = folder / "model.safetensors"
@@ -168,6 +165,22 @@ def test_weights_that_are_missing_and_pickles_are_refused(models, tmp_path):
     path.rename(folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match="--mt must name a model with safetensors"):
         translated([str(folder), models[1]])
+
+
+def test_a_model_for_many_languages_has_to_say_into_which(models, monkeypatch):
+    kind = transformers.PreTrainedTokenizerFast
+    monkeypatch.setattr(kind, "src_lang", "en", raising=False)
+    with pytest.raises(ModelError, match=r"--mt: .* forced_bos_token_id"):
+        translated(models)
+
+
+def test_a_tokenizer_without_its_library_says_what_to_install(models, tmp_path, monkeypatch):
+    def missing(*_, **__):
+        raise ImportError("\nMarianTokenizer requires the SentencePiece library but …")
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", missing)
+    with pytest.raises(ModelError, match=r"--mt: .*: pip install sentencepiece"):
+        translated(models)
 
 
 def test_the_hub_is_asked_for_what_is_no_folder(models, monkeypatch):

@@ -66,9 +66,9 @@ def test_a_tsv_file_with_tags_of_no_type(write):
     task = read(folder, kind="tagging")
     assert sentences(task, "test") == [
         [("Huntington", "B-_"), ("disease", "I-_")],
-        [("free", "O"), ("of", "I-_")],
+        [("free", "O"), ("of", "B-_")],
     ]
-    assert task.notes[0].startswith("1 entities of train begin with I-, without a B-")
+    assert task.notes[0].startswith("Entities of train that begin with I-, without a B-")
     with pytest.raises(EmptyInputError, match="--text-field"):
         read(folder)
 
@@ -127,14 +127,14 @@ def test_iob1_is_found_over_all_splits(write):
     assert sentences(task, "test") == [[("a", "O"), ("b", "B-X"), ("c", "I-X")]]
 
 
-def test_an_i_without_b_is_kept(write):
+def test_an_i_without_b_becomes_one(write):
     write("train.conll", "a B-X\nb O\nc I-X\n")
     write("dev.conll", "a B-X\n")
     task = read(write("test.conll", "a O\nb B-X\n"))
-    assert sentences(task, "train") == [[("a", "B-X"), ("b", "O"), ("c", "I-X")]]
+    assert sentences(task, "train") == [[("a", "B-X"), ("b", "O"), ("c", "B-X")]]
     assert task.notes == (
-        "1 entities of train begin with I-, without a B- before; they are kept so and counted "
-        "as entities.",
+        "Entities of train that begin with I-, without a B- before, begin with B- now; they are "
+        "the same ones (1).",
     )
 
 

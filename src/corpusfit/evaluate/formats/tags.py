@@ -3,8 +3,8 @@
 What: one scheme is found for all splits of a task, and its tags are written anew as BIO (IOB2),
 with the same entities, by the rules of conlleval.
 Why: what a model learns and what is counted should not depend on how a file writes it.
-Trade-off: an `I-` without a `B-` before it in a task that is no IOB1 stays as it is: it begins an
-entity for seqeval, and a file that mixes both may mean something by it.
+Trade-off: an `I-` without a `B-` before it begins an entity for seqeval, so it becomes a `B-`, even
+where a file writes both: a model could only learn by heart which is which.
 Reference: Ramshaw and Marcus (1995), IOB1; Tjong Kim Sang and Veenstra (1999), IOB2.
 """
 

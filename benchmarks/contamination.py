@@ -1,0 +1,120 @@
+"""Looking for held-out texts in a corpus, against datasketch's MinHash with LSH.
+
+What: the same watched texts and the same corpus in memory, one thread. Ours sketches and scans as
+`corpusfit contamination` does; theirs makes 128 permutations of each text's 5-grams of words
+(as text-dedup does), and an index of resemblance 0.8. Preparing the watched texts and looking
+through the corpus are measured apart. Beside it, how many planted copies each finds: to the letter,
+with one word in fifty replaced, and inside a text three times as long, where resemblance cannot
+see them.
+Why: a check that takes longer than the training is not made.
+Trade-off: theirs gets every 50th text of the corpus, and the ratio is one of rates.
+Reference: Broder (1997); datasketch; ChenghaoMou/text-dedup.
+
+Run: .venv/bin/python benchmarks/contamination.py [RUNS]
+The texts are words of the standard library's docstrings, drawn one by one: of text that shares many
+5-grams with the watched texts less is looked through in a second (docs/benchmarks.md).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import sys
+
+import numpy as np
+from datasketch import MinHash, MinHashLSH
+
+from corpusfit.demo import FAMILIES, docstrings
+from corpusfit.evaluate.contamination import ENOUGH, Watch, Watched
+from corpusfit.types import text_array
+from harness import paired
+
+WATCHED, CORPUS, NTH = 2_000, 40_000, 50
+PERMUTATIONS = 128
+_WORD = re.compile(r"\w+")
+
+
+def main(runs: int) -> None:
+    """Measure both steps."""
+    chance = random.Random(0)
+    found = docstrings(" ".join(FAMILIES.values()).split())
+    words = [word for text in found for word in text.split() if word.isalpha()]
+    watched = [_text(chance, words) for _ in range(WATCHED)]
+    corpus = [_text(chance, words) for _ in range(CORPUS)]
+    part = corpus[::NTH]
+    columns = text_array(corpus)
+    ours, theirs = Watch(Watched.of_texts(watched)), _index(watched)
+    planted = _planted(chance, words, watched)
+    planted_found = {
+        kind: {
+            "ours": float(np.mean([_found(ours, text, i) for i, text in enumerate(texts)])),
+            "peer": float(np.mean([i in theirs.query(_hash(t)) for i, t in enumerate(texts)])),
+        }
+        for kind, texts in planted.items()
+    }
+    note = "words of docstrings, drawn one by one; one thread, texts in memory; "
+    paired(
+        "contamination_watch",
+        lambda: Watch(Watched.of_texts(watched)),
+        lambda: _index(watched),
+        runs=runs,
+        note=note + "preparing the watched texts",
+        work=_size(watched),
+        unit="mb",
+    )
+    paired(
+        "contamination_scan",
+        lambda: ours.held(columns),
+        lambda: [theirs.query(_hash(text)) for text in part],
+        runs=runs,
+        note=note + f"looking through the corpus, theirs every {NTH}th text",
+        work=_size(corpus),
+        peer_work=_size(part),
+        unit="mb",
+        extra={"planted_found": planted_found},
+    )
+    print(planted_found)
+
+
+def _text(chance: random.Random, words: list[str]) -> str:
+    """Some 200 words."""
+    return " ".join(chance.choices(words, k=chance.randint(100, 300)))
+
+
+def _planted(chance: random.Random, words: list[str], watched: list[str]) -> dict[str, list[str]]:
+    """Copies of the first 200 watched texts, of three kinds."""
+    some = watched[:200]
+    return {
+        "same": some,
+        "edited": [
+            " ".join("xyz" if chance.random() < 0.02 else w for w in text.split()) for text in some
+        ],
+        "inside": [f"{_text(chance, words)} {text} {_text(chance, words)}" for text in some],
+    }
+
+
+def _found(watch: Watch, text: str, number: int) -> bool:
+    return number in watch.held(text_array([text])).watched
+
+
+def _hash(text: str) -> MinHash:
+    words = _WORD.findall(text.lower())
+    made = MinHash(num_perm=PERMUTATIONS)
+    made.update_batch({" ".join(words[i : i + 5]).encode() for i in range(len(words) - 4)})
+    return made
+
+
+def _index(texts: list[str]) -> MinHashLSH:
+    index = MinHashLSH(threshold=ENOUGH, num_perm=PERMUTATIONS)
+    for number, text in enumerate(texts):
+        index.insert(number, _hash(text))
+    return index
+
+
+def _size(texts: list[str]) -> float:
+    """MB."""
+    return sum(len(text.encode()) for text in texts) / 1e6
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)

@@ -1,0 +1,184 @@
+"""How much of some listed texts a batch of texts holds.
+
+What: a sketch of each listed text (its n-grams, or the k with the smallest identities), inverted
+from n-gram to listed texts; and a scan that counts, for every text of a batch, how many of each
+sketch's n-grams are in it.
+Why: a corpus is scanned at about the speed at which it is cut into tokens, because nearly all of
+its n-grams are in no sketch: a small bitmap says so, and the large table is not touched.
+Trade-off: an n-gram that many listed texts share costs a step for each of them. An n-gram whose
+identity is 0 (chance 2^-64) is never found.
+Reference: Broder (1997), On the resemblance and containment of documents; Bloom (1970).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corpusfit.kernels.grams import count_each, find, gram_at, grams_of, longest
+from corpusfit.kernels.tokens import tokenise
+from corpusfit.kernels.words import Word
+
+__all__ = ["bitmap", "inverted", "overlaps", "sketches"]
+
+_ONE, _SIX, _LOW = np.uint64(1), np.uint64(6), np.uint64(63)
+_APART = 2_000
+"""Bytes between two n-grams of a sketch from which they are not of the same run."""
+_SPARSE = 16
+"""Bits of the bitmap for each n-gram in a sketch: one foreign n-gram in 16 passes, at most."""
+
+
+def sketches(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    characters: NDArray[np.uint32],
+    order: int,
+    most: int,
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The sketch of each of n texts: of its different n-grams the smallest by identity.
+
+    An identity is a hash, so these are a uniform sample; of two texts it is the same sample where
+    they share n-grams.
+
+    Args:
+        data: uint8, the texts' bytes.
+        offsets: int64 [n + 1]; text i is `data[offsets[i] : offsets[i + 1]]`.
+        characters: what `characters.table` returns.
+        order: tokens in an n-gram.
+        most: n-grams that are kept.
+
+    Returns:
+        uint64 [m] identities, increasing within a text, and int64 [n + 1]: those of text i are
+        `[bounds[i] : bounds[i + 1]]`; all of them where there are at most `most`.
+    """
+    found, _, ends = count_each(*grams_of(data, offsets, characters, order))
+    counts = np.diff(ends)
+    kept = np.arange(len(found)) - np.repeat(ends[:-1], counts) < most
+    return found[kept], np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
+
+
+def inverted(
+    grams: NDArray[np.uint64], bounds: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
+    """From n-grams to the texts that have them.
+
+    Args:
+        grams: uint64 [m], as `sketches` returns them.
+        bounds: int64 [n + 1].
+
+    Returns:
+        The v different ones uint64 [v], increasing; int64 [v + 1], int32 [m]: the texts with n-gram
+        g are `owners[begins[g] : begins[g + 1]]`.
+    """
+    owners = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
+    by_gram = np.argsort(grams, kind="stable")
+    different, begins = np.unique(grams[by_gram], return_index=True)
+    return different, np.append(begins, len(grams)), owners[by_gram]
+
+
+@njit(cache=True, nogil=True)
+def bitmap(grams: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """uint64 [a power of two]: bits that say of most n-grams that they are none of those given."""
+    words = 1
+    while words * 64 < _SPARSE * len(grams):
+        words *= 2
+    bits = np.zeros(words, np.uint64)
+    mask = np.uint64(words - 1)
+    for gram in grams:
+        bits[(gram >> _SIX) & mask] |= _ONE << (gram & _LOW)
+    return bits
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _maybe(bits: NDArray[np.uint64], gram: Word) -> Any:
+    word = bits[(gram >> _SIX) & np.uint64(len(bits) - 1)]
+    return (word >> (gram & _LOW)) & _ONE != 0
+
+
+@njit(cache=True, nogil=True)
+def _take_enough(
+    found: list[Any],
+    text: int,
+    touched: NDArray[np.int32],
+    hits: NDArray[np.int32],
+    need: NDArray[np.int32],
+    first: NDArray[np.int64],
+) -> None:
+    """Note the listed texts of which a text has enough; forget the counts of all it touched."""
+    for owner in touched:
+        if 0 < need[owner] <= hits[owner]:
+            found.append((np.int64(text), owner, hits[owner], first[owner]))
+        hits[owner] = 0
+
+
+@njit(cache=True, nogil=True)
+def overlaps(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    characters: NDArray[np.uint32],
+    order: int,
+    bits: NDArray[np.uint64],
+    keys: NDArray[np.uint64],
+    places: NDArray[np.int32],
+    begins: NDArray[np.int64],
+    owners: NDArray[np.int32],
+    need: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """Which texts of a batch hold enough of which listed texts.
+
+    Args:
+        data: uint8, the batch's bytes.
+        offsets: int64 [n + 1], where each text begins.
+        characters: what `characters.table` returns.
+        order: tokens in an n-gram.
+        bits: what `bitmap` makes of the different n-grams of all sketches.
+        keys: with `places`, what `grams.table_of` makes of them.
+        places: see `keys`.
+        begins: int64 [v + 1], as `inverted` returns it.
+        owners: int32 [m], too.
+        need: int32 [t], different n-grams of each sketch that are enough; 0 for never.
+
+    Returns:
+        For every pair that was found, by text and then by listed text as they were met: text
+        int64, listed text int32, n-grams of the sketch in the text int32, and the byte in the text
+        where the run of them begins that has the middle one of those needed, int64.
+    """
+    size = longest(offsets)
+    ids, starts = np.empty(size, np.uint64), np.empty(size, np.int64)
+    counted = np.zeros(len(begins) - 1, np.int64)  # the last text in which each n-gram was met
+    hits, first = np.zeros(len(need), np.int32), np.zeros(len(need), np.int64)
+    run, last = np.zeros(len(need), np.int64), np.zeros(len(need), np.int64)
+    touched = np.empty(len(need), np.int32)
+    found = [(np.int64(0), np.int32(0), np.int32(0), np.int64(0)) for _ in range(0)]
+    for i in range(len(offsets) - 1):
+        n = tokenise(data, offsets[i], offsets[i + 1], characters, False, ids, starts, None)
+        m = 0
+        for j in range(n - order + 1):
+            gram = gram_at(ids, j, order)
+            if not _maybe(bits, gram):
+                continue
+            place = find(keys, places, gram)
+            if place < 0 or counted[place] == i + 1:
+                continue
+            counted[place] = i + 1
+            for k in range(begins[place], begins[place + 1]):
+                owner = owners[k]
+                if hits[owner] == 0:
+                    touched[m] = owner
+                    m += 1
+                if hits[owner] == 0 or starts[j] > last[owner] + _APART:
+                    run[owner] = starts[j] - offsets[i]
+                last[owner] = starts[j]
+                hits[owner] += 1
+                if hits[owner] == (need[owner] + 1) // 2:
+                    first[owner] = run[owner]
+        _take_enough(found, i, touched[:m], hits, need, first)
+    pairs = len(found)
+    texts, firsts = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
+    listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
+    for p in range(pairs):
+        texts[p], listed[p], counts[p], firsts[p] = found[p]
+    return texts, listed, counts, firsts

@@ -1,0 +1,183 @@
+"""What of a task's held-out texts lies in some sources: reading the texts, scanning the sources.
+
+What: `held_out` reads the texts that may not be trained on, `find_leaks` looks for them.
+Why: the report (`leakage.py`) and the guard of a training (`guarding.py`) must find the same.
+Trade-off: what is found is held in memory: some 30 bytes, and the name of where it is from, for
+each pair of a watched text and a text that holds it.
+Reference: Broder (1997), On the resemblance and containment of documents.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit import corpus
+from corpusfit.corpus import hub
+from corpusfit.engine import Engine, Progress
+from corpusfit.errors import EmptyInputError
+from corpusfit.evaluate.contamination import Watched
+from corpusfit.evaluate.plan import TaskPlan
+from corpusfit.evaluate.reading import read_task
+from corpusfit.jobs.contamination import Finds, FindWatched
+from corpusfit.jobs.reading import Reasons
+from corpusfit.pipeline.run import Machine
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Shard, Source
+
+__all__ = ["Leaks", "find_leaks", "held_out"]
+
+
+@dataclass(frozen=True, eq=False)
+class Leaks:
+    """What sources hold of watched texts: m pairs, by shard, row and watched text.
+
+    Attributes:
+        texts: read.
+        size: their bytes.
+        source: int64 [m], the number of the source of the text that holds.
+        rows: int64 [m], its row there.
+        watched: int64 [m], the number of the text that is held.
+        containment: float32 [m].
+        keys: uint64 [m], the key of the text that holds.
+        origins: where it is from.
+        excerpts: by pair, of some pairs.
+        reasons: of rows that could not be read.
+    """
+
+    texts: int
+    size: int
+    source: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    watched: NDArray[np.int64]
+    containment: NDArray[np.float32]
+    keys: NDArray[np.uint64]
+    origins: list[str]
+    excerpts: dict[int, str]
+    reasons: Reasons = field(default_factory=Reasons)
+
+    def places(self) -> NDArray[np.int64]:
+        """int64 [m, 2]: source and row of the text that holds, of each pair."""
+        return np.stack([self.source, self.rows], 1)
+
+    def holders(self) -> int:
+        """How many texts hold one."""
+        return len(np.unique(self.places(), axis=0))
+
+
+def held_out(
+    inputs: Sequence[str],
+    read: ReadPlan,
+    spool: Path,
+    progress: Progress,
+    *,
+    setting: str,
+    seed: int,
+) -> dict[str, list[str]]:
+    """The texts that may not be trained on, by split.
+
+    Args:
+        inputs: a task's folder or `hub:NAME`, of which dev and test are meant; or files, all of
+            whose texts are.
+        read: names the field with the text.
+        spool: folder for a copy of standard input.
+        progress: told of what is odd in the task.
+        setting: what they were given as, for errors.
+        seed: of the draw of splits that a task lacks, as `evaluate` makes them.
+
+    Raises:
+        CorpusfitError: an input cannot be found or read, or has no text.
+    """
+    if len(inputs) == 1 and (
+        inputs[0].startswith(hub.PREFIX) or Path(inputs[0]).expanduser().is_dir()
+    ):
+        task = read_task(inputs[0], TaskPlan(text_field=read.text_field), seed=seed)
+        for note in task.notes:
+            progress.note(note)
+        return {"dev": task.dev.texts(), "test": task.test.texts()}
+    sources = corpus.find(inputs, read, spool=spool, role=setting)
+    splits: dict[str, list[str]] = {}
+    reasons = Reasons()
+    for shard in corpus.shards(sources, read):
+        found, rejected = corpus.documents(shard, read)
+        reasons.add((r.row, r.byte, r.reason) for r in rejected)
+        splits.setdefault(sources[shard.source].name, []).extend(found.texts.to_pylist())
+    if not any(splits.values()):
+        raise EmptyInputError(
+            f"--{setting} has no usable row ({reasons}). Name the field with the text with "
+            "--text-field, or give other files."
+        )
+    return splits
+
+
+def find_leaks(
+    watched: Watched,
+    sources: list[Source],
+    read: ReadPlan,
+    spool: Path,
+    engine: Engine,
+    machine: Machine,
+    *,
+    origin: str = "",
+) -> Leaks:
+    """Look for watched texts in every text of some sources.
+
+    Args:
+        watched: what may not be trained on.
+        sources: found before.
+        read: how their rows become texts.
+        spool: folder that the workers see.
+        engine: started.
+        machine: told of progress.
+        origin: the field that says where a row is from, if not its source.
+
+    Raises:
+        CorpusfitError: a source cannot be read.
+    """
+    path = spool / "watched.safetensors"
+    watched.write(path)
+    job = FindWatched(read, tuple(s.name for s in sources), path, origin)
+    machine.progress.begin("look for held-out texts", sum(s.size for s in sources))
+    before = Counter[int]()
+
+    def pieces() -> Iterator[Shard]:
+        for shard in corpus.shards(sources, read):
+            machine.progress.advance(shard.position - before[shard.source])
+            before[shard.source] = shard.position
+            yield shard
+
+    try:
+        found = sorted(engine.map(job, pieces()), key=lambda f: f.shard)
+    finally:
+        machine.progress.end()
+        path.unlink(missing_ok=True)
+    return _joined(found)
+
+
+def _joined(found: list[Finds]) -> Leaks:
+    """The finds of all shards, in their order."""
+    reasons = Reasons()
+    excerpts: dict[int, str] = {}
+    origins: list[str] = []
+    for finds in found:
+        reasons.add(finds.tally.rejects)
+        excerpts |= {len(origins) + e.find: e.text for e in finds.excerpts}
+        origins += finds.origins
+    source = [np.full(len(f.rows), f.tally.source, np.int64) for f in found]
+    return Leaks(
+        sum(f.tally.documents for f in found),
+        sum(f.size for f in found),
+        np.concatenate([np.empty(0, np.int64), *source]),
+        np.concatenate([np.empty(0, np.int64), *(f.rows for f in found)]),
+        np.concatenate([np.empty(0, np.int64), *(f.watched for f in found)]),
+        np.concatenate([np.empty(0, np.float32), *(f.containment for f in found)]),
+        np.concatenate([np.empty(0, np.uint64), *(f.keys for f in found)]),
+        origins,
+        excerpts,
+        reasons,
+    )

@@ -1,0 +1,179 @@
+"""`contamination` and `adapt --guard` from end to end: what is found, and not trained on."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from journeys import prose
+
+import corpusfit
+from corpusfit.errors import EmptyInputError, InputError
+
+SETTINGS = ["train.device=cpu", "train.precision=fp32"]
+
+
+@pytest.fixture
+def labelled(jsonl):
+    """A task's folder; its dev texts are of 12 words and more, two of them twice."""
+    topics = {"train": 0, "dev": 1, "test": 2}
+    for split, seed in topics.items():
+        texts = [
+            f"{t} {' '.join(t.split()[::-1])} {split}" for t in prose("kitchen", 20, seed=seed)
+        ]
+        texts += texts[:2]
+        rows = [{"text": t, "label": i % 2} for i, t in enumerate(texts)]
+        folder = jsonl(f"imdb/{split}.jsonl", rows).parent
+    return folder
+
+
+def texts_of(folder, split):
+    lines = (folder / f"{split}.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines]
+
+
+@pytest.fixture
+def pile(jsonl, labelled):
+    """Two sources: three dev texts inside others, a train text, and one test text in capitals."""
+    dev, test = texts_of(labelled, "dev"), texts_of(labelled, "test")
+    market = prose("market", 40)
+    market[5:8] = [f"{market[i]} {dev[i]} {market[i + 9]}" for i in (5, 6, 7)]
+    jsonl("pile/market.jsonl", market)
+    other = prose("task", 30)
+    other[3], other[20] = test[0].upper(), texts_of(labelled, "train")[4]
+    return jsonl("pile/task.jsonl", other).parent
+
+
+def test_the_report_says_what_was_found_where(labelled, pile, inline):
+    found = corpusfit.contamination(task=labelled, data=pile, machine=inline)
+    dev, test = found.splits["dev"], found.splits["test"]
+    assert (dev.texts, dev.found, dev.holders, dev.sources) == (22, 3, 3, {"market.jsonl": 3})
+    assert (test.texts, test.found, test.holders) == (22, 2, 1)  # the text is there twice
+    assert (found.texts, found.holders, len(found.keys)) == (70, 4, 4)
+    assert found.rows == {"market.jsonl": [5, 6, 7], "task.jsonl": [3]}
+    example = next(e for e in found.examples if e.split == "test")
+    assert (example.source, example.row, example.containment) == ("task.jsonl", 3, 1.0)
+    assert example.excerpt.isupper()
+    assert example.text.lower()[:50] in example.excerpt.lower()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_does_not_depend_on_workers(labelled, pile, inline, workers):
+    machine = corpusfit.Machine(workers=workers)
+    found, alone = (
+        corpusfit.contamination(task=labelled, data=pile, machine=m) for m in (machine, inline)
+    )
+    assert found.splits == alone.splits
+    assert found.examples == alone.examples
+    assert found.rows == alone.rows
+    assert np.array_equal(found.keys, alone.keys)
+
+
+def test_of_a_selection_it_names_the_first_sources(labelled, pile, tmp_path, inline):
+    run = corpusfit.select(
+        target=pile, corpus=pile, out=tmp_path / "out", method="random", segments=70, machine=inline
+    )
+    found = corpusfit.contamination(task=labelled, data=run.path, machine=inline)
+    assert found.splits["dev"].sources == {"market.jsonl": 3}
+    assert found.splits["test"].sources == {"task.jsonl": 1}
+
+
+def test_the_command_prints_a_table_and_json(labelled, pile, cli):
+    arguments = ("contamination", "--task", labelled, "--data", pile)
+    done = cli(*arguments)
+    assert done.code == 0
+    assert "market.jsonl (3)" in done.out
+    assert "4 of 70 texts" in done.err
+    assert "--guard" in done.err
+    printed = json.loads(cli(*arguments, "--json").out)
+    assert printed["splits"]["test"]["found"] == 2
+    assert printed["rows"]["task.jsonl"] == [3]
+
+
+def test_files_are_watched_whole_and_clean_data_is_clean(labelled, jsonl, cli):
+    clean = jsonl("clean.jsonl", prose("market", 30))
+    done = cli("contamination", "--task", labelled / "train.jsonl", "--data", clean, "--json")
+    found = json.loads(done.out)
+    assert found["splits"] == {
+        "train.jsonl": {"texts": 22, "found": 0, "holders": 0, "sources": {}}
+    }
+    assert (found["holders"], found["examples"], found["rows"]) == (0, [], {})
+
+
+def test_data_and_tasks_without_text_are_errors(labelled, jsonl, inline, tmp_path):
+    named = jsonl("named.jsonl", [{"body": "some words"}])
+    with pytest.raises(EmptyInputError, match="--data has no usable row"):
+        corpusfit.contamination(task=labelled, data=named, machine=inline)
+    with pytest.raises(EmptyInputError, match="--task has no usable row"):
+        corpusfit.contamination(task=named, data=labelled, machine=inline)
+    with pytest.raises(InputError, match="nowhere"):
+        corpusfit.contamination(task=tmp_path / "nowhere", data=labelled, machine=inline)
+
+
+@pytest.fixture
+def adapt(tmp_path, inline, tiny_lm):
+    """`adapt` in this process: two steps."""
+    pytest.importorskip("accelerate", reason="the extra train is not installed")
+
+    def adapt(out="out", **words):
+        given = {"model": str(tiny_lm), "steps": 2, "batch": 2, "length": 32, "machine": inline}
+        return corpusfit.adapt(out=tmp_path / out, settings=SETTINGS, **(given | words))
+
+    return adapt
+
+
+@pytest.mark.xdist_group("adapt")
+def test_what_the_guard_finds_is_not_trained_on(adapt, labelled, pile, jsonl):
+    """The same chunks, tokens and counts as with a pile that never held it."""
+    lines = {p.name: p.read_text("utf-8").splitlines() for p in pile.iterdir()}
+    dropped = {"market.jsonl": {5, 6, 7}, "task.jsonl": {3}}
+    kept = {
+        name: [json.loads(line)["text"] for i, line in enumerate(rows) if i not in dropped[name]]
+        for name, rows in lines.items()
+    }
+    for name, texts in kept.items():
+        clean = jsonl(f"clean/{name}", texts).parent
+    guarded = adapt("guarded", data=pile, guard=labelled).manifest
+    without, unguarded = adapt("without", data=clean).manifest, adapt("plain", data=pile).manifest
+    figures = ("chunks", "tokens", "heldout", "losses")
+    assert {f: guarded[f] for f in figures} == {f: without[f] for f in figures}
+    assert guarded["tokens"] < unguarded["tokens"]
+    assert guarded["counts"]["guard"] == {
+        "texts": 40,
+        "data": {"texts": 70, "holders": 4, "held": 4},
+    }
+    assert "guard" not in unguarded["counts"]
+
+
+@pytest.mark.xdist_group("adapt")
+def test_the_guard_holds_for_the_task_s_own_text_replay_and_weights(
+    adapt, labelled, pile, tmp_path, inline
+):
+    test = texts_of(labelled, "test")
+    own = labelled / "train.jsonl"
+    rows = [*own.read_text("utf-8").splitlines(), json.dumps({"text": test[3], "label": 0})]
+    own.write_text("\n".join(rows) + "\n", "utf-8")
+    found = adapt("own", data="task", task=own, guard=labelled, replay=pile, preset="tapt")
+    counts = found.manifest["counts"]["guard"]
+    assert counts["data"] == {"texts": 23, "holders": 1, "held": 1}
+    assert counts["replay"] == {"texts": 70, "holders": 4, "held": 4}
+    run = corpusfit.select(
+        target=pile / "task.jsonl",
+        corpus=pile,
+        out=tmp_path / "run",
+        method="dsir",
+        weights="continuous",
+        machine=inline,
+    )
+    weighted = adapt("weighted", data=run.path, guard=labelled, weights="lambda").manifest
+    assert weighted["counts"]["guard"]["data"]["holders"] == 4
+
+
+@pytest.mark.xdist_group("adapt")
+def test_another_guard_is_another_training_and_one_of_everything_is_refused(adapt, labelled, pile):
+    adapt(data=pile, guard=labelled)
+    with pytest.raises(corpusfit.CorpusfitError, match="guard was"):
+        adapt(data=pile)
+    with pytest.raises(EmptyInputError, match="--guard leaves nothing"):
+        adapt("empty", data=labelled / "dev.jsonl", guard=labelled)

@@ -1,0 +1,218 @@
+"""`evaluate` from end to end: what it leaves, that it goes on, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from journeys import stamps
+
+import corpusfit
+from corpusfit.engine import Progress
+from corpusfit.errors import ChangedInputError, InputError, OutputFolderError, UsageError
+
+pytest.importorskip("seqeval", reason="the extra train is not installed")
+
+SETTINGS = ["tune.device=cpu", "tune.precision=fp32", "tune.rate=5e-3", "tune.epochs=3"]
+WORDS = {
+    "bio": ["kinase", "inhibitor", "receptor", "affinity", "aspirin", "binding"],
+    "money": ["investors", "shares", "quarterly", "results", "market", "sold"],
+}
+
+
+def rows(n, seed):
+    """n rows of a text and its topic."""
+    chance = random.Random(seed)
+    labels = [chance.choice(sorted(WORDS)) for _ in range(n)]
+    return [
+        {"text": " ".join(chance.choices(WORDS[label], k=6)) + f" {i}.", "label": label}
+        for i, label in enumerate(labels)
+    ]
+
+
+@pytest.fixture
+def task(jsonl):
+    """A task of two topics."""
+    for seed, (split, n) in enumerate((("train", 48), ("dev", 16), ("test", 40))):
+        folder = jsonl(f"topics/{split}.jsonl", rows(n, seed)).parent
+    return folder
+
+
+@pytest.fixture
+def evaluate(tmp_path, inline, tiny_lm, task):
+    """`evaluate` in this process, with two seeds."""
+
+    def evaluate(out="out", **words):
+        settings = [*SETTINGS, *words.pop("settings", ())]
+        given = {"task": task, "model": str(tiny_lm), "seeds": 2, "machine": inline} | words
+        return corpusfit.evaluate(out=tmp_path / out, settings=settings, **given)
+
+    return evaluate
+
+
+@pytest.fixture(scope="module")
+def other_model(tmp_path_factory, tiny_lm):
+    """A copy of the model with other weights."""
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path_factory.mktemp("models") / "other"
+    shutil.copytree(tiny_lm, folder)
+    weights = {n: w.flip(0) for n, w in load_file(folder / "model.safetensors").items()}
+    weights = {n: w.contiguous() for n, w in weights.items()}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+class Listening(Progress):
+    def __init__(self):
+        self.said = []
+
+    def warn(self, message):
+        self.said.append(message)
+
+
+def test_a_model_is_held_against_its_base_in_words(evaluate, other_model):
+    run = evaluate(base=other_model, train_sizes=[16, 32])
+    results, comparisons = run.manifest["results"], run.manifest["comparisons"]
+    assert [(r["model"], r["size"]) for r in results] == [
+        *(("model", 16), ("base", 16)),
+        *(("model", 32), ("base", 32)),
+    ]
+    assert [c["size"] for c in comparisons] == [16, 32]
+    assert all("points" in c["verdict"] for c in comparisons)
+    for result in results:
+        test = result["test"]["macro_f1"]
+        assert result["low"] <= test["mean"] <= result["high"]
+        scores = [
+            o.scores["test"]["macro_f1"] for o in run.outcomes(result["model"], result["size"])
+        ]
+        assert test["mean"] == pytest.approx(sum(scores) / 2)
+    assert run.manifest["task"]["train"] == 48
+    assert run.manifest["metric"] == "macro_f1"
+
+
+def test_a_model_against_itself_shows_no_difference(evaluate, tiny_lm):
+    run = evaluate(base=tiny_lm)
+    assert run.manifest["comparisons"][0]["difference"] == 0
+    assert run.manifest["comparisons"][0]["verdict"].startswith("no difference shown")
+    assert len(list((run.path / "outcomes").iterdir())) == 2  # the same files are the same model
+
+
+def test_more_seeds_and_sizes_add_to_what_is_there(evaluate):
+    first = evaluate(seeds=1)
+    before = stamps(first.path / "outcomes", "*")
+    second = evaluate(seeds=3, train_sizes=[8, 48])
+    after = stamps(second.path / "outcomes", "*")
+    assert len(before) == 1
+    assert before.items() <= after.items()
+    assert len(after) == 1 + 6
+    assert second.manifest["seeds"] == 3
+
+
+def test_other_settings_do_not_mix(evaluate):
+    evaluate(seeds=1)
+    with pytest.raises(ChangedInputError, match=r"tune.epochs was 3, is 2"):
+        evaluate(seeds=1, settings=["tune.epochs=2"])
+    run = evaluate(seeds=1, settings=["tune.epochs=2"], overwrite=True)
+    assert run.manifest["plan"]["tune"]["epochs"] == 2
+
+
+def test_a_changed_task_is_noticed(evaluate, task):
+    evaluate(seeds=1)
+    with (task / "test.jsonl").open("a") as f:
+        f.write(json.dumps({"text": "kinase", "label": "bio"}) + "\n")
+    with pytest.raises(ChangedInputError, match="task file topics has changed"):
+        evaluate(seeds=1)
+
+
+def test_another_folder_is_left_alone(evaluate, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("keep")
+    with pytest.raises(OutputFolderError, match="holds something else"):
+        evaluate(out="mine")
+
+
+def test_what_is_odd_is_said(evaluate, task, inline):
+    lines = (task / "train.jsonl").read_text().splitlines()
+    (task / "test.jsonl").write_text(
+        lines[0] + "\n" + json.dumps({"text": "zebra", "label": "sports"}) + "\n"
+    )
+    (task / "dev.jsonl").unlink()
+    heard = Listening()
+    machine = type(inline)(progress=heard)
+    run = evaluate(seeds=1, machine=machine)
+    assert any("No dev split: 5 of 48" in s for s in heard.said)
+    assert any("'sports'" in s for s in heard.said)
+    assert any(s.startswith("test: 1 of 2 texts (50.0 %) are in train too") for s in heard.said)
+    assert run.manifest["results"][0]["test"]["accuracy"]["mean"] <= 0.5
+
+
+def test_companions_are_made_once(evaluate):
+    run = evaluate(augment="tfidf", settings=["augment.copies=2"])
+    companions = json.loads((run.path / ".corpusfit/companions.json").read_text())
+    assert len(companions["pieces"]) == 96
+    before = stamps(run.path / ".corpusfit", "companions.json")
+    evaluate(augment="tfidf", settings=["augment.copies=2"], seeds=3)
+    assert before == stamps(run.path / ".corpusfit", "companions.json")
+
+
+def test_words_are_tagged(evaluate, tmp_path):
+    chance = random.Random(0)
+    folder = tmp_path / "tagged"
+    folder.mkdir()
+    for split, n in (("train", 40), ("dev", 10), ("test", 20)):
+        lines = []
+        for _ in range(n):
+            for _ in range(6):
+                entity = chance.random() < 0.3
+                word = chance.choice(WORDS["bio" if entity else "money"])
+                lines.append(f"{word}\t{'B-X' if entity else 'O'}")
+            lines.append("")
+        (folder / f"{split}.conll").write_text("\n".join(lines) + "\n")
+    run = evaluate(task=folder, settings=["tune.batch=8", "tune.epochs=8"])
+    assert run.manifest["task"]["kind"] == "tagging"
+    assert run.manifest["metric"] == "micro_f1"
+    assert run.manifest["results"][0]["test"]["micro_f1"]["mean"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "says"),
+    [
+        ({"train_sizes": [49]}, UsageError, "--train-size must be 1 to 48"),
+        ({"seeds": 0}, UsageError, "--seeds must be 1 or more"),
+        ({"task": "nowhere"}, (InputError, UsageError), "--task"),
+        ({"augment": "eda"}, UsageError, "--augment must be one of tfidf, backtranslate"),
+        ({"augment": "backtranslate"}, UsageError, "--mt and --mt-back must be both given"),
+        ({"metric": "f1"}, UsageError, "--metric must be one of auto, accuracy"),
+        ({"model": ""}, UsageError, "--model must be"),
+    ],
+)
+def test_wrong_words_are_named(evaluate, words, error, says):
+    with pytest.raises(error, match=says):
+        evaluate(**words)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path, task, tiny_lm):
+    command = [sys.executable, "-m", "corpusfit", "evaluate", "--model", str(tiny_lm)]
+    command += ["--task", str(task), "--out", str(tmp_path / "out"), "--seeds", "6"]
+    command += ["--workers", "2", *(f"--set={s}" for s in SETTINGS), "--json"]
+    outcomes = tmp_path / "out/outcomes"
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while process.poll() is None and len(list(outcomes.glob("*-*.json"))) < 2:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = stamps(outcomes, "*-*.json")
+    assert 2 <= len(before) < 6, "it was killed too late to show anything"
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    after = stamps(outcomes, "*-*.json")
+    assert before.items() <= after.items()
+    assert len(after) == 6
+    assert len(json.loads(done.stdout)["results"][0]["best_epochs"]) == 6

@@ -1,0 +1,167 @@
+"""`forecast` from end to end: selections of a small pile, and a tiny model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+from journeys import prose
+
+import corpusfit
+from corpusfit.engine import Progress
+from corpusfit.errors import InputError, UsageError
+
+pytest.importorskip("accelerate", reason="the extra train is not installed")
+
+pytestmark = pytest.mark.xdist_group("adapt")
+
+ON_CPU = ("train.device=cpu", "train.precision=fp32")
+
+
+@pytest.fixture(scope="module")
+def selections(tmp_path_factory, inline):
+    """Folders of three selections for one task, of one pile, and the target's file."""
+    folder = tmp_path_factory.mktemp("forecast")
+    (folder / "pile").mkdir()
+    for topic in ("task", "market", "kitchen"):
+        lines = (json.dumps({"text": t}) + "\n" for t in prose(topic, 90, seed=1))
+        (folder / f"pile/{topic}.jsonl").write_text("".join(lines), "utf-8")
+    target = folder / "target.jsonl"
+    target.write_text("".join(json.dumps({"text": t}) + "\n" for t in prose("task", 40)), "utf-8")
+    for name, words in {
+        "top": {"method": "dsir", "fraction": 0.3},
+        "random": {"method": "random", "fraction": 0.3},
+        "continuous": {"method": "dsir", "weights": "continuous"},
+    }.items():
+        corpusfit.select(
+            target=target, corpus=folder / "pile", out=folder / name, machine=inline, **words
+        )
+    return folder
+
+
+@pytest.fixture
+def forecast(inline, tiny_lm, selections):
+    """`forecast` in this process, of selections by name."""
+
+    def forecast(*names, machine=inline, **words):
+        data = [selections / name for name in names]
+        given = {"model": str(tiny_lm), "length": 32, "settings": ON_CPU, **words}
+        return corpusfit.forecast(data=data, machine=machine, **given)
+
+    return forecast
+
+
+def test_a_selection_that_is_near_falls_further_than_chance(forecast):
+    found = forecast("random", "top")
+    chance, top = found.prospects
+    assert top.kl.falls > 0.5 * top.kl.raw > chance.kl.falls
+    assert not chance.kl.sure
+    assert top.kl.covered > chance.kl.covered
+    assert top.kl.sure
+    assert (top.method, chance.method) == ("dsir", "random")
+    assert top.task == chance.task
+    assert any("comes behind" in s and "random" in s.split(" comes")[0] for s in found.words)
+
+
+def test_a_selection_of_everything_counts_by_weight(forecast):
+    everything = forecast("continuous").prospects[0]
+    assert everything.texts == 270
+    assert everything.kl.covered > 0.9
+    assert everything.kl.falls > 0.05  # unweighted it would be the corpus itself
+
+
+def test_losses_are_those_before_adapting(forecast, selections, tiny_lm, inline, tmp_path):
+    found = forecast("top", seed=3).prospects[0].losses
+    adapted = corpusfit.adapt(
+        model=str(tiny_lm),
+        data=selections / "top",
+        out=tmp_path / "out",
+        settings=ON_CPU,
+        machine=inline,
+        length=32,
+        steps=1,
+        batch=2,
+        seed=3,
+    )
+    assert found["task"] == pytest.approx(adapted.manifest["losses"]["before"]["task"], abs=1e-4)
+    assert found["general"] > 0
+
+
+class Listening(Progress):
+    """Keeps what is said."""
+
+    said = ()
+
+    def warn(self, message):
+        self.said = (*self.said, message)
+
+
+def test_a_task_whose_texts_are_gone(forecast, selections, inline, tmp_path):
+    moved = selections / "target.jsonl"
+    moved.rename(tmp_path / "target.jsonl")
+    try:
+        heard = Listening()
+        found = forecast("top", machine=dataclasses.replace(inline, progress=heard))
+    finally:
+        (tmp_path / "target.jsonl").rename(moved)
+    assert "task" not in found.prospects[0].losses
+    assert found.prospects[0].gap is None
+    assert found.prospects[0].kl.sure
+    assert "is gone or has changed" in heard.said[0]
+
+
+def test_the_command(cli, selections, tiny_lm):
+    given = ["--data", selections / "top", "--data", selections / "random", "--model", tiny_lm]
+    given += ["--length", 32, *(x for s in ON_CPU for x in ("--set", s))]
+    done = cli("forecast", *given, "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert [p["data"] for p in found["prospects"]] == [str(given[1]), str(given[3])]
+    assert found["prospects"][0]["kl"]["falls"] > 0
+    done = cli("forecast", *given)
+    assert done.code == 0
+    assert "falls by" in done.out
+    assert "Only fine-tuning shows it" in done.out
+
+
+def test_what_is_no_selection(forecast, selections, tmp_path):
+    with pytest.raises(UsageError, match="--data must be the folder of a corpusfit select"):
+        corpusfit.forecast(data=selections / "pile", model="x")
+    with pytest.raises(UsageError, match="--model must be given"):
+        forecast("top", model=None, settings=["model.init=tiny", *ON_CPU])
+
+
+def test_a_damaged_part_is_named(forecast, selections):
+    shutil.copytree(selections / "top", selections / "damaged")
+    part = sorted((selections / "damaged/selected").iterdir())[0]
+    part.write_bytes(b"no zstd")
+    with pytest.raises(InputError, match=f"selected/{part.name}"):
+        forecast("damaged")
+
+
+def test_a_selection_without_a_sample_borrows_one_of_its_corpus(forecast, selections):
+    shutil.copytree(selections / "random", selections / "bare")
+    (selections / "bare/.corpusfit/fit/background.json").unlink()
+    with pytest.raises(InputError, match="keeps no sample of its corpus"):
+        forecast("bare")
+    bare, top = forecast("bare", "top").prospects
+    assert bare.kl.raw == top.kl.raw
+    assert bare.losses == top.losses
+    assert bare.kl.selected != top.kl.selected
+
+
+def test_the_oracle_is_forecast_beside_another(forecast, selections, inline):
+    corpusfit.select(
+        target=selections / "target.jsonl",
+        corpus=selections / "pile",
+        out=selections / "oracle",
+        method="oracle",
+        settings=["method.domain=task*"],
+        machine=inline,
+        fraction=0.3,
+    )
+    oracle, top = forecast("oracle", "top").prospects
+    assert oracle.kl.sure
+    assert oracle.kl.falls == pytest.approx(top.kl.falls, rel=0.2)

@@ -1,0 +1,43 @@
+"""What is found does not depend on how the text is cut into shards, or who reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpusfit import pipeline
+from corpusfit.plan import ReadPlan
+
+WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
+TEXT = st.permutations(WORDS).map(" ".join)
+
+
+def written(path, texts):
+    path.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts), "utf-8")
+    return str(path)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(TEXT, min_size=1, max_size=5), st.lists(TEXT, min_size=4, max_size=12), st.data())
+def test_the_cut_into_shards_changes_nothing(inline, watched, others, data):
+    places = data.draw(st.lists(st.integers(0, len(others) - 1), min_size=1, max_size=4))
+    for place in places:
+        others[place] += " " + data.draw(st.sampled_from(watched))
+    with TemporaryDirectory() as scratch:
+        task = written(Path(scratch) / "test.jsonl", watched)
+        pile = written(Path(scratch) / "pile.jsonl", others)
+        whole, cut = (
+            pipeline.contamination(
+                [task], [pile], read=ReadPlan(shard_mb=mb), seed=0, machine=inline
+            )
+            for mb in (4.0, 0.0002)
+        )
+    assert whole.splits == cut.splits
+    assert whole.rows == cut.rows
+    assert np.array_equal(whole.keys, cut.keys)
+    assert set(places) <= set(whole.rows["pile.jsonl"])

@@ -1,0 +1,110 @@
+"""Examples as tokens: held to transformers' own word numbers, and rows to what packing promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpusfit.adapt.marks import Marks
+from corpusfit.evaluate.encoding import NOWHERE, encode, length_sorted, packed_rows
+from corpusfit.evaluate.task import Examples
+
+transformers = pytest.importorskip("transformers", reason="the extra train is not installed")
+
+
+def marks_of(tokenizer):
+    ids = np.ones(len(tokenizer), np.bool_)
+    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    return Marks((cls,), (sep,), None, 0, None, len(ids), ids, None)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(word_pieces, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tokenizer") / "t.json"
+    word_pieces.save(str(path))
+    return transformers.BertTokenizerFast(tokenizer_file=str(path))
+
+
+WORDS = ["the", "kinase", "binds.", "xyzzy", "small,", "reads", "a", "unknown"]
+
+
+@given(sentences=st.lists(st.lists(st.sampled_from(WORDS), max_size=12), min_size=1, max_size=6))
+def test_words_are_judged_by_the_sub_tokens_that_transformers_calls_their_first(
+    tokenizer, sentences
+):
+    examples = Examples(sentences, [[0] * len(s) for s in sentences])
+    found = encode(examples, "tagging", tokenizer.backend_tokenizer, marks_of(tokenizer), 16)
+    cut = 0
+    for words, ids, places in zip(sentences, found.ids, found.places, strict=True):
+        whole = tokenizer(words, is_split_into_words=True)
+        theirs = tokenizer(words, is_split_into_words=True, truncation=True, max_length=16)
+        cut += len(whole["input_ids"]) > 16
+        assert ids.tolist() == theirs["input_ids"]
+        numbers = theirs.word_ids()
+        assert places.tolist() == [
+            numbers.index(w) if w in numbers else NOWHERE for w in range(len(words))
+        ]
+    assert found.truncated == cut
+
+
+def test_a_byte_level_tokenizer_gives_words_their_tokens_within_the_sentence():
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(vocab_size=300, show_progress=False)
+    tokenizer.train_from_iterator(["the kinase binds the receptor"] * 9, trainer)
+    words = ["the", "kinase", "binds"]
+    marks = Marks((), (), None, 0, None, 300, np.ones(300, np.bool_), None)
+    found = encode(Examples([words], [[0, 0, 0]]), "tagging", tokenizer, marks, 64)
+    tokens = tokenizer.encode("the kinase binds", add_special_tokens=False)
+    first = [
+        next(i for i, (b, e) in enumerate(tokens.offsets) if e > begin) for begin in (0, 4, 11)
+    ]
+    assert found.places[0].tolist() == first
+
+
+def test_a_word_without_tokens_is_nowhere_and_the_next_one_keeps_its_own(tokenizer):
+    words = ["the", "\u00ad", "kinase"]
+    found = encode(
+        Examples([words], [[0, 0, 0]]),
+        "tagging",
+        tokenizer.backend_tokenizer,
+        marks_of(tokenizer),
+        64,
+    )
+    assert found.places[0].tolist() == [1, NOWHERE, 2]
+
+
+def test_texts_are_judged_by_their_first_token_or_the_last_where_none_stands_before(tokenizer):
+    examples = Examples([["the kinase binds"], [""]], [[1], [0]])
+    backend, marks = tokenizer.backend_tokenizer, marks_of(tokenizer)
+    assert [p.tolist() for p in encode(examples, "classification", backend, marks, 64).places] == [
+        [0],
+        [0],
+    ]
+    bare = Marks((), (), None, 0, None, 9, marks.ordinary, None)
+    found = encode(examples.take([0]), "classification", backend, bare, 64)
+    assert found.places[0].tolist() == [len(found.ids[0]) - 1]
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=40))
+def test_rows_hold_every_example_once_and_are_as_full_as_first_fit_makes_them(lengths):
+    lengths = np.array(lengths)
+    rows = packed_rows(lengths, int(lengths.max()))
+    assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
+    fill = [lengths[row].sum() for row in rows]
+    assert max(fill) <= lengths.max()
+    # first fit leaves no two rows that are both at most half full
+    assert sum(2 * f <= lengths.max() for f in fill) <= 1
+
+
+@given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 100))
+def test_examples_of_like_length_are_answered_together_in_so_many_tokens(lengths, tokens):
+    lengths = np.array(lengths, np.int64)
+    batches = list(length_sorted(lengths, tokens))
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or lengths[batch].max() * len(batch) <= tokens

@@ -1,0 +1,288 @@
+"""One fine-tuning: that it learns, repeats itself, and is what AdamW over the whole table gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+
+from corpusfit.embed.hardware import Hardware
+from corpusfit.errors import ModelError, TrainingError, UsageError
+from corpusfit.evaluate import finetune as finetuning
+from corpusfit.evaluate.finetune import finetune
+from corpusfit.evaluate.network import open_headed
+from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, settled
+from corpusfit.evaluate.task import Examples, Task
+from corpusfit.evaluate.words import Words
+
+torch = pytest.importorskip("torch", reason="the extra train is not installed")
+
+CPU = Hardware("cpu", "fp32", 64)
+TOPICS = (
+    ["kinase", "inhibitor", "receptor", "affinity", "aspirin"],
+    ["investors", "shares", "quarterly", "results", "market"],
+)
+FILLERS = ["the", "a", "of", "with", "small", "reads", "before", "zebra", "yes", "quux"]
+
+
+def texts(n, seed):
+    """n texts of two topics, and which."""
+    chance = random.Random(seed)
+    labels = [i % 2 for i in range(n)]
+    pieces = [
+        " ".join(
+            chance.choices(TOPICS[label], k=3) + chance.choices(FILLERS, k=chance.randint(1, 9))
+        )
+        for label in labels
+    ]
+    return Examples([[p] for p in pieces], [[label] for label in labels])
+
+
+def sentences(n, seed):
+    """n sentences whose words of one topic are entities."""
+    chance = random.Random(seed)
+    words = [
+        [chance.choice(TOPICS[0] if chance.random() < 0.3 else FILLERS) for _ in range(8)]
+        for _ in range(n)
+    ]
+    return Examples(words, [[int(w in TOPICS[0]) for w in sentence] for sentence in words])
+
+
+@pytest.fixture(scope="module")
+def task():
+    return Task(
+        "topics", "classification", ("bio", "money"), 2, texts(64, 1), texts(20, 2), texts(40, 3)
+    )
+
+
+@pytest.fixture(scope="module")
+def tagging():
+    return Task(
+        "words", "tagging", ("O", "B-X"), 2, sentences(60, 1), sentences(20, 2), sentences(30, 3)
+    )
+
+
+@pytest.fixture
+def plan(tiny_lm):
+    return EvaluatePlan().with_overrides(
+        [
+            f"model.name={tiny_lm}",
+            *("tune.device=cpu", "tune.precision=fp32", "tune.rate=5e-3", "tune.epochs=8"),
+        ]
+    )
+
+
+def told(outcome):
+    """What must be the same when it is done again."""
+    times = {"seconds", "cpu_seconds", "examples_per_second"}
+    return {k: v for k, v in dataclasses.asdict(outcome).items() if k not in times}
+
+
+def test_topics_are_learned_from_their_words(task, plan):
+    outcome = finetune(task, plan, 0)
+    assert outcome.scores["test"]["accuracy"] == 1.0
+    assert outcome.size == 64
+    assert [h["epoch"] for h in outcome.history] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert outcome.history[-1]["loss"] < outcome.history[0]["loss"] / 2
+
+
+def test_entities_are_learned_from_their_words(tagging, plan):
+    outcome = finetune(tagging, plan.with_overrides(["tune.rate=2e-3", "tune.epochs=20"]), 0)
+    assert outcome.scores["test"]["micro_f1"] > 0.95
+    assert len(outcome.predicted["test"]) == tagging.test.lengths.sum()
+
+
+def test_a_seed_repeats_itself_and_another_differs(task, plan):
+    plan = plan.with_value("tune.epochs", 1)
+    first, again, other = (finetune(task, plan, seed) for seed in (0, 0, 1))
+    assert told(first) == told(again)
+    assert first.history[0]["loss"] != other.history[0]["loss"]
+
+
+@pytest.mark.parametrize("kind", ["classification", "tagging"])
+def test_rows_of_words_that_train_lacks_end_as_adamw_over_all_rows_leaves_them(
+    kind, task, tagging, plan, monkeypatch
+):
+    plan = plan.with_overrides(["tune.decay=0.3", "tune.epochs=2"])
+    task = task if kind == "classification" else tagging
+    few = finetune(task, plan, 0)
+    monkeypatch.setattr(
+        finetuning,
+        "Words",
+        lambda model, tokens, pad: Words(
+            model, np.arange(len(model.get_input_embeddings().weight)), pad
+        ),
+    )
+    assert told(few) == told(finetune(task, plan, 0))
+
+
+def test_a_table_cut_down_is_the_whole_table_after_decay_and_back(tiny_lm):
+    headed = open_headed(HeadPlan(str(tiny_lm)), "classification", 2, CPU, 0)
+    model = headed.network.predictor.model
+    whole = model.get_input_embeddings().weight.detach().clone()
+    words = Words(model, np.array([7, 5, 7]), 0)
+    assert len(model.get_input_embeddings().weight) == 3  # padding too
+    words.faded = 0.5
+    seen = [words.number[i] for i in (0, 5, 7)]
+    with words.whole():
+        now = model.get_input_embeddings().weight[words.number]
+    torch.testing.assert_close(now[[0, 5, 7]], whole[[0, 5, 7]])
+    assert sorted(seen) == [0, 1, 2]
+    others = [i for i in range(len(whole)) if i not in (0, 5, 7)]
+    torch.testing.assert_close(now[others], whole[others] * 0.5)
+
+
+def test_a_pooler_in_the_file_gives_no_head_start(tmp_path, tiny_lm):
+    import transformers
+
+    bare = tmp_path / "without"
+    model = transformers.AutoModelForMaskedLM.from_pretrained(tiny_lm)
+    model.save_pretrained(bare)  # as after adapting with masked tokens alone
+    transformers.AutoTokenizer.from_pretrained(tiny_lm).save_pretrained(bare)
+    logits = []
+    for folder in (tiny_lm, bare):
+        model = open_headed(HeadPlan(str(folder)), "classification", 2, CPU, 3).network.call
+        with torch.no_grad():
+            logits.append(model(input_ids=torch.arange(12).reshape(2, 6)).logits)
+    torch.testing.assert_close(*logits, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("kind", "epochs"), [("pfeiffer", 50), ("lora", 20)])
+def test_with_an_adapter_the_model_itself_stays(task, plan, kind, epochs, monkeypatch):
+    kept = {}
+    opening = finetuning.open_headed
+
+    def watched(*given):
+        headed = opening(*given)
+        model = headed.network.predictor.model
+        kept.update({n: p for n, p in model.named_parameters() if not p.requires_grad})
+        kept["before"] = {n: p.detach().clone() for n, p in kept.items()}
+        return headed
+
+    monkeypatch.setattr(finetuning, "open_headed", watched)
+    settings = [f"model.adapter={kind}", "tune.rate=3e-3", f"tune.epochs={epochs}"]
+    history = finetune(task, plan.with_overrides(settings), 0).history
+    before = kept.pop("before")
+    assert any("word_embeddings" in name for name in before)
+    for name, weight in before.items():
+        if "word_embeddings" not in name:  # numbered anew
+            torch.testing.assert_close(kept[name], weight, rtol=0, atol=0)
+    assert history[-1]["loss"] < 0.92 * history[0]["loss"]
+
+
+def test_an_adapted_adapter_is_trained_on(task, plan, tmp_path, tiny_lm):
+    import transformers
+
+    from corpusfit.adapt.adapters import Base, add_adapter, save_adapter
+    from corpusfit.adapt.models import fingerprint
+    from corpusfit.adapt.plan import AdapterPlan
+    from corpusfit.evaluate.network import head_fingerprint
+
+    model = transformers.AutoModelForMaskedLM.from_pretrained(tiny_lm)
+    made = AdapterPlan("pfeiffer")
+    add_adapter(model, made, 5)
+    save_adapter(model, None, made, Base(str(tiny_lm), fingerprint(tiny_lm)), tmp_path / "a")
+    settings = [f"model.name={tmp_path / 'a'}", "tune.rate=3e-3", "tune.epochs=50"]
+    plan = plan.with_overrides(settings)
+    history = finetune(task, plan, 0).history
+    assert history[-1]["loss"] < 0.92 * history[0]["loss"]
+    headed = open_headed(plan.model, "classification", 2, CPU, 0)
+    trained = [n for n, p in headed.network.call.named_parameters() if p.requires_grad]
+    assert headed.adapter
+    assert all("adapter" in n or "pooler" in n or "classifier" in n for n in trained), trained
+    assert head_fingerprint(str(tmp_path / "a")) != head_fingerprint(str(tiny_lm))
+
+
+def test_a_label_that_train_lacks_is_never_predicted_and_counts_as_wrong(task, plan):
+    strange = Examples([*task.test.pieces, ["zebra"]], [*task.test.labels, [2]])
+    task = dataclasses.replace(task, labels=("bio", "money", "sports"), test=strange)
+    outcome = finetune(task, plan, 0)
+    assert set(outcome.predicted["test"]) <= {0, 1}
+    assert outcome.scores["test"]["accuracy"] == pytest.approx(40 / 41)
+
+
+def test_long_texts_are_cut_off_and_counted(task, plan):
+    long = Examples([["market " * 100], ["kinase"]], [[1], [0]])
+    task = dataclasses.replace(task, test=long)
+    outcome = finetune(task, plan.with_value("tune.epochs", 1), 0)
+    assert outcome.truncated["test"] == 1
+    assert outcome.truncated["train"] == 0
+
+
+def test_words_that_were_cut_off_are_outside(tagging, plan):
+    plan = plan.with_overrides(["tune.epochs=1", "tune.length=8"])
+    one = Examples([["kinase"] * 20], [[1] * 20])
+    outcome = finetune(dataclasses.replace(tagging, test=one), plan, 0)
+    assert outcome.predicted["test"][6:] == [0] * 14
+    assert outcome.truncated["test"] == 1
+
+
+def test_it_stops_when_dev_no_longer_gains_and_judges_the_best_epoch(task, plan):
+    plan = plan.with_overrides(["tune.epochs=30", "tune.patience=3"])
+    outcome = finetune(task, plan, 0)
+    scores = [h["dev"] for h in outcome.history]
+    assert outcome.best == 1 + int(np.argmax(scores))
+    assert len(scores) == outcome.best + 3
+    assert outcome.scores["dev"]["macro_f1"] == pytest.approx(max(scores), abs=1e-6)
+
+
+def test_companions_are_learned_from_and_not_counted(task, plan):
+    first = finetune(task, plan.with_value("tune.epochs", 1), 0)
+    second = finetune(task, plan.with_value("tune.epochs", 1), 0, extra=texts(64, 9))
+    assert first.size == second.size == 64
+    assert first.history[0]["loss"] != second.history[0]["loss"]
+
+
+def test_a_loss_that_is_no_number_ends_it_with_a_cure(task, plan):
+    with pytest.raises(TrainingError, match=r"step \d+ is no longer finite. Give a smaller --rate"):
+        finetune(task, plan.with_overrides(["tune.rate=1e30"]), 0)
+
+
+def test_memory_that_runs_out_is_said_with_a_cure(task, plan, monkeypatch):
+    def starved(*_):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(finetuning._Tuning, "_epoch", starved)
+    with pytest.raises(TrainingError, match=r"batches of 8 texts .* Give a smaller --batch"):
+        finetune(task, plan, 0)
+
+
+def test_a_model_that_is_not_there_is_named(task, plan):
+    with pytest.raises(UsageError, match="--model"):
+        finetune(task, plan.with_value("model.name", "./nowhere at all"), 0)
+
+
+def test_a_folder_without_all_weights_is_refused(task, plan, tmp_path, tiny_lm):
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_lm, broken)
+    weights = load_file(broken / "model.safetensors")
+    weights = {n: w for n, w in weights.items() if "layer.1.attention.self.query" not in n}
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match="weights are not all there"):
+        finetune(task, plan.with_value("model.name", str(broken)), 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "adapter", "wanted"),
+    [
+        ("classification", False, (5, 3e-5, 8, 0.1, 0, 512)),  # TADPOLE, section 4
+        ("tagging", False, (100, 2e-5, 32, 0.0, 25, 128)),  # mDAPT, section 4.1
+        ("tagging", True, (30, 1e-4, 32, 0.0, 0, 128)),
+    ],
+)
+def test_what_is_left_open_is_as_in_the_papers(kind, adapter, wanted):
+    tune = settled(EvaluatePlan(), kind, adapter=adapter, longest=512).tune
+    found = (tune.epochs, tune.rate, tune.batch, tune.warmup, tune.patience, tune.length)
+    assert found == wanted
+
+
+def test_what_is_asked_for_goes_before_the_papers():
+    plan = EvaluatePlan().with_overrides(["tune.epochs=2", "tune.length=4096"])
+    tune = settled(plan, "tagging", adapter=True, longest=512).tune
+    assert (tune.epochs, tune.rate, tune.length) == (2, 1e-4, 512)
