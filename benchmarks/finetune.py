@@ -48,6 +48,7 @@ LENGTH = 512
 MOST = 10_000  # training examples that are tokenised
 IGNORED = -100  # what transformers leaves out of a loss
 SIDES = ("ours bf16", "ours fp32", "trainer bf16", "trainer fp32")
+JUDGED = ("ours bf16", "ours fp32", "trainer fp32")
 EAGER = "trainer bf16 eager"
 RATIOS = (
     ("bf16 on both sides", "ours bf16", "trainer bf16"),
@@ -319,9 +320,9 @@ def results(case: Case, sizes: tuple[int, int, int], seeds: Sequence[int]) -> No
     def theirs(side: str, seed: int) -> float:
         return Plain(task, as_told(case, side), side, seed, judged=True).judged()[metric]
 
-    found: dict[str, list[float]] = {name: [] for name in SIDES}
+    found: dict[str, list[float]] = {name: [] for name in JUDGED}
     for seed in seeds:
-        for name in SIDES:
+        for name in JUDGED:
             run: Callable[[str, int], float] = ours if name.startswith("ours") else theirs
             found[name].append(run(name, seed))
             print(f"seed {seed}, {name}: {found[name][-1]:.4f}", flush=True)

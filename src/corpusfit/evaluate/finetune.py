@@ -180,7 +180,8 @@ class _Tuning:
             step = (epoch - 1) * math.ceil(n / batch) + number
             for group in adamw.param_groups:
                 group["lr"] = rate_at(step, course)
-            losses.append(self._step(step, self._batch(train, order[first : first + batch])))
+            numbers = order[first : first + batch]
+            losses.append(self._step(step, self._batch(train, numbers, self.headed.widest)))
             adamw.step()
             adamw.zero_grad(set_to_none=True)
             self.words.faded *= 1.0 - rate_at(step, course) * course.decay
@@ -213,12 +214,19 @@ class _Tuning:
         network = self.network
         return network.predictor.logits(network.call, network.inputs(ids, chunk), at)
 
-    def _batch(self, encoded: Encoded, numbers: NDArray[np.int64]) -> Batch:
-        """Examples that go through the model together, packed where it can tell them apart."""
+    def _batch(self, encoded: Encoded, numbers: NDArray[np.int64], widest: int = 0) -> Batch:
+        """Examples that go through the model together, packed where it can tell them apart.
+
+        Args:
+            encoded: all examples.
+            numbers: int64 [k], those of the batch.
+            widest: tokens that a row may have where the longest example has fewer; those of like
+                length need no wider ones.
+        """
         lengths = encoded.lengths[numbers]
         rows = [[i] for i in range(len(numbers))]
         if self.network.packing is not None:
-            rows = packed_rows(lengths, int(lengths.max()))
+            rows = packed_rows(lengths, widest)
         return laid_out(encoded, numbers, rows, self.words)
 
     def _answers(self, encoded: Encoded) -> NDArray[np.int32]:

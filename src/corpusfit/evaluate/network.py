@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FirstToken", "Headed", "head_fingerprint", "open_headed"]
 
+_WIDEST = 512  # tokens; wider rows are only for a text that is as long
 _HEADS = {
     "classification": "AutoModelForSequenceClassification",
     "tagging": "AutoModelForTokenClassification",
@@ -49,7 +50,8 @@ class Headed:
         network: how it is called; its packing is None where each text needs a row.
         tokenizer: what cuts text, as `marks.bare` gives it.
         marks: its special tokens.
-        longest: tokens that a row may have, special ones included.
+        longest: tokens that an example may have, special ones included.
+        widest: tokens of a row in which the packing was tried.
         adapter: whether an adapter is trained, and not the model under it.
     """
 
@@ -57,6 +59,7 @@ class Headed:
     tokenizer: Any
     marks: Marks
     longest: int
+    widest: int
     adapter: bool
 
 
@@ -170,9 +173,9 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
         _renew(model, opening.missing, seed)
         predictor = (FirstToken if kind == "classification" else Predictor)(model)
         longest = position_limit(model)
-        packing = None
+        widest, packing = min(longest, _WIDEST), None
         if predictor.hooked:
-            packing = find_packing(predictor, marks, min(longest, 512), causal=False)
+            packing = find_packing(predictor, marks, widest, causal=False)
         if plan.adapter:
             sizes = AdapterPlan(plan.adapter, reduction=plan.reduction, rank=plan.rank)
             add_adapter(model, sizes, seed)
@@ -182,7 +185,7 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
     bf16 = hardware.precision == "bf16"
     network = Network(predictor, model, packing, bf16)
     backend = bare(tokenizer, plan.name)
-    return Headed(network, backend, marks, longest, adapted or bool(plan.adapter))
+    return Headed(network, backend, marks, longest, widest, adapted or bool(plan.adapter))
 
 
 def head_fingerprint(name: str) -> str:
