@@ -17,6 +17,7 @@ from corpusfit.api import (
     explain,
     forecast,
     rank,
+    run,
     score,
     select,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "explain",
     "forecast",
     "rank",
+    "run",
     "score",
     "select",
 ]

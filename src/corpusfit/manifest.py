@@ -27,6 +27,7 @@ __all__ = [
     "AdaptFolder",
     "EvaluateFolder",
     "OutFolder",
+    "RecipeFolder",
     "RunFolder",
     "as_plain",
     "digest",
@@ -194,7 +195,10 @@ class EvaluateFolder(OutFolder):
         super().__init__(path)
         self.outcomes = path / "outcomes"
         self.task = self.work / "task.json"
-        self.companions = self.work / "companions.json"
+
+    def companions(self, size: int) -> Path:
+        """Companions of so many training examples, 0 for all."""
+        return self.work / f"companions-{size}.json"
 
     def outcome(self, model: str, size: int, seed: int) -> Path:
         """What a fine-tuning gave: of a model's fingerprint, with so many examples, 0 for all."""
@@ -208,7 +212,7 @@ class EvaluateFolder(OutFolder):
         """Throw away the outcomes of another evaluation."""
         super()._clear()
         remove(self.outcomes)
-        for file in (self.task, self.companions):
+        for file in (self.task, *self.work.glob("companions-*.json")):
             file.unlink(missing_ok=True)
 
 
@@ -270,6 +274,48 @@ class RunFolder(OutFolder):
                 "with --out there first."
             )
         return manifest
+
+
+class RecipeFolder(OutFolder):
+    """The folder of a recipe's steps and tables; each step is named by a digest."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.tasks = path / "tasks"
+        self.selections = path / "selections"
+        self.models = path / "models"
+        self.companions = path / "companions"
+        self.scores = path / "scores"
+        self.forecasts = path / "forecasts"
+        self.comparisons = path / "comparisons"
+        self.costs = path / "costs"
+        self.failures = path / "failures"
+
+    def task(self, key: str) -> Path:
+        """A stored task."""
+        return self.tasks / f"{key}.json"
+
+    def texts(self, key: str, split: str) -> Path:
+        """The texts of a stored task's split, without their labels."""
+        return self.tasks / key / f"{split}.jsonl"
+
+    def outcome(self, key: str, seed: int) -> Path:
+        """What a fine-tuning gave."""
+        return self.scores / f"{key}-{seed}.json"
+
+    def reopen(self) -> None:
+        """Take the completion mark away: something is missing again."""
+        (self.path / "manifest.json").unlink(missing_ok=True)
+
+    def _clear(self) -> None:
+        """Throw away the steps and the tables of another recipe."""
+        super()._clear()
+        for folder in (self.tasks, self.selections, self.models, self.companions, self.scores):
+            remove(folder)
+        for folder in (self.forecasts, self.comparisons, self.costs, self.failures):
+            remove(folder)
+        for file in self.path.glob("table.*"):
+            file.unlink()
 
 
 def _plain(identity: Mapping[str, Any]) -> Any:

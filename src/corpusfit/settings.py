@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from corpusfit.errors import UsageError, bad_setting
 
-__all__ = ["KINDS", "Settings", "finite", "one_of", "positive"]
+__all__ = ["KINDS", "Settings", "finite", "one_of", "positive", "typed", "unknown"]
 
 KINDS = {
     "int": "a whole number",
@@ -91,10 +91,10 @@ class Settings:
         """This plan with one setting changed; a group with `options` takes other names there."""
         group_name, _, name = path.partition(".")
         if path == "seed":
-            return self._changed("seed", _typed("seed", "int", value))
+            return self._changed("seed", typed("seed", "int", value))
         groups = [f.name for f in dataclasses.fields(self) if f.name != "seed"]
         if group_name not in groups:
-            raise _unknown(path, [*groups, "seed"])
+            raise unknown(path, [*groups, "seed"])
         group = getattr(self, group_name)
         fields = {f.name: f for f in dataclasses.fields(group)}
         if not name:
@@ -103,10 +103,10 @@ class Settings:
             name = name.removeprefix("options.")
             changed = dataclasses.replace(group, options={**group.options, name: value})
         elif name in fields:
-            typed = _typed(path, str(fields[name].type), value)
-            changed = dataclasses.replace(group, **{name: typed})
+            right = typed(path, str(fields[name].type), value)
+            changed = dataclasses.replace(group, **{name: right})
         else:
-            raise _unknown(path, [f"{group_name}.{f}" for f in fields])
+            raise unknown(path, [f"{group_name}.{f}" for f in fields])
         return self._changed(group_name, changed)
 
     def _changed(self, name: str, value: Any) -> Self:
@@ -139,12 +139,13 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
             yield f"{prefix}{key}", value
 
 
-def _unknown(path: str, allowed: list[str]) -> UsageError:
+def unknown(path: str, allowed: list[str]) -> UsageError:
+    """The error for a setting that does not exist, with the nearest that does."""
     near = difflib.get_close_matches(path, allowed, n=1, cutoff=0.0)
     return bad_setting("A setting", f"one of {', '.join(allowed)}", path, f"Perhaps {near[0]}?")
 
 
-def _typed(path: str, annotation: str, value: Any) -> Any:
+def typed(path: str, annotation: str, value: Any) -> Any:
     """The value as the annotated type, an int being a fine float."""
     names = annotation.replace(" ", "").split("|")
     if "float" in names and isinstance(value, int) and not isinstance(value, bool):

@@ -62,3 +62,9 @@ def test_a_method_that_reads_text_cannot_be_had_as_one_of_labels():
 def test_the_oracles_settings_are_checked(wrong):
     with pytest.raises(UsageError, match=r"method\.(domain|truth) must be"):
         registry.build("oracle", wrong)
+
+
+def test_the_oracle_takes_several_domains():
+    oracle = registry.of_labels("oracle", {"domain": "bio_*,law"})
+    labels = ("bio_one", "law", "law_two", "news")
+    assert [oracle.score_label(label) for label in labels] == [1.0, 1.0, 0.0, 0.0]

@@ -20,6 +20,7 @@ from corpusfit.cli import (
     forecast,
     methods,
     rank,
+    run,
     score,
     select,
 )
@@ -39,7 +40,7 @@ app = typer.Typer(
 )
 for module in (
     *(demo, select, score, choose, explain, audit, rank, methods),
-    *(contamination, forecast, adapt, evaluate),
+    *(contamination, forecast, adapt, evaluate, run),
 ):
     module.register(app)
 

@@ -46,13 +46,13 @@ class Encoded:
         ids: of each, int32 [l], special tokens included.
         places: of each, int64 [pieces], the token that a piece is judged by, or `NOWHERE`.
         labels: of each, int64 [pieces].
-        truncated: how many were cut off.
+        truncated: bool [n], which were cut off.
     """
 
     ids: list[NDArray[np.int32]]
     places: list[NDArray[np.int64]]
     labels: list[NDArray[np.int64]]
-    truncated: int
+    truncated: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -92,22 +92,24 @@ def encode(examples: Examples, kind: str, tokenizer: Any, marks: Marks, length: 
         length: the most tokens, special ones included.
     """
     room = length - len(marks.prefix) - len(marks.suffix)
-    found = Encoded([], [], [np.asarray(n, np.int64) for n in examples.labels], 0)
-    cut = 0
+    ids_of: list[NDArray[np.int32]] = []
+    places_of: list[NDArray[np.int64]] = []
+    cut: list[bool] = []
     for first in range(0, len(examples), _AT_ONCE):
         pieces = examples.pieces[first : first + _AT_ONCE]
         texts = [" ".join(words) for words in pieces]
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         for words, encoding in zip(pieces, encodings, strict=True):
-            ids = [*marks.prefix, *encoding.ids[:room], *marks.suffix]
-            cut += len(encoding.ids) > room
-            found.ids.append(np.array(ids, np.int32))
+            ids = [*marks.prefix, *encoding.ids[:room], *marks.suffix] or [marks.pad]
+            cut.append(len(encoding.ids) > room)
+            ids_of.append(np.array(ids, np.int32))
             if kind == "tagging":
                 places = _first_tokens(words, encoding.offsets[:room], len(marks.prefix))
             else:
                 places = np.array([0 if marks.prefix else len(ids) - 1], np.int64)
-            found.places.append(places)
-    return Encoded(found.ids, found.places, found.labels, cut)
+            places_of.append(places)
+    labels = [np.asarray(numbers, np.int64) for numbers in examples.labels]
+    return Encoded(ids_of, places_of, labels, np.array(cut, np.bool_))
 
 
 def _first_tokens(

@@ -91,6 +91,7 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
         predicted=predicted,
         history=tuning.history,
         best=tuning.best.epoch,
+        tune={**dataclasses.asdict(plan.tune), **hardware._asdict(), "adapter": headed.adapter},
         truncated=tuning.truncated,
         seconds=round(time.perf_counter() - began, 3),
         cpu_seconds=round(time.process_time() - processor, 3),
@@ -162,7 +163,8 @@ class _Tuning:
         assert self.plan.tune.length is not None  # noqa: S101
         tokenizer, marks = self.headed.tokenizer, self.headed.marks
         found = encode(examples, self.task.kind, tokenizer, marks, self.plan.tune.length)
-        self.truncated[name] = found.truncated
+        own = len(getattr(self.task, name))  # companions are not counted
+        self.truncated[name] = int(found.truncated[:own].sum())
         return found
 
     def _measured(self, examples: Examples, answers: NDArray[np.int32]) -> dict[str, float]:
@@ -175,20 +177,23 @@ class _Tuning:
         began = time.perf_counter()
         self.model.train()
         order = np.argsort(place_keys(self.seed, 2 * epoch + _ORDER, n), kind="stable")
-        losses = []
+        total: Any = 0.0
+        labelled = 0
         for number, first in enumerate(range(0, n, batch)):
             step = (epoch - 1) * math.ceil(n / batch) + number
             for group in adamw.param_groups:
                 group["lr"] = rate_at(step, course)
-            numbers = order[first : first + batch]
-            losses.append(self._step(step, self._batch(train, numbers, self.headed.widest)))
+            found = self._batch(train, order[first : first + batch], self.headed.widest)
+            if not len(found.labels):
+                continue  # no word of it has a token
+            total += self._step(step, found) * len(found.labels)
+            labelled += len(found.labels)
             adamw.step()
             adamw.zero_grad(set_to_none=True)
             self.words.faded *= 1.0 - rate_at(step, course) * course.decay
-        loss = sum(float(found) for found in losses) / len(losses)
         self.learned += n
         self.spent += time.perf_counter() - began
-        return loss
+        return float(total) / max(1, labelled)
 
     def _step(self, step: int, batch: Batch) -> torch.Tensor:
         """The gradient of a step; its loss."""

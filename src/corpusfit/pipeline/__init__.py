@@ -18,6 +18,8 @@ from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.forecasting import Forecast, forecast
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.leakage import Contamination, contamination
+from corpusfit.pipeline.recipes.outstanding import Missing, missing
+from corpusfit.pipeline.recipes.running import Ran, run_recipe
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
 
@@ -30,6 +32,8 @@ __all__ = [
     "Explanation",
     "Forecast",
     "Machine",
+    "Missing",
+    "Ran",
     "Selection",
     "adapt",
     "audit",
@@ -41,7 +45,9 @@ __all__ = [
     "evaluate",
     "explain",
     "forecast",
+    "missing",
     "rank",
+    "run_recipe",
     "score",
     "select",
 ]

@@ -29,7 +29,8 @@ class Oracle(LabelMethod):
 
     Attributes:
         truth: what a row's domain is: `source`, the name of its source, or a field of the row.
-        domain: the domains to take, as a glob such as `bio_*`; it has to be given.
+        domain: the domains to take, as globs with commas, such as `bio_*,medical`; it has to be
+            given.
     """
 
     family: ClassVar[Family] = "baseline"
@@ -50,4 +51,4 @@ class Oracle(LabelMethod):
 
     def score_label(self, label: str) -> float:
         """1 in the domain, 0 elsewhere."""
-        return float(fnmatchcase(label, self.domain))
+        return float(any(fnmatchcase(label, glob) for glob in self.domain.split(",")))

@@ -1,0 +1,54 @@
+"""The Python API: the commands with the command line's words.
+
+What: each command as a function with keyword settings, by the part of the journey.
+Why: the command line is one door to the library, this is the other; both build a `Plan`
+(`plans.py`).
+Trade-off: only the settings that people change often have a keyword here; `settings` reaches the
+rest as `"cut.gamma=5"`.
+"""
+
+from corpusfit.api.adapting import adapt, contamination, estimate_adaptation, forecast
+from corpusfit.api.judging import estimate_evaluation, evaluate, missing, run
+from corpusfit.api.plans import build_adapt_plan, build_evaluate_plan, build_plan
+from corpusfit.api.selecting import audit, choose, estimate, explain, rank, score, select
+from corpusfit.pipeline import (
+    Adapted,
+    Audit,
+    Contamination,
+    Evaluated,
+    Explanation,
+    Forecast,
+    Machine,
+    Missing,
+    Ran,
+)
+
+__all__ = [
+    "Adapted",
+    "Audit",
+    "Contamination",
+    "Evaluated",
+    "Explanation",
+    "Forecast",
+    "Machine",
+    "Missing",
+    "Ran",
+    "adapt",
+    "audit",
+    "build_adapt_plan",
+    "build_evaluate_plan",
+    "build_plan",
+    "choose",
+    "contamination",
+    "estimate",
+    "estimate_adaptation",
+    "estimate_evaluation",
+    "evaluate",
+    "explain",
+    "forecast",
+    "missing",
+    "rank",
+    "run",
+    "score",
+    "select",
+]

@@ -1,0 +1,158 @@
+"""Plans from words: what the command line and Python share.
+
+What: the settings that have a word of their own, and plans built from them.
+Why: both doors must mean the same by the same word.
+Trade-off: only the settings that people change often have a word; `settings` reaches the rest as
+`"cut.gamma=5"`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from corpusfit import pipeline
+from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.presets import preset as preset_of
+from corpusfit.errors import bad_setting
+from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.plan import Plan
+from corpusfit.settings import Settings
+
+__all__ = ["Inputs", "build_adapt_plan", "build_evaluate_plan", "build_plan", "listed"]
+
+Inputs: TypeAlias = str | Path | Sequence[str | Path]
+
+_WORDS = {
+    "method": "method.name",
+    "fraction": "choose.fraction",
+    "segments": "choose.segments",
+    "tokens": "choose.tokens",
+    "threshold": "choose.threshold",
+    "weights": "choose.policy",
+    "embedder": "embed.embedder",
+    "budget": "auto.budget",
+    "cascade": "cascade.stages",
+    "recall": "cascade.recall",
+    "unit": "cut.unit",
+    "text_field": "read.text_field",
+    "strict": "read.strict",
+    "seed": "seed",
+}
+"""The settings that have a word of their own, and where they are in the plan."""
+
+
+_ADAPT_WORDS = {
+    "model": "model.name",
+    "init": "model.init",
+    "new_head": "model.new_head",
+    "objective": "objective.name",
+    "whole_word": "objective.whole_word",
+    "weights": "weigh.policy",
+    "replay_share": "mix.replay_share",
+    "steps": "train.steps",
+    "epochs": "train.epochs",
+    "batch": "train.batch",
+    "length": "train.length",
+    "rate": "train.rate",
+    "adapter": "adapter.kind",
+    "text_field": "read.text_field",
+    "seed": "seed",
+}
+"""The same for an adaptation's plan."""
+
+_EVALUATE_WORDS = {
+    "model": "model.name",
+    "adapter": "model.adapter",
+    "metric": "task.metric",
+    "text_field": "task.text_field",
+    "label_field": "task.label_field",
+    "epochs": "tune.epochs",
+    "rate": "tune.rate",
+    "batch": "tune.batch",
+    "length": "tune.length",
+    "augment": "augment.kind",
+    "mt": "augment.mt",
+    "mt_back": "augment.mt_back",
+    "seed": "seed",
+}
+"""The same for an evaluation's plan."""
+
+_P = TypeVar("_P", bound=Settings)
+
+
+def build_plan(plan: Plan | Path | str | None, settings: Sequence[str], **words: Any) -> Plan:
+    """A plan from a plan or a TOML file, then single words, then `a.b=c` settings.
+
+    Raises:
+        UsageError: a word or a setting does not exist, or its value is not allowed.
+    """
+    return _built(Plan(), _WORDS, plan, settings, words).check()
+
+
+def build_adapt_plan(
+    plan: AdaptPlan | Path | str | None,
+    settings: Sequence[str],
+    preset: str | None,
+    data: Inputs,
+    **words: Any,
+) -> AdaptPlan:
+    """The same for an adaptation: a preset first, which all else goes before.
+
+    The task's own texts are trained on as in Gururangan et al. unless another preset is named.
+
+    Raises:
+        UsageError: as `build_plan`; there is no such preset.
+    """
+    if preset and isinstance(plan, AdaptPlan):
+        raise bad_setting("preset", "left out with a plan, which says everything itself", preset)
+    asked = _built(AdaptPlan(), _ADAPT_WORDS, plan, settings, words)
+    preset = preset or ("tapt" if listed(data) == [pipeline.TASK] else None)
+    if preset:
+        start = AdaptPlan()
+        for path, value in preset_of(preset, asked.weigh.policy).items():
+            start = start.with_value(path, value)
+        if asked.train.steps is not None or asked.train.epochs is not None:
+            start = start.with_value("train.steps", None).with_value("train.epochs", None)
+        asked = _built(start, _ADAPT_WORDS, plan, settings, words)
+    return asked.check()
+
+
+def build_evaluate_plan(
+    plan: EvaluatePlan | Path | str | None, settings: Sequence[str], **words: Any
+) -> EvaluatePlan:
+    """The same for an evaluation; raises as `build_plan`, and without a model."""
+    built = _built(EvaluatePlan(), _EVALUATE_WORDS, plan, settings, words).check()
+    if not built.model.name:
+        raise bad_setting("--model", "a model folder, a hub id or an adapter's folder", "nothing")
+    return built
+
+
+def _built(
+    start: _P,
+    words_of: Mapping[str, str],
+    plan: Settings | Path | str | None,
+    settings: Sequence[str],
+    words: Mapping[str, Any],
+) -> _P:
+    """A plan's start, changed by a file, then by words, then by settings."""
+    for word in words.keys() - words_of.keys():
+        near = difflib.get_close_matches(word, words_of, n=1, cutoff=0.0)[0]
+        raise bad_setting("A keyword", f"one of {', '.join(words_of)}", word, f"Perhaps {near}?")
+    built = start
+    if isinstance(plan, type(start)):
+        built = plan
+    elif plan is not None:
+        built = start.with_toml(Path(str(plan)))
+    for word, value in words.items():
+        if value is not None:
+            plain = str(value) if isinstance(value, Path) else value
+            built = built.with_value(words_of[word], plain)
+    return built.with_overrides(settings)
+
+
+def listed(inputs: Inputs) -> list[str]:
+    """One input or several, as a list."""
+    return [str(inputs)] if isinstance(inputs, str | Path) else [str(i) for i in inputs]

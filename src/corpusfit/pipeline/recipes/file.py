@@ -1,0 +1,271 @@
+"""Read a recipe from a TOML file.
+
+What: plain values, tables of settings of the three plans, and one table for each selector that has
+settings of its own.
+Why: a table that anyone can make again is a file, not a shell's history.
+Trade-off: paths count from the recipe's own folder, and `${NAME}` is the environment's, so that a
+recipe can lie in a repository and name no machine; a variable that is not set is an error.
+Reference: https://toml.io
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.presets import preset
+from corpusfit.errors import UsageError, bad_setting
+from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.pipeline.given import TASK
+from corpusfit.pipeline.recipes.recipe import OWN, Recipe, RecipeTask, Selector, near
+from corpusfit.plan import Plan
+from corpusfit.score import registry
+from corpusfit.settings import typed, unknown
+
+__all__ = ["read_recipe"]
+
+_GROUPS = ("select", "adapt", "evaluate")
+_COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "fractions": ("float", (0.2,)),
+    "weights": ("str", ("off",)),
+    "adapters": ("str", ("",)),
+    "augment": ("str", ("",)),
+}
+"""What a selector may have several of: type and default."""
+
+_PLAIN: dict[str, str] = {
+    "name": "str",
+    "seeds": "int",
+    "seed": "int",
+    "adaptations": "int",
+    "compare": "str",
+    "keep_overlap": "bool",
+    "watts": "float",
+    "gpu_watts": "float",
+}
+_LISTS: dict[str, str] = {"pile": "str", "models": "str", "selectors": "str", "train_sizes": "int"}
+_KNOWN = (*_PLAIN, *_LISTS, *_COLUMNS, *_GROUPS, "model", "pairs", "tasks", "selector")
+
+_SAID: dict[str, dict[str, str]] = {
+    "select": {
+        "method": "selectors, or [selector.NAME.method],",
+        "choose.fraction": "fractions",
+        "choose.policy": "weights",
+        "seed": "seed",
+    },
+    "adapt": {
+        "model.name": "models",
+        "model.init": "models",
+        "weigh.policy": "weights",
+        "adapter.kind": "adapters",
+        "read": "select.read",
+        "seed": "seed",
+    },
+    "evaluate": {
+        "model.name": "models",
+        "model.adapter": "adapters",
+        "task.metric": "metric of each task",
+        "augment.kind": "augment",
+        "seed": "seed",
+    },
+}
+"""Settings of the plans that the recipe says itself, and where."""
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        path: a TOML file; paths in it count from its folder, `${NAME}` is the environment's.
+
+    Returns:
+        The recipe, checked.
+
+    Raises:
+        UsageError: the file cannot be read or is not TOML; a setting does not exist, has a value
+            that is not allowed, or names a variable that is not set.
+    """
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise UsageError(f"The recipe must be a readable TOML file; {path}: {e}.") from e
+    values = _expanded(raw)
+    for key in values.keys() - set(_KNOWN):
+        raise unknown(key, list(_KNOWN))
+    home = path.absolute().parent
+    given: dict[str, Any] = {k: typed(k, _PLAIN[k], v) for k, v in values.items() if k in _PLAIN}
+    if "train_sizes" in values:
+        given["train_sizes"] = _list("train_sizes", values["train_sizes"], "int")
+    given["models"] = tuple(_model(m, home) for m in _models(values))
+    given["pile"] = tuple(_located(p, home) for p in _list("pile", values.get("pile", []), "str"))
+    given["tasks"] = _tasks(values.get("tasks", []), home)
+    given["pairs"] = tuple(_list("pairs", p, "str") for p in _array("pairs", values))
+    plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
+    given["evaluate"] = EvaluatePlan().with_values(plans["evaluate"])
+    given["selectors"] = _selectors(values, plans, home)
+    given.setdefault("name", "")
+    return Recipe(**given).check()
+
+
+def _expanded(value: Any) -> Any:
+    """Nested values with the environment's variables in their texts."""
+    if isinstance(value, Mapping):
+        return {k: _expanded(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_expanded(v) for v in value]
+    if not isinstance(value, str):
+        return value
+    for name in re.findall(r"\$\{(\w+)\}", value):
+        if name not in os.environ:
+            cure = f"For instance export {name}=/data before the command."
+            allowed = "a variable of the environment that is set"
+            raise bad_setting(f"${{{name}}} in the recipe", allowed, "nothing", cure)
+        value = value.replace(f"${{{name}}}", os.environ[name])
+    return value
+
+
+def _array(setting: str, values: Mapping[str, Any]) -> list[Any]:
+    """A list that the recipe may have."""
+    found = values.get(setting, [])
+    if not isinstance(found, list):
+        raise bad_setting(setting, "a list", found)
+    return found
+
+
+def _list(setting: str, value: Any, kind: str) -> tuple[Any, ...]:
+    """A list of plain values of one type."""
+    if not isinstance(value, list):
+        raise bad_setting(setting, "a list", value, "Put it into [ ].")
+    return tuple(typed(setting, kind, v) for v in value)
+
+
+def _models(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The models, of which one is the usual case."""
+    if ("model" in values) == ("models" in values):
+        came = "both" if "model" in values else "neither"
+        raise bad_setting("The model", "given by model or by models", came)
+    if "model" in values:
+        return (typed("model", "str", values["model"]),)
+    return _list("models", values["models"], "str")
+
+
+def _located(named: str, home: Path) -> str:
+    """An input as the recipe names it, found from its folder."""
+    if "://" in named or named.startswith("hub:"):
+        return named
+    return str(home / Path(named).expanduser())
+
+
+def _model(named: str, home: Path) -> str:
+    """A model's folder, if there is one; else what is named is a hub id, or an embedder."""
+    return _located(named, home) if named and (home / Path(named).expanduser()).exists() else named
+
+
+def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
+    """The tasks of `[[tasks]]`."""
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise bad_setting("tasks", "tables [[tasks]] with name and path", tables)
+    types = {"name": "str", "path": "str", "metric": "str"}
+    found = []
+    for table in tables:
+        for key in table.keys() - {*types, "oracle"}:
+            raise unknown(f"tasks.{key}", [f"tasks.{k}" for k in (*types, "oracle")])
+        given = {k: typed(f"tasks.{k}", types[k], v) for k, v in table.items() if k in types}
+        place = given.get("path", "")
+        given["path"] = _located(place, home) if place else ""
+        oracle = _list("tasks.oracle", table.get("oracle", []), "str")
+        found.append(RecipeTask(**{"name": "", **given}, oracle=oracle))
+    return tuple(found)
+
+
+def _group(group: str, values: Any, home: Path) -> dict[str, Any]:
+    """The settings of a plan; what the recipe itself says may not be among them."""
+    if not isinstance(values, Mapping):
+        raise bad_setting(group, f"a table [{group}] of settings", values)
+    for setting, where in _SAID[group].items():
+        first, _, name = setting.partition(".")
+        inside = values.get(first)
+        if first in values and (not name or (isinstance(inside, Mapping) and name in inside)):
+            came = inside if not name or not isinstance(inside, Mapping) else inside[name]
+            raise bad_setting(f"{group}.{setting}", f"left out: {where} says it", came)
+    found: dict[str, Any] = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+    for first, name in (("embed", "embedder"), ("augment", "mt"), ("augment", "mt_back")):
+        inside = found.get(first)
+        if isinstance(inside, dict) and isinstance(inside.get(name), str):
+            inside[name] = _model(inside[name], home)
+    return found
+
+
+def _selectors(
+    values: Mapping[str, Any], plans: Mapping[str, Mapping[str, Any]], home: Path
+) -> tuple[Selector, ...]:
+    """The selectors, each with the settings of its own table, if it has one."""
+    names = _list("selectors", values.get("selectors", []), "str")
+    tables = values.get("selector", {})
+    if not isinstance(tables, Mapping):
+        raise bad_setting("selector", "tables [selector.NAME] of settings", tables)
+    for name, table in tables.items():
+        if name not in names:
+            raise near("A table [selector.NAME]", name, names)
+        if not isinstance(table, Mapping):
+            raise bad_setting(f"selector.{name}", "a table of settings", table)
+    found = []
+    for name in names:
+        if name not in (*OWN, *tables) and not _is_method(name):
+            known = [*OWN, "auto", *registry.names(), *tables]
+            raise near("selectors", name, list(dict.fromkeys(known)))
+        found.append(_selector(name, values, tables.get(name, {}), plans, home))
+    return tuple(found)
+
+
+def _is_method(name: str) -> bool:
+    """Whether it is what --method takes."""
+    return name.split(":", 1)[0] in ("auto", *registry.names())
+
+
+def _selector(
+    name: str,
+    values: Mapping[str, Any],
+    table: Mapping[str, Any],
+    plans: Mapping[str, Mapping[str, Any]],
+    home: Path,
+) -> Selector:
+    """One selector: the recipe's settings, then those of its own table."""
+    own = dict(table)
+    columns: dict[str, Any] = {
+        key: _list(f"selector.{name}.{key}", own.pop(key), kind)
+        if key in own
+        else (_list(key, values[key], kind) if key in values else start)
+        for key, (kind, start) in _COLUMNS.items()
+    }
+    special = own.pop("adapt", {})
+    adapt = _adapting(name, plans["adapt"], _group("adapt", special, home))
+    if "read" in own:
+        cure = "All selectors read the same pile: say it in [select.read]."
+        raise bad_setting(f"selector.{name}.read", "left out", own["read"], cure)
+    method = own.pop("method", {})
+    plan = Plan().with_values(plans["select"])
+    if _is_method(name):
+        plan = plan.with_value("method.name", name)
+    plan = plan.with_values({**_group("select", own, home), "method": method})
+    return Selector(name, plan, dataclasses.replace(adapt, read=plan.read), **columns)
+
+
+def _adapting(name: str, asked: Mapping[str, Any], special: Mapping[str, Any]) -> AdaptPlan:
+    """The plan of an adaptation; the task's own texts are trained on as Gururangan et al. do."""
+    plan = AdaptPlan()
+    if name == TASK:
+        for path, value in preset("tapt", "off").items():
+            plan = plan.with_value(path, value)
+    for values in (asked, special):
+        train = values.get("train", {})
+        if isinstance(train, Mapping) and {"steps", "epochs"} & train.keys():
+            plan = plan.with_value("train.steps", None).with_value("train.epochs", None)
+        plan = plan.with_values(values)
+    return plan

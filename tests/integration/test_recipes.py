@@ -1,0 +1,328 @@
+"""`run` from end to end: what it leaves, what it shares, that it goes on, what a failure costs."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import signal
+import time
+
+import pytest
+from journeys import prose
+
+import corpusfit
+from corpusfit.errors import ChangedInputError
+
+pytest.importorskip("accelerate", reason="the extra train is not installed")
+
+pytestmark = pytest.mark.xdist_group("adapt")
+
+TOPICS = ("task", "market", "kitchen")
+RECIPE = """
+name = "{title}"
+model = "{model}"
+pile = ["pile"]
+seeds = {seeds}
+fractions = [0.3]
+selectors = {selectors}
+pairs = [{pairs}]
+{more}
+[select.cut]
+gamma = 2
+[adapt.train]
+steps = 4
+batch = 4
+length = 32
+evaluations = 1
+device = "cpu"
+precision = "fp32"
+[adapt.mix]
+heldout = 8
+[evaluate.tune]
+epochs = 1
+length = 32
+device = "cpu"
+precision = "fp32"
+[[tasks]]
+name = "science"
+path = "science"
+oracle = ["task*"]
+[[tasks]]
+name = "cooking"
+path = "cooking"
+oracle = ["kitchen*"]
+"""
+SELECTORS = '["base", "random", "dsir"]'
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A pile of three topics, and two tasks that tell two of them apart."""
+    folder = tmp_path_factory.mktemp("recipes")
+
+    def write(path, rows):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+
+    for topic in TOPICS:
+        write(folder / f"pile/{topic}.jsonl", ({"text": t} for t in prose(topic, 60, seed=1)))
+    for name, topics in (("science", TOPICS[:2]), ("cooking", TOPICS[1:])):
+        for nth, (split, n) in enumerate((("train", 24), ("dev", 8), ("test", 12))):
+            rows = [
+                {"text": text, "label": topic}
+                for topic in topics
+                for text in prose(topic, n, seed=f"{name}{nth}", most=12)
+            ]
+            write(folder / name / f"{split}.jsonl", rows)
+    return folder
+
+
+@pytest.fixture
+def recipe(data, tiny_lm):
+    """Write a recipe beside the data; returns its path."""
+
+    def write(selectors=SELECTORS, more="", after="", **words):
+        given = {"title": "small", "seeds": 2, "pairs": '["dsir", "random"]', **words}
+        text = RECIPE.format(model=tiny_lm, selectors=selectors, more=more, **given) + after
+        (data / "recipe.toml").write_text(text, "utf-8")
+        return data / "recipe.toml"
+
+    return write
+
+
+@pytest.fixture
+def run(inline, tmp_path):
+    """Run a recipe in this process."""
+
+    def run(path, out="out", **words):
+        return corpusfit.run(path, out=tmp_path / out, machine=inline, **words)
+
+    return run
+
+
+def finished(out):
+    """What steps left, with what changes when a file is written anew."""
+    patterns = ("scores/*.json", "models/*/manifest.json", "selections/*/manifest.json")
+    return {
+        p: {f.parent.name + f.name: f.stat().st_mtime_ns for f in out.glob(p)} for p in patterns
+    }
+
+
+def test_from_tasks_and_a_pile_to_the_tables(recipe, run):
+    """Every cell has its scores; the files say the same; a second run makes nothing anew."""
+    ran = run(recipe())
+    results = ran.judged.results
+    assert [(r.cell.task, r.column) for r in results] == [
+        (task, column) for task in ("science", "cooking") for column in ("base", "random", "dsir")
+    ]
+    assert all(len(r.scores) == 2 and 0 <= r.mean <= 1 for r in results)
+    assert all(r.mean == pytest.approx(sum(r.scores) / 2) for r in results)
+    made = finished(ran.path)
+    assert [len(found) for found in made.values()] == [12, 3, 3]  # random is shared by the tasks
+    plain = json.loads((ran.path / "table.json").read_text("utf-8"))
+    assert [r["scores"] for r in plain["results"]] == [r.scores for r in results]
+    rows = list(csv.DictReader((ran.path / "table.csv").read_text("utf-8").splitlines()))
+    assert [float(row["mean"]) for row in rows] == [r.mean for r in results]
+    against = [(p.row[0], p.column, p.base) for p in ran.judged.pairs if not p.named]
+    assert len(against) == 4
+    assert all(base == "base" for *_, base in against)
+    assert [(p.column, p.base) for p in ran.judged.pairs if p.named] == [("dsir", "random")] * 2
+    page = (ran.path / "table.md").read_text("utf-8")
+    assert all(p.verdict in page.replace("\\", "") for p in ran.judged.pairs)
+    gains = {g.column: g.mean for g in ran.judged.gains}
+    mean = {c: sum(r.mean for r in results if r.column == c) / 2 for c in ("base", "dsir")}
+    assert gains["dsir"] == pytest.approx(mean["dsir"] - mean["base"])
+    assert (ran.path / "manifest.json").exists()
+    assert [(link["row"][0], link["column"]) for link in plain["forecasts"]["links"]] == [
+        (task, column) for task in ("science", "cooking") for column in ("random", "dsir")
+    ]
+    kept = [found["guard"] for found in plain["adapted"]]
+    assert [found["texts"] for found in kept] == [80, 40, 40]  # dev and test; random: of both tasks
+    again = run(recipe())
+    assert finished(again.path) == made
+    assert again.judged == ran.judged
+
+
+def test_a_recipe_that_grows_keeps_what_it_has(recipe, run):
+    """Another selector and a third seed: only what is new is made; another recipe is refused."""
+    first = run(recipe('["base", "dsir"]', pairs=""))
+    before = finished(first.path)
+    grown = run(recipe(more="adaptations = 2", seeds=3))
+    after = finished(grown.path)
+    assert all(after[p].items() >= files.items() for p, files in before.items())
+    assert [len(files) for files in after.values()] == [20, 6, 3]
+    scores = {(r.cell, r.column): r.scores for r in grown.judged.results}
+    for r in first.judged.results:
+        assert scores[r.cell, r.column][0] == r.scores[0]
+    with pytest.raises(ChangedInputError, match="recipe was 'small', is 'other'"):
+        run(recipe(title="other"))
+    other = run(recipe('["base"]', pairs="", title="other"), overwrite=True)
+    assert [len(files) for files in finished(other.path).values()] == [4, 0, 0]
+
+
+@pytest.mark.slow
+def test_every_kind_of_cell(recipe, run):
+    """Baselines, weights, companions, an adapter, sizes and fractions, each made once."""
+    selectors = '["base", "general", "task", "oracle", "random", "dsir"]'
+    own = """
+[selector.base]
+augment = ["", "tfidf"]
+adapters = ["", "lora"]
+[selector.dsir]
+fractions = [0.2, 0.4]
+weights = ["off", "lambda"]
+"""
+    more = "adaptations = 2\ntrain_sizes = [10, 30]"
+    ran = run(recipe(selectors, more, own))
+    assert not ran.judged.failed
+    columns = list(dict.fromkeys(r.column for r in ran.judged.results))
+    assert columns == [
+        *("base", "base + tfidf", "base lora", "base lora + tfidf"),
+        *("general", "task", "oracle", "random", "dsir 0.2", "dsir 0.4", "dsir lambda"),
+    ]
+    assert len(ran.judged.results) == 2 * 2 * len(columns)
+    assert [(t["name"], t["size"], t["examples"]) for t in tasks(ran)] == [
+        (name, size, size) for name in ("science", "cooking") for size in (10, 30)
+    ]
+    selections = list((ran.path / "selections").iterdir())
+    # random once, oracle once a domain, dsir for each task and size at three amounts
+    assert len(selections) == 1 + 2 + 4 * 3
+    scored = {
+        json.loads((p / ".corpusfit/run.json").read_text("utf-8"))["choose"]["policy"]
+        for p in selections
+    }
+    assert scored == {"top", "continuous"}
+    models = [json.loads(p.read_text("utf-8")) for p in ran.path.glob("models/*/manifest.json")]
+    # by two adaptations: general and random for all; task, oracle and three of dsir for each row
+    assert len(models) == 2 * (1 + 1 + 4 * (1 + 1 + 3))
+    assert {m["plan"]["seed"] for m in models} == {0, 1}
+    assert len(list((ran.path / "companions").iterdir())) == 4
+    gains = {(g.column, g.size) for g in ran.judged.gains}
+    assert ("dsir 0.2", 10) in gains
+    assert ("dsir 0.2", 30) in gains
+    assert ("base + tfidf", 30) in gains
+    assert ("base", 30) not in gains
+
+
+def tasks(ran):
+    """The tasks as the JSON has them."""
+    return json.loads((ran.path / "table.json").read_text("utf-8"))["tasks"]
+
+
+def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
+    ran = run(recipe('["base", "oracle", "dsir"]', pairs=""))
+    assert not list((ran.path / "failures").glob("*"))  # the oracle keeps no sample
+    links = json.loads((ran.path / "table.json").read_text("utf-8"))["forecasts"]["links"]
+    assert [k["column"] for k in links] == ["oracle", "dsir"] * 2
+    assert all(k["kl"] is not None for k in links)
+    taken = [
+        {segment["source"] for segment in corpusfit.pipeline.Selection(folder, {})}
+        for folder in (ran.path / "selections").iterdir()
+        if json.loads((folder / "manifest.json").read_text("utf-8"))["method"]["name"] == "oracle"
+    ]
+    assert sorted(taken, key=str) == [{"kitchen.jsonl"}, {"task.jsonl"}]
+
+
+def test_an_adapter_is_trained_on_and_fine_tuned_as_one(recipe, run):
+    """An adapted adapter is opened with its model, for fine-tuning; it is not looked at before."""
+    own = '[selector.random]\nadapters = ["pfeiffer"]\n'
+    ran = run(recipe('["base", "random"]', after=own, pairs="", seeds=1))
+    assert [r.column for r in ran.judged.results] == ["base", "random pfeiffer"] * 2
+    assert not ran.judged.failed
+    assert len(list(ran.path.glob("models/*/adapter.safetensors"))) == 1
+
+
+def test_a_cell_that_fails_costs_no_other(recipe, cli, tmp_path, data):
+    """A training that diverges is told of in its cells; the exit code says so."""
+    own = """
+[selector.wild.method]
+name = "dsir"
+[selector.wild.adapt.train]
+rate = 1e30
+warmup = 0.0
+"""
+    path = recipe('["base", "random", "dsir", "wild"]', "", own)
+    done = cli("run", path, "--out", tmp_path / "out", "--json")
+    assert done.code == 1
+    results = json.loads(done.out)["results"]
+    failed = [r for r in results if r["error"]]
+    assert {r["column"] for r in failed} == {"wild"}
+    assert len(failed) == 2
+    assert all(len(r["scores"]) == 2 for r in results if not r["error"])
+    assert all("loss" in r["error"] for r in failed)
+    page = (tmp_path / "out/table.md").read_text("utf-8")
+    assert page.count("failed: ") == 2
+    assert not (tmp_path / "out/manifest.json").exists()
+    assert "2 cells failed" in done.err
+    report = json.loads(next((tmp_path / "out/failures").iterdir()).read_text("utf-8"))
+    assert "Traceback" in report["trace"]
+
+
+def test_a_dry_run_writes_nothing_and_counts(recipe, cli, run, tmp_path):
+    path, out = recipe(), tmp_path / "out"
+    done = cli("run", path, "--out", out, "--dry-run", "--json")
+    found = json.loads(done.out)
+    assert found["steps"] == {
+        "selections": [3, 3],
+        "adaptations": [3, 3],
+        "companions": [0, 0],
+        "fine-tunings": [12, 12],
+    }
+    assert found["seconds"] is None
+    assert not out.exists()
+    run(path)
+    found = json.loads(cli("run", path, "--out", out, "--dry-run", "--json").out)
+    assert {left for _, left in found["steps"].values()} == {0}
+    assert found["seconds"] == 0
+    next((out / "scores").iterdir()).unlink()
+    found = json.loads(cli("run", path, "--out", out, "--dry-run", "--json").out)
+    assert found["steps"]["fine-tunings"] == [12, 1]
+    assert found["seconds"] > 0
+
+
+def test_a_folder_of_something_else_is_refused(recipe, cli, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/mine.txt").write_text("mine")
+    done = cli("run", recipe(), "--out", tmp_path / "out")
+    assert done.code == 2
+    assert "--out must be a new or empty folder" in done.err
+
+
+@pytest.mark.slow
+def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
+    """SIGKILL after some fine-tunings: the same command ends with the same scores."""
+    path, out = recipe(), tmp_path / "killed"
+
+    def begun():
+        return start("run", path, "--out", out, "--workers", 2, "--json")
+
+    process = begun()
+    deadline = time.monotonic() + 120
+    while len(list(out.glob("scores/*.json"))) < 3 and time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    made = finished(out)
+    assert 3 <= len(made["scores/*.json"]) < 12
+    process = begun()
+    printed, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    after = finished(out)
+    assert all(after[p].items() >= files.items() for p, files in made.items())
+    assert f"of which {len(made['scores/*.json'])} are there" in err
+    whole = run(path, "whole")
+    assert json.loads(printed)["results"] == [
+        json.loads(json.dumps(dataclasses.asdict(r))) for r in whole.judged.results
+    ]
+
+
+@pytest.mark.slow
+def test_on_ray_it_gives_the_same(recipe, run, own_ray, tmp_path):
+    """Adaptations and fine-tunings as Ray's actors: the same scores."""
+    path = recipe('["base", "random"]', pairs="")
+    machine = corpusfit.Machine("ray", workers=2)
+    there = corpusfit.run(path, out=tmp_path / "ray", machine=machine)
+    assert not there.judged.failed
+    assert there.judged.results == run(path, "here").judged.results

@@ -1,0 +1,149 @@
+"""Reading a recipe: what it comes to, and the words of every error."""
+
+import re
+
+import pytest
+
+from corpusfit.errors import UsageError
+from corpusfit.pipeline.recipes.file import read_recipe
+
+PLAIN = """
+name = "t"
+model = "bert"
+pile = ["pile"]
+selectors = ["base", "random", "auto"]
+[[tasks]]
+name = "a"
+path = "a"
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    """Read a recipe of some text."""
+
+    def read(text):
+        path = tmp_path / "recipe.toml"
+        path.write_text(text, "utf-8")
+        return read_recipe(path)
+
+    return read
+
+
+def test_defaults_and_places(recipe, tmp_path):
+    """Paths count from the recipe; a model that is no folder there is a hub id."""
+    (tmp_path / "mine").mkdir()
+    found = recipe(PLAIN.replace('model = "bert"', 'models = ["bert", "mine"]'))
+    assert found.models == ("bert", str(tmp_path / "mine"))
+    assert found.pile == (str(tmp_path / "pile"),)
+    assert found.tasks[0].path == str(tmp_path / "a")
+    assert (found.seeds, found.seed, found.adaptations, found.compare) == (8, 0, 1, "base")
+    assert [s.fractions for s in found.selectors] == [(0.2,)] * 3
+    assert [s.select.method.name for s in found.selectors] == ["auto", "random", "auto"]
+
+
+def test_urls_and_datasets_are_left(recipe):
+    found = recipe(PLAIN.replace('["pile"]', '["hub:wiki", "s3://b/pile"]'))
+    assert found.pile == ("hub:wiki", "s3://b/pile")
+
+
+def test_the_environment_names_places(recipe, monkeypatch):
+    monkeypatch.setenv("MY_DATA", "/data")
+    found = recipe(PLAIN.replace('path = "a"', 'path = "${MY_DATA}/tasks/a"'))
+    assert found.tasks[0].path == "/data/tasks/a"
+
+
+def test_settings_of_a_selector_go_before_those_of_all(recipe):
+    text = (
+        PLAIN.replace('"auto"]', '"auto", "sharp", "task"]')
+        + """
+[select.embed]
+embedder = "static"
+[adapt.train]
+steps = 200
+[selector.sharp]
+weights = ["lambda"]
+fractions = [0.1, 0.3]
+[selector.sharp.method]
+name = "knn"
+k = 3
+[selector.sharp.adapt.train]
+epochs = 2.0
+[evaluate.tune]
+epochs = 3
+"""
+    )
+    found = {s.name: s for s in recipe(text).selectors}
+    sharp, task = found["sharp"], found["task"]
+    assert sharp.select.method.name == "knn"
+    assert sharp.select.method.options == {"k": 3}
+    assert sharp.select.embed.embedder == found["auto"].select.embed.embedder == "static"
+    assert (sharp.fractions, sharp.weights) == ((0.1, 0.3), ("lambda",))
+    assert (sharp.adapt.train.steps, sharp.adapt.train.epochs) == (None, 2.0)
+    assert found["auto"].adapt.train.steps == 200
+    assert (task.adapt.train.keep, task.adapt.train.steps, task.adapt.train.epochs) == (
+        "best",
+        200,
+        None,
+    )
+
+
+def test_the_task_alone_is_trained_on_as_its_paper_says(recipe):
+    (selector,) = recipe(
+        PLAIN.replace('["base", "random", "auto"]', '["task"]').replace(
+            "[[tasks]]", 'compare = "task"\n[[tasks]]'
+        )
+    ).selectors
+    assert selector.adapt.train.epochs == 100
+    assert not selector.selects
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('name = "t"', "", "name must be given"),
+        ('model = "bert"', "", "The model must be given by model or by models; got 'neither'"),
+        ('name = "t"', 'name = "t"\nfractoins = 3', "got 'fractoins'. Perhaps fractions?"),
+        ('path = "a"', 'path = "a"\nmetrics = "x"', "got 'tasks.metrics'. Perhaps tasks.metric?"),
+        ('path = "a"', "", "tasks.path must be given for every task; got 'nothing'"),
+        ('path = "a"', 'path = "a"\nmetric = "f1"', "tasks.metric of a must be one of auto, acc"),
+        ('"auto"]', '"atuo"]', "got 'atuo'. Perhaps auto?"),
+        ('"auto"]', '"random"]', "selectors must be different from each other; got 'random twice'"),
+        ('"auto"]', '"oracle"]', "tasks.oracle must be given for every task with the selector"),
+        ('pile = ["pile"]', "", "pile must be given for random, auto; got 'nothing'"),
+        ('pile = ["pile"]', 'pile = "pile"', "pile must be a list; got 'pile'. Put it into [ ]"),
+        ('name = "t"', 'name = "t"\nseeds = 0', "seeds must be above 0; got 0"),
+        ('name = "t"', 'name = "t"\nseeds = "8"', "seeds must be a whole number; got '8'"),
+        ('name = "t"', 'name = "t"\nadaptations = 9', "adaptations must be at most seeds (8)"),
+        ('name = "t"', 'name = "t"\nfractions = [2]', "fractions must be in (0, 1]; got 2.0"),
+        ('name = "t"', 'name = "t"\ntrain_sizes = [0]', "train_sizes must be above 0; got 0"),
+        ('name = "t"', 'name = "t"\nweights = ["on"]', "weights must be one of off, lambda"),
+        ('name = "t"', 'name = "t"\naugment = ["eda"]', "augment must be one of tfidf, back"),
+        ('name = "t"', 'name = "t"\ncompare = "task"', "compare must be one of base, random, auto"),
+        ('name = "t"', 'name = "t"\npairs = [["auto"]]', "pairs must be of two selectors"),
+        ('name = "t"', 'name = "t"\npairs = [["auto", "rand"]]', "got 'rand'. Perhaps random?"),
+        ('"a"\n', '"a"\n[select]\nseed = 3\n', "select.seed must be left out: seed says it"),
+        ('"a"\n', '"a"\n[adapt.model]\nname = "m"\n', "adapt.model.name must be left out: models"),
+        ('"a"\n', '"a"\n[adapt.train]\nstep = 3\n', "Perhaps train.steps?"),
+        ('"a"\n', '"a"\n[selector.aut]\nfit.background = 3\n', "got 'aut'. Perhaps auto?"),
+        ('"a"\n', '"a"\n[selector.auto.read]\nid_field = "n"\n', "selector.auto.read must be left"),
+    ],
+)
+def test_errors_name_the_setting_what_is_allowed_what_came_and_the_cure(recipe, old, new, words):
+    assert old in PLAIN
+    text = PLAIN.replace(old, new, 1) if old != '"a"\n' else PLAIN + new.removeprefix('"a"\n')
+    with pytest.raises(UsageError, match=re.escape(words)):
+        recipe(text)
+
+
+def test_a_variable_that_is_not_set(recipe, monkeypatch):
+    monkeypatch.delenv("NO_SUCH", raising=False)
+    with pytest.raises(UsageError, match=r"\$\{NO_SUCH\} in the recipe must be a variable"):
+        recipe(PLAIN.replace('["pile"]', '["${NO_SUCH}/pile"]'))
+
+
+def test_a_file_that_is_no_toml(recipe, tmp_path):
+    with pytest.raises(UsageError, match="The recipe must be a readable TOML file"):
+        recipe("name = ")
+    with pytest.raises(UsageError, match="The recipe must be a readable TOML file"):
+        read_recipe(tmp_path / "none.toml")
