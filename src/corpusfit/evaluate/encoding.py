@@ -12,7 +12,7 @@ Krell et al. (2021) for packing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from corpusfit.evaluate.words import Words
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Batch", "Encoded", "encode", "laid_out", "length_sorted", "packed_rows"]
+__all__ = ["Batch", "Encoded", "encode", "laid_out", "packed_rows"]
 
 NOWHERE = -1
 """The place of a piece that was cut off, or has no token."""
@@ -171,16 +171,6 @@ def _first_fit(lengths: NDArray[np.int64], width: int) -> list[list[int]]:
         rows[at].append(number)
         left[at] -= size
     return rows
-
-
-def length_sorted(lengths: NDArray[np.int64], tokens: int) -> Iterator[NDArray[np.int64]]:
-    """Numbers of examples that go through a model together: of like length, so many tokens."""
-    order = np.argsort(-lengths, kind="stable")
-    first = 0
-    while first < len(order):
-        count = max(1, tokens // max(1, int(lengths[order[first]])))
-        yield order[first : first + count]
-        first += count
 
 
 def laid_out(

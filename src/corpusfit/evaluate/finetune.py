@@ -24,6 +24,7 @@ from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.plan import TrainPlan
 from corpusfit.adapt.schedule import optimizer, rate_at
 from corpusfit.adapt.stops import is_out_of_memory
+from corpusfit.embed.batches import token_batches
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
 from corpusfit.errors import TrainingError
 from corpusfit.evaluate.encoding import (
@@ -32,7 +33,6 @@ from corpusfit.evaluate.encoding import (
     Encoded,
     encode,
     laid_out,
-    length_sorted,
     packed_rows,
 )
 from corpusfit.evaluate.metrics import measure
@@ -244,7 +244,7 @@ class _Tuning:
         begins = np.cumsum(counts) - counts
         found = np.full(counts.sum(), none, np.int32)
         with torch.no_grad(), self.network.scope(), self.words.whole():
-            for numbers in length_sorted(encoded.lengths, self.at_once):
+            for numbers in token_batches(encoded.lengths, self.at_once):
                 likeliest = self._logits(self._batch(encoded, numbers)).argmax(-1).cpu().numpy()
                 there = [np.flatnonzero(encoded.places[n] != NOWHERE) + begins[n] for n in numbers]
                 found[np.concatenate(there)] = likeliest

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.adapt.marks import Marks
-from corpusfit.evaluate.encoding import NOWHERE, encode, length_sorted, packed_rows
+from corpusfit.evaluate.encoding import NOWHERE, encode, packed_rows
 from corpusfit.evaluate.task import Examples
 
 transformers = pytest.importorskip("transformers", reason="the extra train is not installed")
@@ -115,12 +115,3 @@ def test_two_thirds_and_a_third_fill_one_row():
     assert packed_rows(np.array([40, 30]), 100) == [[0, 1]]  # 70 tokens; 80 if padded
     assert packed_rows(np.array([40, 30]), 60) == [[0], [1]]
     assert packed_rows(np.array([400, 300]), 700) == [[0], [1]]  # attention would cost more
-
-
-@given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 100))
-def test_examples_of_like_length_are_answered_together_in_so_many_tokens(lengths, tokens):
-    lengths = np.array(lengths, np.int64)
-    batches = list(length_sorted(lengths, tokens))
-    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
-    for batch in batches:
-        assert len(batch) == 1 or lengths[batch].max() * len(batch) <= tokens
