@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FirstToken", "Headed", "head_fingerprint", "open_headed", "trains_adapter"]
 
+_WIDEST = 512  # tokens; wider rows are only for a text that is as long
 _HEADS = {
     "classification": "AutoModelForSequenceClassification",
     "tagging": "AutoModelForTokenClassification",
@@ -50,7 +51,8 @@ class Headed:
         network: how it is called; its packing is None where each text needs a row.
         tokenizer: what cuts text, as `marks.bare` gives it.
         marks: its special tokens.
-        longest: tokens that a row may have, special ones included.
+        longest: tokens that an example may have, special ones included.
+        widest: tokens of a row in which the packing was tried.
         adapter: whether an adapter is trained, and not the model under it.
     """
 
@@ -58,6 +60,7 @@ class Headed:
     tokenizer: Any
     marks: Marks
     longest: int
+    widest: int
     adapter: bool
 
 
@@ -188,8 +191,9 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
         _renew(head, getattr(model.config, "initializer_range", 0.02), seed)
         predictor = (FirstToken if kind == "classification" else Predictor)(model)
         longest, packing = position_limit(model), None
+        widest = min(longest, _WIDEST)
         if predictor.hooked:
-            packing = find_packing(predictor, marks, min(longest, 512), causal=False)
+            packing = find_packing(predictor, marks, widest, causal=False)
         else:
             _require_padding(model, marks, plan.name)
         if plan.adapter:
@@ -200,7 +204,7 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
     model.to(hardware.device)
     network = Network(predictor, model, packing, hardware.precision == "bf16")
     backend = bare(tokenizer, plan.name)
-    return Headed(network, backend, marks, longest, adapted or bool(plan.adapter))
+    return Headed(network, backend, marks, longest, widest, adapted or bool(plan.adapter))
 
 
 def _head(model: Any) -> dict[str, torch.nn.Parameter]:

@@ -89,7 +89,7 @@ def test_topics_are_learned_from_their_words(task, plan):
 
 
 def test_entities_are_learned_from_their_words(tagging, plan):
-    outcome = finetune(tagging, plan.with_overrides(["tune.rate=2e-3", "tune.epochs=20"]), 0)
+    outcome = finetune(tagging, plan.with_overrides(["tune.rate=2e-3", "tune.epochs=30"]), 0)
     assert outcome.scores["test"]["micro_f1"] > 0.95
     assert len(outcome.predicted["test"]) == tagging.test.lengths.sum()
 
