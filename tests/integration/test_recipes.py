@@ -348,9 +348,9 @@ def test_a_planted_test_text_is_not_trained_on(recipe, run, data):
     """A test text in the pile is left out of what a model is trained on, unless that is off."""
     (data / "planted").mkdir(exist_ok=True)
     planted = json.loads((data / "science/test.jsonl").read_text("utf-8").splitlines()[0])["text"]
-    rows = [*prose("garden", 40, seed=3), planted]
+    rows = [*prose("market", 40, seed=3), planted]
     text = "".join(json.dumps({"text": text}) + "\n" for text in rows)
-    (data / "planted/garden.jsonl").write_text(text, "utf-8")
+    (data / "planted/market.jsonl").write_text(text, "utf-8")
     path = recipe('["base", "general"]', pairs="", seeds=1)
     path.write_text(path.read_text("utf-8").replace('["pile"]', '["planted"]'), "utf-8")
 

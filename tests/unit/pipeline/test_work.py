@@ -288,6 +288,13 @@ def test_two_columns_under_one_name_are_refused(asked, words):
         check_plans(asked)
 
 
+def test_an_adapter_of_the_base_has_the_scale_that_evaluating_gives_it():
+    plan = AdaptPlan().with_value("adapter.alpha", 4)
+    own = dataclasses.replace(selector("base", adapters=("lora",)), adapt=plan)
+    with pytest.raises(UsageError, match=r"adapt\.adapter\.alpha must be 16"):
+        check_plans(recipe(own))
+
+
 def test_settings_of_a_method_are_checked_before_anything_is_read():
     plan = Plan().with_values({"method": {"name": "knn", "kk": 3}})
     asked = recipe(dataclasses.replace(selector("knn"), select=plan), compare="knn")

@@ -72,7 +72,8 @@ def _stored(
     """A task in all sizes that it has; of those above its own the smallest stands for it whole."""
     plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
-    for note in (*whole.notes, *overlaps(whole).notes()):
+    common = overlaps(whole)
+    for note in (*whole.notes, *common.notes()):
         progress.warn(f"{entry.name}: {note}")
     n = len(whole.train)
     asked = sorted(recipe.train_sizes) or [0]
@@ -92,7 +93,7 @@ def _stored(
             learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
             judged=digest([task.dev.texts(), task.test.texts()]),
             splits=(len(task.dev), len(task.test)),
-            copies=overlaps(task).between[1].shared,
+            copies=(common if task is whole else overlaps(task)).between[1].shared,
             notes=task.notes,
         )
         if store:
