@@ -10,6 +10,7 @@ from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.manifest import RecipeFolder
 from corpusfit.pipeline.recipes.cells import check_plans, columns_of, grid
 from corpusfit.pipeline.recipes.content import on_this_machine
+from corpusfit.pipeline.recipes.looking import looks_of
 from corpusfit.pipeline.recipes.parts import Made, StoredTask
 from corpusfit.pipeline.recipes.recipe import Recipe, RecipeTask, Selector
 from corpusfit.pipeline.recipes.work import work_of
@@ -322,3 +323,33 @@ def test_settings_that_a_cell_cannot_have_are_refused_before_anything_is_read():
     asked = dataclasses.replace(selector("auto", weights=("lambda",)), select=cascade)
     with pytest.raises(UsageError, match="top with --cascade"):
         check_plans(recipe(asked, compare="auto"))
+
+
+def test_looks_are_at_every_model_of_a_row_with_a_base(tmp_path):
+    """A selection that failed is held against nothing; without a base there is nothing to see."""
+    asked = recipe(selector("base"), selector("oracle"), selector("knn"), selector("dsir"))
+    found = made(asked, tmp_path)
+    work = work_of(found)
+    looks = looks_of(found, work)
+    assert len(looks) == len({look.key for look in looks.values()}) == 2 * 4
+    base = next(look for cell, look in looks.items() if cell.selector == "base")
+    first, *rest = [work.selections[key].label for key in base.selections]
+    assert first == "knn 0.1 for a"
+    assert rest == ["dsir 0.1 for a", "oracle for a"]  # the oracle keeps no sample
+    left = looks_of(found, work, failed=[base.selections[0]])
+    assert next(iter(left.values())).selections == base.selections[1:]
+    alone = recipe(selector("knn"), compare="knn")
+    other = made(alone, tmp_path)
+    assert looks_of(other, work_of(other)) == {}
+
+
+def test_a_look_goes_by_what_it_measures_and_not_by_how_models_are_trained(tmp_path):
+    def keys(**train):
+        plan = AdaptPlan().with_values({"train": train})
+        both = (dataclasses.replace(selector(n), adapt=plan) for n in ("base", "knn"))
+        found = made(recipe(*both), tmp_path)
+        looks = looks_of(found, work_of(found))
+        return {look.key for cell, look in looks.items() if cell.selector == "base"}
+
+    assert keys(rate=1e-3, steps=7, warmup=0.5) == keys()
+    assert not keys(length=64) & keys()

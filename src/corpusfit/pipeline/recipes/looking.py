@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,10 +97,15 @@ class LookAt(Job[Look, Report]):
         return tried(piece.key, step, self.costs, heard)
 
 
-def looks_of(made: Made, work: Work) -> dict[Cell, Look]:
+def looks_of(made: Made, work: Work, failed: Collection[str] = ()) -> dict[Cell, Look]:
     """What to look at: in each row every model, on a selection that was made for the row.
 
     Nothing without the base, whose loss all others are held against.
+
+    Args:
+        made: what steps are made of.
+        work: the steps.
+        failed: digests of steps that failed: a selection among them is left out.
     """
     selectors = {s.name: s for s in made.recipe.selectors}
     if BASE not in selectors:
@@ -110,11 +115,12 @@ def looks_of(made: Made, work: Work) -> dict[Cell, Look]:
     for cell in work.cells:
         if cell.adapter or cell.augment or cell.selector == TASK:
             continue
-        own = _own_selections(made, work, cell.row)
-        if own:
+        own = [s for s in _own_selections(made, work, cell.row) if s.key not in failed]
+        keys = tuple(s.key for s in own)
+        if own and own[0].sampled:
             # the base says what all of them hold, the others need a target and a sample alone
             adapted = work.cells[cell][0].adapted
-            found[cell] = _look(made, cell, plan, own[:1] if adapted else own, adapted)
+            found[cell] = _look(made, cell, plan, keys[:1] if adapted else keys, adapted)
     return found
 
 
@@ -141,18 +147,18 @@ def _look(
     return Look(key, plan, selections, adapted, made.folder.forecasts / f"{key}.json")
 
 
-def _own_selections(made: Made, work: Work, row: tuple[str, int, str]) -> tuple[str, ...]:
-    """The selections of a row whose target is the row's, if one keeps a sample of the pile.
+def _own_selections(made: Made, work: Work, row: tuple[str, int, str]) -> list[Selecting]:
+    """The selections of a row whose target is the row's.
 
-    Those come first; the others (a method that goes by labels draws none) are held against them.
+    Those that keep a sample of the pile come first; the others (a method that goes by labels draws
+    none) are held against them.
     """
     target = made.folder.texts(made.tasks[row[:2]].key, "train")
     adapted = (tunings[0].adapted for c, tunings in work.cells.items() if c.row == row)
     keys = dict.fromkeys(work.adaptations[key].selection for key in adapted if key)
     own = [work.selections[key] for key in keys if key]
     own = [step for step in own if step.target == target and _aimed(made, step)]
-    own.sort(key=lambda step: not step.sampled)
-    return tuple(step.key for step in own) if own and own[0].sampled else ()
+    return sorted(own, key=lambda step: not step.sampled)
 
 
 def _aimed(made: Made, step: Selecting) -> bool:

@@ -23,8 +23,8 @@ from corpusfit.evaluate.task import load_task, store_examples
 from corpusfit.manifest import RecipeFolder, RunFolder
 from corpusfit.pipeline.commands import choose, select
 from corpusfit.pipeline.recipes.cells import Cell, columns_of
-from corpusfit.pipeline.recipes.looking import Look, LookAt
-from corpusfit.pipeline.recipes.outstanding import Todo, device_of
+from corpusfit.pipeline.recipes.looking import Look, LookAt, looks_of
+from corpusfit.pipeline.recipes.outstanding import Todo, device_of, todo_of
 from corpusfit.pipeline.recipes.parts import Adapting, Companions, Made, Selecting, Tuning, Work
 from corpusfit.pipeline.recipes.steps import AdaptOne, Report, TuneOne, tried
 from corpusfit.pipeline.run import Machine
@@ -179,6 +179,9 @@ def _tune(under: Under) -> None:
 def _look(under: Under) -> None:
     """Measure what may go with the scores, several at once."""
     folder = under.folder
+    if under.failed:  # what a failed selection was to be held against, another is
+        under.looks = looks_of(under.made, under.work, under.failed)
+        under.todo = todo_of(under.work, under.looks, folder)
     under.begin("forecasts")
     todo = [k for k in under.todo.looks if under.ready(k.key, [k.model, *k.selections])]
     names = {look.key: f"{cell.selector} for {cell.task}" for cell, look in under.looks.items()}
