@@ -10,6 +10,7 @@ from test_work import made
 
 from corpusfit.errors import ChangedInputError
 from corpusfit.evaluate.tables import csv
+from corpusfit.pipeline.adapting import Adapted
 from corpusfit.pipeline.recipes import steps
 from corpusfit.pipeline.recipes.cells import columns_of, grid
 from corpusfit.pipeline.recipes.comparing import corrected
@@ -96,6 +97,7 @@ def test_what_was_half_adapted_elsewhere_is_begun_again(tmp_path, monkeypatch):
     def adapt(plan, data, out, **_):
         if half.exists():
             raise ChangedInputError("device was cuda, is cpu")
+        return Adapted(out, {"device": "cpu", "precision": "fp32"})
 
     monkeypatch.setattr(steps, "adapt", adapt)
     job = steps.AdaptOne(tmp_path / "models", tmp_path / "costs", None)

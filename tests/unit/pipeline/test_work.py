@@ -9,11 +9,12 @@ from corpusfit.errors import UsageError
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.manifest import RecipeFolder
 from corpusfit.pipeline.recipes.cells import check_plans, columns_of, grid
-from corpusfit.pipeline.recipes.content import on_this_machine
+from corpusfit.pipeline.recipes.content import on_machine
 from corpusfit.pipeline.recipes.looking import looks_of
 from corpusfit.pipeline.recipes.parts import Made, StoredTask
 from corpusfit.pipeline.recipes.recipe import Recipe, RecipeTask, Selector
 from corpusfit.pipeline.recipes.work import work_of
+from corpusfit.pipeline.run import Machine
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 
@@ -182,8 +183,9 @@ def test_what_changes_no_weight_changes_no_digest(tmp_path, setting, value):
 
 def test_device_and_precision_decide_however_they_came_about(tmp_path):
     """What `auto` comes to here is the same as saying it, and the other is not."""
-    asked = recipe(selector("base"), selector("knn"))
-    device, precision = on_this_machine("auto", "auto", "tune")
+    asked = on_machine(recipe(selector("base"), selector("knn")), Machine())
+    device, precision = asked.evaluate.tune.device, asked.evaluate.tune.precision
+    assert "auto" not in (device, precision)
     other = {"bf16": "fp32", "fp32": "bf16"}[precision]
     plain = keys_of(asked, tmp_path)
 

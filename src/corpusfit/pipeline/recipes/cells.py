@@ -18,7 +18,7 @@ from pathlib import Path
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan
 from corpusfit.errors import MissingDependencyError, bad_setting
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, HeadPlan
-from corpusfit.pipeline.recipes.content import methods_of, on_this_machine
+from corpusfit.pipeline.recipes.content import methods_of
 from corpusfit.pipeline.recipes.recipe import BASE, ORACLE, Recipe, RecipeTask, Selector
 from corpusfit.plan import Plan
 
@@ -176,15 +176,13 @@ def select_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask
 
 
 def adapt_plan(recipe: Recipe, selector: Selector, cell: Cell, nth: int) -> AdaptPlan:
-    """The plan of a cell's nth adaptation, with what this machine settles."""
-    plan, train = selector.adapt, selector.adapt.train
-    device, precision = on_this_machine(train.device, train.precision, "adapt.train")
+    """The plan of a cell's nth adaptation."""
+    plan = selector.adapt
     return dataclasses.replace(
         plan,
         model=dataclasses.replace(plan.model, name=cell.model),
         weigh=dataclasses.replace(plan.weigh, policy=cell.weights),
         adapter=dataclasses.replace(plan.adapter, kind=cell.adapter),
-        train=dataclasses.replace(train, device=device, precision=precision),
         seed=recipe.seed + nth,
     )
 
@@ -197,18 +195,16 @@ def task_plan(recipe: Recipe, task: RecipeTask) -> EvaluatePlan:
 
 
 def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) -> EvaluatePlan:
-    """The plan of a cell's fine-tunings, with what this machine settles.
+    """The plan of a cell's fine-tunings.
 
     An adapted model brings its adapter along; that of the base is as wide as those.
     """
     plan, sizes = task_plan(recipe, task), selector.adapt.adapter
-    device, precision = on_this_machine(plan.tune.device, plan.tune.precision, "evaluate.tune")
     adapter = cell.adapter if cell.selector == BASE else ""
     model = HeadPlan(adapter=adapter, reduction=sizes.reduction, rank=sizes.rank)
     return dataclasses.replace(
         plan,
         model=model,
-        tune=dataclasses.replace(plan.tune, device=device, precision=precision),
         augment=_augment_plan(plan.augment, cell.augment),
     )
 

@@ -6,7 +6,7 @@ Why: a digest that holds too little serves a stale step, and one that holds too 
 work anew because a checkpoint was asked for more often.
 Trade-off: versions of libraries are not in it: a new one may move last bits, and a table that took
 days should survive it; they stand in the record of each step, and a table of several says so. On
-Ray the machine of the command stands for all.
+Ray `auto` stays as it is, as only a worker knows what it comes to.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.plan import AdaptPlan, TrainPlan
 from corpusfit.embed.hardware import resolve
-from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, settled
+from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, TunePlan, settled
 from corpusfit.manifest import digest
 from corpusfit.pipeline.recipes.recipe import Recipe
+from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.stages import settled as staged
 from corpusfit.pipeline.stages import stages_of
 from corpusfit.plan import EmbedPlan, MethodPlan, Plan
@@ -32,7 +33,7 @@ __all__ = [
     "augmenting",
     "encoders_of",
     "methods_of",
-    "on_this_machine",
+    "on_machine",
     "sampled",
     "scoring",
     "step",
@@ -49,10 +50,28 @@ def step(kind: str, **decides: Any) -> str:
     return digest({"format": FORMAT, "step": kind, **decides})
 
 
-def on_this_machine(device: str, precision: str, group: str) -> tuple[str, str]:
-    """Device and precision as `auto` comes to here; raises as `resolve` does."""
-    found = resolve(EmbedPlan(device=device, precision=precision), group)
-    return found.device, found.precision
+def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
+    """The recipe with devices and precisions as `auto` comes to here; on Ray, as it says them.
+
+    Raises:
+        UsageError: a device is asked for that is not there.
+    """
+    if machine.engine != "local":
+        return recipe
+    found = _settled(recipe.evaluate.tune, "evaluate.tune")
+    selectors = tuple(
+        dataclasses.replace(
+            s, adapt=s.adapt.with_values({"train": _settled(s.adapt.train, "adapt.train")})
+        )
+        for s in recipe.selectors
+    )
+    evaluate = recipe.evaluate.with_values({"tune": found})
+    return dataclasses.replace(recipe, selectors=selectors, evaluate=evaluate)
+
+
+def _settled(plan: TrainPlan | TunePlan, group: str) -> dict[str, str]:
+    hardware = resolve(EmbedPlan(device=plan.device, precision=plan.precision), group)
+    return {"device": hardware.device, "precision": hardware.precision}
 
 
 def _used(plan: Plan) -> tuple[list[MethodPlan], list[EmbedPlan]]:

@@ -19,6 +19,7 @@ from corpusfit.artifacts import is_local, listed
 from corpusfit.errors import bad_setting
 from corpusfit.manifest import RecipeFolder
 from corpusfit.pipeline.recipes.cells import Cell, check_plans
+from corpusfit.pipeline.recipes.content import on_machine
 from corpusfit.pipeline.recipes.looking import Look, looks_of
 from corpusfit.pipeline.recipes.parts import Adapting, Companions, Selecting, Tuning, Work
 from corpusfit.pipeline.recipes.recipe import Recipe
@@ -58,6 +59,7 @@ def missing(recipe: Recipe, out: Path, *, machine: Machine = HERE) -> Missing:
     if not is_local(out):
         raise bad_setting("--out", "a folder of this machine", str(out))
     check_plans(recipe)
+    recipe = on_machine(recipe, machine)
     folder = RecipeFolder(out.absolute())
     made = made_of(recipe, folder, machine, store=False)
     work = work_of(made)

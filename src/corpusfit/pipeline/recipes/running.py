@@ -22,6 +22,7 @@ from corpusfit.evaluate.tables import Table
 from corpusfit.manifest import RecipeFolder, versions
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.recipes.cells import check_plans
+from corpusfit.pipeline.recipes.content import on_machine
 from corpusfit.pipeline.recipes.judging import judged
 from corpusfit.pipeline.recipes.linking import links_of
 from corpusfit.pipeline.recipes.locking import alone
@@ -77,6 +78,7 @@ def run_recipe(
         CorpusfitError: nothing can begin, or a worker died; everything finished is kept.
     """
     check_plans(recipe)
+    recipe = on_machine(recipe, machine)
     if not is_local(out):
         raise bad_setting("--out", "a folder of this machine", str(out))
     folder = RecipeFolder(out.absolute())

@@ -22,6 +22,7 @@ from typing import Any
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.engine import Job, Progress
 from corpusfit.errors import ChangedInputError, CorpusfitError, StorageError, WorkerError
+from corpusfit.evaluate.outcome import Outcome
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import versions
 from corpusfit.pipeline.adapting import adapt
@@ -130,8 +131,8 @@ class AdaptOne(Job[Adapting, Report]):
         heard, out = Heard(), self.models / piece.key
         machine = Machine(workers=1, cache=self.cache, progress=heard)
 
-        def once() -> None:
-            adapt(
+        def once() -> dict[str, Any]:
+            found = adapt(
                 piece.plan,
                 piece.data,
                 out,
@@ -139,17 +140,16 @@ class AdaptOne(Job[Adapting, Report]):
                 guard=piece.guard,
                 machine=machine,
                 overwrite=True,  # the folder is ours, and named by what decides it
-            )
+            ).manifest
+            return {"device": found["device"], "precision": found["precision"]}
 
         def step() -> dict[str, Any]:
             try:
-                once()
+                return once()
             except ChangedInputError as e:  # half of it was made elsewhere, or otherwise
                 heard.warn(f"Begun again: {e}")
                 remove(out)
-                once()
-            train = piece.plan.train
-            return {"device": train.device, "precision": train.precision}
+                return once()
 
         return tried(piece.key, step, self.costs, heard)
 
@@ -180,9 +180,8 @@ class TuneOne(Job[Tuning, Report]):
             whole = FineTuning(piece.task, piece.plan, 0, piece.seed, extra, piece.out)
 
             def step() -> dict[str, Any]:
-                work(whole)
-                tune = piece.plan.tune
-                return {"device": tune.device, "precision": tune.precision}
+                tune = Outcome.read(work(whole)).tune
+                return {"device": tune["device"], "precision": tune["precision"]}
 
             return tried(piece.name, step, self.costs)
 

@@ -34,11 +34,7 @@ __all__ = ["work_of"]
 
 
 def work_of(made: Made) -> Work:
-    """The steps of all cells, each once.
-
-    Raises:
-        UsageError: a device is asked for that is not there.
-    """
+    """The steps of all cells, each once."""
     sizes: dict[str, list[int]] = {}
     for name, size in made.tasks:
         sizes.setdefault(name, []).append(size)
