@@ -177,3 +177,21 @@ def test_another_guard_is_another_training_and_one_of_everything_is_refused(adap
         adapt(data=pile)
     with pytest.raises(EmptyInputError, match="--guard leaves nothing"):
         adapt("empty", data=labelled / "dev.jsonl", guard=labelled)
+
+
+def test_a_task_may_have_a_text_field_of_its_own(labelled, pile, jsonl, inline, cli):
+    for split in ("train", "dev", "test"):
+        rows = [{"sentence": t, "category": 1} for t in texts_of(labelled, split)]
+        other = jsonl(f"other/{split}.jsonl", rows).parent
+    found = corpusfit.contamination(task=other, data=pile, task_field="sentence", machine=inline)
+    assert found.splits == corpusfit.contamination(task=labelled, data=pile, machine=inline).splits
+    done = cli("contamination", "--task", other, "--data", pile, "--json", "--task-field=sentence")
+    assert json.loads(done.out)["splits"]["dev"]["found"] == 3
+
+
+@pytest.mark.xdist_group("adapt")
+def test_the_guard_may_have_a_text_field_of_its_own(adapt, labelled, pile, jsonl):
+    rows = [{"sentence": t} for t in texts_of(labelled, "test")]
+    held = jsonl("held.jsonl", rows)
+    counts = adapt(data=pile, guard=held, guard_field="sentence").manifest["counts"]["guard"]
+    assert counts["data"]["holders"] == 1

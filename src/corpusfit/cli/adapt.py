@@ -72,6 +72,10 @@ def adapt(
             "of these texts is not trained on.",
         ),
     ] = None,
+    guard_field: Annotated[
+        str,
+        typer.Option("--guard-field", help="The field with the text there, if it is another."),
+    ] = "",
     replay_share: Annotated[
         float | None,
         typer.Option("--replay-share", help="Share of the tokens that it makes; 0.05 if not."),
@@ -153,6 +157,7 @@ def adapt(
         **texts,
         out=out,
         guard=guard or (),
+        guard_field=guard_field,
         plan=built,
         track=track,
         overwrite=overwrite,
