@@ -63,7 +63,7 @@ def forecast(
     machine: Machine | None = None,
     **words: Any,
 ) -> Forecast:
-    """Say whether adapting a model on a selection is likely to pay; in seconds, nothing is trained.
+    """Say how near selections are to their task, and how new that is to a model; trains nothing.
 
     Args:
         data: folders of `select`; several are set side by side.

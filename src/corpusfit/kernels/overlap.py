@@ -115,6 +115,19 @@ def _take_enough(
 
 
 @njit(cache=True, nogil=True)
+def _columns(
+    found: list[Any],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """What was found as arrays: text, listed text, n-grams, first byte."""
+    pairs = len(found)
+    texts, firsts = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
+    listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
+    for p in range(pairs):
+        texts[p], listed[p], counts[p], firsts[p] = found[p]
+    return texts, listed, counts, firsts
+
+
+@njit(cache=True, nogil=True)
 def overlaps(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
@@ -176,9 +189,4 @@ def overlaps(
                 if hits[owner] == (need[owner] + 1) // 2:
                     first[owner] = run[owner]
         _take_enough(found, i, touched[:m], hits, need, first)
-    pairs = len(found)
-    texts, firsts = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
-    listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
-    for p in range(pairs):
-        texts[p], listed[p], counts[p], firsts[p] = found[p]
-    return texts, listed, counts, firsts
+    return _columns(found)

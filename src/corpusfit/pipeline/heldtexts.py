@@ -118,7 +118,7 @@ def _of_words(name: str) -> bool:
 
 def _watched(found: Found, progress: Progress, setting: str) -> list[str]:
     """Of a task's two or three splits, those that are watched."""
-    held = [split for split in ("dev", "test") if split in found.places]
+    held: list[str] = [split for split in ("dev", "test") if split in found.places]
     if len(held) == 2:
         return held
     lacking = "test" if held == ["dev"] else "dev"
