@@ -147,6 +147,8 @@ def estimate_adaptation(
     data: Inputs,
     task: Inputs = (),
     replay: Inputs = (),
+    guard: Inputs = (),
+    guard_field: str = "",
     preset: str | None = None,
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
@@ -164,5 +166,7 @@ def estimate_adaptation(
         listed(data),
         task=listed(task),
         replay=listed(replay),
+        guard=listed(guard),
+        guard_field=guard_field,
         machine=machine or Machine(),
     )

@@ -149,6 +149,7 @@ def adapt(
         seed=seed,
     )
     texts: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or ()}
+    texts |= {"guard": guard or (), "guard_field": guard_field}
     machine = api.Machine(workers=workers, cache=cache, progress=Bar())
     if dry_run:
         show_projected(api.estimate_adaptation(**texts, plan=built, machine=machine), json=json)
@@ -156,8 +157,6 @@ def adapt(
     run = api.adapt(
         **texts,
         out=out,
-        guard=guard or (),
-        guard_field=guard_field,
         plan=built,
         track=track,
         overwrite=overwrite,

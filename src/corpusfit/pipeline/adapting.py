@@ -154,7 +154,7 @@ def _prepare(
         texts = given(*inputs[:3], plan.read, folder.work, engine, machine)
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(inputs[3], read, folder.work, machine.progress, setting="guard")
-        opened = _opened(plan, texts, hardware, machine)
+        opened = _opened(plan, texts, itertools.chain(*guarded.values()), hardware, machine)
         identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
         folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
@@ -212,7 +212,9 @@ _FREE = (
 )
 
 
-def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:
+def _opened(
+    plan: AdaptPlan, texts: Given, guarded: Iterable[str], hardware: Hardware, machine: Machine
+) -> Opened:
     """The model that the plan names, or a new one."""
     eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
     attention = "eager" if eager else "sdpa"
@@ -221,7 +223,7 @@ def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine)
         return new_model(
             named.init,
             plan.objective.name,
-            sample_texts(texts, plan.seed),
+            sample_texts(texts, plan.seed, guarded),
             vocabulary=named.vocabulary,
             attention=attention,
             seed=plan.seed,
