@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import multiprocessing as mp
 import statistics
 import sys
 import tempfile
@@ -35,7 +34,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness import RESULTS, machine, paired
+from harness import RESULTS, Side, machine, paired
 
 ROUNDS = 7
 MASK = 0.15
@@ -211,34 +210,9 @@ def side(name: str, case: Case, pipe: Connection) -> None:
     pipe.send({"tokens": tokens, "seen": seen})
 
 
-class Side:
-    """One side's process, which trains a block of steps when it is told to."""
-
-    def __init__(self, name: str, case: Case) -> None:
-        start = mp.get_context("spawn")
-        self.pipe, theirs = start.Pipe()
-        self.process = start.Process(target=side, args=(name, case, theirs))
-        self.process.start()
-        self.busy: list[float] = []
-
-    def __call__(self) -> float:
-        """Seconds of the next block; the first one holds loading and is not counted."""
-        if self.busy:
-            self.pipe.send(None)
-        seconds, busy = self.pipe.recv()
-        self.busy.append(busy)
-        return seconds
-
-    def finish(self) -> dict[str, Any]:
-        """Tokens that it trained on in a step, and what it ran with."""
-        said = self.pipe.recv()
-        self.process.join()
-        return said
-
-
 def speed(case: Case) -> None:
     """Both in turn; the tokens of a step are known when they are done."""
-    mine, peer = Side("ours", case), Side("recipe", case)
+    mine, peer = Side(side, "ours", case), Side(side, "recipe", case)
     result = paired(
         case.name,
         mine,

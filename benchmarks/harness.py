@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import multiprocessing as mp
 import os
 import platform
 import statistics
@@ -32,6 +33,8 @@ LIBRARIES = (
     "isotree",
     "pyod",
     "torch",
+    "transformers",
+    "accelerate",
     "sentence-transformers",
     "networkx",
 )
@@ -88,6 +91,42 @@ def paired(
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(_line(result))
     return result
+
+
+class Side:
+    """One side's process, which goes on by a block of its work when it is told to.
+
+    Args:
+        work: what runs there, with a pipe after what it is given. It sends (seconds of the clock,
+            of the processor) after each block and waits for a word before the next, and sends what
+            it has to say when it is done.
+        given: to `work`.
+
+    Attributes:
+        busy: processor seconds of each block so far.
+    """
+
+    def __init__(self, work: Callable[..., None], *given: Any) -> None:
+        start = mp.get_context("spawn")
+        self.pipe, theirs = start.Pipe()
+        self.process = start.Process(target=work, args=(*given, theirs))
+        self.process.start()
+        theirs.close()  # a side that fails is then seen to have ended
+        self.busy: list[float] = []
+
+    def __call__(self) -> float:
+        """Seconds of the next block; the first one holds loading and is not to be counted."""
+        if self.busy:
+            self.pipe.send(None)
+        seconds, busy = self.pipe.recv()
+        self.busy.append(busy)
+        return seconds
+
+    def finish(self) -> dict[str, Any]:
+        """What it has to say."""
+        said: dict[str, Any] = self.pipe.recv()
+        self.process.join()
+        return said
 
 
 def machine() -> dict[str, Any]:

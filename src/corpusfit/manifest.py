@@ -195,7 +195,10 @@ class EvaluateFolder(OutFolder):
         super().__init__(path)
         self.outcomes = path / "outcomes"
         self.task = self.work / "task.json"
-        self.companions = self.work / "companions.json"
+
+    def companions(self, size: int) -> Path:
+        """Companions of so many training examples, 0 for all."""
+        return self.work / f"companions-{size}.json"
 
     def outcome(self, model: str, size: int, seed: int) -> Path:
         """What a fine-tuning gave: of a model's fingerprint, with so many examples, 0 for all."""
@@ -209,7 +212,7 @@ class EvaluateFolder(OutFolder):
         """Throw away the outcomes of another evaluation."""
         super()._clear()
         remove(self.outcomes)
-        for file in (self.task, self.companions):
+        for file in (self.task, *self.work.glob("companions-*.json")):
             file.unlink(missing_ok=True)
 
 

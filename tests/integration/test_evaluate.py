@@ -16,6 +16,8 @@ from journeys import stamps
 import corpusfit
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError, UsageError
+from corpusfit.evaluate.task import nested_places
+from corpusfit.jobs import finetune
 
 pytest.importorskip("seqeval", reason="the extra train is not installed")
 
@@ -97,11 +99,16 @@ def test_a_model_is_held_against_its_base_in_words(evaluate, other_model):
     assert run.manifest["metric"] == "macro_f1"
 
 
-def test_a_model_against_itself_shows_no_difference(evaluate, tiny_lm):
+def test_a_model_against_itself_is_judged_once_and_shows_no_difference(
+    evaluate, tiny_lm, monkeypatch
+):
+    made = []
+    doing = finetune._done
+    monkeypatch.setattr(finetune, "_done", lambda piece: made.append(piece) or doing(piece))
     run = evaluate(base=tiny_lm)
     assert run.manifest["comparisons"][0]["difference"] == 0
     assert run.manifest["comparisons"][0]["verdict"].startswith("no difference shown")
-    assert len(list((run.path / "outcomes").iterdir())) == 2  # the same files are the same model
+    assert len(made) == 2  # the same files are the same model
 
 
 def test_more_seeds_and_sizes_add_to_what_is_there(evaluate):
@@ -155,11 +162,21 @@ def test_what_is_odd_is_said(evaluate, task, inline):
 
 def test_companions_are_made_once(evaluate):
     run = evaluate(augment="tfidf", settings=["augment.copies=2"])
-    companions = json.loads((run.path / ".corpusfit/companions.json").read_text())
+    companions = json.loads((run.path / ".corpusfit/companions-0.json").read_text())
     assert len(companions["pieces"]) == 96
-    before = stamps(run.path / ".corpusfit", "companions.json")
+    before = stamps(run.path / ".corpusfit", "companions*.json")
     evaluate(augment="tfidf", settings=["augment.copies=2"], seeds=3)
-    assert before == stamps(run.path / ".corpusfit", "companions.json")
+    assert before == stamps(run.path / ".corpusfit", "companions*.json")
+
+
+def test_companions_of_few_examples_hold_words_of_these_alone(evaluate, task):
+    run = evaluate(augment="tfidf", train_sizes=[4], settings=["augment.share=0.9"], seeds=1)
+    companions = json.loads((run.path / ".corpusfit/companions-4.json").read_text())["pieces"]
+    own = nested_places(48, 4, 0)
+    texts = [json.loads(x)["text"] for x in (task / "train.jsonl").read_text().splitlines()]
+    known = {word for i in own for word in texts[i].replace(".", "").split()}
+    assert len(companions) == 4
+    assert {w for (text,) in companions for w in text.replace(".", "").split()} <= known
 
 
 def test_words_are_tagged(evaluate, tmp_path):
@@ -181,6 +198,49 @@ def test_words_are_tagged(evaluate, tmp_path):
     assert run.manifest["results"][0]["test"]["micro_f1"]["mean"] > 0.5
 
 
+def test_texts_that_were_cut_off_are_counted_aloud(evaluate, inline):
+    heard = Listening()
+    evaluate(seeds=1, length=8, machine=type(inline)(progress=heard))
+    assert any("48 train examples are longer than 8 tokens" in s for s in heard.said), heard.said
+
+
+def test_an_adapter_against_a_whole_model_is_said(evaluate, inline, tiny_lm, tmp_path, jsonl):
+    data = jsonl("data.jsonl", [row["text"] for row in rows(60, 7)])
+    corpusfit.adapt(
+        model=str(tiny_lm),
+        data=data,
+        out=tmp_path / "adapter",
+        steps=2,
+        batch=2,
+        length=32,
+        adapter="pfeiffer",
+        machine=inline,
+        settings=["train.device=cpu", "train.precision=fp32"],
+    )
+    heard = Listening()
+    machine = type(inline)(progress=heard)
+    settings = ["task.kind=classification"]
+    evaluate(model=tmp_path / "adapter", base=tiny_lm, seeds=1, machine=machine, settings=settings)
+    assert any("The two were not fine-tuned in the same way" in s for s in heard.said)
+    with pytest.raises(UsageError, match="--adapter must be left out with an adapter's folder"):
+        evaluate(model=tmp_path / "adapter", adapter="lora", out="other")
+
+
+def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, inline, tmp_path):
+    found = corpusfit.api.estimate_evaluation(
+        task=task,
+        model=str(tiny_lm),
+        base="other",
+        seeds=3,
+        train_sizes=[8, 16],
+        settings=SETTINGS,
+        machine=inline,
+    )
+    assert found["fine_tunings"] == 12
+    assert found["seconds"] > 0
+    assert (found["train"], found["dev"], found["test"]) == (48, 16, 40)
+
+
 @pytest.mark.parametrize(
     ("words", "error", "says"),
     [
@@ -191,6 +251,7 @@ def test_words_are_tagged(evaluate, tmp_path):
         ({"augment": "backtranslate"}, UsageError, "--mt and --mt-back must be both given"),
         ({"metric": "f1"}, UsageError, "--metric must be one of auto, accuracy"),
         ({"model": ""}, UsageError, "--model must be"),
+        ({"base": "no where"}, UsageError, "--base must be"),
     ],
 )
 def test_wrong_words_are_named(evaluate, words, error, says):

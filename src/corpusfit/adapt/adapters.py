@@ -23,6 +23,7 @@ from corpusfit.adapt.checkpoints import save_weights
 from corpusfit.adapt.models import fingerprint, save_model
 from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.artifacts import write_bytes
+from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
 from corpusfit.embed.transformer import quiet
 from corpusfit.errors import MissingDependencyError, ModelError
@@ -30,7 +31,15 @@ from corpusfit.errors import MissingDependencyError, ModelError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Base", "add_adapter", "model_under", "open_adapted", "save_adapter", "trainable"]
+__all__ = [
+    "Base",
+    "adapter_fingerprint",
+    "add_adapter",
+    "model_under",
+    "open_adapted",
+    "save_adapter",
+    "trainable",
+]
 
 
 WEIGHTS = {"pfeiffer": "adapter.safetensors", "lora": "adapter_model.safetensors"}
@@ -145,6 +154,21 @@ def model_under(folder: Path) -> Path:
     return _base(folder, Base(**note["base"]))
 
 
+def adapter_fingerprint(folder: Path) -> str:
+    """Identity of an adapter and of the model under it: kind, sizes and weights of both.
+
+    Raises:
+        UsageError: the model under it is gone, and is no model of the hub.
+        ModelError: the folder is no adapter's, or the model under it has changed.
+    """
+    note = _note(folder)
+    if note is None:
+        raise ModelError(f"{folder} holds no adapter.")
+    model_under(folder)
+    sizes = {**note, "base": note["base"]["fingerprint"]}
+    return digest({"adapter": sizes, "weights": file_digest(folder / WEIGHTS[note["kind"]])})
+
+
 def _note(folder: Path) -> dict[str, Any] | None:
     """What a folder says of its adapter; None where it has none."""
     try:
@@ -190,6 +214,8 @@ def _model(folder: Path, auto_class: Any) -> Any:
             return auto_class.from_pretrained(
                 folder, use_safetensors=True, dtype=torch.float32, **local
             )
+    except ModelError:
+        raise
     except Exception as e:  # a broken folder shows as any of a dozen kinds
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(f"The model in {folder} cannot be loaded: {reason}") from e

@@ -148,7 +148,8 @@ def _built(
         built = start.with_toml(Path(str(plan)))
     for word, value in words.items():
         if value is not None:
-            built = built.with_value(words_of[word], value)
+            plain = str(value) if isinstance(value, Path) else value
+            built = built.with_value(words_of[word], plain)
     return built.with_overrides(settings)
 
 

@@ -24,6 +24,7 @@ from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.plan import TrainPlan
 from corpusfit.adapt.schedule import optimizer, rate_at
 from corpusfit.adapt.stops import is_out_of_memory
+from corpusfit.embed.batches import token_batches
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
 from corpusfit.errors import TrainingError
 from corpusfit.evaluate.encoding import (
@@ -32,7 +33,6 @@ from corpusfit.evaluate.encoding import (
     Encoded,
     encode,
     laid_out,
-    length_sorted,
     packed_rows,
 )
 from corpusfit.evaluate.metrics import measure
@@ -91,6 +91,7 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
         predicted=predicted,
         history=tuning.history,
         best=tuning.best.epoch,
+        tune={**dataclasses.asdict(plan.tune), **hardware._asdict(), "adapter": headed.adapter},
         truncated=tuning.truncated,
         seconds=round(time.perf_counter() - began, 3),
         cpu_seconds=round(time.process_time() - processor, 3),
@@ -162,7 +163,8 @@ class _Tuning:
         assert self.plan.tune.length is not None  # noqa: S101
         tokenizer, marks = self.headed.tokenizer, self.headed.marks
         found = encode(examples, self.task.kind, tokenizer, marks, self.plan.tune.length)
-        self.truncated[name] = found.truncated
+        own = len(getattr(self.task, name))  # companions are not counted
+        self.truncated[name] = int(found.truncated[:own].sum())
         return found
 
     def _measured(self, examples: Examples, answers: NDArray[np.int32]) -> dict[str, float]:
@@ -175,19 +177,23 @@ class _Tuning:
         began = time.perf_counter()
         self.model.train()
         order = np.argsort(place_keys(self.seed, 2 * epoch + _ORDER, n), kind="stable")
-        losses = []
+        total: Any = 0.0
+        labelled = 0
         for number, first in enumerate(range(0, n, batch)):
             step = (epoch - 1) * math.ceil(n / batch) + number
             for group in adamw.param_groups:
                 group["lr"] = rate_at(step, course)
-            losses.append(self._step(step, self._batch(train, order[first : first + batch])))
+            found = self._batch(train, order[first : first + batch], self.headed.widest)
+            if not len(found.labels):
+                continue  # no word of it has a token
+            total += self._step(step, found) * len(found.labels)
+            labelled += len(found.labels)
             adamw.step()
             adamw.zero_grad(set_to_none=True)
             self.words.faded *= 1.0 - rate_at(step, course) * course.decay
-        loss = sum(float(found) for found in losses) / len(losses)
         self.learned += n
         self.spent += time.perf_counter() - began
-        return loss
+        return float(total) / max(1, labelled)
 
     def _step(self, step: int, batch: Batch) -> torch.Tensor:
         """The gradient of a step; its loss."""
@@ -213,12 +219,19 @@ class _Tuning:
         network = self.network
         return network.predictor.logits(network.call, network.inputs(ids, chunk), at)
 
-    def _batch(self, encoded: Encoded, numbers: NDArray[np.int64]) -> Batch:
-        """Examples that go through the model together, packed where it can tell them apart."""
+    def _batch(self, encoded: Encoded, numbers: NDArray[np.int64], widest: int = 0) -> Batch:
+        """Examples that go through the model together, packed where it can tell them apart.
+
+        Args:
+            encoded: all examples.
+            numbers: int64 [k], those of the batch.
+            widest: tokens that a row may have where the longest example has fewer; those of like
+                length need no wider ones.
+        """
         lengths = encoded.lengths[numbers]
         rows = [[i] for i in range(len(numbers))]
         if self.network.packing is not None:
-            rows = packed_rows(lengths, int(lengths.max()))
+            rows = packed_rows(lengths, widest)
         return laid_out(encoded, numbers, rows, self.words)
 
     def _answers(self, encoded: Encoded) -> NDArray[np.int32]:
@@ -231,7 +244,7 @@ class _Tuning:
         begins = np.cumsum(counts) - counts
         found = np.full(counts.sum(), none, np.int32)
         with torch.no_grad(), self.network.scope(), self.words.whole():
-            for numbers in length_sorted(encoded.lengths, self.at_once):
+            for numbers in token_batches(encoded.lengths, self.at_once):
                 likeliest = self._logits(self._batch(encoded, numbers)).argmax(-1).cpu().numpy()
                 there = [np.flatnonzero(encoded.places[n] != NOWHERE) + begins[n] for n in numbers]
                 found[np.concatenate(there)] = likeliest

@@ -13,28 +13,30 @@ Reference: Devlin et al. (2019), BERT, section 4; TADPOLE, section 4; mDAPT, sec
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.adapt.adapters import add_adapter, model_under, open_adapted
+import numpy as np
+
+from corpusfit.adapt.adapters import adapter_fingerprint, add_adapter, model_under, open_adapted
 from corpusfit.adapt.marks import Marks, bare, marks_of
 from corpusfit.adapt.models import MODEL, fingerprint, without_weights
 from corpusfit.adapt.objectives import Network
-from corpusfit.adapt.packing import find_packing
+from corpusfit.adapt.packing import LEAK, find_packing
 from corpusfit.adapt.plan import AdapterPlan
-from corpusfit.adapt.prediction import Predictor
-from corpusfit.embed.contract import digest, file_digest
+from corpusfit.adapt.prediction import Predictor, apart, still
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seeded
 from corpusfit.embed.transformer import position_limit
-from corpusfit.errors import MissingDependencyError, ModelError
+from corpusfit.errors import ModelError, bad_setting
 from corpusfit.evaluate.plan import HeadPlan
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["FirstToken", "Headed", "head_fingerprint", "open_headed"]
+__all__ = ["FirstToken", "Headed", "head_fingerprint", "open_headed", "trains_adapter"]
 
+_WIDEST = 512  # tokens; wider rows are only for a text that is as long
 _HEADS = {
     "classification": "AutoModelForSequenceClassification",
     "tagging": "AutoModelForTokenClassification",
@@ -49,7 +51,8 @@ class Headed:
         network: how it is called; its packing is None where each text needs a row.
         tokenizer: what cuts text, as `marks.bare` gives it.
         marks: its special tokens.
-        longest: tokens that a row may have, special ones included.
+        longest: tokens that an example may have, special ones included.
+        widest: tokens of a row in which the packing was tried.
         adapter: whether an adapter is trained, and not the model under it.
     """
 
@@ -57,6 +60,7 @@ class Headed:
     tokenizer: Any
     marks: Marks
     longest: int
+    widest: int
     adapter: bool
 
 
@@ -75,12 +79,12 @@ class FirstToken(Predictor):
     def _tried(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
-        own = self.model(input_ids=ids).logits.flip(0)  # a hook without effect keeps the order
         try:
+            own = self.model(input_ids=ids).logits.flip(0)  # a hook without effect keeps the order
             at = torch.tensor([4, 0], device=ids.device)
             return own, self.logits(self.model, {"input_ids": ids}, at)
-        except Exception:  # a head refuses other rows in its own way
-            return own, own[:0]
+        except Exception:  # a head refuses some rows in its own way
+            return ids, ids[:0]
 
     def _arranged(self, states: torch.Tensor) -> torch.Tensor:
         return states[:, None]  # each is the first and only one of its row
@@ -109,29 +113,47 @@ class _WithHead:
     """Opens a model with a head for so many labels, as `open_adapted` asks a class to.
 
     Attributes:
-        missing: names of the weights that the file lacks, known after.
+        kind: of the task.
+        labels: how many.
+        attention: of the model, if it knows that one.
     """
 
-    kind: Any
+    kind: str
     labels: int
     attention: str
-    missing: list[str] = field(default_factory=list)
 
     def from_pretrained(self, folder: Any, **given: Any) -> Any:
-        """The model."""
+        """The model; raises `ModelError` if it has no such head or not all of its weights."""
+        import transformers
+
         given |= {"num_labels": self.labels, "output_loading_info": True}
         given |= {"ignore_mismatched_sizes": True}  # of a head for another task
+        opening = getattr(transformers, _HEADS[self.kind]).from_pretrained
         try:
-            model, info = self.kind.from_pretrained(
-                folder, attn_implementation=self.attention, **given
-            )
+            model, info = opening(folder, attn_implementation=self.attention, **given)
         except ValueError as e:
+            if "Unrecognized configuration class" in str(e):
+                raise ModelError(
+                    f"--model: the architecture in {folder} has no head for {self.kind}. Name an "
+                    "encoder, such as a BERT, or a decoder."
+                ) from e
             if "scaled_dot_product_attention" not in str(e):
                 raise
-            model, info = self.kind.from_pretrained(folder, attn_implementation="eager", **given)
-        self.missing, body = without_weights(model, info["missing_keys"])
-        if body:
-            raise ModelError(f"its weights are not all there: {body[0]} is missing")
+            model, info = opening(folder, attn_implementation="eager", **given)
+        if model.config.is_encoder_decoder:
+            raise ModelError(
+                f"--model: {folder} is an encoder-decoder; only encoders and decoders are judged. "
+                "Name one of those."
+            )
+        other = [key for key, *_ in info["mismatched_keys"]]
+        lacking = without_weights(model, info["missing_keys"])[1] + [
+            key for key in other if key not in _head(model)
+        ]
+        if lacking:
+            raise ModelError(
+                f"--model: the weights in {folder} are not all of a {type(model).__name__}: "
+                f"{lacking[0]} is missing or of another size. Name a folder with the whole model."
+            )
         return model
 
 
@@ -146,58 +168,109 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
         seed: of the head and of a new adapter.
 
     Raises:
-        UsageError: it is neither a folder nor a model of the hub.
+        UsageError: it is neither a folder nor a model of the hub; a new adapter is asked for in
+            place of one.
         ModelError: it cannot be loaded, or has no such head.
         MissingDependencyError: torch or transformers is not installed.
     """
-    try:
-        import transformers
-    except ImportError as e:
-        raise MissingDependencyError("corpusfit evaluate", MODEL.extra) from e
     place = find(plan.name, setting=MODEL)
     adapted = (place / ADAPTER).is_file()
+    if adapted and plan.adapter:
+        cure = "Its own adapter is trained."
+        raise bad_setting("--adapter", "left out with an adapter's folder", plan.adapter, cure)
     if not adapted:
         place = transformer_folder(place, MODEL)
     eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
-    opening = _WithHead(getattr(transformers, _HEADS[kind]), labels, "eager" if eager else "sdpa")
     with seeded(seed):
-        model = open_adapted(place, opening)
+        model = open_adapted(place, _WithHead(kind, labels, "eager" if eager else "sdpa"))
         tokenizer = _tokenizer(plan.name, model_under(place))
         marks = marks_of(tokenizer, plan.name, model.get_input_embeddings().weight.shape[0])
         if model.config.pad_token_id is None:
             model.config.pad_token_id = marks.pad  # decoders look for the last token that is none
-        head = list(_head(model))
-        _renew(model, opening.missing, seed)
+        head = _head(model)
+        _renew(head, getattr(model.config, "initializer_range", 0.02), seed)
         predictor = (FirstToken if kind == "classification" else Predictor)(model)
-        longest = position_limit(model)
-        packing = None
+        longest, packing = position_limit(model), None
+        widest = min(longest, _WIDEST)
         if predictor.hooked:
-            packing = find_packing(predictor, marks, min(longest, 512), causal=False)
+            packing = find_packing(predictor, marks, widest, causal=False)
+        else:
+            _require_padding(model, marks, plan.name)
         if plan.adapter:
             sizes = AdapterPlan(plan.adapter, reduction=plan.reduction, rank=plan.rank)
             add_adapter(model, sizes, seed)
-    for parameter in head:
+    for parameter in head.values():
         parameter.requires_grad_(True)
     model.to(hardware.device)
-    bf16 = hardware.precision == "bf16"
-    network = Network(predictor, model, packing, bf16)
+    network = Network(predictor, model, packing, hardware.precision == "bf16")
     backend = bare(tokenizer, plan.name)
-    return Headed(network, backend, marks, longest, adapted or bool(plan.adapter))
+    return Headed(network, backend, marks, longest, widest, adapted or bool(plan.adapter))
 
 
-def head_fingerprint(name: str) -> str:
-    """Identity of a model, or of an adapter and the model under it, by their files.
+def _head(model: Any) -> dict[str, torch.nn.Parameter]:
+    """What is not of the model itself, and its pooler, by name."""
+    inside = f"{model.base_model_prefix}."
+    return {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if not name.startswith(inside) or ".pooler." in name
+    }
+
+
+def _renew(head: dict[str, torch.nn.Parameter], scale: float, seed: int) -> None:
+    """Give all of a head its first values by the seed: BERT's way, norms at 1."""
+    import torch
+
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in sorted(head.items()):
+            if parameter.ndim >= 2:
+                parameter.normal_(0.0, scale)
+            else:
+                parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+
+
+def _require_padding(model: Any, marks: Marks, name: str) -> None:
+    """Raise `ModelError` if what a model says of a text depends on the padding after it."""
+    import torch
+
+    words = np.flatnonzero(marks.ordinary)[:6].tolist()
+    ids = torch.tensor([[*marks.prefix, *words, *marks.suffix]], device=model.device)
+    more = torch.full((1, 5), marks.pad, device=model.device)
+    seen = torch.cat([torch.ones_like(ids), torch.zeros_like(more)], dim=1)
+    with still(model):
+        alone = model(input_ids=ids).logits
+        padded = model(input_ids=torch.cat([ids, more], dim=1), attention_mask=seen).logits
+    if (
+        apart(padded.flatten(0, -2)[: alone.numel() // alone.shape[-1]], alone.flatten(0, -2))
+        > LEAK
+    ):
+        raise ModelError(
+            f"--model: what {name} says of a text depends on the padding after it, so no batch of "
+            "texts can be trusted. Name another model."
+        )
+
+
+def trains_adapter(plan: HeadPlan) -> bool:
+    """Whether an adapter is trained and not the model: a new one, or the one in its folder."""
+    return bool(plan.adapter) or (find(plan.name, setting=MODEL) / ADAPTER).is_file()
+
+
+def head_fingerprint(name: str, flag: str = "--model") -> str:
+    """Identity of a model, or of an adapter and the model under it, by their weights.
+
+    Args:
+        name: a folder or a hub id.
+        flag: the setting that named it, for errors.
 
     Raises:
         UsageError: it is neither a folder nor a model of the hub.
         ModelError: files are missing.
     """
-    place = find(name, setting=MODEL)
+    place = find(name, setting=MODEL._replace(flag=flag))
     if not (place / ADAPTER).is_file():
         return fingerprint(place)
-    files = {p.name: file_digest(p) for p in sorted(place.iterdir()) if p.is_file()}
-    under = model_under(place)
-    return digest({"adapter": files, "model": "" if under == place else fingerprint(under)})
+    return adapter_fingerprint(place)
 
 
 def _tokenizer(name: str, place: Any) -> Any:
@@ -211,27 +284,3 @@ def _tokenizer(name: str, place: Any) -> Any:
     except Exception as e:  # a broken folder shows as any of a dozen kinds
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(f"--model: the tokenizer of {name} cannot be loaded: {reason}") from e
-
-
-def _head(model: Any) -> Iterator[torch.nn.Parameter]:
-    """What is not of the model itself, and its pooler."""
-    inside = f"{model.base_model_prefix}."
-    for name, parameter in model.named_parameters():
-        if not name.startswith(inside) or ".pooler." in name:
-            yield parameter
-
-
-def _renew(model: Any, missing: list[str], seed: int) -> None:
-    """Give the matrices of the pooler and of what the file lacks their first values by the seed."""
-    import torch
-
-    torch.manual_seed(seed)
-    scale = getattr(model.config, "initializer_range", 0.02)
-    with torch.no_grad():
-        for name, parameter in sorted(model.named_parameters()):
-            if name not in missing and ".pooler." not in name:
-                continue
-            if parameter.ndim >= 2:
-                parameter.normal_(0.0, scale)
-            elif name.endswith("bias"):
-                parameter.zero_()

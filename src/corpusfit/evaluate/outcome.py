@@ -29,6 +29,8 @@ class Outcome:
         predicted: the predicted label of every piece, end to end, by split (`dev`, `test`).
         history: a record for each epoch: `epoch`, `loss` (mean, nats) and `dev` (the metric).
         best: the epoch whose weights were judged.
+        tune: the settled settings, where and in what precision it was, and whether an adapter was
+            trained and not the model.
         truncated: examples that were cut off, by split.
         seconds: time that it took, of the clock.
         cpu_seconds: time that it took, of the processor.
@@ -41,6 +43,7 @@ class Outcome:
     predicted: dict[str, list[int]]
     history: list[dict[str, Any]]
     best: int
+    tune: dict[str, Any]
     truncated: dict[str, int]
     seconds: float
     cpu_seconds: float

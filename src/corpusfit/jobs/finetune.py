@@ -14,7 +14,7 @@ from pathlib import Path
 from corpusfit.engine import Job
 from corpusfit.evaluate.finetune import finetune
 from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.evaluate.task import load_examples, load_task, nested_places
+from corpusfit.evaluate.task import load_examples, load_task
 
 __all__ = ["FineTune", "FineTuning"]
 
@@ -28,7 +28,7 @@ class FineTuning:
         plan: how, and of which model.
         size: training examples; 0 takes all.
         seed: of the fine-tuning; which examples a smaller size takes goes by the plan's.
-        extra: companions of the training examples, as `store_examples` wrote them.
+        extra: companions of those examples, as `store_examples` wrote them.
         out: where the outcome goes.
     """
 
@@ -56,13 +56,8 @@ class FineTune(Job[FineTuning, Path]):
 
 def _done(piece: FineTuning) -> Path:
     task = load_task(piece.task)
+    if piece.size:
+        task = task.first(piece.size, piece.plan.seed)
     extra = None if piece.extra is None else load_examples(piece.extra)
-    n, size, seed = len(task.train), piece.size, piece.plan.seed
-    if size and size < n:
-        if extra is not None:
-            copies = len(extra) // n
-            places = nested_places(n, size, seed)
-            extra = extra.take([i * copies + j for i in places for j in range(copies)])
-        task = task.first(size, seed)
     finetune(task, piece.plan, piece.seed, extra).write(piece.out)
     return piece.out

@@ -12,10 +12,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from corpusfit.evaluate.finetune import finetune
+from corpusfit.evaluate.network import trains_adapter
+from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan, settled
 from corpusfit.evaluate.reading import read_task
-from corpusfit.evaluate.task import Examples, nested_places
+from corpusfit.evaluate.task import Examples, Task, nested_places, store_task
+from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.pipeline.evaluating import training_sizes
 from corpusfit.pipeline.run import Machine
 
@@ -48,30 +50,36 @@ def estimate_evaluation(
         learns), seconds, words.
     """
     found = read_task(task, plan.task, seed=plan.seed)
-    adapter = bool(plan.model.adapter)
-    whole = settled(plan.check(), found.kind, adapter=adapter, longest=2**20)
-    epochs, batch = whole.tune.epochs or 1, whole.tune.batch or 1
-
-    def few(examples: Examples) -> Examples:
-        return examples.take(nested_places(len(examples), _STEPS * batch, plan.seed))
-
-    splits = {split: getattr(found, split) for split in ("train", "dev", "test")}
-    trial = dataclasses.replace(
-        found, train=few(found.train), dev=few(found.dev), test=few(found.test)
-    )
-    one = dataclasses.replace(plan, tune=dataclasses.replace(plan.tune, epochs=1))
-    speed = finetune(trial, one, plan.seed).examples_per_second
+    adapter = trains_adapter(plan.model)
+    tune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).tune
+    epochs, batch = tune.epochs or 1, tune.batch or 1
     sizes = [s or len(found.train) for s in training_sizes(train_sizes, len(found.train))]
     sizes = [s * (1 + plan.augment.copies * bool(plan.augment.kind)) for s in sizes]
-    answered = epochs * len(found.dev) + len(found.dev) + len(found.test)
-    work = sum(epochs * size + answered / 3 for size in sizes) * models * seeds
     count = len(sizes) * models * seeds
-    with machine.start() as engine:
-        at_once = min(engine.workers, count)
+    speed, at_once = _tried(plan, found, _STEPS * batch, machine)
+    answered = (epochs + 1) * len(found.dev) + len(found.test)
+    work = sum(epochs * size + answered / 3 for size in sizes) * models * seeds
     return {
         "fine_tunings": count,
-        **{split: len(examples) for split, examples in splits.items()},
+        **{split: len(getattr(found, split)) for split in ("train", "dev", "test")},
         "examples_per_second": speed,
-        "seconds": round(work / speed / at_once, 1),
+        "seconds": round(work / speed / min(at_once, count), 1),
         "words": " ".join(found.notes),
     }
+
+
+def _tried(plan: EvaluatePlan, task: Task, most: int, machine: Machine) -> tuple[float, int]:
+    """Examples a second of one epoch over a few, in a worker; and how many go on at once."""
+
+    def few(examples: Examples) -> Examples:
+        return examples.take(nested_places(len(examples), most, plan.seed))
+
+    trial = dataclasses.replace(task, train=few(task.train), dev=few(task.dev), test=few(task.test))
+    one = plan.with_value("tune.epochs", 1)
+    with machine.scratch() as folder, machine.start() as engine:
+        store_task(trial, folder / "task.json")
+        piece = FineTuning(folder / "task.json", one, 0, plan.seed, None, folder / "outcome.json")
+        (out,) = engine.map(FineTune(), [piece])
+        outcome = Outcome.read(out)
+        at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers
+    return outcome.examples_per_second, at_once

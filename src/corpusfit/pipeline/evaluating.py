@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.overlaps import overlaps
 from corpusfit.evaluate.plan import EvaluatePlan, metric_of
 from corpusfit.evaluate.reading import read_task
-from corpusfit.evaluate.significance import Comparison, compare, holm, interval, spread, verdict
+from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluate.task import Task, store_examples, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import EvaluateFolder, versions
@@ -56,7 +56,8 @@ class Evaluated:
     def outcomes(self, model: str = OURS, size: int = 0) -> list[Outcome]:
         """What every seed gave, of `model` or `base`; `size` as asked for, 0 for all examples."""
         fingerprint = self.manifest["models"][model]["fingerprint"]
-        return _outcomes(EvaluateFolder(self.path), fingerprint, size, self.manifest["seeds"])
+        folder, seeds = EvaluateFolder(self.path), range(self.manifest["seeds"])
+        return [Outcome.read(folder.outcome(fingerprint, size, seed)) for seed in seeds]
 
 
 def evaluate(
@@ -95,13 +96,18 @@ def evaluate(
     sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
     folder.claim()
-    models = {OURS: _Model.named(plan.model.name)} | ({BASE: _Model.named(base)} if base else {})
+    models = {OURS: _Model(plan.model.name, head_fingerprint(plan.model.name))}
+    if base:
+        models[BASE] = _Model(base, head_fingerprint(base, "--base"))
     folder.begin(_identity(plan, found), overwrite=overwrite)
     common = overlaps(found)
     for note in (*found.notes, *common.notes()):
         machine.progress.warn(note)
-    _fine_tune(plan, models, found, folder, (sizes, seeds), machine)
-    results, comparisons = _judged(plan, models, found, folder, (sizes, seeds))
+    work = _Work(plan, found, folder, models, sizes, seeds)
+    work.fine_tune(machine)
+    results, comparisons = work.results(), work.comparisons()
+    for warning in _odd(results):
+        machine.progress.warn(warning)
     facts = {
         "command": "evaluate",
         "versions": versions(),
@@ -110,7 +116,7 @@ def evaluate(
         "task": _described(found),
         "overlaps": common.as_dict(),
         "seeds": seeds,
-        "metric": metric_of(plan.task, found.kind),
+        "metric": work.metric,
         "results": results,
         "comparisons": comparisons,
     }
@@ -133,49 +139,80 @@ class _Model:
     name: str
     fingerprint: str
 
-    @classmethod
-    def named(cls, name: str) -> _Model:
-        return cls(name, head_fingerprint(name))
-
 
 def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     """What must be the same for outcomes to stand side by side; each bears its model's mark."""
     settings = plan.as_dict()
     del settings["model"]["name"]
+    wanted = EmbedPlan(device=plan.tune.device, precision=plan.tune.precision)
+    hardware = resolve(wanted, "tune")
+    settings["tune"] |= {"device": hardware.device, "precision": hardware.precision}
+    for name in filter(settings["augment"].get, ("mt", "mt_back")):
+        flag = f"--{name.replace('_', '-')}"
+        settings["augment"][name] = head_fingerprint(settings["augment"][name], flag)
+    known = versions()
+    libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
     return {
         "command": "evaluate",
         **settings,
         "task": {task.name: task_digest(task)},
-        "versions": {"corpusfit": versions()["corpusfit"]},
+        "versions": {"corpusfit": known["corpusfit"], **libraries},
     }
 
 
-def _fine_tune(
-    plan: EvaluatePlan,
-    models: Mapping[str, _Model],
-    task: Task,
-    folder: EvaluateFolder,
-    wanted: tuple[Sequence[int], int],
-    machine: Machine,
-) -> None:
-    """Fine-tune what is not there yet, several at once; on a GPU one at a time."""
-    sizes, seeds = wanted
-    extra = folder.companions if plan.augment.kind else None
-    pieces = [
-        FineTuning(folder.task, named, size, plan.seed + seed, extra, out)
-        for size, seed, model in itertools.product(sizes, range(seeds), models.values())
-        for named in [plan.with_value("model.name", model.name)]
-        for out in [folder.outcome(model.fingerprint, size, seed)]
-        if not out.exists()
-    ]
-    if not pieces:
-        return
-    store_task(task, folder.task)
-    wanted_device = EmbedPlan(device=plan.tune.device, precision=plan.tune.precision)
-    if machine.engine == "local" and resolve(wanted_device, "tune").device == "cuda":
-        machine = dataclasses.replace(machine, workers=1)
-    progress = machine.progress
-    if extra is not None and not extra.exists():
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """All fine-tunings of an evaluation."""
+
+    plan: EvaluatePlan
+    task: Task
+    folder: EvaluateFolder
+    models: Mapping[str, _Model]
+    sizes: Sequence[int]
+    seeds: int
+
+    @property
+    def metric(self) -> str:
+        """What is compared."""
+        return metric_of(self.plan.task, self.task.kind)
+
+    def fine_tune(self, machine: Machine) -> None:
+        """Fine-tune what is not there yet, several at once; on a GPU one at a time."""
+        pieces = self._missing()
+        if not pieces:
+            return
+        store_task(self.task, self.folder.task)
+        for size in self.sizes:
+            self._accompany(size, machine)
+        wanted = EmbedPlan(device=self.plan.tune.device, precision=self.plan.tune.precision)
+        machine = machine.for_training(resolve(wanted, "tune").device)
+        progress = machine.progress
+        progress.begin("fine-tuning", len(pieces), "models")
+        try:
+            with machine.start() as engine:
+                engine.require_shared(self.folder.path, "--out")
+                for _ in engine.map(FineTune(), pieces):
+                    progress.advance(1, 1)
+        finally:
+            progress.end()
+
+    def _missing(self) -> list[FineTuning]:
+        """The fine-tunings that are not there; two names of one model are one."""
+        found = {}
+        for size, seed in itertools.product(self.sizes, range(self.seeds)):
+            extra = self.folder.companions(size) if self.plan.augment.kind else None
+            for model in self.models.values():
+                plan = self.plan.with_value("model.name", model.name)
+                out = self.folder.outcome(model.fingerprint, size, seed)
+                found[out] = FineTuning(self.folder.task, plan, size, plan.seed + seed, extra, out)
+        return [piece for out, piece in found.items() if not out.exists()]
+
+    def _accompany(self, size: int, machine: Machine) -> None:
+        """Make the companions of so many training examples, of these alone, if they are wanted."""
+        plan, place = self.plan, self.folder.companions(size)
+        if not plan.augment.kind or place.exists():
+            return
+        task = self.task.first(size, plan.seed) if size else self.task
         found = augmented(
             task.train,
             plan.augment,
@@ -183,55 +220,45 @@ def _fine_tune(
             labels=task.labels,
             seed=plan.seed,
             device=plan.tune.device,
-            progress=progress,
+            progress=machine.progress,
         )
-        store_examples(found, extra)
-    progress.begin("fine-tuning", len(pieces), "models")
-    try:
-        with machine.start() as engine:
-            engine.require_shared(folder.path, "--out")
-            for _ in engine.map(FineTune(), pieces):
-                progress.advance(1, 1)
-    finally:
-        progress.end()
+        store_examples(found, place)
 
+    def outcomes(self, role: str, size: int) -> list[Outcome]:
+        """What every seed gave."""
+        model = self.models[role].fingerprint
+        return [Outcome.read(self.folder.outcome(model, size, s)) for s in range(self.seeds)]
 
-def _judged(
-    plan: EvaluatePlan,
-    models: Mapping[str, _Model],
-    task: Task,
-    folder: EvaluateFolder,
-    wanted: tuple[Sequence[int], int],
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Means with intervals of each model and size, and the comparisons with the base."""
-    sizes, seeds = wanted
-    metric = metric_of(plan.task, task.kind)
-    results: list[dict[str, Any]] = []
-    compared: list[tuple[int, Comparison]] = []
-    for size in sizes:
-        counts = {}
-        for role, model in models.items():
-            outcomes = _outcomes(folder, model.fingerprint, size, seeds)
-            counts[role] = [_tallies(task, outcome) for outcome in outcomes]
-            low, high = interval(counts[role], metric, seed=plan.seed)
-            results.append(_result(role, outcomes) | {"low": low, "high": high})
-        if BASE in counts:
-            compared.append((size, compare(counts[OURS], counts[BASE], metric, seed=plan.seed)))
-    ps = holm([comparison.p for _, comparison in compared])
-    return results, [
-        {"size": size or len(task.train), **dataclasses.asdict(comparison)}
-        | {"p_adjusted": p, "verdict": verdict(comparison, p if p is not None else 1.0)}
-        for (size, comparison), p in zip(compared, ps, strict=True)
-    ]
+    def results(self) -> list[dict[str, Any]]:
+        """Means with deviations and an interval, of each model and size."""
+        found = []
+        for size, role in itertools.product(self.sizes, self.models):
+            outcomes = self.outcomes(role, size)
+            low, high = interval(self._tallies(outcomes), self.metric, seed=self.plan.seed)
+            found.append(_result(role, outcomes) | {"low": low, "high": high})
+        return found
 
+    def comparisons(self) -> list[dict[str, Any]]:
+        """The model with its base, at each size, corrected for how many they are."""
+        if BASE not in self.models:
+            return []
+        compared = []
+        for size in self.sizes:
+            ours, other = (self._tallies(self.outcomes(role, size)) for role in (OURS, BASE))
+            compared.append(compare(ours, other, self.metric, seed=self.plan.seed))
+        found = []
+        adjusted = holm([comparison.p for comparison in compared])
+        for size, comparison, p in zip(self.sizes, compared, adjusted, strict=True):
+            words = verdict(comparison, comparison.p if p is None else p)
+            figures = {**dataclasses.asdict(comparison), "p_adjusted": p, "verdict": words}
+            found.append({"size": size or len(self.task.train), **figures})
+        return found
 
-def _outcomes(folder: EvaluateFolder, model: str, size: int, seeds: int) -> list[Outcome]:
-    return [Outcome.read(folder.outcome(model, size, seed)) for seed in range(seeds)]
-
-
-def _tallies(task: Task, outcome: Outcome) -> NDArray[np.int64]:
-    answers = np.asarray(outcome.predicted["test"], np.int32)
-    return tallies(task.kind, task.labels, task.test.flat, answers, task.test.lengths)
+    def _tallies(self, outcomes: Sequence[Outcome]) -> list[NDArray[np.int64]]:
+        task = self.task
+        answers = (np.asarray(o.predicted["test"], np.int32) for o in outcomes)
+        gold, lengths = task.test.flat, task.test.lengths
+        return [tallies(task.kind, task.labels, gold, a, lengths) for a in answers]
 
 
 def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -246,11 +273,28 @@ def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "model": role,
         "size": first.size,
         **spreads,
+        "tune": first.tune,
         "truncated": first.truncated,
         "best_epochs": [o.best for o in outcomes],
         "seconds": round(sum(o.seconds for o in outcomes), 1),
         "cpu_seconds": round(sum(o.cpu_seconds for o in outcomes), 1),
     }
+
+
+def _odd(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What the user should know before the figures are believed."""
+    first = results[0]
+    for split, count in first["truncated"].items():
+        if count:
+            yield (
+                f"{count:,} {split} examples are longer than {first['tune']['length']} tokens and "
+                "were cut off (--length)."
+            )
+    if any(result["tune"] != first["tune"] for result in results):
+        yield (
+            "The two were not fine-tuned in the same way: one is an adapter's folder, of which the "
+            "adapter is trained. The settings of each are in the manifest."
+        )
 
 
 def _described(task: Task) -> dict[str, Any]:

@@ -8,6 +8,7 @@ Trade-off: a small mutable object in an otherwise frozen world, living for one c
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import tempfile
 import time
@@ -68,6 +69,11 @@ class Machine:
         if self.engine not in ENGINES:
             raise bad_setting("--engine", " or ".join(ENGINES), self.engine)
         return ENGINES[self.engine](self.workers)
+
+    def for_training(self, device: str) -> Machine:
+        """The machine for several trainings: on its GPU they come one at a time."""
+        alone = self.engine == "local" and device == "cuda"
+        return dataclasses.replace(self, workers=1) if alone else self
 
     def cache_folder(self) -> Path:
         """The cache.

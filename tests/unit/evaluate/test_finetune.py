@@ -89,7 +89,7 @@ def test_topics_are_learned_from_their_words(task, plan):
 
 
 def test_entities_are_learned_from_their_words(tagging, plan):
-    outcome = finetune(tagging, plan.with_overrides(["tune.rate=2e-3", "tune.epochs=20"]), 0)
+    outcome = finetune(tagging, plan.with_overrides(["tune.rate=2e-3", "tune.epochs=30"]), 0)
     assert outcome.scores["test"]["micro_f1"] > 0.95
     assert len(outcome.predicted["test"]) == tagging.test.lengths.sum()
 
@@ -149,6 +149,27 @@ def test_a_pooler_in_the_file_gives_no_head_start(tmp_path, tiny_lm):
     torch.testing.assert_close(*logits, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("labels", [2, 3])
+def test_a_head_in_the_file_gives_no_head_start(tmp_path, tiny_lm, labels):
+    import transformers
+
+    folders = [tmp_path / "trained", tmp_path / "bare"]
+    kinds = ("AutoModelForSequenceClassification", "AutoModelForMaskedLM")
+    for folder, kind in zip(folders, kinds, strict=True):
+        model = getattr(transformers, kind).from_pretrained(tiny_lm)
+        if kind.endswith("Classification"):
+            torch.nn.init.constant_(model.classifier.weight, 7.0)
+        model.save_pretrained(folder)
+        transformers.AutoTokenizer.from_pretrained(tiny_lm).save_pretrained(folder)
+    logits = []
+    for folder in folders:
+        plan = HeadPlan(str(folder))
+        model = open_headed(plan, "classification", labels, CPU, 3).network.call
+        with torch.no_grad():
+            logits.append(model(input_ids=torch.arange(12).reshape(2, 6)).logits)
+    torch.testing.assert_close(*logits, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize(("kind", "epochs"), [("pfeiffer", 50), ("lora", 20)])
 def test_with_an_adapter_the_model_itself_stays(task, plan, kind, epochs, monkeypatch):
     kept = {}
@@ -191,7 +212,7 @@ def test_an_adapted_adapter_is_trained_on(task, plan, tmp_path, tiny_lm):
     headed = open_headed(plan.model, "classification", 2, CPU, 0)
     trained = [n for n, p in headed.network.call.named_parameters() if p.requires_grad]
     assert headed.adapter
-    assert all("adapter" in n or "pooler" in n or "classifier" in n for n in trained), trained
+    assert all("pfeiffer" in n or "pooler" in n or "classifier" in n for n in trained), trained
     assert head_fingerprint(str(tmp_path / "a")) != head_fingerprint(str(tiny_lm))
 
 
@@ -264,8 +285,74 @@ def test_a_folder_without_all_weights_is_refused(task, plan, tmp_path, tiny_lm):
     weights = load_file(broken / "model.safetensors")
     weights = {n: w for n, w in weights.items() if "layer.1.attention.self.query" not in n}
     save_file(weights, broken / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ModelError, match="weights are not all there"):
+    with pytest.raises(ModelError, match=r"--model: the weights in .* are not all of a"):
         finetune(task, plan.with_value("model.name", str(broken)), 0)
+
+
+def test_a_table_of_another_size_is_refused(task, plan, tmp_path, tiny_lm):
+    import json
+    import shutil
+
+    broken = tmp_path / "broken"
+    shutil.copytree(tiny_lm, broken)
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps(config | {"vocab_size": 150}))
+    with pytest.raises(ModelError, match=r"word_embeddings.weight is missing or of another size"):
+        finetune(task, plan.with_value("model.name", str(broken)), 0)
+
+
+def other_model(kind, tokenizer, folder, **sizes):
+    """A folder with a random model of another architecture, and the tiny one's tokenizer."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(kind, vocab_size=len(tokenizer), **sizes)
+    transformers.AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+ENCODER = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES = {
+    "roberta": ENCODER
+    | {"intermediate_size": 48, "max_position_embeddings": 66, "pad_token_id": 1},
+    "esm": ENCODER
+    | {"intermediate_size": 48, "max_position_embeddings": 66, "pad_token_id": 0}
+    | {"mask_token_id": 4, "token_dropout": True, "position_embedding_type": "rotary"},
+    "gpt2": {"n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 64, "pad_token_id": 0},
+}
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_a_smaller_table_gives_what_the_whole_one_gives(
+    kind, task, plan, tmp_path, tiny_lm, monkeypatch
+):
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_lm)
+    folder = other_model(kind, tokenizer, tmp_path / kind, **SIZES[kind])
+    plan = plan.with_overrides([f"model.name={folder}", "tune.epochs=1", "tune.decay=0.2"])
+    few = finetune(task, plan, 0)
+    everything = np.arange(len(tokenizer))
+    monkeypatch.setattr(finetuning, "Words", lambda model, _, pad: Words(model, everything, pad))
+    assert told(few) == told(finetune(task, plan, 0))
+
+
+def test_an_encoder_decoder_is_refused(task, plan, tmp_path, tiny_lm):
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_lm)
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 2}
+    folder = other_model("t5", tokenizer, tmp_path / "t5", **sizes)
+    with pytest.raises(ModelError, match="is an encoder-decoder"):
+        finetune(task, plan.with_value("model.name", str(folder)), 0)
+
+
+def test_a_sentence_without_a_token_teaches_nothing(tagging, plan):
+    odd = Examples([["­"], *tagging.train.pieces], [[0], *tagging.train.labels])
+    task = dataclasses.replace(tagging, train=odd)
+    history = finetune(task, plan.with_overrides(["tune.batch=1", "tune.epochs=1"]), 0).history
+    assert np.isfinite(history[0]["loss"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,392 @@
+"""Fine-tune: our `evaluate`, and a plain `transformers.Trainer`; as fast, and as well?
+
+What: examples a second of both, in turn, each in a process of its own and in two precisions; and
+the scores on test of both after fine-tunings from as many seeds with the same settings.
+Why: the claim is 1.5 times the speed of a Trainer that pads to the longest text of a batch, for
+results within the noise of its seeds.
+Trade-off: the peer is the script that a user would write: AutoModelForSequenceClassification with
+DataCollatorWithPadding, or AutoModelForTokenClassification with DataCollatorForTokenClassification,
+batch, rate, epochs, warm-up and decay as ours, and all else the Trainer's own defaults. Weights are
+float32 on both sides; transformers 5 would open some models in bf16, and train bf16 weights, unless
+told otherwise. A Trainer that is told nothing computes in fp32, ours in bf16 where the processor
+has it; so each is timed in both. Our bf16 on a CPU has eager attention; so the peer is timed with
+that too.
+
+Timed is all that a step does: batches, forward, backward, clipping, AdamW. Left out, on both sides:
+loading, tokenising, looking at dev, the first block of steps.
+
+Run: python benchmarks/finetune.py --task DIR --model DIR [--threads N] [--parts speed,results]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpusfit.evaluate.finetune import finetune
+from corpusfit.evaluate.metrics import measure
+from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, TaskPlan, TunePlan, settled
+from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.task import Examples, Task, nested_places
+from harness import RESULTS, Side, machine
+
+LENGTH = 512
+MOST = 10_000  # training examples that are tokenised
+IGNORED = -100  # what transformers leaves out of a loss
+SIDES = ("ours bf16", "ours fp32", "trainer bf16", "trainer fp32")
+JUDGED = ("ours bf16", "ours fp32", "trainer fp32")
+EAGER = "trainer bf16 eager"
+RATIOS = (
+    ("bf16 on both sides", "ours bf16", "trainer bf16"),
+    ("fp32 on both sides", "ours fp32", "trainer fp32"),
+    ("as each is without being told", "ours bf16", "trainer fp32"),
+    ("bf16 and eager attention on both sides", "ours bf16", EAGER),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """What all sides are given."""
+
+    task: Path
+    plan: EvaluatePlan  # settled
+    threads: int
+    rounds: int
+    block: int  # steps timed together
+
+    @property
+    def steps(self) -> int:
+        """One block more than is timed."""
+        return self.block * (self.rounds + 1)
+
+    @property
+    def note(self) -> str:
+        """Settings, in short."""
+        tune = self.plan.tune
+        return (
+            f"{self.plan.task.kind}, {self.task.name}, {Path(self.plan.model.name).name}; batch "
+            f"{tune.batch}, up to {tune.length} tokens, rate {tune.rate:g}, cpu, threads a side: "
+            f"{self.threads}; the peer is transformers.Trainer, which pads to the longest"
+        )
+
+
+def as_told(case: Case, side: str, **tune: Any) -> EvaluatePlan:
+    """The plan in a side's precision."""
+    precision = side.split()[1]
+    told = dataclasses.replace(case.plan.tune, precision=precision, device="cpu", **tune)
+    return dataclasses.replace(case.plan, tune=told)
+
+
+# ------------------------------------------------------------------------------------- the peer
+
+
+class Plain:
+    """A plain Trainer on a task.
+
+    Args:
+        task: as ours.
+        plan: settled.
+        side: its precision, and whether its attention is eager.
+        seed: as `TrainingArguments` takes it.
+        judged: whether it looks at dev after each epoch and ends with the best weights.
+    """
+
+    def __init__(
+        self, task: Task, plan: EvaluatePlan, side: str, seed: int, *, judged: bool
+    ) -> None:
+        import torch
+        import transformers as tf
+        from accelerate.state import AcceleratorState
+
+        AcceleratorState._reset_state(reset_partial_state=True)  # of a Trainer before this
+        self.task, self.plan = task, plan
+        self.tokenizer = tf.AutoTokenizer.from_pretrained(plan.model.name)
+        tagging = task.kind == "tagging"
+        auto = (
+            tf.AutoModelForTokenClassification if tagging else tf.AutoModelForSequenceClassification
+        )
+        collator = tf.DataCollatorForTokenClassification if tagging else tf.DataCollatorWithPadding
+        tf.set_seed(seed)
+        more = {"attn_implementation": "eager"} if "eager" in side else {}
+        model = auto.from_pretrained(
+            plan.model.name, num_labels=task.learnable, dtype=torch.float32, **more
+        )
+        self.trainer = tf.Trainer(
+            model=model,
+            args=self._arguments(tf, side, seed, judged=judged),
+            train_dataset=self.rows(task.train),
+            eval_dataset=self.rows(task.dev),
+            data_collator=collator(self.tokenizer),
+            compute_metrics=lambda said: self.scores(task.dev, said.predictions),
+        )
+
+    def _arguments(self, tf: Any, side: str, seed: int, *, judged: bool) -> Any:
+        tune = self.plan.tune
+        steps = tune.epochs * math.ceil(len(self.task.train) / tune.batch)
+        when = "epoch" if judged else "no"
+        return tf.TrainingArguments(
+            output_dir=tempfile.mkdtemp(),
+            learning_rate=tune.rate,
+            per_device_train_batch_size=tune.batch,
+            num_train_epochs=tune.epochs,
+            warmup_steps=math.ceil(tune.warmup * steps),
+            weight_decay=tune.decay,
+            bf16="bf16" in side,
+            use_cpu=True,
+            eval_strategy=when,
+            save_strategy=when,
+            save_only_model=True,
+            save_total_limit=1,
+            load_best_model_at_end=judged,
+            metric_for_best_model=self.plan.task.metric,
+            report_to="none",
+            disable_tqdm=True,
+            seed=seed,
+        )
+
+    def cut(self, pieces: list[str]) -> Any:
+        """One example as tokens."""
+        split = self.task.kind == "tagging"
+        return self.tokenizer(
+            pieces if split else pieces[0],
+            is_split_into_words=split,
+            truncation=True,
+            max_length=self.plan.tune.length,
+        )
+
+    def rows(self, examples: Examples) -> list[dict[str, Any]]:
+        """Examples as a collator takes them; of each word the first token has its label."""
+        found = []
+        for pieces, labels in zip(examples.pieces, examples.labels, strict=True):
+            row = self.cut(pieces)
+            given: Any = labels[0]
+            if self.task.kind == "tagging":
+                words = [None, *row.word_ids()]
+                given = [
+                    labels[word] if word is not None and word != before else IGNORED
+                    for before, word in pairwise(words)
+                ]
+            found.append({**row, "labels": given})
+        return found
+
+    def scores(self, examples: Examples, logits: Any) -> dict[str, float]:
+        """All metrics, by the same functions as ours; a word that was cut off is outside."""
+        likeliest = np.asarray(logits).argmax(-1)
+        if self.task.kind == "tagging":
+            answers = []
+            for pieces, row in zip(examples.pieces, likeliest, strict=True):
+                said = [self.task.labels.index("O")] * len(pieces)
+                for place, word in reversed(list(enumerate(self.cut(pieces).word_ids()))):
+                    if word is not None:
+                        said[word] = int(row[place])
+                answers += said
+            likeliest = np.array(answers)
+        given = likeliest.astype(np.int32)
+        task = self.task
+        return measure(task.kind, task.labels, examples.flat, given, examples.lengths)
+
+    def judged(self) -> dict[str, float]:
+        """All metrics on test, of the best epoch."""
+        self.trainer.train()
+        self.trainer.compute_metrics = None  # which was for dev
+        said = self.trainer.predict(self.rows(self.task.test))
+        return self.scores(self.task.test, said.predictions)
+
+
+# --------------------------------------------------------------------------------- how fast
+
+
+def part_of(task: Task, train: int, dev: int, test: int) -> Task:
+    """So many examples of each split, drawn by one seed."""
+
+    def some(examples: Examples, size: int) -> Examples:
+        return examples.take(nested_places(len(examples), size, 0))
+
+    return dataclasses.replace(
+        task, train=some(task.train, train), dev=some(task.dev, dev), test=some(task.test, test)
+    )
+
+
+class EnoughError(Exception):
+    """All blocks were timed."""
+
+
+def work(side: str, case: Case, pipe: Connection) -> None:
+    """In a process of its own: train, and wait at the border of each block of steps."""
+    import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    torch.set_num_threads(case.threads)
+    plan = as_told(case, side)
+    task = read_task(str(case.task), plan.task, seed=0)
+    task = part_of(task, MOST, 2, 2)
+    made, since, busy = 0, time.perf_counter(), time.process_time()
+
+    def on_step(*_: Any) -> None:
+        nonlocal made, since, busy
+        made += 1
+        if made % case.block:
+            return
+        pipe.send((time.perf_counter() - since, time.process_time() - busy))
+        if made == case.steps:
+            raise EnoughError
+        pipe.recv()
+        since, busy = time.perf_counter(), time.process_time()
+
+    register_optimizer_step_post_hook(on_step)
+    seen = {}
+    with suppress(EnoughError):
+        if side.startswith("ours"):
+            finetune(task, plan, seed=0)
+        else:
+            trainer = Plain(task, plan, side, 0, judged=False).trainer
+            seen = {"optim": str(trainer.args.optim.value)}
+            seen |= {"attention": trainer.model.config._attn_implementation}
+            trainer.train()
+    pipe.send(seen)
+
+
+def speed(case: Case) -> None:
+    """All sides in turn, block by block."""
+    names = (*SIDES, EAGER)
+    sides = {name: Side(work, name, case) for name in names}
+    clock: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(case.rounds + 1):
+        for name, side in sides.items():
+            clock[name].append(side())
+    seen = {name: side.finish() for name, side in sides.items()}
+    examples = case.block * case.plan.tune.batch
+    result = {
+        "name": f"finetune_{case.task.name}_{case.threads}t",
+        "note": f"{case.note}; blocks of {case.block} steps; loading and tokenising are left out "
+        "on all sides",
+        "runs": case.rounds,
+        "sides": {
+            name: {
+                "examples_per_s": examples / statistics.median(clock[name][1:]),
+                "seconds": spread(clock[name][1:]),
+                "processor_seconds": spread(sides[name].busy[1:]),
+                **seen[name],
+            }
+            for name in names
+        },
+        "ratios": {
+            what: {
+                "clock": ratio(clock[ours], clock[peer]),
+                "processor": ratio(sides[ours].busy, sides[peer].busy),
+            }
+            for what, ours, peer in RATIOS
+        },
+        "work": {"amount": examples, "unit": "examples"},
+        "machine": machine(),
+    }
+    write(result)
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median and range."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def ratio(ours: Sequence[float], peer: Sequence[float]) -> dict[str, float]:
+    """Of blocks of the same round, the first one left out: above 1 means ours is faster."""
+    return spread([b / a for a, b in zip(ours[1:], peer[1:], strict=True)])
+
+
+# ---------------------------------------------------------------------------- the same results
+
+
+def results(case: Case, sizes: tuple[int, int, int], seeds: Sequence[int]) -> None:
+    """Scores on test of both, from each seed, the best epoch picked by dev."""
+    task = part_of(read_task(str(case.task), case.plan.task, seed=0), *sizes)
+    metric, tune = case.plan.task.metric, case.plan.tune
+
+    def ours(side: str, seed: int) -> float:
+        return finetune(task, as_told(case, side), seed).scores["test"][metric]
+
+    def theirs(side: str, seed: int) -> float:
+        return Plain(task, as_told(case, side), side, seed, judged=True).judged()[metric]
+
+    found: dict[str, list[float]] = {name: [] for name in JUDGED}
+    for seed in seeds:
+        for name in JUDGED:
+            run: Callable[[str, int], float] = ours if name.startswith("ours") else theirs
+            found[name].append(run(name, seed))
+            print(f"seed {seed}, {name}: {found[name][-1]:.4f}", flush=True)
+    write(
+        {
+            "name": f"finetune_{case.task.name}_results",
+            "note": f"{case.note}; {metric} on {len(task.test)} texts of test after {tune.epochs} "
+            f"epochs of {len(task.train)}, the best one by {len(task.dev)} of dev",
+            "seeds": list(seeds),
+            "scores": found,
+            "mean": {name: statistics.mean(values) for name, values in found.items()},
+            "deviation_of_seeds": {name: statistics.stdev(v) for name, v in found.items()},
+            "machine": machine(),
+        }
+    )
+
+
+# ------------------------------------------------------------------------------------ all of it
+
+
+def write(result: dict[str, Any]) -> None:
+    """To its file, and in short."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{result['name']}.json"
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps({k: v for k, v in result.items() if k not in ("machine", "note")}, indent=1))
+
+
+def arguments() -> argparse.Namespace:
+    """What is asked for."""
+    words = argparse.ArgumentParser()
+    words.add_argument("--task", type=Path, required=True)
+    words.add_argument("--model", type=Path, required=True)
+    words.add_argument("--threads", type=int, default=2)
+    words.add_argument("--parts", default="speed,results")
+    words.add_argument("--rounds", type=int, default=7)
+    words.add_argument("--block", type=int, default=8, help="steps timed together")
+    words.add_argument("--seeds", type=int, default=5)
+    words.add_argument("--size", type=int, default=500, help="training examples, for the results")
+    words.add_argument("--rate", type=float, help="in place of the default of the task's kind")
+    words.add_argument("--epochs", type=int, default=5, help="for the results")
+    return words.parse_args()
+
+
+def main() -> None:
+    """The parts that are asked for."""
+    given = arguments()
+    if not (given.model / "config.json").exists() or not given.task.is_dir():
+        print("Skipped: --model must be a model's folder, and --task a task's.")
+        return
+    import torch
+
+    torch.set_num_threads(given.threads)
+    model = HeadPlan(name=str(given.model.resolve()))
+    kind = read_task(str(given.task), TaskPlan(), seed=0).kind
+    tune = TunePlan(epochs=given.epochs, rate=given.rate, patience=0)
+    plan = settled(EvaluatePlan(model=model, tune=tune), kind, adapter=False, longest=LENGTH)
+    case = Case(given.task.resolve(), plan, given.threads, given.rounds, given.block)
+    if "speed" in given.parts:
+        speed(case)
+    if "results" in given.parts:
+        results(case, (given.size, 300, 600), range(given.seeds))
+
+
+if __name__ == "__main__":
+    main()
