@@ -89,9 +89,7 @@ def _translate(
     pieces: Sequence[Passage], job: Backtranslate, folder: Path, machine: Machine
 ) -> None:
     """Translate pieces, several at once; on a GPU one at a time."""
-    on_gpu = resolve(EmbedPlan(device=job.device), "tune").device == "cuda"
-    if machine.engine == "local" and on_gpu:
-        machine = dataclasses.replace(machine, workers=1)
+    machine = machine.for_training(resolve(EmbedPlan(device=job.device), "tune").device)
     machine.progress.begin("translate", sum(len(p.texts) for p in pieces), "texts")
     try:
         with machine.start() as engine:
