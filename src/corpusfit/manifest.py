@@ -195,10 +195,11 @@ class EvaluateFolder(OutFolder):
         super().__init__(path)
         self.outcomes = path / "outcomes"
         self.task = self.work / "task.json"
+        self.accompanied = self.work / "companions"
 
     def companions(self, size: int) -> Path:
         """Companions of so many training examples, 0 for all."""
-        return self.work / f"companions-{size}.json"
+        return self.accompanied / f"{size}.json"
 
     def outcome(self, model: str, size: int, seed: int) -> Path:
         """What a fine-tuning gave: of a model's fingerprint, with so many examples, 0 for all."""
@@ -212,8 +213,8 @@ class EvaluateFolder(OutFolder):
         """Throw away the outcomes of another evaluation."""
         super()._clear()
         remove(self.outcomes)
-        for file in (self.task, *self.work.glob("companions-*.json")):
-            file.unlink(missing_ok=True)
+        self.task.unlink(missing_ok=True)
+        remove(self.accompanied)
 
 
 class RunFolder(OutFolder):

@@ -9,7 +9,12 @@ import pytest
 from journeys import prose
 
 import corpusfit
+from corpusfit import api
+from corpusfit.corpus import find
 from corpusfit.errors import EmptyInputError, InputError
+from corpusfit.pipeline.given import Given
+from corpusfit.pipeline.trainingtext import sample_texts
+from corpusfit.plan import ReadPlan
 
 SETTINGS = ["train.device=cpu", "train.precision=fp32"]
 
@@ -177,3 +182,43 @@ def test_another_guard_is_another_training_and_one_of_everything_is_refused(adap
         adapt(data=pile)
     with pytest.raises(EmptyInputError, match="--guard leaves nothing"):
         adapt("empty", data=labelled / "dev.jsonl", guard=labelled)
+
+
+def test_a_task_may_have_a_text_field_of_its_own(labelled, pile, jsonl, inline, cli):
+    for split in ("train", "dev", "test"):
+        rows = [{"sentence": t, "category": 1} for t in texts_of(labelled, split)]
+        other = jsonl(f"other/{split}.jsonl", rows).parent
+    found = corpusfit.contamination(task=other, data=pile, task_field="sentence", machine=inline)
+    assert found.splits == corpusfit.contamination(task=labelled, data=pile, machine=inline).splits
+    done = cli("contamination", "--task", other, "--data", pile, "--json", "--task-field=sentence")
+    assert json.loads(done.out)["splits"]["dev"]["found"] == 3
+
+
+@pytest.mark.xdist_group("adapt")
+def test_the_guard_may_have_a_text_field_of_its_own(adapt, labelled, pile, jsonl):
+    rows = [{"sentence": t} for t in texts_of(labelled, "test")]
+    held = jsonl("held.jsonl", rows)
+    counts = adapt(data=pile, guard=held, guard_field="sentence").manifest["counts"]["guard"]
+    assert counts["data"]["holders"] == 1
+
+
+@pytest.mark.xdist_group("adapt")
+def test_a_dry_run_reckons_with_the_guard(labelled, pile, inline, tiny_lm):
+    pytest.importorskip("accelerate", reason="the extra train is not installed")
+    words = {"data": pile, "model": str(tiny_lm), "length": 32, "batch": 2, "epochs": 1}
+    words |= {"settings": SETTINGS, "machine": inline}
+    plain = api.estimate_adaptation(**words)
+    guarded = api.estimate_adaptation(guard=pile / "market.jsonl", **words)
+    assert guarded["steps"] < plain["steps"]
+    with pytest.raises(InputError, match="nowhere"):
+        api.estimate_adaptation(guard=pile / "nowhere", **words)
+
+
+def test_no_tokenizer_is_made_of_guarded_text(pile, labelled):
+    source = find([str(pile)], ReadPlan(), spool=pile, role="data")
+    texts = Given(source, [], [])
+    everything = list(sample_texts(texts, 0, ()))
+    left = list(sample_texts(texts, 0, texts_of(labelled, "dev") + texts_of(labelled, "test")))
+    assert len(everything) == 70
+    dropped = [*everything[5:8], everything[43]]
+    assert left == [t for t in everything if t not in dropped]

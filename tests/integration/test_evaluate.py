@@ -162,16 +162,16 @@ def test_what_is_odd_is_said(evaluate, task, inline):
 
 def test_companions_are_made_once(evaluate):
     run = evaluate(augment="tfidf", settings=["augment.copies=2"])
-    companions = json.loads((run.path / ".corpusfit/companions-0.json").read_text())
+    companions = json.loads((run.path / ".corpusfit/companions/0.json").read_text())
     assert len(companions["pieces"]) == 96
-    before = stamps(run.path / ".corpusfit", "companions*.json")
+    before = stamps(run.path / ".corpusfit/companions", "*")
     evaluate(augment="tfidf", settings=["augment.copies=2"], seeds=3)
-    assert before == stamps(run.path / ".corpusfit", "companions*.json")
+    assert before == stamps(run.path / ".corpusfit/companions", "*")
 
 
 def test_companions_of_few_examples_hold_words_of_these_alone(evaluate, task):
     run = evaluate(augment="tfidf", train_sizes=[4], settings=["augment.share=0.9"], seeds=1)
-    companions = json.loads((run.path / ".corpusfit/companions-4.json").read_text())["pieces"]
+    companions = json.loads((run.path / ".corpusfit/companions/4.json").read_text())["pieces"]
     own = nested_places(48, 4, 0)
     texts = [json.loads(x)["text"] for x in (task / "train.jsonl").read_text().splitlines()]
     known = {word for i in own for word in texts[i].replace(".", "").split()}

@@ -123,7 +123,7 @@ def test_the_command(cli, selections, tiny_lm):
     done = cli("forecast", *given)
     assert done.code == 0
     assert "falls by" in done.out
-    assert "Only fine-tuning shows it" in done.out
+    assert "Nothing here shows that adapting pays" in done.out
 
 
 def test_what_is_no_selection(forecast, selections, tmp_path):

@@ -27,17 +27,17 @@ def contamination(
     task: Inputs,
     data: Inputs,
     text_field: str | None = None,
-    seed: int = 0,
+    task_field: str = "",
     machine: Machine | None = None,
 ) -> Contamination:
     """Report what of a task's dev and test texts lies in text that is to be trained on.
 
     Args:
-        task: a task's folder or `hub:NAME`, of which dev and test are meant, or files of such
-            texts.
+        task: tasks' folders or `hub:NAME`, of which dev and test are meant, or files of such
+            texts. Labels are not needed.
         data: the folder of a `select`, or any inputs as for `corpus` there.
         text_field: name of the field with the text, of both.
-        seed: of the draw of splits that the task lacks, as `evaluate` makes them.
+        task_field: the same of the task, where it is another than the data's.
         machine: as in `select`.
 
     Returns:
@@ -50,7 +50,7 @@ def contamination(
         listed(task),
         listed(data),
         read=ReadPlan() if text_field is None else ReadPlan(text_field=text_field),
-        seed=seed,
+        task_field=task_field,
         machine=machine or Machine(),
     )
 
@@ -63,7 +63,7 @@ def forecast(
     machine: Machine | None = None,
     **words: Any,
 ) -> Forecast:
-    """Say whether adapting a model on a selection is likely to pay; in seconds, nothing is trained.
+    """Say how near selections are to their task, and how new that is to a model; trains nothing.
 
     Args:
         data: folders of `select`; several are set side by side.
@@ -90,6 +90,7 @@ def adapt(
     task: Inputs = (),
     replay: Inputs = (),
     guard: Inputs = (),
+    guard_field: str = "",
     preset: str | None = None,
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
@@ -106,8 +107,9 @@ def adapt(
         out: a new or empty folder of this machine, or one of the same training to resume.
         task: texts of the task, to measure the loss on; a selection's target if not given.
         replay: general text to mix in.
-        guard: a task's folder, of which dev and test are meant, or files of such texts: what holds
-            one of them is not trained on.
+        guard: tasks' folders or `hub:NAME`, of which dev and test are meant, or files of such
+            texts: what holds one of them is not trained on.
+        guard_field: name of the field with the text there, if it is another than the data's.
         preset: a paper's settings: tadpole, mdapt, mdapt-adapter or tapt.
         plan: a plan, in which case without a preset, or a TOML file to start from.
         settings: further settings as `"train.warmup=0.06"`.
@@ -133,6 +135,7 @@ def adapt(
         task=listed(task),
         replay=listed(replay),
         guard=listed(guard),
+        guard_field=guard_field,
         track=track,
         machine=machine or Machine(),
         overwrite=overwrite,
@@ -144,6 +147,8 @@ def estimate_adaptation(
     data: Inputs,
     task: Inputs = (),
     replay: Inputs = (),
+    guard: Inputs = (),
+    guard_field: str = "",
     preset: str | None = None,
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
@@ -161,5 +166,7 @@ def estimate_adaptation(
         listed(data),
         task=listed(task),
         replay=listed(replay),
+        guard=listed(guard),
+        guard_field=guard_field,
         machine=machine or Machine(),
     )

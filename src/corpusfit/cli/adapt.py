@@ -72,6 +72,10 @@ def adapt(
             "of these texts is not trained on.",
         ),
     ] = None,
+    guard_field: Annotated[
+        str,
+        typer.Option("--guard-field", help="The field with the text there, if it is another."),
+    ] = "",
     replay_share: Annotated[
         float | None,
         typer.Option("--replay-share", help="Share of the tokens that it makes; 0.05 if not."),
@@ -145,6 +149,7 @@ def adapt(
         seed=seed,
     )
     texts: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or ()}
+    texts |= {"guard": guard or (), "guard_field": guard_field}
     machine = api.Machine(workers=workers, cache=cache, progress=Bar())
     if dry_run:
         show_projected(api.estimate_adaptation(**texts, plan=built, machine=machine), json=json)
@@ -152,7 +157,6 @@ def adapt(
     run = api.adapt(
         **texts,
         out=out,
-        guard=guard or (),
         plan=built,
         track=track,
         overwrite=overwrite,

@@ -37,7 +37,8 @@ def contamination(
         list[str],
         typer.Option(
             "--task",
-            help="A task's folder or hub:NAME, of which dev and test are meant; or files.",
+            help="A task's folder or hub:NAME, of which dev and test are meant; or files. Labels "
+            "are not needed.",
             show_default=False,
         ),
     ],
@@ -46,7 +47,9 @@ def contamination(
         typer.Option("--data", help=f"Folder of a selection; or {o.INPUTS}.", show_default=False),
     ],
     text_field: o.TextField = None,
-    seed: o.Seed = None,
+    task_field: Annotated[
+        str, typer.Option("--task-field", help="The same of the task, where it is another.")
+    ] = "",
     workers: o.Workers = None,
     json: o.Json = False,
 ) -> None:
@@ -55,7 +58,7 @@ def contamination(
         task=task,
         data=data,
         text_field=text_field,
-        seed=seed or 0,
+        task_field=task_field,
         machine=api.Machine(workers=workers, progress=Bar()),
     )
     if json:

@@ -1,4 +1,4 @@
-"""`corpusfit forecast`: whether adapting on a selection is likely to pay."""
+"""`corpusfit forecast`: what is known of adapting on a selection, before it is done."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from corpusfit.cli.show import Bar, as_json, percent, table
 
 __all__ = ["register"]
 
-EXAMPLE = """Say whether adapting a model on a selection is likely to pay, before it is paid for.
+EXAMPLE = """Say how near a selection is to its task, and how new that is to a model.
 
 Example:
 
 \b
   corpusfit forecast --data out/ --data random/ --model bert-base-uncased
 
-Counts words and measures the model's loss; trains nothing."""
+Counts words and measures the model's loss; trains nothing, and shows no gain by itself."""
 
 
 def register(app: typer.Typer) -> None:

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 
 from corpusfit.engine import Progress
 from corpusfit.errors import UsageError
-from corpusfit.evaluate.backtranslate import backtranslated
+from corpusfit.evaluate.backtranslate import ThereAndBack
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples
 from corpusfit.kernels.chance import place_keys, uniform
 
-__all__ = ["Counted", "augmented", "counted"]
+__all__ = ["Counted", "accompanied", "augmented", "counted", "require_allowed"]
 
 OUTSIDE = "O"
 """The label of a word that is part of nothing."""
@@ -70,37 +70,50 @@ def augmented(
         UsageError: tagged words and backtranslate, or no word is labelled `O`.
         ModelError: a model that translates cannot be used; the sentence names the setting.
     """
+    require_allowed(plan, kind)
+    if plan.kind == "backtranslate":
+        texts = [text for pieces in examples.pieces for text in pieces]
+        models = ThereAndBack.opened(plan.mt, plan.mt_back, device=device)
+        found = models.translate(
+            texts, copies=plan.copies, seed=seed, progress=progress or Progress()
+        )
+        return accompanied(examples, found, plan.copies)
+    fragments = _fragments(examples, _outside(kind, labels))
+    return _beside(examples, _replaced(fragments, plan, seed), plan.copies)
+
+
+def require_allowed(plan: AugmentPlan, kind: str) -> None:
+    """Make sure that a kind of task can have such companions.
+
+    Raises:
+        UsageError: words that are labelled would be translated.
+    """
     if kind == "tagging" and plan.kind == "backtranslate":
         raise UsageError(
             "--augment must be tfidf for tagging, or left out; got 'backtranslate'. The labels of "
             "words cannot be carried over to a translation."
         )
-    if plan.kind == "backtranslate":
-        texts = [text for pieces in examples.pieces for text in pieces]
-        found = backtranslated(
-            texts,
-            plan.mt,
-            plan.mt_back,
-            copies=plan.copies,
-            seed=seed,
-            device=device,
-            progress=progress or Progress(),
-        )
-        pieces = _regrouped(found, examples, plan.copies)
-    else:
-        fragments = _fragments(examples, _outside(kind, labels))
-        pieces = _replaced(fragments, plan, seed)
-    return Examples(pieces, [list(own) for own in examples.labels for _ in range(plan.copies)])
 
 
-def _regrouped(found: list[str], examples: Examples, copies: int) -> list[list[str]]:
-    """Texts, copies of one side by side, as pieces of companions."""
+def accompanied(examples: Examples, found: Sequence[str], copies: int) -> Examples:
+    """Companions of n examples, given all their pieces said otherwise.
+
+    Args:
+        examples: n.
+        found: the pieces of all examples, end to end, `copies` of one side by side.
+        copies: companions of each.
+    """
     pieces, at = [], 0
     for own in examples.pieces:
-        texts = found[at : at + len(own) * copies]
+        texts = list(found[at : at + len(own) * copies])
         pieces += [texts[j::copies] for j in range(copies)]
         at += len(texts)
-    return pieces
+    return _beside(examples, pieces, copies)
+
+
+def _beside(examples: Examples, pieces: list[list[str]], copies: int) -> Examples:
+    """Pieces of companions, with the labels of their examples."""
+    return Examples(pieces, [list(own) for own in examples.labels for _ in range(copies)])
 
 
 def _outside(kind: str, labels: Sequence[str]) -> int | None:

@@ -35,7 +35,7 @@ from corpusfit.types import Documents, text_array
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TEMPERATURE", "backtranslated"]
+__all__ = ["TEMPERATURE", "ThereAndBack"]
 
 TEMPERATURE = 0.9
 """Of drawing (Xie et al. 2019); 0 takes the likeliest token each time."""
@@ -45,48 +45,71 @@ _BUDGET = {"cpu": 2_048, "cuda": 32_768}  # tokens that are translated together
 _LONGER, _MORE = 2, 16  # a translation has at most so many times the tokens, and some
 
 
-def backtranslated(
-    texts: Sequence[str],
-    mt: str,
-    mt_back: str,
-    *,
-    copies: int,
-    seed: int,
-    temperature: float = TEMPERATURE,
-    device: str = "auto",
-    budget: int = 0,
-    progress: Progress,
-) -> list[str]:
-    """Translate texts into another language and back.
+@dataclass(frozen=True, eq=False)
+class ThereAndBack:
+    """Two models: one translates into another language, one back.
 
-    Args:
-        texts: n texts.
-        mt: folder or hub id of the model that translates them.
-        mt_back: of the one that translates back.
-        copies: translations of each; they differ by what is drawn.
-        seed: the only source of chance.
-        temperature: 0 or more; see `TEMPERATURE`.
-        device: `auto`, `cpu` or `cuda`.
-        budget: tokens that are translated together, padding counted; 0 goes by the device.
-        progress: told of each sentence.
-
-    Returns:
-        n * copies texts; copy j of text i is at i * copies + j. Sentences without a letter, and
-        those of which nothing comes back, stay as they were.
-
-    Raises:
-        UsageError: a name is neither a folder nor a model of the hub.
-        ModelError: a model cannot be loaded, or does not translate; the sentence names `--mt` or
-            `--mt-back`.
-        MissingDependencyError: torch or transformers is not installed.
+    Attributes:
+        there: the first.
+        back: the second.
     """
-    wanted = [text for text in texts for _ in range(copies)]
-    found = wanted
-    for flag, name, stream in (("--mt", mt, _THERE), ("--mt-back", mt_back, _BACK)):
-        translator = _Translator.opened(flag, name, device, temperature, budget)
-        keys = place_keys(seed, stream, len(wanted))
-        found = translator.translate(found, keys, progress)
-    return found
+
+    there: _Translator
+    back: _Translator
+
+    @classmethod
+    def opened(
+        cls,
+        mt: str,
+        mt_back: str,
+        *,
+        temperature: float = TEMPERATURE,
+        device: str = "auto",
+        budget: int = 0,
+    ) -> ThereAndBack:
+        """Open both.
+
+        Args:
+            mt: folder or hub id of the model that translates there.
+            mt_back: of the one that translates back.
+            temperature: 0 or more; see `TEMPERATURE`.
+            device: `auto`, `cpu` or `cuda`.
+            budget: tokens that are translated together, padding counted; 0 goes by the device.
+
+        Raises:
+            UsageError: a name is neither a folder nor a model of the hub.
+            ModelError: a model cannot be loaded, or does not translate; the sentence names `--mt`
+                or `--mt-back`.
+            MissingDependencyError: torch or transformers is not installed.
+        """
+        return cls(
+            _Translator.opened("--mt", mt, device, temperature, budget),
+            _Translator.opened("--mt-back", mt_back, device, temperature, budget),
+        )
+
+    def translate(
+        self, texts: Sequence[str], *, copies: int, seed: int, first: int = 0, progress: Progress
+    ) -> list[str]:
+        """Translate texts there and back.
+
+        Args:
+            texts: n texts.
+            copies: translations of each; they differ by what is drawn.
+            seed: the only source of chance.
+            first: the number of the first text, where these are some of many: its chances are
+                those that it has among all.
+            progress: told of each sentence.
+
+        Returns:
+            n * copies texts; copy j of text i is at i * copies + j. Sentences without a letter, and
+            those of which nothing comes back, stay as they were.
+        """
+        found = [text for text in texts for _ in range(copies)]
+        before, n = first * copies, len(found)
+        for translator, stream in ((self.there, _THERE), (self.back, _BACK)):
+            keys = place_keys(seed, stream, before + n)[before:]
+            found = translator.translate(found, keys, progress)
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from corpusfit.corpus.formats import format_of
 from corpusfit.corpus.unpack import COMPRESSIONS
 from corpusfit.errors import InputError, bad_setting
 
-__all__ = ["FORMS", "SPLITS", "Found", "find_splits"]
+__all__ = ["FORMS", "SPLITS", "Found", "find_splits", "form_of_name"]
 
 SPLITS = ("train", "dev", "test")
 FORMS = {"rows": "classification", "conll": "tagging", "brat": "tagging"}
@@ -125,7 +125,7 @@ def _folder(folder: Path, kind: str) -> Found:
     entries: dict[str, list[Path]] = {}
     for entry in sorted(folder.iterdir()):
         split = _NAMES.get(_stem(entry).lower())
-        if split and (entry.is_dir() or _form_of_name(entry.name, kind)):
+        if split and (entry.is_dir() or form_of_name(entry.name, kind)):
             entries.setdefault(split, []).append(entry)
     if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
         entries["train"] = [folder]
@@ -156,7 +156,7 @@ def _files(split: str, entries: list[Path], kind: str) -> list[Path]:
         )
     if not entries[0].is_dir():
         return entries
-    found = [p for p in _visible(entries[0]) if _form_of_name(p.name, kind)]
+    found = [p for p in _visible(entries[0]) if form_of_name(p.name, kind)]
     if not found:
         raise InputError(
             f"--task must hold files that can be read; {entries[0]} has none. Readable are "
@@ -185,7 +185,7 @@ def _stem(path: Path) -> str:
 
 def _form(path: Path, kind: str, beside: list[Path]) -> str:
     """The form of a file among those of its split: with an `.ann` there, `.txt` is brat's."""
-    form = _form_of_name(path.name, kind)
+    form = form_of_name(path.name, kind)
     if path.suffix in _PAIR and any(other.suffix == ".ann" for other in beside):
         return "brat"
     if not form:
@@ -196,8 +196,13 @@ def _form(path: Path, kind: str, beside: list[Path]) -> str:
     return form
 
 
-def _form_of_name(name: str, kind: str) -> str:
-    """The form that a suffix stands for; empty if none. Plain text with labels is CoNLL."""
+def form_of_name(name: str, kind: str) -> str:
+    """The form that a suffix stands for; empty if none. Plain text with labels is CoNLL.
+
+    Args:
+        name: of a file.
+        kind: as `find_splits` takes it.
+    """
     stem, _, last = name.lower().rpartition(".")
     plain = stem if last in COMPRESSIONS else name.lower()
     if plain.endswith((*_CONLL, ".txt")) or (kind == "tagging" and plain.endswith(".tsv")):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit.engine import Job
-from corpusfit.evaluate.forecast import Counts, Known, count
+from corpusfit.evaluate.forecast import Counts, Known, layers
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.tokenise import read_selected
 from corpusfit.types import text_array
@@ -41,7 +41,7 @@ class CountSelected(Job[Path, Counts]):
             name = f"{path.parent.name}/{path.name}"
             _, texts, weights = read_selected(path, name, "weight")
             batch = text_array(texts)
-            counted = count(batch, weights.astype(np.float64) if self.weighted else None)
+            counted = layers(batch, weights.astype(np.float64) if self.weighted else None)
             return Counts(len(texts), counted, known.seen_in(batch))
 
         return work

@@ -98,6 +98,25 @@ def _maybe(bits: NDArray[np.uint64], gram: Word) -> Any:
     return (word >> (gram & _LOW)) & _ONE != 0
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _hit(
+    owner: int,
+    byte: int,
+    hits: NDArray[np.int32],
+    first: NDArray[np.int64],
+    run: NDArray[np.int64],
+    last: NDArray[np.int64],
+    need: NDArray[np.int32],
+) -> None:
+    """Count an n-gram of a sketch, at some byte of the text."""
+    if hits[owner] == 0 or byte > last[owner] + _APART:
+        run[owner] = byte
+    last[owner] = byte
+    hits[owner] += 1
+    if hits[owner] == (need[owner] + 1) // 2:
+        first[owner] = run[owner]
+
+
 @njit(cache=True, nogil=True)
 def _take_enough(
     found: list[Any],
@@ -112,6 +131,19 @@ def _take_enough(
         if 0 < need[owner] <= hits[owner]:
             found.append((np.int64(text), owner, hits[owner], first[owner]))
         hits[owner] = 0
+
+
+@njit(cache=True, nogil=True)
+def _columns(
+    found: list[Any],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    """What was found as arrays: text, listed text, n-grams, first byte."""
+    pairs = len(found)
+    texts, firsts = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
+    listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
+    for p in range(pairs):
+        texts[p], listed[p], counts[p], firsts[p] = found[p]
+    return texts, listed, counts, firsts
 
 
 @njit(cache=True, nogil=True)
@@ -169,16 +201,7 @@ def overlaps(
                 if hits[owner] == 0:
                     touched[m] = owner
                     m += 1
-                if hits[owner] == 0 or starts[j] > last[owner] + _APART:
-                    run[owner] = starts[j] - offsets[i]
-                last[owner] = starts[j]
-                hits[owner] += 1
-                if hits[owner] == (need[owner] + 1) // 2:
-                    first[owner] = run[owner]
+                _hit(owner, starts[j] - offsets[i], hits, first, run, last, need)
         _take_enough(found, i, touched[:m], hits, need, first)
-    pairs = len(found)
-    texts, firsts = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
-    listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
-    for p in range(pairs):
-        texts[p], listed[p], counts[p], firsts[p] = found[p]
+    texts, listed, counts, firsts = _columns(found)
     return texts, listed, counts, firsts

@@ -4,7 +4,8 @@ What: trains for a few steps on the first MiB of the data, in a folder that is t
 multiplies.
 Why: nobody should start a day's training without knowing that it is a day's.
 Trade-off: the first texts stand for all, and the steps measured are on short notice: memory that
-grows later (a longer batch) is not seen. The model is loaded, and downloaded if it has to be.
+grows later (a longer batch) is not seen, nor the time in which --guard reads all of the data. The
+model is loaded, and downloaded if it has to be.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def estimate_adaptation(
     *,
     task: Sequence[str] = (),
     replay: Sequence[str] = (),
+    guard: Sequence[str] = (),
+    guard_field: str = "",
     machine: Machine,
 ) -> dict[str, Any]:
     """Measure a few steps and project; takes what `adapt` takes.
@@ -69,7 +72,10 @@ def estimate_adaptation(
         )
         clock = _Clock()
         quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
-        made = adapt(small, [str(sample)], work / "model", machine=quiet).manifest
+        field = guard_field or plan.read.text_field
+        made = adapt(
+            small, [str(sample)], work / "model", guard=guard, guard_field=field, machine=quiet
+        ).manifest
     tokens, rows = (round(n / share) for n in (made["counts"]["data"]["tokens"], made["rows"]))
     size = Size(tokens, rows, made["parameters"], made["training"]["length"], made["device"])
     train, words = settled(plan, size)

@@ -40,10 +40,10 @@ from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
 from corpusfit.pipeline.assembly import ROLES, Ready, assembled
 from corpusfit.pipeline.given import Given, given
 from corpusfit.pipeline.guarding import kept_out
+from corpusfit.pipeline.heldtexts import held_out
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.trainingtext import sample_texts, sharpness, training_text
 from corpusfit.pipeline.voice import Voice
-from corpusfit.pipeline.watching import held_out
 from corpusfit.plan import EmbedPlan
 
 __all__ = ["Adapted", "adapt"]
@@ -77,6 +77,7 @@ def adapt(
     task: Sequence[str] = (),
     replay: Sequence[str] = (),
     guard: Sequence[str] = (),
+    guard_field: str = "",
     track: str = "",
     machine: Machine = HERE,
     overwrite: bool = False,
@@ -89,8 +90,9 @@ def adapt(
         out: a new or empty folder of this machine, or one of the same training to resume.
         task: the task's texts, to measure the loss on; a selection's target if not given.
         replay: general text to mix in.
-        guard: a task's folder or `hub:NAME`, of which dev and test are meant, or files: data and
-            general text that hold one of these texts are left out.
+        guard: tasks or files, as `held_out` takes them: data and general text that hold one of
+            their texts are left out.
+        guard_field: the field with the text there, if not `plan.read.text_field`.
         track: a tracker that is told the figures; see `adapt/processes.py`.
         machine: where text is tokenised, and what is told of it all.
         overwrite: replace another training in `out`.
@@ -112,7 +114,9 @@ def adapt(
         machine = dataclasses.replace(machine, progress=Progress())
     with accelerator.main_process_first():  # the others find everything done
         named = (data, task, replay, guard)
-        ready = _prepare(plan, named, folder, hardware, machine, overwrite=overwrite)
+        ready = _prepare(
+            plan, named, folder, hardware, machine, guard_field=guard_field, overwrite=overwrite
+        )
     if not isinstance(ready, Ready):
         return Adapted(out, ready)
     work, facts = assembled(ready, folder, hardware, accelerator, machine.progress)
@@ -141,14 +145,16 @@ def _prepare(
     hardware: Hardware,
     machine: Machine,
     *,
+    guard_field: str,
     overwrite: bool,
 ) -> Ready | dict[str, Any]:
     """The model and the text; or the manifest, if all is done."""
     _require_apart(folder.path, [plan.model.name, *itertools.chain(*inputs)])
     with machine.start() as engine:
         texts = given(*inputs[:3], plan.read, folder.work, engine, machine)
-        guarded = _guarded(plan, inputs[3], folder, machine)
-        opened = _opened(plan, texts, hardware, machine)
+        read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
+        guarded = held_out(inputs[3], read, folder.work, machine.progress, setting="guard")
+        opened = _opened(plan, texts, itertools.chain(*guarded.values()), hardware, machine)
         identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
         folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
@@ -166,17 +172,6 @@ def _prepare(
         text = training_text(plan, texts, folder, room, end, engine, machine, dropped=dropped)
         text.figures.update({"guard": counts} if guarded else {})
     return Ready(plan, texts, opened, aim, text, length)
-
-
-def _guarded(
-    plan: AdaptPlan, inputs: Sequence[str], folder: AdaptFolder, machine: Machine
-) -> dict[str, list[str]]:
-    """The texts that may not be trained on, by split; none without --guard."""
-    if not inputs:
-        return {}
-    return held_out(
-        inputs, plan.read, folder.work, machine.progress, setting="guard", seed=plan.seed
-    )
 
 
 def _require_apart(out: Path, inputs: Iterable[str]) -> None:
@@ -205,7 +200,22 @@ def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
     }
 
 
+<<<<<<< HEAD
 def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:
+=======
+_FREE = (
+    ("model", "name"),
+    ("read", "strict"),
+    ("train", "micro_tokens"),
+    ("train", "checkpoint_minutes"),
+    ("train", "checkpoints"),
+)
+
+
+def _opened(
+    plan: AdaptPlan, texts: Given, guarded: Iterable[str], hardware: Hardware, machine: Machine
+) -> Opened:
+>>>>>>> main
     """The model that the plan names, or a new one."""
     eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
     attention = "eager" if eager else "sdpa"
@@ -214,7 +224,7 @@ def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine)
         return new_model(
             named.init,
             plan.objective.name,
-            sample_texts(texts, plan.seed),
+            sample_texts(texts, plan.seed, guarded),
             vocabulary=named.vocabulary,
             attention=attention,
             seed=plan.seed,

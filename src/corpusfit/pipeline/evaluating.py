@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from corpusfit.embed.hardware import resolve
 from corpusfit.errors import bad_setting
-from corpusfit.evaluate.augment import augmented
 from corpusfit.evaluate.metrics import tallies
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
@@ -29,9 +28,10 @@ from corpusfit.evaluate.overlaps import overlaps
 from corpusfit.evaluate.plan import EvaluatePlan, metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
-from corpusfit.evaluate.task import Task, store_examples, store_task, task_digest
+from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import EvaluateFolder, versions
+from corpusfit.pipeline.companions import make_companions
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import EmbedPlan
 
@@ -213,16 +213,16 @@ class _Work:
         if not plan.augment.kind or place.exists():
             return
         task = self.task.first(size, plan.seed) if size else self.task
-        found = augmented(
+        make_companions(
             task.train,
             plan.augment,
+            place,
             kind=task.kind,
             labels=task.labels,
             seed=plan.seed,
             device=plan.tune.device,
-            progress=machine.progress,
+            machine=machine,
         )
-        store_examples(found, place)
 
     def outcomes(self, role: str, size: int) -> list[Outcome]:
         """What every seed gave."""

@@ -1,4 +1,4 @@
-"""The command `forecast`: whether adapting a model on a selection is likely to pay.
+"""The command `forecast`: what is known of adapting a model on a selection, before it is done.
 
 What: counts n-grams of the task, of a sample of the corpus and of what was selected, and measures
 the base model's loss on the first two.
@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusfit.adapt.chunks import cut_chunks, split_heldout
 from corpusfit.adapt.heldout import Heldout
@@ -33,14 +33,15 @@ from corpusfit.engine import Engine
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.forecast import (
     FEATURES,
+    LAYERS,
     PARTS,
     Counts,
     Known,
-    Prospect,
     count,
+    layers,
     reduction,
-    words,
 )
+from corpusfit.evaluate.prospects import Prospect, words
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.forecast import CountSelected
 from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
@@ -69,7 +70,7 @@ class Forecast:
 
 
 def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forecast:
-    """Say whether adapting is likely to pay; nothing is written but token ids into the cache.
+    """Say what speaks for adapting; nothing is written but token ids into the cache.
 
     Args:
         plan: of an adaptation, with the model's name.
@@ -83,19 +84,30 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
     plan = plan.check()
     if plan.model.init:
         raise bad_setting("--model", "given: an untrained model knows no text", "nothing")
-    with TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
-        work = AdaptFolder(Path(scratch))
+    with machine.start() as engine, machine.scratch() as scratch:
+        engine.require_shared(scratch, "--cache")
+        work = AdaptFolder(scratch)
         selections = [_selection(name, plan, work, engine, machine) for name in data]
         meter = _meter(plan, work, engine, machine)
         general = _general(selections)
-        prospects, measured = [], dict[str, dict[str, float]]()
+        measured = dict[str, dict[str, float]]()
         for selection in selections:
-            task = digest(selection.target.read_texts())
-            sample = general[selection.corpus]
-            both = f"{task} {selection.corpus}"
-            if both not in measured:
-                measured[both] = meter.losses(selection.texts, sample)
-            prospects.append(_prospect(selection, sample, task, measured[both], engine, machine))
+            if selection.both not in measured:
+                sample = general[selection.corpus]
+                measured[selection.both] = meter.losses(selection.texts, sample)
+        counted = [_counted(s, general[s.corpus], engine, machine) for s in selections]
+    size = min(int(found.sum()) for c in counted for found in (c.sample, c.total.layers))
+    prospects = [
+        Prospect(
+            selection.name,
+            selection.manifest["method"]["name"],
+            selection.task,
+            c.total.texts,
+            reduction(c.target, c.sample, c.total.layers, c.known.share(c.total.seen), size),
+            measured[selection.both],
+        )
+        for selection, c in zip(selections, counted, strict=True)
+    ]
     return Forecast(plan.model.name, prospects, words(prospects, plan.model.name))
 
 
@@ -109,6 +121,7 @@ class _Selected:
         manifest: its own.
         target: the task's texts as they were learned from.
         sample: of its corpus; not all selections keep one.
+        task: fingerprint of its target's texts.
         corpus: fingerprint of its corpus.
     """
 
@@ -117,7 +130,13 @@ class _Selected:
     manifest: dict[str, Any]
     target: Sample
     sample: Sample
+    task: str
     corpus: str
+
+    @property
+    def both(self) -> str:
+        """Task and corpus: what the losses hang on."""
+        return f"{self.task} {self.corpus}"
 
 
 def _selection(
@@ -134,7 +153,8 @@ def _selection(
         raise bad_setting("--data", "the folder of a corpusfit select", name, cure)
     target, sample = (Sample(RunFolder(texts.folder).fit, n) for n in ("target", "background"))
     corpus = digest(source_identity([Source(**s) for s in texts.selection["corpus"]]))
-    return _Selected(name, texts, texts.selection, target, sample, corpus)
+    task = digest(target.read_texts())
+    return _Selected(name, texts, texts.selection, target, sample, task, corpus)
 
 
 def _general(selections: Sequence[_Selected]) -> dict[str, Sample]:
@@ -156,29 +176,38 @@ def _general(selections: Sequence[_Selected]) -> dict[str, Sample]:
     return found
 
 
-def _prospect(
-    selection: _Selected,
-    sample: Sample,
-    task: str,
-    losses: dict[str, float],
-    engine: Engine,
-    machine: Machine,
-) -> Prospect:
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """What was counted of a selection, its task and its corpus.
+
+    Attributes:
+        target: float64 [buckets].
+        known: the task's n-grams.
+        sample: float64 [PARTS, LAYERS, buckets].
+        total: of the selected text.
+    """
+
+    target: NDArray[np.float64]
+    known: Known
+    sample: NDArray[np.float64]
+    total: Counts
+
+
+def _counted(selection: _Selected, sample: Sample, engine: Engine, machine: Machine) -> _Counted:
     """Count one selection."""
-    texts, manifest = selection.texts, selection.manifest
-    chosen = manifest["plan"]["choose"]["policy"]
+    texts, chosen = selection.texts, selection.manifest["plan"]["choose"]["policy"]
     target, general = selection.target.batch("text"), sample.batch("text")
     job = CountSelected(selection.target, chosen == "continuous")
     known = Known.of(target)
-    total = Counts(0, np.zeros(FEATURES.buckets), np.zeros(len(known.times), np.bool_))
+    nothing = np.zeros((LAYERS, FEATURES.buckets))
+    total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
     machine.progress.begin("count", len(texts.data), "segments")
     for part in engine.map(job, (Path(s.url) for s in texts.data)):
         total = total.plus(part)
         machine.progress.advance(1, part.texts)
     machine.progress.end()
-    parts = [count(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
-    kl = reduction(count(target), parts, total.counts, known.share(total.seen))
-    return Prospect(selection.name, manifest["method"]["name"], task, total.texts, kl, losses)
+    parts = [layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
+    return _Counted(count(target), known, np.stack(parts), total)
 
 
 @dataclass(frozen=True, eq=False)

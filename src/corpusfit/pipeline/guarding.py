@@ -3,8 +3,7 @@
 What: looks for them in the data and in general text that is mixed in, and says which texts to drop.
 Why: a model that has read the test texts is judged too well, and a report is of no help once it is
 trained.
-Trade-off: a whole text is dropped, a document or a segment, not the part that was found. The
-tokenizer of `--init` may still be made of it: it knows pieces of words, and no text.
+Trade-off: a whole text is dropped, a document or a segment, not the part that was found.
 """
 
 from __future__ import annotations

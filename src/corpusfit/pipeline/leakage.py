@@ -9,6 +9,7 @@ Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,8 +21,9 @@ from numpy.typing import NDArray
 from corpusfit.errors import EmptyInputError
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.pipeline.given import given
+from corpusfit.pipeline.heldtexts import held_out
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.watching import Leaks, find_leaks, held_out
+from corpusfit.pipeline.watching import Leaks, find_leaks
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -98,16 +100,16 @@ def contamination(
     data: Sequence[str],
     *,
     read: ReadPlan,
-    seed: int,
+    task_field: str = "",
     machine: Machine,
 ) -> Contamination:
     """Report what of a task's held-out texts lies in text that is to be trained on.
 
     Args:
-        task: a task's folder or `hub:NAME`, of which dev and test are meant; or files.
+        task: as `held_out` takes it; labels are not needed.
         data: the folder of a selection, or inputs as `--corpus` takes them.
         read: how rows become texts, of both.
-        seed: of the draw of splits that the task lacks, as `evaluate` makes them.
+        task_field: the field with the task's text, where it is another than the data's.
         machine: where it runs.
 
     Raises:
@@ -116,7 +118,8 @@ def contamination(
     read.check()
     with machine.start() as engine, machine.scratch() as spool:
         engine.require_shared(spool, "--cache")
-        splits = held_out(task, read, spool, machine.progress, setting="task", seed=seed)
+        task_read = dataclasses.replace(read, text_field=task_field or read.text_field)
+        splits = held_out(task, task_read, spool, machine.progress, setting="task")
         watched = Watched.of_texts(t for texts in splits.values() for t in texts)
         texts = given(data, (), (), read, spool, engine, machine)
         began = time.perf_counter()
@@ -141,31 +144,12 @@ def _reported(
     """What was found, by split and by source."""
     counts: dict[str, SplitOverlap] = {}
     examples: list[Example] = []
-    places = leaks.places()
     for name, texts in splits.items():
         numbers = watched.numbers(texts)
         pairs = np.flatnonzero(np.isin(leaks.watched, numbers))
-        _, first = np.unique(places[pairs], axis=0, return_index=True)
-        origins = Counter(leaks.origins[p] for p in pairs[first])
-        counts[name] = SplitOverlap(
-            len(texts),
-            int(np.isin(numbers, leaks.watched).sum()),
-            len(first),
-            dict(sorted(origins.items(), key=lambda c: (-c[1], c[0]))),
-        )
-        texts_of = dict(zip(numbers.tolist(), texts, strict=True))
-        for pair in _spread(leaks, pairs):
-            examples.append(
-                Example(
-                    name,
-                    texts_of[int(leaks.watched[pair])],
-                    round(float(leaks.containment[pair]), 3),
-                    leaks.origins[pair],
-                    int(leaks.rows[pair]),
-                    leaks.excerpts[pair],
-                )
-            )
-    different = np.unique(places, axis=0)
+        counts[name] = _counted(leaks, numbers, pairs)
+        examples += _examples(name, leaks, dict(zip(numbers.tolist(), texts, strict=True)), pairs)
+    different = np.unique(leaks.places(), axis=0)
     rows: dict[str, list[int]] = {}
     for source, row in different.tolist():
         rows.setdefault(sources[source].name, []).append(row)
@@ -179,6 +163,35 @@ def _reported(
         np.unique(leaks.keys),
         round(seconds, 3),
     )
+
+
+def _counted(leaks: Leaks, numbers: NDArray[np.int64], pairs: NDArray[np.int64]) -> SplitOverlap:
+    """What was found of a split, whose texts have these numbers and are in these pairs."""
+    _, first = np.unique(leaks.places()[pairs], axis=0, return_index=True)
+    origins = Counter(leaks.origins[p] for p in pairs[first])
+    return SplitOverlap(
+        len(numbers),
+        int(np.isin(numbers, leaks.watched).sum()),
+        len(first),
+        dict(sorted(origins.items(), key=lambda c: (-c[1], c[0]))),
+    )
+
+
+def _examples(
+    split: str, leaks: Leaks, texts: Mapping[int, str], pairs: NDArray[np.int64]
+) -> list[Example]:
+    """A few of a split's finds; its texts by number."""
+    return [
+        Example(
+            split,
+            texts[int(leaks.watched[pair])],
+            round(float(leaks.containment[pair]), 3),
+            leaks.origins[pair],
+            int(leaks.rows[pair]),
+            leaks.excerpts[pair],
+        )
+        for pair in _spread(leaks, pairs)
+    ]
 
 
 def _spread(leaks: Leaks, pairs: NDArray[np.int64]) -> list[int]:

@@ -12,7 +12,7 @@ Reference: TADPOLE, section 3.2 (lambda) and appendix E.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from corpusfit.adapt.tokens import Tokens
 from corpusfit.artifacts import is_local
 from corpusfit.engine import Engine
 from corpusfit.errors import EmptyInputError, bad_setting
+from corpusfit.evaluate.contamination import Watch, Watched
 from corpusfit.jobs.fit import Sample
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.manifest import AdaptFolder, RunFolder
@@ -41,8 +42,15 @@ _SAMPLED = 10_000_000  # characters; a tokenizer hardly changes with more
 _PLENTY = 3
 
 
-def sample_texts(texts: Given, seed: int) -> Iterator[str]:
-    """Some ten million characters of the data, from shards that the seed draws."""
+def sample_texts(texts: Given, seed: int, guarded: Iterable[str]) -> Iterator[str]:
+    """Some ten million characters of the data, from shards that the seed draws.
+
+    Args:
+        texts: the data.
+        seed: the only source of chance.
+        guarded: texts that may not be learned from; what holds one is left out.
+    """
+    watch = Watch(Watched.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
     left = _SAMPLED
@@ -50,7 +58,9 @@ def sample_texts(texts: Given, seed: int) -> Iterator[str]:
         drawn = uniform(place_keys(seed, shard.index, 1))[0] * size < _PLENTY * _SAMPLED
         if not drawn and shard.index:
             continue
-        for text in corpus.documents(shard, texts.read)[0].texts.to_pylist():
+        found = corpus.documents(shard, texts.read)[0].texts
+        holders = set(watch.held(found).text.tolist())
+        for text in (t for i, t in enumerate(found.to_pylist()) if i not in holders):
             yield text[:left]
             left -= len(text)
             if left <= 0:

@@ -1,6 +1,6 @@
-"""What of a task's held-out texts lies in some sources: reading the texts, scanning the sources.
+"""What of a task's held-out texts lies in some sources.
 
-What: `held_out` reads the texts that may not be trained on, `find_leaks` looks for them.
+What: `find_leaks` looks for the texts that `heldtexts.py` read.
 Why: the report (`leakage.py`) and the guard of a training (`guarding.py`) must find the same.
 Trade-off: what is found is held in memory: some 30 bytes, and the name of where it is from, for
 each pair of a watched text and a text that holds it.
@@ -10,7 +10,7 @@ Reference: Broder (1997), On the resemblance and containment of documents.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,19 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
-from corpusfit.corpus import hub
-from corpusfit.engine import Engine, Progress
-from corpusfit.errors import EmptyInputError
+from corpusfit.engine import Engine
 from corpusfit.evaluate.contamination import Watched
-from corpusfit.evaluate.plan import TaskPlan
-from corpusfit.evaluate.reading import read_task
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard, Source
 
-__all__ = ["Leaks", "find_leaks", "held_out"]
+__all__ = ["Leaks", "find_leaks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,51 +64,6 @@ class Leaks:
     def holders(self) -> int:
         """How many texts hold one."""
         return len(np.unique(self.places(), axis=0))
-
-
-def held_out(
-    inputs: Sequence[str],
-    read: ReadPlan,
-    spool: Path,
-    progress: Progress,
-    *,
-    setting: str,
-    seed: int,
-) -> dict[str, list[str]]:
-    """The texts that may not be trained on, by split.
-
-    Args:
-        inputs: a task's folder or `hub:NAME`, of which dev and test are meant; or files, all of
-            whose texts are.
-        read: names the field with the text.
-        spool: folder for a copy of standard input.
-        progress: told of what is odd in the task.
-        setting: what they were given as, for errors.
-        seed: of the draw of splits that a task lacks, as `evaluate` makes them.
-
-    Raises:
-        CorpusfitError: an input cannot be found or read, or has no text.
-    """
-    if len(inputs) == 1 and (
-        inputs[0].startswith(hub.PREFIX) or Path(inputs[0]).expanduser().is_dir()
-    ):
-        task = read_task(inputs[0], TaskPlan(text_field=read.text_field), seed=seed)
-        for note in task.notes:
-            progress.note(note)
-        return {"dev": task.dev.texts(), "test": task.test.texts()}
-    sources = corpus.find(inputs, read, spool=spool, role=setting)
-    splits: dict[str, list[str]] = {}
-    reasons = Reasons()
-    for shard in corpus.shards(sources, read):
-        found, rejected = corpus.documents(shard, read)
-        reasons.add((r.row, r.byte, r.reason) for r in rejected)
-        splits.setdefault(sources[shard.source].name, []).extend(found.texts.to_pylist())
-    if not any(splits.values()):
-        raise EmptyInputError(
-            f"--{setting} has no usable row ({reasons}). Name the field with the text with "
-            "--text-field, or give other files."
-        )
-    return splits
 
 
 def find_leaks(

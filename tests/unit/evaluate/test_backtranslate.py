@@ -17,10 +17,11 @@ from safetensors.torch import load_file, save_file
 from corpusfit.engine import Progress
 from corpusfit.errors import ModelError, UsageError
 from corpusfit.evaluate.augment import augmented
-from corpusfit.evaluate.backtranslate import _Draw, backtranslated
+from corpusfit.evaluate.backtranslate import ThereAndBack, _Draw
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples
 from corpusfit.kernels.chance import place_keys
+from translating import built
 
 TEXTS = [
     "the kinase inhibitor binds the receptor. a small model reads small words.",
@@ -30,46 +31,6 @@ TEXTS = [
     "[[ ]] !",
     "unknown words " * 40,
 ]
-COMMON = {"pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 0}
-
-
-def built(folder, word_pieces, kind, seed):
-    """A random model of a kind, with a tokenizer that ends sentences by [SEP]."""
-    folder.mkdir()
-    trained = folder / "trained.json"
-    word_pieces.save(str(trained))
-    special = {"pad_token": "[PAD]", "eos_token": "[SEP]", "unk_token": "[UNK]"}
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(trained), model_max_length=48, **special
-    )
-    trained.unlink()
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(seed)
-    size = word_pieces.get_vocab_size()
-    if kind == "t5":
-        config = transformers.T5Config(
-            vocab_size=size, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, **COMMON
-        )
-        model = transformers.T5ForConditionalGeneration(config)
-    else:
-        config = transformers.MarianConfig(
-            vocab_size=size,
-            d_model=32,
-            encoder_layers=2,
-            decoder_layers=2,
-            encoder_attention_heads=4,
-            decoder_attention_heads=4,
-            encoder_ffn_dim=48,
-            decoder_ffn_dim=48,
-            max_position_embeddings=48,
-            init_std=0.3,
-            forced_eos_token_id=3,
-            bos_token_id=2,
-            **COMMON,
-        )
-        model = transformers.MarianMTModel(config)
-    model.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module", params=["marian", "t5"])
@@ -79,9 +40,9 @@ def models(request, tmp_path_factory, word_pieces):
     return [str(built(folder / f"{n}", word_pieces, request.param, n)) for n in (1, 2)]
 
 
-def translated(models, texts=TEXTS, **settings):
-    settings = {"copies": 1, "seed": 0, "device": "cpu", "progress": Progress(), **settings}
-    return backtranslated(texts, *models, **settings)
+def translated(models, texts=TEXTS, *, copies=1, seed=0, first=0, **settings):
+    both = ThereAndBack.opened(*models, device="cpu", **settings)
+    return both.translate(texts, copies=copies, seed=seed, first=first, progress=Progress())
 
 
 def test_greedy_translations_do_not_depend_on_the_batch(models):
@@ -97,6 +58,12 @@ def test_what_is_drawn_depends_on_the_seed_the_place_and_the_copy_alone(models):
     assert translated(models, copies=3, budget=300) == one
     assert translated(models, copies=3, seed=1) != one
     assert len({*one[:3]}) == 3
+
+
+def test_some_of_many_texts_have_the_chances_that_they_have_among_all(models):
+    one = translated(models, copies=2)
+    assert translated(models, TEXTS[3:], copies=2, first=3) == one[6:]
+    assert translated(models, TEXTS[3:], copies=2) != one[6:]
 
 
 def test_what_has_no_letter_and_what_is_empty_stays(models):

@@ -66,7 +66,9 @@ def _adapting(made: Made, selector: Selector, cell: Cell, nth: int, work: Work) 
     """A cell's nth adaptation; its selection goes to the work."""
     stored, recipe = made.tasks[cell.task, cell.size], made.recipe
     best = selector.adapt.train.keep == "best"  # then the task decides which weights are kept
-    shared = selector.name in (GENERAL, RANDOM) and not best and not selector.select.cascade.stages
+    shared = not best and (
+        selector.name == GENERAL or (selector.name == RANDOM and _blind(selector))
+    )
     guarded = list(made.tasks.values()) if shared else [stored]
     judged = {} if recipe.keep_overlap else {t.judged: t for t in guarded}
     data, key = (TASK,) if selector.name == TASK else recipe.pile, ""
@@ -106,9 +108,9 @@ def _held_out(made: Made, tasks: Iterable[StoredTask]) -> tuple[str, ...]:
 def _selecting(made: Made, selector: Selector, cell: Cell, nth: int) -> Selecting:
     """The selection of a cell's nth adaptation; `random` alone draws anew for each."""
     entry = next(t for t in made.recipe.tasks if t.name == cell.task)
-    blind = selector.name in (RANDOM, ORACLE) and not selector.select.cascade.stages
-    stored = made.first() if selector.name == RANDOM and blind else made.tasks[cell.task, cell.size]
-    drawn = nth if selector.name == RANDOM else 0
+    blind, random = _blind(selector), selector.name == RANDOM
+    stored = made.first() if random and blind else made.tasks[cell.task, cell.size]
+    drawn = nth if random else 0
     plan = select_plan(made.recipe, selector, cell, entry, drawn)
     scores = content.step(
         "score",
@@ -121,6 +123,11 @@ def _selecting(made: Made, selector: Selector, cell: Cell, nth: int) -> Selectin
     label = f"{words} for {_named(stored)}{_nth(drawn)}"
     target = made.folder.texts(stored.key, "train")
     return Selecting(key, scores, plan, target, content.sampled(plan), label)
+
+
+def _blind(selector: Selector) -> bool:
+    """Whether it looks at no text of the task; the stages of a cascade do."""
+    return selector.name in (RANDOM, ORACLE) and not selector.select.cascade.stages
 
 
 def _words(cell: Cell) -> str:
