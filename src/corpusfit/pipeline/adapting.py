@@ -200,22 +200,9 @@ def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
     }
 
 
-<<<<<<< HEAD
-def _opened(plan: AdaptPlan, texts: Given, hardware: Hardware, machine: Machine) -> Opened:
-=======
-_FREE = (
-    ("model", "name"),
-    ("read", "strict"),
-    ("train", "micro_tokens"),
-    ("train", "checkpoint_minutes"),
-    ("train", "checkpoints"),
-)
-
-
 def _opened(
     plan: AdaptPlan, texts: Given, guarded: Iterable[str], hardware: Hardware, machine: Machine
 ) -> Opened:
->>>>>>> main
     """The model that the plan names, or a new one."""
     eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
     attention = "eager" if eager else "sdpa"

@@ -18,10 +18,10 @@ from typing import Any, TypeVar
 
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.engine import Job
-from corpusfit.evaluate.augment import augmented
-from corpusfit.evaluate.task import load_task, store_examples
+from corpusfit.evaluate.task import load_task
 from corpusfit.manifest import RecipeFolder, RunFolder
 from corpusfit.pipeline.commands import choose, select
+from corpusfit.pipeline.companions import make_companions
 from corpusfit.pipeline.recipes.cells import Cell, columns_of
 from corpusfit.pipeline.recipes.looking import Look, LookAt, looks_of
 from corpusfit.pipeline.recipes.outstanding import Todo, device_of, todo_of
@@ -150,16 +150,16 @@ def _augment(under: Under) -> None:
 def _accompanied(step: Companions, under: Under) -> dict[str, Any]:
     """Companions of one task."""
     task, recipe = load_task(step.task), under.made.recipe
-    found = augmented(
+    make_companions(
         task.train,
         step.plan,
+        under.folder.companions / f"{step.key}.json",
         kind=task.kind,
         labels=task.labels,
         seed=recipe.seed,
         device=recipe.evaluate.tune.device,
-        progress=under.machine.progress,
+        machine=under.machine,
     )
-    store_examples(found, under.folder.companions / f"{step.key}.json")
     return {}
 
 
