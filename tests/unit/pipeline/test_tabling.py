@@ -30,7 +30,7 @@ def judged(asked, error=""):
 
 @pytest.mark.parametrize(
     ("adaptations", "seeds", "words"),
-    [(1, 4, "fine-tune one model"), (3, 4, "fine-tune 3 adapted models"), (4, 4, "")],
+    [(1, 4, "fine-tune one adapted model"), (3, 4, "fine-tune 3 adapted models"), (4, 4, "")],
 )
 def test_seeds_that_share_adapted_models_are_said(adaptations, seeds, words):
     asked = recipe(selector("base"), selector("knn"), adaptations=adaptations, seeds=seeds)

@@ -96,7 +96,11 @@ def _notes(recipe: Recipe, judged: Judged) -> tuple[str, ...]:
             "over seeds."
         )
     if recipe.adaptations < recipe.seeds and any(s.name != BASE for s in recipe.selectors):
-        models = f"{recipe.adaptations} adapted models" if recipe.adaptations > 1 else "one model"
+        models = (
+            f"{recipe.adaptations} adapted models"
+            if recipe.adaptations > 1
+            else "one adapted model"
+        )
         notes.append(
             f"The {recipe.seeds} seeds of a cell fine-tune {models}, so they are not independent: "
             "the deviation and the tests say too little of how adaptations differ."
@@ -176,7 +180,7 @@ def _forecasts(recipe: Recipe, links: Links) -> Table:
 def _together(within: Within | None, pooled: Correlation | None) -> str:
     """Correlations in words."""
     if within is None:
-        words = "within tasks too few to say"
+        words = "within tasks nothing can be said, of so few or so alike"
     else:
         words = (
             f"within tasks Pearson's r = {within.pearson:.2f} (p = {within.p:.3f}, "
@@ -197,7 +201,7 @@ def data_table(made: Made, judged: Judged) -> Table:
         name = _row_name(made.recipe, row)
         rows.append((name, task.examples, *task.splits, task.copies, most))
     columns = ("dataset", "train", "dev", "test", "test texts in train", "test texts cut off")
-    notes = ["Examples of each split; cut off: longer than the model or `length` takes."]
+    notes = ["Examples of each split; cut off: longer than the model takes."]
     fewer = [
         f"{task.name} ({task.examples:,} of {size:,})"
         for (_, size), task in made.tasks.items()
