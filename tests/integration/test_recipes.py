@@ -17,7 +17,7 @@ from corpusfit.errors import ChangedInputError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 
-pytestmark = pytest.mark.xdist_group("adapt")
+pytestmark = pytest.mark.xdist_group("recipes")
 
 TOPICS = ("task", "market", "kitchen")
 RECIPE = """
@@ -93,8 +93,10 @@ def recipe(data, tiny_lm):
 
 
 @pytest.fixture
-def run(inline, tmp_path):
-    """Run a recipe in this process."""
+def run(inline, tmp_path, monkeypatch):
+    """Run a recipe in this process, and all that its steps give to workers of their own."""
+    for module in ("steps", "looking"):
+        monkeypatch.setattr(f"corpusfit.pipeline.recipes.{module}.Machine", type(inline))
 
     def run(path, out="out", **words):
         return corpusfit.run(path, out=tmp_path / out, machine=inline, **words)
