@@ -23,14 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.engine import Progress
 from corpusfit.errors import UsageError
-from corpusfit.evaluate.backtranslate import ThereAndBack
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples
 from corpusfit.kernels.chance import place_keys, uniform
 
-__all__ = ["Counted", "accompanied", "augmented", "counted", "require_allowed"]
+__all__ = ["Counted", "accompanied", "counted", "require_allowed", "reworded"]
 
 OUTSIDE = "O"
 """The label of a word that is part of nothing."""
@@ -41,43 +39,25 @@ _PARTS = re.compile(rf"{_MARK}|([^\W_]+(?:['’.\-][^\W_]+)*)")
 _LETTER = re.compile(r"[^\W_]")
 
 
-def augmented(
-    examples: Examples,
-    plan: AugmentPlan,
-    *,
-    kind: str,
-    labels: Sequence[str],
-    seed: int,
-    device: str = "auto",
-    progress: Progress | None = None,
+def reworded(
+    examples: Examples, plan: AugmentPlan, *, kind: str, labels: Sequence[str], seed: int
 ) -> Examples:
-    """Companions of training examples.
+    """Companions of training examples in which words are replaced: `tfidf`.
 
     Args:
         examples: n, of the training split.
-        plan: what is done, and how many companions there are of each.
+        plan: how many companions there are of each, and how many words are replaced.
         kind: of the task: `classification` or `tagging`. Of tagged words only those labelled `O`
             are replaced, and by such.
         labels: the names of the labels, by number.
         seed: the only source of chance.
-        device: `auto`, `cpu` or `cuda`, for backtranslate.
-        progress: told of translating.
 
     Returns:
         n * plan.copies examples; companion j of example i is at i * copies + j.
 
     Raises:
-        UsageError: tagged words and backtranslate, or no word is labelled `O`.
-        ModelError: a model that translates cannot be used; the sentence names the setting.
+        UsageError: no word is labelled `O`.
     """
-    require_allowed(plan, kind)
-    if plan.kind == "backtranslate":
-        texts = [text for pieces in examples.pieces for text in pieces]
-        models = ThereAndBack.opened(plan.mt, plan.mt_back, device=device)
-        found = models.translate(
-            texts, copies=plan.copies, seed=seed, progress=progress or Progress()
-        )
-        return accompanied(examples, found, plan.copies)
     fragments = _fragments(examples, _outside(kind, labels))
     return _beside(examples, _replaced(fragments, plan, seed), plan.copies)
 
@@ -96,7 +76,7 @@ def require_allowed(plan: AugmentPlan, kind: str) -> None:
 
 
 def accompanied(examples: Examples, found: Sequence[str], copies: int) -> Examples:
-    """Companions of n examples, given all their pieces said otherwise.
+    """Companions of n examples, given all their pieces said otherwise: `backtranslate`.
 
     Args:
         examples: n.

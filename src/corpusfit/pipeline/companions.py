@@ -18,7 +18,7 @@ from pathlib import Path
 
 from corpusfit.artifacts import remove
 from corpusfit.embed.hardware import resolve
-from corpusfit.evaluate.augment import accompanied, augmented, require_allowed
+from corpusfit.evaluate.augment import accompanied, require_allowed, reworded
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, store_examples
 from corpusfit.jobs.backtranslate import Backtranslate, Passage
@@ -56,11 +56,11 @@ def make_companions(
         machine: where it is done, and what is told of it.
 
     Raises:
-        UsageError: as `augmented`.
+        UsageError: words that are labelled would be translated, or none of them may be replaced.
         ModelError: a model that translates cannot be used; the sentence names the setting.
     """
     if plan.kind != "backtranslate":
-        store_examples(augmented(examples, plan, kind=kind, labels=labels, seed=seed), out)
+        store_examples(reworded(examples, plan, kind=kind, labels=labels, seed=seed), out)
         return
     require_allowed(plan, kind)
     texts = [text for pieces in examples.pieces for text in pieces]

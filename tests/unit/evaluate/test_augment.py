@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 from sklearn.feature_extraction.text import CountVectorizer
 
 from corpusfit.errors import UsageError
-from corpusfit.evaluate.augment import augmented, counted
+from corpusfit.evaluate.augment import counted, require_allowed, reworded
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, load_examples, store_examples
 
@@ -31,7 +31,7 @@ def classified(texts):
 
 def companions(texts, *, copies=1, share=0.3, seed=0):
     plan = AugmentPlan(kind="tfidf", copies=copies, share=share)
-    made = augmented(classified(texts), plan, kind="classification", labels=("a", "b"), seed=seed)
+    made = reworded(classified(texts), plan, kind="classification", labels=("a", "b"), seed=seed)
     return [pieces[0] for pieces in made.pieces]
 
 
@@ -109,7 +109,7 @@ def test_draws_follow_their_shares():
 def test_companion_j_of_example_i_is_at_its_place_with_its_labels():
     examples = classified(TEXTS)
     plan = AugmentPlan(kind="tfidf", copies=3)
-    made = augmented(examples, plan, kind="classification", labels=("a", "b"), seed=1)
+    made = reworded(examples, plan, kind="classification", labels=("a", "b"), seed=1)
     assert len(made) == 15
     assert made.labels == [own for own in examples.labels for _ in range(3)]
     for i, text in enumerate(TEXTS):
@@ -165,7 +165,7 @@ def test_only_words_outside_are_replaced_and_by_words_that_are_outside():
     entities = {"drug", "receptor", "protein"}
     labels = [[1 if w in entities else 0 for w in words] for words in pieces]
     plan = AugmentPlan(kind="tfidf", copies=300, share=0.9)
-    made = augmented(Examples(pieces, labels), plan, kind="tagging", labels=("O", "B-x"), seed=0)
+    made = reworded(Examples(pieces, labels), plan, kind="tagging", labels=("O", "B-x"), seed=0)
     outside = {w for words in pieces for w in words if w not in entities and w != ","}
     replaced = 0
     for k, (new, own) in enumerate(zip(made.pieces, made.labels, strict=True)):
@@ -183,10 +183,10 @@ def test_only_words_outside_are_replaced_and_by_words_that_are_outside():
 def test_tagging_refusals():
     examples = Examples([["a", "b"]], [[0, 1]])
     with pytest.raises(UsageError, match="no such label"):
-        augmented(examples, TFIDF, kind="tagging", labels=("NN", "VB"), seed=0)
+        reworded(examples, TFIDF, kind="tagging", labels=("NN", "VB"), seed=0)
     back = AugmentPlan(kind="backtranslate", mt="x", mt_back="y")
     with pytest.raises(UsageError, match="labels of words cannot be carried over"):
-        augmented(examples, back, kind="tagging", labels=("O", "B"), seed=0)
+        require_allowed(back, "tagging")
 
 
 def test_examples_come_back_as_they_were_stored(tmp_path):

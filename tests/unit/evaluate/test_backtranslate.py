@@ -16,9 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from corpusfit.engine import Progress
 from corpusfit.errors import ModelError, UsageError
-from corpusfit.evaluate.augment import augmented
+from corpusfit.evaluate.augment import accompanied
 from corpusfit.evaluate.backtranslate import ThereAndBack, _Draw
-from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples
 from corpusfit.kernels.chance import place_keys
 from translating import built
@@ -81,11 +80,9 @@ def test_blanks_between_sentences_stay(models):
 
 def test_companions_have_the_labels_of_their_text(models):
     examples = Examples([[t] for t in TEXTS], [[i] for i in range(len(TEXTS))])
-    plan = AugmentPlan(kind="backtranslate", copies=2, mt=models[0], mt_back=models[1])
-    made = augmented(
-        examples, plan, kind="classification", labels=[*"abcdef"], seed=0, device="cpu"
-    )
-    assert [pieces[0] for pieces in made.pieces] == translated(models, copies=2)
+    said = translated(models, copies=2)
+    made = accompanied(examples, said, 2)
+    assert [pieces[0] for pieces in made.pieces] == said
     assert made.labels == [[i] for i in range(6) for _ in range(2)]
 
 

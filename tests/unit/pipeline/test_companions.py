@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("torch", reason="the extra train is not installed")
 
+from corpusfit.engine import Progress
 from corpusfit.errors import UsageError
-from corpusfit.evaluate.augment import augmented
+from corpusfit.evaluate.augment import accompanied, reworded
 from corpusfit.evaluate.backtranslate import ThereAndBack
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, load_examples
@@ -41,11 +42,17 @@ def make(tmp_path, inline, monkeypatch):
     return make
 
 
+def together(plan):
+    """Companions of all examples, translated in one go."""
+    models = ThereAndBack.opened(plan.mt, plan.mt_back, device="cpu")
+    texts = [text for pieces in EXAMPLES.pieces for text in pieces]
+    said = models.translate(texts, copies=plan.copies, seed=0, progress=Progress())
+    return accompanied(EXAMPLES, said, plan.copies)
+
+
 def test_pieces_give_what_all_together_give(make, plan, tmp_path):
     made = make(plan)
-    whole = augmented(
-        EXAMPLES, plan, kind="classification", labels=["a", "b"], seed=0, device="cpu"
-    )
+    whole = together(plan)
     assert made.pieces == whole.pieces
     assert made.labels == whole.labels
     assert not (tmp_path / "companions.parts").exists()
@@ -80,15 +87,13 @@ def test_what_is_left_of_other_settings_is_not_taken(make, plan, monkeypatch):
         make(plan, seed=1)
     monkeypatch.undo()
     monkeypatch.setattr(companions, "_TOGETHER", 3)
-    whole = augmented(
-        EXAMPLES, plan, kind="classification", labels=["a", "b"], seed=0, device="cpu"
-    )
+    whole = together(plan)
     assert make(plan).pieces == whole.pieces
 
 
 def test_words_are_replaced_without_workers_and_tags_are_refused(make, plan):
     replaced = AugmentPlan(kind="tfidf")
-    whole = augmented(EXAMPLES, replaced, kind="classification", labels=["a", "b"], seed=0)
+    whole = reworded(EXAMPLES, replaced, kind="classification", labels=["a", "b"], seed=0)
     assert make(replaced).pieces == whole.pieces
     with pytest.raises(UsageError, match="--augment must be tfidf for tagging"):
         make(plan, kind="tagging")
