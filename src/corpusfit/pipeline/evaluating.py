@@ -284,12 +284,10 @@ def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def _odd(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What the user should know before the figures are believed."""
     first = results[0]
-    for split, count in first["truncated"].items():
-        if count:
-            yield (
-                f"{count:,} {split} examples are longer than {first['tune']['length']} tokens and "
-                "were cut off (--length)."
-            )
+    cut = [f"{count:,} of {split}" for split, count in first["truncated"].items() if count]
+    if cut:
+        length = first["tune"]["length"]
+        yield f"Examples longer than {length} tokens were cut off (--length): {', '.join(cut)}."
     if any(result["tune"] != first["tune"] for result in results):
         yield (
             "The two were not fine-tuned in the same way: one is an adapter's folder, of which the "
