@@ -101,10 +101,11 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
 
 @dataclass
 class _Best:
-    """The best epoch so far: its number, its score on dev, its weights; see `Words.faded`."""
+    """The best epoch so far: its number, metric and answers on dev, weights; see `Words.faded`."""
 
     epoch: int = 0
     score: float = -math.inf
+    answers: NDArray[np.int32] = dataclasses.field(default_factory=lambda: np.empty(0, np.int32))
     faded: float = 1.0
     weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
 
@@ -141,23 +142,22 @@ class _Tuning:
         adamw = optimizer(self.parameters, course)
         for epoch in range(1, tune.epochs + 1):
             loss = self._epoch(epoch, train, course, adamw)
-            score = self._measured(self.task.dev, self._answers(dev))[self.plan.task.metric]
+            answers = self._answers(dev)
+            score = self._measured(self.task.dev, answers)[self.plan.task.metric]
             self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
             if score > self.best.score:
                 weights = {n: p.detach().clone() for n, p in self.parameters.items()}
-                self.best = _Best(epoch, score, self.words.faded, weights)
+                self.best = _Best(epoch, score, answers, self.words.faded, weights)
             elif tune.patience and epoch - self.best.epoch >= tune.patience:
                 break
         self._load(self.best)
 
     def judged(self) -> tuple[dict[str, dict[str, float]], dict[str, list[int]]]:
-        """Every metric, and the answers, by split, of the weights as they are."""
-        scores, predicted = {}, {}
-        for name, examples in (("dev", self.task.dev), ("test", self.task.test)):
-            answers = self._answers(self._encoded(name, examples))
-            scores[name] = self._measured(examples, answers)
-            predicted[name] = answers.tolist()
-        return scores, predicted
+        """Every metric, and the answers, by split, of the best weights."""
+        test = self._answers(self._encoded("test", self.task.test))
+        both = (("dev", self.task.dev, self.best.answers), ("test", self.task.test, test))
+        scores = {name: self._measured(examples, answers) for name, examples, answers in both}
+        return scores, {name: answers.tolist() for name, _, answers in both}
 
     def _encoded(self, name: str, examples: Examples) -> Encoded:
         assert self.plan.tune.length is not None  # noqa: S101
