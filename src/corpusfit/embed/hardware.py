@@ -12,14 +12,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from corpusfit.errors import MissingDependencyError, bad_setting
-from corpusfit.plan import EmbedPlan
 
-__all__ = ["Hardware", "cpu_has_bf16", "resolve", "seeded"]
+__all__ = ["BATCH_TOKENS", "Hardware", "Wanted", "cpu_has_bf16", "device_of", "resolve", "seeded"]
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
+
+
+class Wanted(Protocol):
+    """What a plan says of arithmetic: to encode, to train or to fine-tune."""
+
+    @property
+    def device(self) -> str:
+        """`auto`, `cpu` or `cuda`."""
+
+    @property
+    def precision(self) -> str:
+        """`auto`, `fp32` or `bf16`."""
 
 
 class Hardware(NamedTuple):
@@ -30,34 +41,42 @@ class Hardware(NamedTuple):
     batch_tokens: int
 
 
-def resolve(plan: EmbedPlan, group: str = "embed") -> Hardware:
+def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hardware:
     """Device (`cpu` or `cuda`), precision (`bf16` or `fp32`) and batch of a plan on this machine.
 
     Args:
-        plan: what was asked for.
+        wanted: what was asked for.
         group: of the settings that it came from, for the error.
+        batch_tokens: a batch that was asked for; 0 takes the device's own.
 
     Raises:
         UsageError: cuda was asked for and there is none.
         MissingDependencyError: torch is not installed.
     """
+    device = device_of(wanted.device, group)
+    if wanted.precision != "auto":
+        precision = wanted.precision
+    elif device == "cuda":
+        import torch
+
+        precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    else:
+        precision = "bf16" if cpu_has_bf16() else "fp32"
+    return Hardware(device, precision, batch_tokens or BATCH_TOKENS[device])
+
+
+def device_of(wanted: str, group: str) -> str:
+    """`cpu` or `cuda`, for `auto`, `cpu` or `cuda` of a group of settings; raises as `resolve`."""
     try:
         import torch
     except ImportError as e:
         raise MissingDependencyError("A transformer as --embedder", "embed") from e
-    there = plan.device != "cpu" and torch.cuda.is_available()
-    if plan.device == "cuda" and not there:
+    there = wanted != "cpu" and torch.cuda.is_available()
+    if wanted == "cuda" and not there:
         raise bad_setting(
             f"{group}.device", "auto or cpu here", "cuda", "torch sees no CUDA device."
         )
-    if plan.precision != "auto":
-        precision = plan.precision
-    elif there:
-        precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    else:
-        precision = "bf16" if cpu_has_bf16() else "fp32"
-    device = "cuda" if there else "cpu"
-    return Hardware(device, precision, plan.batch_tokens or BATCH_TOKENS[device])
+    return "cuda" if there else "cpu"
 
 
 def cpu_has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:

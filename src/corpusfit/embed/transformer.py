@@ -176,7 +176,7 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
             "files": file_digests(transformer_folder(folder)),
             "pooling": plan.pooling,
             "unit_length": plan.unit_length,
-            **resolve(plan)._asdict(),
+            **resolve(plan, batch_tokens=plan.batch_tokens)._asdict(),
         }
     )
 
@@ -194,7 +194,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         ModelError: the folder does not hold a model that can be loaded.
         MissingDependencyError: torch or transformers is not installed.
     """
-    hardware = resolve(plan)
+    hardware = resolve(plan, batch_tokens=plan.batch_tokens)
     model, tokenizer = load_model(folder, hardware.precision)
     return TransformerEncoder(
         name=name,

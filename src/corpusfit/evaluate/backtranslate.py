@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from corpusfit.embed.batches import pad, token_batches
 from corpusfit.embed.folders import Setting, find, transformer_folder
-from corpusfit.embed.hardware import resolve
+from corpusfit.embed.hardware import device_of
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.engine import Progress
 from corpusfit.errors import MissingDependencyError, ModelError
 from corpusfit.kernels.chance import place_keys, uniform, value_keys
-from corpusfit.plan import CutPlan, EmbedPlan
+from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
 
@@ -143,16 +143,16 @@ class _Translator:
             otherwise="say --augment tfidf",
             extra="train",
         )
-        hardware = resolve(EmbedPlan(device=device), "tune")
+        device = device_of(device, "tune")
         model, tokenizer = _loaded(setting, name)
         config = model.config
         return cls(
-            model.to(hardware.device).eval(),
+            model.to(device).eval(),
             tokenizer,
             min(position_limit(model), tokenizer.model_max_length),
             getattr(config, "prefix", None) or "",
             temperature,
-            budget or _BUDGET[hardware.device],
+            budget or _BUDGET[device],
         )
 
     def translate(

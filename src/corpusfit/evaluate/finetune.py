@@ -42,7 +42,6 @@ from corpusfit.evaluate.plan import EvaluatePlan, settled
 from corpusfit.evaluate.task import Examples, Task
 from corpusfit.evaluate.words import Words
 from corpusfit.kernels.chance import place_keys
-from corpusfit.plan import EmbedPlan
 
 if TYPE_CHECKING:
     import torch
@@ -68,8 +67,7 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
         TrainingError: the loss is no longer finite, or memory ran out.
     """
     began, processor = time.perf_counter(), time.process_time()
-    wanted = EmbedPlan(device=plan.tune.device, precision=plan.tune.precision)
-    hardware = resolve(wanted, "tune")
+    hardware = resolve(plan.tune, "tune")
     headed = open_headed(plan.model, task.kind, task.learnable, hardware, seed)
     plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
     with seeded(seed), kept_memory():

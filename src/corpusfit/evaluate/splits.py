@@ -49,12 +49,13 @@ class Found:
     places: dict[str, list[str]]
 
 
-def find_splits(place: str, kind: str) -> Found:
+def find_splits(place: str, kind: str, setting: str = "--task") -> Found:
     """Where the splits of a task are.
 
     Args:
         place: a folder, a file, or `hub:NAME[:CONFIG]`.
         kind: `auto`, `classification` or `tagging`; with `tagging` a `.tsv` holds CoNLL columns.
+        setting: what the place was given as, for errors.
 
     Raises:
         InputError: it does not exist, has no train split, two for one split, or splits in two
@@ -62,12 +63,13 @@ def find_splits(place: str, kind: str) -> Found:
         UsageError: the kind is not what the form holds, or the place is not on this machine.
         MissingDependencyError: a dataset was named and `datasets` is not installed.
     """
+    search = _Search(kind, setting)
     if place.startswith(hub.PREFIX):
-        found = _dataset(place)
+        found = search.dataset(place)
     elif "://" in place:
-        raise bad_setting("--task", "a folder or a file on this machine, or hub:NAME", place)
+        raise bad_setting(setting, "a folder or a file on this machine, or hub:NAME", place)
     else:
-        found = _local(Path(place).expanduser(), kind)
+        found = search.local(Path(place).expanduser())
     if kind not in ("auto", FORMS[found.form]):
         cure = (
             "Words and tags are read from CoNLL columns (.conll) and from brat (.txt with .ann)."
@@ -78,94 +80,111 @@ def find_splits(place: str, kind: str) -> Found:
     return found
 
 
-def _dataset(place: str) -> Found:
-    """The splits of a dataset; one that is named with a split is all in train."""
-    name = place.removeprefix(hub.PREFIX)
-    if "@" in name.rpartition("/")[2]:
-        return Found(name, "rows", {"train": [place]})
-    known = hub.splits(place, "--task")
-    places: dict[str, list[str]] = {}
-    for split in known:
-        if split in _NAMES:
-            places.setdefault(_NAMES[split], []).append(f"{place}@{split}")
-    if any(len(found) > 1 for found in places.values()) or "train" not in places:
+@dataclass(frozen=True)
+class _Search:
+    """How splits are looked for: the kind of task, and what the place was given as."""
+
+    kind: str
+    setting: str
+
+    def dataset(self, place: str) -> Found:
+        """The splits of a dataset; one that is named with a split is all in train."""
+        name = place.removeprefix(hub.PREFIX)
+        if "@" in name.rpartition("/")[2]:
+            return Found(name, "rows", {"train": [place]})
+        known = hub.splits(place, self.setting)
+        places: dict[str, list[str]] = {}
+        for split in known:
+            if split in _NAMES:
+                places.setdefault(_NAMES[split], []).append(f"{place}@{split}")
+        if any(len(found) > 1 for found in places.values()) or "train" not in places:
+            raise InputError(
+                f"{self.setting} must be a dataset with the splits train, dev and test, or with a "
+                f"split named, as {place}@SPLIT; it has {', '.join(known) or 'none'}."
+            )
+        return Found(name, "rows", places)
+
+    def local(self, path: Path) -> Found:
+        try:
+            if path.is_file():
+                return self.single(path)
+            if path.is_dir():
+                return self.folder(path)
+        except OSError as e:
+            raise InputError(f"{self.setting} {path} cannot be read: {e.strerror or e}.") from e
+        given = str(path)
+        cure = f"; for a Hugging Face dataset say {hub.PREFIX}{given}" if hub.is_id(given) else ""
         raise InputError(
-            f"--task must be a dataset with the splits train, dev and test, or with a split "
-            f"named, as {place}@SPLIT; it has {', '.join(known) or 'none'}."
+            f"{self.setting} must be a folder with splits, a file, or a Hugging Face dataset "
+            f"(hub:NAME); {given} does not exist{cure}."
         )
-    return Found(name, "rows", places)
 
+    def single(self, path: Path) -> Found:
+        """A file: all of it is train, and the other splits are made from it."""
+        files = [path]
+        if path.suffix in _PAIR:
+            files = [p for p in (path.with_suffix(s) for s in sorted(_PAIR)) if p.is_file()]
+        name = _stem(path.absolute())
+        return Found(name, self.form(path, files), {"train": list(map(str, files))})
 
-def _local(path: Path, kind: str) -> Found:
-    try:
-        if path.is_file():
-            return _single(path, kind)
-        if path.is_dir():
-            return _folder(path, kind)
-    except OSError as e:
-        raise InputError(f"--task {path} cannot be read: {e.strerror or e}.") from e
-    given = str(path)
-    cure = f"; for a Hugging Face dataset say {hub.PREFIX}{given}" if hub.is_id(given) else ""
-    raise InputError(
-        f"--task must be a folder with splits, a file, or a Hugging Face dataset (hub:NAME); "
-        f"{given} does not exist{cure}."
-    )
+    def folder(self, folder: Path) -> Found:
+        entries: dict[str, list[Path]] = {}
+        for entry in sorted(folder.iterdir()):
+            split = _NAMES.get(_stem(entry).lower())
+            if split and (entry.is_dir() or form_of_name(entry.name, self.kind)):
+                entries.setdefault(split, []).append(entry)
+        if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
+            entries["train"] = [folder]
+        if "train" not in entries:
+            here = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
+            raise InputError(
+                f"{self.setting} {folder} must hold a file or a folder named train, beside dev and "
+                f"test; it holds {here}. Readable are {', '.join(_suffixes())}, and .txt with .ann."
+            )
+        files = {split: self.files(split, entries[split]) for split in SPLITS if split in entries}
+        forms = {split: {self.form(f, found) for f in found} for split, found in files.items()}
+        if len(set.union(*forms.values())) > 1:
+            few = "; ".join(f"{split}: {', '.join(sorted(form))}" for split, form in forms.items())
+            raise InputError(
+                f"{self.setting} {folder} must hold all splits in one form; it has {few}."
+            )
+        form = next(iter(forms["train"]))
+        name = folder.absolute().resolve().name
+        return Found(name, form, {s: list(map(str, found)) for s, found in files.items()})
 
+    def files(self, split: str, entries: list[Path]) -> list[Path]:
+        """The files of a split: one, parts of one, a brat pair, or what is in a folder."""
+        parts = all(_PART.fullmatch(entry.name.partition(".")[0]) for entry in entries)
+        pair = {entry.suffix for entry in entries} == _PAIR and len({e.stem for e in entries}) == 1
+        if len(entries) > 1 and not (parts or pair):
+            raise InputError(
+                f"{self.setting} must have one file or folder for {split}; {entries[0].parent} has "
+                f"{', '.join(entry.name for entry in entries)}. Move the others away."
+            )
+        if not entries[0].is_dir():
+            return entries
+        found = [p for p in _visible(entries[0]) if form_of_name(p.name, self.kind)]
+        if not found:
+            raise InputError(
+                f"{self.setting} must hold files that can be read; {entries[0]} has none. "
+                f"Readable are {', '.join(_suffixes())}, and .txt with .ann."
+            )
+        others = [p for p in found if p.suffix != ".txt"]
+        if others and not any(p.suffix == ".ann" for p in others):
+            return others  # plain text beside them is a README, say
+        return found
 
-def _single(path: Path, kind: str) -> Found:
-    """A file: all of it is train, and the other splits are made from it."""
-    files = [path]
-    if path.suffix in _PAIR:
-        files = [p for p in (path.with_suffix(s) for s in sorted(_PAIR)) if p.is_file()]
-    name = _stem(path.absolute())
-    return Found(name, _form(path, kind, files), {"train": list(map(str, files))})
-
-
-def _folder(folder: Path, kind: str) -> Found:
-    entries: dict[str, list[Path]] = {}
-    for entry in sorted(folder.iterdir()):
-        split = _NAMES.get(_stem(entry).lower())
-        if split and (entry.is_dir() or form_of_name(entry.name, kind)):
-            entries.setdefault(split, []).append(entry)
-    if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
-        entries["train"] = [folder]
-    if "train" not in entries:
-        here = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
-        raise InputError(
-            f"--task {folder} must hold a file or a folder named train, beside dev and test; it "
-            f"holds {here}. Readable are {', '.join(_suffixes())}, and .txt with .ann."
-        )
-    files = {split: _files(split, entries[split], kind) for split in SPLITS if split in entries}
-    forms = {split: {_form(f, kind, found) for f in found} for split, found in files.items()}
-    if len(set.union(*forms.values())) > 1:
-        few = "; ".join(f"{split}: {', '.join(sorted(form))}" for split, form in forms.items())
-        raise InputError(f"--task {folder} must hold all splits in one form; it has {few}.")
-    form = next(iter(forms["train"]))
-    name = folder.absolute().resolve().name
-    return Found(name, form, {s: list(map(str, found)) for s, found in files.items()})
-
-
-def _files(split: str, entries: list[Path], kind: str) -> list[Path]:
-    """The files of a split: one, parts of one, a brat pair, or what is in a folder."""
-    parts = all(_PART.fullmatch(entry.name.partition(".")[0]) for entry in entries)
-    pair = {entry.suffix for entry in entries} == _PAIR and len({e.stem for e in entries}) == 1
-    if len(entries) > 1 and not (parts or pair):
-        raise InputError(
-            f"--task must have one file or folder for {split}; {entries[0].parent} has "
-            f"{', '.join(entry.name for entry in entries)}. Move the others away."
-        )
-    if not entries[0].is_dir():
-        return entries
-    found = [p for p in _visible(entries[0]) if form_of_name(p.name, kind)]
-    if not found:
-        raise InputError(
-            f"--task must hold files that can be read; {entries[0]} has none. Readable are "
-            f"{', '.join(_suffixes())}, and .txt with .ann."
-        )
-    others = [p for p in found if p.suffix != ".txt"]
-    if others and not any(p.suffix == ".ann" for p in others):
-        return others  # plain text beside them is a README, say
-    return found
+    def form(self, path: Path, beside: list[Path]) -> str:
+        """The form of a file among those of its split: with an `.ann` there, `.txt` is brat's."""
+        form = form_of_name(path.name, self.kind)
+        if path.suffix in _PAIR and any(other.suffix == ".ann" for other in beside):
+            return "brat"
+        if not form:
+            raise InputError(
+                f"{self.setting} must be a file whose name ends in {', '.join(_suffixes())}, or .txt "
+                f"with .ann; got {path.name}. Rename it by what it holds."
+            )
+        return form
 
 
 def _visible(folder: Path) -> Iterator[Path]:
@@ -181,19 +200,6 @@ def _stem(path: Path) -> str:
     name = path.name if path.is_dir() else path.name.partition(".")[0]
     part = _PART.fullmatch(name)
     return part[1] if part else name
-
-
-def _form(path: Path, kind: str, beside: list[Path]) -> str:
-    """The form of a file among those of its split: with an `.ann` there, `.txt` is brat's."""
-    form = form_of_name(path.name, kind)
-    if path.suffix in _PAIR and any(other.suffix == ".ann" for other in beside):
-        return "brat"
-    if not form:
-        raise InputError(
-            f"--task must be a file whose name ends in {', '.join(_suffixes())}, or .txt with "
-            f".ann; got {path.name}. Rename it by what it holds."
-        )
-    return form
 
 
 def form_of_name(name: str, kind: str) -> str:

@@ -44,7 +44,6 @@ from corpusfit.pipeline.heldtexts import held_out
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.trainingtext import sample_texts, sharpness, training_text
 from corpusfit.pipeline.voice import Voice
-from corpusfit.plan import EmbedPlan
 
 __all__ = ["Adapted", "adapt"]
 
@@ -105,8 +104,7 @@ def adapt(
     """
     began = time.perf_counter()
     plan = plan.check()
-    wanted = EmbedPlan(device=plan.train.device, precision=plan.train.precision)
-    hardware = resolve(wanted, "train")
+    hardware = resolve(plan.train, "train")
     folder = AdaptFolder(out)
     folder.claim()
     accelerator = started(hardware.device, track, out)

@@ -17,14 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corpusfit.artifacts import remove
-from corpusfit.embed.hardware import resolve
+from corpusfit.embed.hardware import device_of
 from corpusfit.evaluate.augment import accompanied, require_allowed, reworded
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, store_examples
 from corpusfit.jobs.backtranslate import Backtranslate, Passage
 from corpusfit.manifest import digest
 from corpusfit.pipeline.run import Machine
-from corpusfit.plan import EmbedPlan
 
 __all__ = ["make_companions"]
 
@@ -89,7 +88,7 @@ def _translate(
     pieces: Sequence[Passage], job: Backtranslate, folder: Path, machine: Machine
 ) -> None:
     """Translate pieces, several at once; on a GPU one at a time."""
-    machine = machine.for_training(resolve(EmbedPlan(device=job.device), "tune").device)
+    machine = machine.for_training(device_of(job.device, "tune"))
     machine.progress.begin("translate", sum(len(p.texts) for p in pieces), "texts")
     try:
         with machine.start() as engine:

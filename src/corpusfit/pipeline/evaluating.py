@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.embed.hardware import resolve
+from corpusfit.embed.hardware import device_of, resolve
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.metrics import tallies
 from corpusfit.evaluate.network import head_fingerprint
@@ -33,7 +33,6 @@ from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import EvaluateFolder, versions
 from corpusfit.pipeline.companions import make_companions
 from corpusfit.pipeline.run import Machine
-from corpusfit.plan import EmbedPlan
 
 __all__ = ["Evaluated", "evaluate", "training_sizes"]
 
@@ -144,8 +143,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     """What must be the same for outcomes to stand side by side; each bears its model's mark."""
     settings = plan.as_dict()
     del settings["model"]["name"]
-    wanted = EmbedPlan(device=plan.tune.device, precision=plan.tune.precision)
-    hardware = resolve(wanted, "tune")
+    hardware = resolve(plan.tune, "tune")
     settings["tune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
         flag = f"--{name.replace('_', '-')}"
@@ -184,8 +182,7 @@ class _Work:
         store_task(self.task, self.folder.task)
         for size in self.sizes:
             self._accompany(size, machine)
-        wanted = EmbedPlan(device=self.plan.tune.device, precision=self.plan.tune.precision)
-        machine = machine.for_training(resolve(wanted, "tune").device)
+        machine = machine.for_training(device_of(self.plan.tune.device, "tune"))
         progress = machine.progress
         progress.begin("fine-tuning", len(pieces), "models")
         try:

@@ -48,7 +48,6 @@ from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
 from corpusfit.pipeline.given import TASK, Given, given
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.tokenising import Tokenising
-from corpusfit.plan import EmbedPlan
 from corpusfit.types import Source, taken
 
 __all__ = ["Forecast", "forecast"]
@@ -251,7 +250,7 @@ class _Meter:
 
 def _meter(plan: AdaptPlan, work: AdaptFolder, engine: Engine, machine: Machine) -> _Meter:
     """Open the model."""
-    hardware = resolve(EmbedPlan(device=plan.train.device, precision=plan.train.precision), "train")
+    hardware = resolve(plan.train, "train")
     eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
     opened = open_model(
         plan.model,

@@ -92,7 +92,7 @@ def _parts(inputs: Sequence[str], progress: Progress, setting: str) -> Iterator[
         if not ((alone and _of_words(path.name)) or _has_splits(place, path)):
             plain.append(place)
             continue
-        found = find_splits(place, "auto")
+        found = find_splits(place, "auto", f"--{setting}")
         if len(found.places) == 1:
             (places,) = found.places.values()
             yield _Part(path.name if alone else found.name, found.form, places)

@@ -145,3 +145,8 @@ def test_several_tasks_keep_their_names(watched, rows):
 
 def test_nothing_is_watched_without_inputs(watched):
     assert watched() == {}
+
+
+def test_a_folder_that_cannot_be_read_as_a_task_names_the_setting(watched, rows):
+    with pytest.raises(InputError, match=r"--guard .* must hold .* named train"):
+        watched(rows("c/x.jsonl", texts("x", 2)))

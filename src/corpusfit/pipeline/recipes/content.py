@@ -70,7 +70,7 @@ def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
 
 
 def _settled(plan: TrainPlan | TunePlan, group: str) -> dict[str, str]:
-    hardware = resolve(EmbedPlan(device=plan.device, precision=plan.precision), group)
+    hardware = resolve(plan, group)
     return {"device": hardware.device, "precision": hardware.precision}
 
 
