@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from corpusfit.artifacts import write_bytes
+from corpusfit.evaluate.metrics import tallies
+from corpusfit.evaluate.task import Task
 
 __all__ = ["Outcome"]
 
@@ -48,6 +53,11 @@ class Outcome:
     seconds: float
     cpu_seconds: float
     examples_per_second: float
+
+    def tallies(self, task: Task) -> NDArray[np.int64]:
+        """What each test example adds to the metrics, as `metrics.tallies` gives it."""
+        answers = np.asarray(self.predicted["test"], np.int32)
+        return tallies(task.kind, task.labels, task.test.flat, answers, task.test.lengths)
 
     def write(self, path: Path) -> None:
         """Write it whole; raises `StorageError` if it cannot be written."""

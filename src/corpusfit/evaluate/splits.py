@@ -181,8 +181,8 @@ class _Search:
             return "brat"
         if not form:
             raise InputError(
-                f"{self.setting} must be a file whose name ends in {', '.join(_suffixes())}, or .txt "
-                f"with .ann; got {path.name}. Rename it by what it holds."
+                f"{self.setting} must be a file whose name ends in {', '.join(_suffixes())}, or "
+                f".txt with .ann; got {path.name}. Rename it by what it holds."
             )
         return form
 

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from corpusfit.embed.hardware import device_of, resolve
 from corpusfit.errors import bad_setting
-from corpusfit.evaluate.metrics import tallies
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.overlaps import overlaps
@@ -252,10 +251,7 @@ class _Work:
         return found
 
     def _tallies(self, outcomes: Sequence[Outcome]) -> list[NDArray[np.int64]]:
-        task = self.task
-        answers = (np.asarray(o.predicted["test"], np.int32) for o in outcomes)
-        gold, lengths = task.test.flat, task.test.lengths
-        return [tallies(task.kind, task.labels, gold, a, lengths) for a in answers]
+        return [outcome.tallies(self.task) for outcome in outcomes]
 
 
 def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:

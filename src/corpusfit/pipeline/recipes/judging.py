@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
-from corpusfit.evaluate.metrics import tallies
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import METRICS
 from corpusfit.evaluate.significance import Comparison, compare, interval, spread
@@ -139,17 +138,7 @@ class _Row:
         return json.loads(path.read_bytes())
 
     def _tallies(self, cell: Cell) -> list[NDArray[np.int64]]:
-        task = self._task
-        return [
-            tallies(
-                task.kind,
-                task.labels,
-                task.test.flat,
-                np.asarray(outcome.predicted["test"], np.int32),
-                task.test.lengths,
-            )
-            for outcome in _outcomes(self._work.cells[cell])
-        ]
+        return [o.tallies(self._task) for o in _outcomes(self._work.cells[cell])]
 
 
 def _outcomes(tunings: list[Tuning]) -> Iterator[Outcome]:
