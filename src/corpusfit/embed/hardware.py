@@ -40,6 +40,11 @@ class Hardware(NamedTuple):
     precision: str
     batch_tokens: int
 
+    @property
+    def attention(self) -> str:
+        """`eager` or `sdpa` for a model that is trained; a CPU's SDPA is the slower one in bf16."""
+        return "eager" if (self.device, self.precision) == ("cpu", "bf16") else "sdpa"
+
 
 def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hardware:
     """Device (`cpu` or `cuda`), precision (`bf16` or `fp32`) and batch of a plan on this machine.

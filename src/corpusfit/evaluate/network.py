@@ -180,9 +180,8 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
         raise bad_setting("--adapter", "left out with an adapter's folder", plan.adapter, cure)
     if not adapted:
         place = transformer_folder(place, MODEL)
-    eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
     with seeded(seed):
-        model = open_adapted(place, _WithHead(kind, labels, "eager" if eager else "sdpa"))
+        model = open_adapted(place, _WithHead(kind, labels, hardware.attention))
         tokenizer = _tokenizer(plan.name, model_under(place))
         marks = marks_of(tokenizer, plan.name, model.get_input_embeddings().weight.shape[0])
         if model.config.pad_token_id is None:

@@ -202,8 +202,6 @@ def _opened(
     plan: AdaptPlan, texts: Given, guarded: Iterable[str], hardware: Hardware, machine: Machine
 ) -> Opened:
     """The model that the plan names, or a new one."""
-    eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
-    attention = "eager" if eager else "sdpa"
     named = plan.model
     if named.init:
         return new_model(
@@ -211,13 +209,13 @@ def _opened(
             plan.objective.name,
             sample_texts(texts, plan.seed, guarded),
             vocabulary=named.vocabulary,
-            attention=attention,
+            attention=hardware.attention,
             seed=plan.seed,
         )
     return open_model(
         named,
         plan.objective.name,
-        attention=attention,
+        attention=hardware.attention,
         seed=plan.seed,
         on_warn=machine.progress.warn,
     )

@@ -251,11 +251,10 @@ class _Meter:
 def _meter(plan: AdaptPlan, work: AdaptFolder, engine: Engine, machine: Machine) -> _Meter:
     """Open the model."""
     hardware = resolve(plan.train, "train")
-    eager = (hardware.device, hardware.precision) == ("cpu", "bf16")  # whose sdpa is slow there
     opened = open_model(
         plan.model,
         plan.objective.name,
-        attention="eager" if eager else "sdpa",
+        attention=hardware.attention,
         seed=plan.seed,
         on_warn=machine.progress.warn,
     )
