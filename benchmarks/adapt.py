@@ -418,7 +418,7 @@ def demo_text(folder: Path) -> tuple[Path, Path]:
     task, corpus = write_demo_text(folder, seed=0)
     text = folder / "text.jsonl"
     text.write_bytes(b"".join(p.read_bytes() for p in sorted(corpus.iterdir())))
-    return text, task
+    return text, task / "train.jsonl"
 
 
 def cases(given: argparse.Namespace, model: Path, text: Path) -> list[Case]:

@@ -1,7 +1,7 @@
 """Text for `corpusfit demo`: docstrings of Python's standard library, by family of modules.
 
 What: parses the library's source files (nothing is imported), writes one `.jsonl` a family as the
-corpus and a small task taken from one family.
+corpus, and a small task taken from one family: to tell which kind of module a docstring is of.
 Why: every Python has this text, and its true domain is known, so the selection can be checked.
 Trade-off: docstrings of one project share a style, which makes the families harder to tell apart
 than real domains; the figures are for looking at, not for comparing tools.
@@ -13,16 +13,25 @@ import ast
 import random
 import sysconfig
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import orjson
 
 from corpusfit.artifacts import write_bytes
 
-__all__ = ["FAMILIES", "TARGET_FAMILY", "docstrings", "write_demo_text"]
+__all__ = ["FAMILIES", "KINDS", "TARGET_FAMILY", "docstrings", "write_demo_text"]
+
+TARGET_FAMILY = "network"
+KINDS = {
+    "web": "http urllib xmlrpc",
+    "mail": "email smtplib imaplib poplib",
+    "sockets": "socket socketserver ssl ftplib",
+}
+"""The task's labels, and the modules of each: all of the target's family."""
 
 FAMILIES = {
-    "network": "http urllib email smtplib imaplib poplib ftplib socket socketserver ssl xmlrpc",
+    TARGET_FAMILY: " ".join(KINDS.values()),
     "gui": "tkinter turtle",
     "concurrency": "asyncio threading multiprocessing concurrent queue sched",
     "testing": "unittest doctest pdb bdb trace",
@@ -33,27 +42,31 @@ FAMILIES = {
 }
 """Families of modules and what belongs to each: the demo's domains."""
 
-TARGET_FAMILY = "network"
-_TARGET_TEXTS = 100
+_SPLITS = {"train": 100, "dev": 60, "test": 120}
 _MOST = 350
 _SHORTEST = 60
 
 
 def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
-    """Write `task.jsonl` and `corpus/FAMILY.jsonl`; the task's texts are not in the corpus.
+    """Write `task/SPLIT.jsonl` and `corpus/FAMILY.jsonl`; the task's texts are not in the corpus.
 
     Returns:
-        The task's path and the corpus's folder.
+        The folders of the task and of the corpus.
     """
     chance = random.Random(seed)
+    task, corpus = folder / "task", folder / "corpus"
     for family, modules in FAMILIES.items():
         texts = sorted(set(docstrings(modules.split())))
         chance.shuffle(texts)
         if family == TARGET_FAMILY:
-            _write(folder / "task.jsonl", texts[:_TARGET_TEXTS])
-            texts = texts[_TARGET_TEXTS:]
-        _write(folder / "corpus" / f"{family}.jsonl", texts[:_MOST])
-    return folder / "task.jsonl", folder / "corpus"
+            kinds = {t: kind for kind, names in KINDS.items() for t in docstrings(names.split())}
+            rest = iter(texts)
+            for split, n in _SPLITS.items():
+                rows = [{"text": t, "label": kinds[t]} for t in islice(rest, n)]
+                _write(task / f"{split}.jsonl", rows)
+            texts = list(rest)
+        _write(corpus / f"{family}.jsonl", [{"text": t} for t in texts[:_MOST]])
+    return task, corpus
 
 
 def docstrings(modules: list[str]) -> Iterator[str]:
@@ -72,5 +85,5 @@ def docstrings(modules: list[str]) -> Iterator[str]:
                         yield text
 
 
-def _write(path: Path, texts: list[str]) -> None:
-    write_bytes(path, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
+def _write(path: Path, rows: list[dict[str, str]]) -> None:
+    write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))

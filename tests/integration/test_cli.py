@@ -335,3 +335,7 @@ def test_demo(cli, tmp_path, tiny_static):
     assert found["recall"] == hits / found["selected"]["by_source"]["network.jsonl"]["segments"]
     assert 0 < found["chance"] < 0.5
     assert "Task: 100 docstrings of Python's network modules." in done.err
+    judged = found["judged"]
+    assert [r["size"] for r in judged["results"]] == [100, 100]
+    assert judged["task"]["labels"] == ["mail", "sockets", "web"]
+    assert judged["comparisons"][0]["verdict"]
