@@ -24,7 +24,7 @@ STEPS = 80
 SEEDS, EPOCHS, RATE = 4, 20, 1e-3
 """Of the fine-tunings: a model of nothing needs more than a real one."""
 
-EXAMPLE = """The main job in about a minute, on text that every Python has.
+EXAMPLE = """The main job in about two minutes, on text that every Python has.
 
 The corpus is the docstrings of the standard library, one file a family of modules; the task is to
 say of docstrings of its network modules whether they are of the web, of mail or of sockets. A
