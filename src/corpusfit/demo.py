@@ -56,16 +56,15 @@ def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
     chance = random.Random(seed)
     task, corpus = folder / "task", folder / "corpus"
     for family, modules in FAMILIES.items():
-        texts = sorted(set(docstrings(modules.split())))
+        kinds = KINDS if family == TARGET_FAMILY else {family: modules}
+        labels = {t: kind for kind, names in kinds.items() for t in docstrings(names.split())}
+        texts = sorted(labels)
         chance.shuffle(texts)
-        if family == TARGET_FAMILY:
-            kinds = {t: kind for kind, names in KINDS.items() for t in docstrings(names.split())}
-            rest = iter(texts)
-            for split, n in _SPLITS.items():
-                rows = [{"text": t, "label": kinds[t]} for t in islice(rest, n)]
-                _write(task / f"{split}.jsonl", rows)
-            texts = list(rest)
-        _write(corpus / f"{family}.jsonl", [{"text": t} for t in texts[:_MOST]])
+        rest = iter(texts)
+        for split, n in _SPLITS.items() if family == TARGET_FAMILY else ():
+            rows = [{"text": t, "label": labels[t]} for t in islice(rest, n)]
+            _write(task / f"{split}.jsonl", rows)
+        _write(corpus / f"{family}.jsonl", [{"text": t} for t in islice(rest, _MOST)])
     return task, corpus
 
 

@@ -19,7 +19,7 @@ from corpusfit.demo import FAMILIES, KINDS, TARGET_FAMILY, write_demo_text
 __all__ = ["register"]
 
 STEPS = 80
-"""Of each training: some twenty seconds on two cores."""
+"""Of each training."""
 
 SEEDS, EPOCHS, RATE = 4, 20, 1e-3
 """Of the fine-tunings: a model of nothing needs more than a real one."""
@@ -58,21 +58,13 @@ def demo(
         f"Corpus: docstrings of {len(FAMILIES)} families of modules, "
         f"{truth} of them {TARGET_FAMILY}."
     )
-    machine = api.Machine(workers=workers, cache=cache, progress=Bar())
-    runs = {
-        name: api.select(
-            target=task / "train.jsonl",
-            corpus=corpus,
-            out=out / name / "selection",
-            segments=truth,
-            method=method,
-            embedder=embedder,
-            machine=machine,
-            overwrite=True,
-        )
-        for name, method in (("selected", None), ("chance", "random"))
+    again = {
+        "machine": api.Machine(workers=workers, cache=cache, progress=Bar()),
+        "overwrite": True,
     }
-    run = runs["selected"]
+    given = {"target": task / "train.jsonl", "corpus": corpus, "segments": truth, **again}
+    run = api.select(out=out / "selected/selection", embedder=embedder, **given)
+    drawn = api.select(out=out / "chance/selection", method="random", **given)
     found = _found(run.manifest)
     if not json:
         show_run(run.path, run.manifest)
@@ -84,45 +76,28 @@ def demo(
             "Now a tiny language model is trained on what was selected, from nothing, and another "
             "on as many texts drawn by chance."
         )
-    adapted = {
-        name: api.adapt(
-            init="tiny",
-            data=run.path,
-            guard=task,
-            out=out / name / "model",
-            steps=STEPS,
-            machine=machine,
-            overwrite=True,
-        )
-        for name, run in runs.items()
-    }
+    given = {"init": "tiny", "guard": task, "steps": STEPS, **again}
+    adapted = api.adapt(data=run.path, out=out / "selected/model", **given)
+    other = api.adapt(data=drawn.path, out=out / "chance/model", **given)
     if not json:
-        show_adapted(adapted["selected"].manifest, str(adapted["selected"].path))
+        show_adapted(adapted.manifest, str(adapted.path))
         say(
             f"Did it help? Both are fine-tuned on the task, whose labels are {', '.join(KINDS)}, "
             f"with {SEEDS} seeds."
         )
     judged = api.evaluate(
-        model=adapted["selected"].path,
-        base=adapted["chance"].path,
+        model=adapted.path,
+        base=other.path,
         task=task,
         out=out / "judged",
         seeds=SEEDS,
         epochs=EPOCHS,
         rate=RATE,
-        machine=machine,
-        overwrite=True,
+        **again,
     )
     if json:
-        as_json(
-            {
-                "out": str(run.path),
-                **found,
-                **run.manifest,
-                "adapted": adapted["selected"].manifest,
-                "judged": judged.manifest,
-            }
-        )
+        after = {"adapted": adapted.manifest, "judged": judged.manifest}
+        as_json({"out": str(run.path), **found, **run.manifest, **after})
     else:
         show_evaluated(judged.manifest)
         say(

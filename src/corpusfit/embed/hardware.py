@@ -16,7 +16,15 @@ from typing import NamedTuple, Protocol
 
 from corpusfit.errors import MissingDependencyError, bad_setting
 
-__all__ = ["BATCH_TOKENS", "Hardware", "Wanted", "cpu_has_bf16", "device_of", "resolve", "seeded"]
+__all__ = [
+    "BATCH_TOKENS",
+    "Hardware",
+    "Wanted",
+    "cpu_has_bf16",
+    "resolve",
+    "resolve_device",
+    "seeded",
+]
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
 
@@ -58,7 +66,7 @@ def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hard
         UsageError: cuda was asked for and there is none.
         MissingDependencyError: torch is not installed.
     """
-    device = device_of(wanted.device, group)
+    device = resolve_device(wanted.device, group)
     if wanted.precision != "auto":
         precision = wanted.precision
     elif device == "cuda":
@@ -70,7 +78,7 @@ def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hard
     return Hardware(device, precision, batch_tokens or BATCH_TOKENS[device])
 
 
-def device_of(wanted: str, group: str) -> str:
+def resolve_device(wanted: str, group: str) -> str:
     """`cpu` or `cuda`, for `auto`, `cpu` or `cuda` of a group of settings; raises as `resolve`."""
     try:
         import torch

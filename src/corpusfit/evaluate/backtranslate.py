@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from corpusfit.embed.batches import pad, token_batches
 from corpusfit.embed.folders import Setting, find, transformer_folder
-from corpusfit.embed.hardware import device_of
+from corpusfit.embed.hardware import resolve_device
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.engine import Progress
 from corpusfit.errors import MissingDependencyError, ModelError
@@ -143,7 +143,7 @@ class _Translator:
             otherwise="say --augment tfidf",
             extra="train",
         )
-        device = device_of(device, "tune")
+        device = resolve_device(device, "tune")
         model, tokenizer = _loaded(setting, name)
         config = model.config
         return cls(

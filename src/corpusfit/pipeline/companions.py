@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corpusfit.artifacts import remove
-from corpusfit.embed.hardware import device_of
+from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluate.augment import accompanied, require_allowed, reworded
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, store_examples
@@ -88,7 +88,7 @@ def _translate(
     pieces: Sequence[Passage], job: Backtranslate, folder: Path, machine: Machine
 ) -> None:
     """Translate pieces, several at once; on a GPU one at a time."""
-    machine = machine.for_training(device_of(job.device, "tune"))
+    machine = machine.for_training(resolve_device(job.device, "tune"))
     machine.progress.begin("translate", sum(len(p.texts) for p in pieces), "texts")
     try:
         with machine.start() as engine:

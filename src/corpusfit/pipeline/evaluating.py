@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.embed.hardware import device_of, resolve
+from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
@@ -181,7 +181,7 @@ class _Work:
         store_task(self.task, self.folder.task)
         for size in self.sizes:
             self._accompany(size, machine)
-        machine = machine.for_training(device_of(self.plan.tune.device, "tune"))
+        machine = machine.for_training(resolve_device(self.plan.tune.device, "tune"))
         progress = machine.progress
         progress.begin("fine-tuning", len(pieces), "models")
         try:
