@@ -58,7 +58,7 @@ def demo(
         f"Corpus: docstrings of {len(FAMILIES)} families of modules, "
         f"{truth} of them {TARGET_FAMILY}."
     )
-    again = {
+    again: dict[str, Any] = {
         "machine": api.Machine(workers=workers, cache=cache, progress=Bar()),
         "overwrite": True,
     }
