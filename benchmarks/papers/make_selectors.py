@@ -77,7 +77,7 @@ def _ranked(target: Paired, background: Paired, seed: int) -> list[str]:
     names = [
         n
         for n in candidates()
-        if registry.load(n).reads == "embedding" and registry.load(n).family != "baseline"
+        if registry.load(n).reads != "text" and registry.load(n).family != "baseline"
     ]
     trials = []
     for name in names:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from corpusfit.cli.app import app
+from corpusfit.pipeline.recipes.file import read_recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,3 +31,15 @@ def test_readme_is_short_and_names_every_command_and_package():
             continue
         name = package.name + ("/" if package.is_dir() else "")
         assert re.search(rf"\b{re.escape(name)}", text), f"README's map lacks {name}"
+
+
+def test_the_papers_recipes_can_be_read_and_are_all_named(monkeypatch):
+    """At both scales each; TADPOLE's section 4 has eight seeds in its Table 3."""
+    for name in ("CORPUSFIT_DATA", "CORPUSFIT_MODELS"):
+        monkeypatch.setenv(name, "/somewhere")
+    papers = ROOT / "examples" / "papers"
+    recipes = {path.stem: read_recipe(path) for path in papers.glob("*.toml")}
+    named = set(re.findall(r"^\| `(\w+)` \|", (papers / "README.md").read_text("utf-8"), re.M))
+    assert set(recipes) == {f"{name}_{scale}" for name in named for scale in ("cpu", "paper")}
+    assert len({recipe.name for recipe in recipes.values()}) == len(recipes)
+    assert {recipes[f"tadpole_table3_{scale}"].seeds for scale in ("cpu", "paper")} == {8}

@@ -58,7 +58,8 @@ Out = Annotated[
 MethodName = Annotated[
     str | None,
     typer.Option(
-        "--method", help="A name from `corpusfit methods`, or auto (the default): consensus."
+        "--method",
+        help="A name from `corpusfit methods`, or auto (the default): domain_moore_lewis.",
     ),
 ]
 Embedder = Annotated[

@@ -17,9 +17,9 @@ __all__ = ["register"]
 EXAMPLE = """Rank the methods on your own target and corpus.
 
 Two verdicts stand side by side: agreement with unlike methods on what is relevant (what
-`--method auto` goes by where it cannot take `consensus`), and the paper's held-out F1, AUROC and
-average precision. Beside them stands what a GB of this corpus's text would take on this machine
-with these workers.
+`--method auto` goes by where it cannot take `domain_moore_lewis`), and the paper's held-out F1,
+AUROC and average precision. Beside them stands what a GB of this corpus's text would take on this
+machine with these workers.
 
 Without --method it tries all that score each text by itself, but PyOD's detectors, which are named
 as pyod:ECOD, and domain_finetune, which trains a network for minutes. What needs the whole corpus

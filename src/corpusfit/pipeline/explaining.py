@@ -60,7 +60,7 @@ class Explanation:
         lowered: those that lowered it, strongest first.
         nearest: the target texts most like it.
         nearest_by: what `nearest` goes by: `words` (TF-IDF) or `embedding`.
-        learned_from: the corpus texts most like it that `consensus` learned from; else none.
+        learned_from: the corpus texts most like it that the method learned from, if it did.
     """
 
     method: str

@@ -2,8 +2,8 @@
 
 What: runs the trials of `score/rank.py` over methods and seeds on the workers, and picks.
 Why: no single method is best on every target; the choice has to be made on the user's own data and
-shown. `consensus` makes it inside itself, by what the others agree on, and so is taken where it can
-be fitted; without it, the method with most agreement.
+shown. `domain_moore_lewis` makes it inside itself, by what the others agree on, and so is taken
+where it can be fitted; without it, the method with most agreement.
 Trade-off: `auto` does not go by the paper's F1, which rewards finding the target's style; all
 verdicts are written down. How it did on targets with a known domain: docs/auto.md.
 Reference: TADPOLE, section 3.1.
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 SEEDS = 3
-LEADING = "consensus"
+LEADING = "domain_moore_lewis"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _with_costs(run: Run, tried: list[Verdict], encodes: set[str]) -> list[Ranke
 
 
 def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:
-    """`consensus`, else the method with most agreement, of those that fit the budget.
+    """`domain_moore_lewis`, else the method with most agreement, of those that fit the budget.
 
     The cheapest where none does. The ranking is kept in the run's folder.
     """
@@ -127,7 +127,7 @@ def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> Met
         names = [
             n
             for n in candidates()
-            if registry.load(n).reads == "embedding" and registry.load(n).family != "baseline"
+            if registry.load(n).reads != "text" and registry.load(n).family != "baseline"
         ]
         found = rank_methods(run, names, target, background, SEEDS, named=False)
         write_bytes(kept, json.dumps([dataclasses.asdict(v) for v in found]).encode())

@@ -12,7 +12,7 @@ from corpusfit.errors import UsageError
 from corpusfit.jobs.fit import Sample
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.budget import Decision, candidates, decide, keep, kept, lasting, within
-from corpusfit.pipeline.ranking import pick
+from corpusfit.pipeline.ranking import LEADING, pick
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import AutoPlan, MethodPlan, Plan
 
@@ -141,11 +141,12 @@ def test_a_decision_holds_for_what_was_asked(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("budget", "picked"), [("", "consensus"), ("100s", "knn"), ("20s", "pca"), ("5s", "pca")]
+    ("budget", "picked"),
+    [("", LEADING), ("100s", "knn"), ("20s", "pca"), ("5s", "pca")],
 )
 def test_auto_picks_among_the_methods_that_fit(tmp_path, inline, budget, picked):
     folder = RunFolder(tmp_path)
-    ranking = [("knn", 50.0), ("consensus", 200.0), ("lof", 30.0), ("pca", 10.0)]
+    ranking = [("knn", 50.0), (LEADING, 200.0), ("lof", 30.0), ("pca", 10.0)]
     folder.fit.mkdir(parents=True)
     data = json.dumps([{"method": method, "cost": cost} for method, cost in ranking])
     (folder.fit / "ranking.json").write_text(data)
