@@ -92,6 +92,16 @@ def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny
     assert own.nearest[0].text == found.nearest[0].text
 
 
+def test_what_auto_takes_tells_the_words_and_what_it_learned_from(run, inline, tiny_static):
+    done = run("domain_moore_lewis", embedder=str(tiny_static))
+    found = corpusfit.explain(done.path, row="task.jsonl:4", top=3, machine=inline)
+    assert found.raised
+    assert len(found.learned_from) == 3
+    of_task = [s["selected"] for s in scores(done) if s["source"] == "task.jsonl"]
+    assert sum(of_task) > 0.95 * len(of_task)
+    assert done.manifest["remark"].startswith("About ")
+
+
 def test_a_method_that_says_nothing_shows_what_is_alike_in_words(run, cli):
     done = run("random")
     said = cli("explain", done.path, "--row", "task.jsonl:4")

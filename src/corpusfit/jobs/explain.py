@@ -99,10 +99,9 @@ class Explain(Job[list[str], Explained]):
         scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
         share = 1.0 if self.summed else 1 / len(units)
         score = float(scorer.score(batch).sum(dtype=np.float64)) * share
-        learned = []
-        if method.reads == "embedding":
-            learned = [Neighbour(*found) for found in scorer.nearest(batch)[: self.top]]
-        return Explained(score, _effects(scorer, units, share), nearest, by, learned)
+        learned = scorer.nearest(known.vectors)[: self.top] if method.encodes else []
+        examples = [Neighbour(*found) for found in learned]
+        return Explained(score, _effects(scorer, units, share), nearest, by, examples)
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
         plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})
