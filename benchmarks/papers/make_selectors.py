@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import data
-from corpusfit.pipeline.ranking import SEEDS, candidates, preferred
+from corpusfit.pipeline.ranking import SEEDS, contenders, preferred
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
 from corpusfit.score.rank import trial, verdicts
@@ -74,13 +74,8 @@ def _methods(kind: str, seed: int) -> list[str]:
 
 def _ranked(target: Paired, background: Paired, seed: int) -> list[str]:
     """The methods that `auto` has trials of, on a sample of the corpus, most agreement first."""
-    names = [
-        n
-        for n in candidates()
-        if registry.load(n).reads != "text" and registry.load(n).family != "baseline"
-    ]
     trials = []
-    for name in names:
+    for name in contenders():
         method = registry.fitting(name, {})
         parts = [read_as(part, method.fits_on) for part in (target, background)]
         trials += [trial(name, method, *parts, seed=seed + i) for i in range(SEEDS)]

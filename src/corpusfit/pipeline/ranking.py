@@ -32,6 +32,7 @@ __all__ = [
     "LEADING",
     "Ranked",
     "candidates",
+    "contenders",
     "pick",
     "preferred",
     "rank_methods",
@@ -61,6 +62,13 @@ def candidates() -> list[str]:
     """
     known = {n: registry.load(n) for n in registry.names() if n != "pyod"}
     return [n for n, method in known.items() if issubclass(method, Method) and method.exact]
+
+
+def contenders() -> list[str]:
+    """The candidates that `auto` tries: what goes by embeddings alone, and what it prefers."""
+    known = {n: registry.load(n) for n in candidates()}
+    going = {n for n, m in known.items() if m.reads == "embedding" and m.family != "baseline"}
+    return [n for n in known if n in going or n == LEADING]
 
 
 def rank_methods(
@@ -124,12 +132,7 @@ def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> Met
     """
     kept = folder.fit / "ranking.json"
     if not kept.exists():
-        names = [
-            n
-            for n in candidates()
-            if registry.load(n).reads != "text" and registry.load(n).family != "baseline"
-        ]
-        found = rank_methods(run, names, target, background, SEEDS, named=False)
+        found = rank_methods(run, contenders(), target, background, SEEDS, named=False)
         write_bytes(kept, json.dumps([dataclasses.asdict(v) for v in found]).encode())
     ranking, allows = ranking_of(folder), run.asked.auto.seconds()
     fitting = [v for v in ranking if v["cost"] <= allows]

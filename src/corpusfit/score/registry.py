@@ -20,12 +20,27 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.artifacts import packed, unpacked
 from corpusfit.errors import ModelError, UnknownMethodError, UsageError, bad_setting
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
 from corpusfit.settings import KINDS
 
-__all__ = ["build", "fitting", "given", "load", "names", "of_corpus", "of_labels", "scorer_class"]
+__all__ = [
+    "as_array",
+    "build",
+    "fitting",
+    "from_array",
+    "given",
+    "load",
+    "names",
+    "of_corpus",
+    "of_labels",
+    "scorer_class",
+]
 
 _FOLDER = Path(__file__).parent / "methods"
 _GROUP = "corpusfit.methods"
@@ -153,3 +168,14 @@ def scorer_class(name: str) -> type[Scorer[Any]]:
         raise ModelError(f"{name} leaves no scorer: it does not score single texts.")
     cls: type[Scorer[Any]] = method.scorer
     return cls
+
+
+def as_array(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
+    """A method's scorer as stored, uint8, for a scorer that holds others."""
+    return np.frombuffer(packed(name, scorer), np.uint8)
+
+
+def from_array(stored: NDArray[np.uint8]) -> Scorer[Any]:
+    """The scorer that `as_array` stored."""
+    scorer: Scorer[Any] = unpacked(stored.tobytes(), scorer_class)
+    return scorer

@@ -21,7 +21,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import packed, unpacked
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.kernels.agreement import mid_ranks
 from corpusfit.plan import MethodPlan
@@ -57,8 +56,7 @@ class BlendScorer(Scorer[Any]):
     @cached_property
     def members(self) -> list[Scorer[Any]]:
         """The members' scorers, opened once in a process."""
-        stored = [self.scorers[own].tobytes() for own in _parts(self.ends)]
-        return [unpacked(data, registry.scorer_class) for data in stored]
+        return [registry.from_array(self.scorers[own]) for own in _parts(self.ends)]
 
     def score(self, batch: Any) -> NDArray[np.float32]:
         """Score n texts, or float32 [n, d], or both: the mean rank, float32 [n] in [0, 1]."""
@@ -161,7 +159,7 @@ class Blend(Method[Any]):
         for name, member in zip(self._names(), members, strict=True):
             parts = (read_as(part, member.fits_on) for part in (target, background))
             scorer = member.fit(*parts, seed=seed)
-            stored.append(np.frombuffer(packed(name, scorer), np.uint8))
+            stored.append(registry.as_array(name, scorer))
             knots.append(_ranked(scorer.score(read_as(background, member.reads))))
         return BlendScorer(
             np.concatenate(stored),

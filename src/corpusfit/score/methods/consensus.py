@@ -30,7 +30,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import packed, unpacked
 from corpusfit.errors import bad_setting
 from corpusfit.kernels.agreement import agreed_depth, mid_ranks, spectral_weights
 from corpusfit.kernels.logistic import balanced, class_share, logistic, platt
@@ -94,8 +93,7 @@ class ConsensusScorer(Scorer[Vectors]):
     @cached_property
     def ratio(self) -> Scorer[Vectors]:
         """The scorer by clusters, opened once in a process."""
-        scorer: Scorer[Vectors] = unpacked(self.clusters.tobytes(), registry.scorer_class)
-        return scorer
+        return registry.from_array(self.clusters)
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: log odds of being of the domain, float32 [n].
@@ -189,7 +187,7 @@ class Consensus(Method[Paired]):
         return ConsensusScorer(
             mean,
             plain_rows(scales[0] * weights[None]),
-            np.frombuffer(packed("cluster_ratio", ratio), np.uint8),
+            registry.as_array("cluster_ratio", ratio),
             intercept + math.log(share / (1.0 - share)),
             share,
             tuple(trusted.tolist()),

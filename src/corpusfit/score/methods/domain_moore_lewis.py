@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import packed, unpacked
 from corpusfit.score import registry
 from corpusfit.score.contract import Effect, Family, Method, Scorer
 from corpusfit.types import Paired, Reads, Vectors
@@ -50,14 +49,12 @@ class DomainMooreLewisScorer(Scorer[Paired]):
     @cached_property
     def by_domain(self) -> Scorer[Vectors]:
         """The scorer by domain, opened once in a process."""
-        scorer: Scorer[Vectors] = unpacked(self.domain.tobytes(), registry.scorer_class)
-        return scorer
+        return registry.from_array(self.domain)
 
     @cached_property
     def by_words(self) -> Scorer[Any]:
         """The scorer by words, opened once in a process."""
-        scorer: Scorer[Any] = unpacked(self.words.tobytes(), registry.scorer_class)
-        return scorer
+        return registry.from_array(self.words)
 
     def score(self, batch: Paired) -> NDArray[np.float32]:
         """Score n texts with their float32 [n, d]: float32 [n], bits."""
@@ -96,8 +93,6 @@ class DomainMooreLewis(Method[Paired]):
         """
         domain = registry.fitting(_DOMAIN, {}).fit(target, background, seed=seed)
         words = registry.fitting(_WORDS, {}).fit(target.texts, background.texts, seed=seed)
-        stored = [
-            np.frombuffer(packed(name, scorer), np.uint8)
-            for name, scorer in ((_DOMAIN, domain), (_WORDS, words))
-        ]
-        return DomainMooreLewisScorer(*stored)
+        return DomainMooreLewisScorer(
+            registry.as_array(_DOMAIN, domain), registry.as_array(_WORDS, words)
+        )

@@ -64,7 +64,8 @@ def test_the_domain_comes_first_and_in_it_the_targets_words(fitted):
 
 
 def test_surely_of_the_rest_is_far_below_and_finite(fitted):
-    *_, scorer = fitted
+    _, background, scorer = fitted
     texts = text_array(["", "market", "kinase"])
     scores = scorer.score(Paired(texts, np.eye(3, WIDTH, k=5, dtype=np.float32) * 1e6))
     assert np.isfinite(scores).all()
+    assert scores[0] < scores[1] < scores[2] < scorer.score(background)[:60].min()
