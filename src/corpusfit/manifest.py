@@ -224,9 +224,11 @@ class RunFolder(OutFolder):
         super().__init__(path)
         self.scores = path / "scores"
         self.selected = path / "selected"
+        self.examples = path / "examples.parquet"
         self.scored = self.work / "scored"
         self.fit = self.work / "fit"
         self.stages = self.work / "stages"
+        self.looked_at = self.work / "examples"
 
     def _cure(self, differing: list[str]) -> str:
         """What to do about a run that differs."""
@@ -246,7 +248,9 @@ class RunFolder(OutFolder):
             (self.work / file).unlink(missing_ok=True)
         for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
             remove(folder)
-        (self.path / "rejects.jsonl").unlink(missing_ok=True)
+        remove(self.looked_at)
+        for written in (self.examples, self.path / "rejects.jsonl"):
+            written.unlink(missing_ok=True)
 
     def amend(self, identity: Mapping[str, Any]) -> None:
         """Take the completion mark away and go on under another choice."""

@@ -285,7 +285,7 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
     if selecting:
         used = manifest["method"]
         chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
-        write_selected(run, folder, chosen)
+        write_selected(run, folder, chosen, MethodPlan(**used))
         run.require_unchanged()
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         if not chosen.segments:
