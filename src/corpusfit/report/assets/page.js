@@ -1,0 +1,156 @@
+// What the page does beyond its text: charts, the cut, and browsing the examples.
+// Text of a corpus is hostile: it is only ever set as the text of a node.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const views = new Map();
+
+const look = (isDark) => {
+  const fore = isDark ? "#e8e8e8" : "#1a1a1a", line = isDark ? "#3a3f47" : "#d8d8d8";
+  const words = { labelColor: fore, titleColor: fore };
+  return {
+    background: "transparent", title: { color: fore, anchor: "start" }, view: { stroke: line },
+    axis: { ...words, gridColor: line, domainColor: line, tickColor: line }, legend: words,
+    header: words, rule: { color: fore }, text: { color: fore },
+  };
+};
+
+async function draw() {
+  for (const place of document.querySelectorAll("[data-chart]")) {
+    const spec = data.charts[place.dataset.chart];
+    const options = { ast: true, renderer: "svg", actions: false, config: look(dark.matches) };
+    views.set(place.dataset.chart, (await vegaEmbed(place, spec, options)).view);
+  }
+  for (const run of document.querySelectorAll("[data-run]")) move(run);
+  document.documentElement.dataset.drawn = "yes";
+}
+
+// A text as people may safely see it: marks that turn the order of writing, and control
+// characters, are shown and do nothing.
+const harmless = (text) => text
+  .replace(/[\u202a-\u202e\u2066-\u2069]/g, (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase()}⟩`)
+  .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g, "\ufffd");
+
+const node = (name, attributes = {}, ...inside) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...inside);
+  return made;
+};
+
+const number = (x) => Number(x).toLocaleString("en", { maximumFractionDigits: 4 });
+const percent = (x) => `${(100 * x).toLocaleString("en", { maximumFractionDigits: 2 })} %`;
+
+// The text with every n-gram marked that raised or lowered the score; longer ones first.
+function marked(text, effects) {
+  const shown = node("p", { class: "text short", dir: "auto" });
+  const known = new Map(effects.map((e) => [e.part, e.effect]));
+  const longest = Math.max(0, ...effects.map((e) => e.part.split(" ").length));
+  const words = [...text.matchAll(/[\p{L}\p{N}\p{M}_]+/gu)];
+  let at = 0;
+  for (let i = 0; i < words.length; i++) {
+    for (let n = Math.min(longest, words.length - i); n > 0; n--) {
+      const effect = known.get(words.slice(i, i + n).map((w) => w[0].toLowerCase()).join(" "));
+      if (effect === undefined) continue;
+      const last = words[i + n - 1], end = last.index + last[0].length;
+      const said = `${effect > 0 ? "raised" : "lowered"} the score by ${number(Math.abs(effect))}`;
+      shown.append(harmless(text.slice(at, words[i].index)), node("mark",
+        { class: effect > 0 ? "up" : "down", title: said }, harmless(text.slice(words[i].index, end))));
+      at = end;
+      i += n - 1;
+      break;
+    }
+  }
+  shown.append(harmless(text.slice(at)));
+  return shown;
+}
+
+function card(run, example) {
+  const place = `${example.source}, row ${example.row}, segment ${example.segment}`;
+  const head = node("p", { class: "soft" }, node("strong", {}, number(example.score)), " · ",
+    example.selected ? "taken" : "not taken", " · ", node("bdi", {}, harmless(place)));
+  const text = marked(example.text, example.effects || []);
+  const made = node("article", {}, head, text);
+  if (example.characters > example.text.length) {
+    made.append(node("p", { class: "soft" }, `… of ${number(example.characters)} characters`));
+  }
+  const whole = node("button", { type: "button", "aria-expanded": "false" }, "whole text");
+  whole.addEventListener("click", () => {
+    const short = text.classList.toggle("short");
+    whole.setAttribute("aria-expanded", String(!short));
+  });
+  made.append(whole);
+  if (example.nearest.length) {
+    const list = node("ul");
+    for (const [place, cosine] of example.nearest) {
+      list.append(node("li", {}, `${cosine.toFixed(2)} `,
+        node("span", { class: "text", dir: "auto" }, harmless(run.targets[place].text))));
+    }
+    made.append(node("details", {}, node("summary", {}, "the task's texts most like it"), list));
+  }
+  return made;
+}
+
+// The cut: what it takes, of which source, and what lies on either side of it.
+function move(section) {
+  const run = data.runs[section.dataset.run], slider = section.querySelector("input[type=range]");
+  if (!slider) return;
+  const k = Number(slider.value), cuts = run.cuts, threshold = cuts.threshold[k];
+  const said = `${percent(cuts.share[k])} of the segments: ${number(cuts.segments[k])} segments, about ` +
+    `${number(cuts.tokens[k])} word pieces, scores of ${number(threshold)} and above` +
+    (k === cuts.own ? " (this run's own cut)" : "");
+  section.querySelector("[data-said]").textContent = said;
+  slider.setAttribute("aria-valuetext", said);
+  const chart = views.get(`scores-${section.dataset.run}`);
+  if (chart) chart.signal("cut", threshold).runAsync();
+  const corpus = run.sources.reduce((n, s) => n + s.segments, 0) || 1;
+  const rows = run.sources.flatMap((s, i) => [
+    { source: s.name, of: "corpus", share: s.segments / corpus },
+    { source: s.name, of: "taken", share: cuts.by_source[k][i] / (cuts.segments[k] || 1) }]);
+  const bars = views.get(`composition-${section.dataset.run}`);
+  if (bars) bars.data("composition", rows).runAsync();
+  const above = run.examples.filter((e) => e.score >= threshold).slice(-6).reverse();
+  const below = run.examples.filter((e) => e.score < threshold).slice(0, 6);
+  for (const [name, examples] of [["above", above], ["below", below]]) {
+    const cards = examples.map((e) => card(run, e));
+    section.querySelector(`[data-side=${name}]`).replaceChildren(
+      ...(cards.length ? cards : [node("p", { class: "soft" }, "Nothing was kept from there.")]));
+  }
+}
+
+function browse(section) {
+  const run = data.runs[section.dataset.run], list = section.querySelector("[data-list]");
+  if (!list) return;
+  const [words, source, taken] = ["words", "source", "taken"].map(
+    (name) => section.querySelector(`[data-filter=${name}]`));
+  let shown = 10;
+  const show = () => {
+    const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const found = run.examples.filter((e) => (!source.value || e.source === source.value)
+      && (!taken.value || String(e.selected) === taken.value)
+      && asked.every((word) => e.text.toLowerCase().includes(word)));
+    const more = node("button", { type: "button" }, `show more (${found.length - shown} left)`);
+    more.addEventListener("click", () => { shown += 20; show(); });
+    list.replaceChildren(...found.slice(0, shown).map((e) => card(run, e)),
+      ...(found.length > shown ? [more] : []));
+    section.querySelector("[data-found]").textContent = `${found.length} of ${run.examples.length}`;
+  };
+  for (const filter of [words, source, taken]) {
+    filter.addEventListener("input", () => { shown = 10; show(); });
+  }
+  show();
+}
+
+for (const section of document.querySelectorAll("[data-run]")) {
+  section.querySelector("input[type=range]")?.addEventListener("input", () => move(section));
+  browse(section);
+  move(section);
+}
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.textContent = "copied";
+  });
+}
+dark.addEventListener("change", draw);
+draw();

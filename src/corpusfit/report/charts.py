@@ -1,0 +1,281 @@
+"""The page's charts, as Vega-Lite specifications.
+
+What: one function a chart, from plain values to a specification with its data inside.
+Why: the same specification is drawn by the page's script and written as SVG and PNG.
+Trade-off: Vega-Lite draws what it knows; a chart that it does not know is not here.
+Reference: Satyanarayan et al. (2017), Vega-Lite: A Grammar of Interactive Graphics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "composition_chart",
+    "curve_chart",
+    "map_chart",
+    "results_chart",
+    "scores_chart",
+    "training_chart",
+]
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+"""Names the language's version; nothing is fetched from there."""
+
+COLOURS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
+"""Of Okabe and Ito's palette, which the colour-blind tell apart."""
+
+_MOST = 12
+"""Sources that have a colour of their own; the rest are one."""
+
+Spec = dict[str, Any]
+
+
+def _chart(title: str, description: str, **more: Any) -> Spec:
+    return {
+        "$schema": SCHEMA,
+        "title": title,
+        "description": description,
+        "width": "container",
+        "height": 260,
+        "autosize": {"type": "fit", "contains": "padding"},
+        **more,
+    }
+
+
+def scores_chart(data: dict[str, Any]) -> Spec:
+    """How the scores lie: of the target, of what is at or above the cut, and of the rest, by source.
+
+    The cut is the parameter `cut`.
+    """
+    bins, target = data["scores"]["bins"], data["scores"]["target"]
+    rows = [
+        {"from": a, "to": b, "group": "corpus", "source": source["name"], "segments": n}
+        for source, heights in zip(data["sources"], data["scores"]["sources"], strict=True)
+        for a, b, n in zip(bins, bins[1:], heights, strict=False)
+        if n
+    ]
+    units = [
+        {"from": a, "to": b, "units": n} for a, b, n in zip(bins, bins[1:], target, strict=False)
+    ]
+    cut = data["selected"]["threshold"]
+    x = {"field": "from", "type": "quantitative", "title": "score", "scale": {"nice": False}}
+    of_corpus = {
+        "data": {"values": rows},
+        "mark": {"type": "bar", "binSpacing": 0, "tooltip": True},
+        "encoding": {
+            "x": {**x, "bin": {"binned": True}},
+            "x2": {"field": "to"},
+            "y": {
+                "field": "segments",
+                "aggregate": "sum",
+                "type": "quantitative",
+                "title": "segments",
+            },
+            "color": {"field": "source", "type": "nominal", "title": "source"},
+            "opacity": {
+                "condition": {"test": "datum.to > cut", "value": 1.0},
+                "value": 0.35,
+            },
+        },
+    }
+    of_target = {
+        "data": {"values": units},
+        "mark": {"type": "line", "interpolate": "step-after", "color": COLOURS["target"]},
+        "encoding": {
+            "x": x,
+            "y": {"field": "units", "type": "quantitative", "title": "target units"},
+        },
+    }
+    rule = {
+        "data": {"values": [{}]},
+        "mark": {"type": "rule", "strokeDash": [4, 3], "size": 2},
+        "encoding": {"x": {"datum": {"expr": "cut"}, "type": "quantitative"}},
+    }
+    layers = [{"layer": [of_corpus, rule]}]
+    if any(target):
+        layers.append(of_target)
+    return _chart(
+        "Scores",
+        "Segments of the corpus by score and source, the target's units as a line, and the cut.",
+        params=[{"name": "cut", "value": cut if cut is not None else bins[-1]}],
+        layer=layers,
+        resolve={"scale": {"y": "independent"}},
+    )
+
+
+def composition_chart(data: dict[str, Any]) -> Spec:
+    """The share of each source in the corpus and in what is taken (TADPOLE, Table 2).
+
+    Its rows are the data set `composition`.
+    """
+    corpus = max(1, sum(s["segments"] for s in data["sources"]))
+    taken = max(1, sum(s["selected"] for s in data["sources"]))
+    rows = [
+        {"source": s["name"], "of": of, "share": n / total}
+        for s in data["sources"]
+        for of, n, total in (
+            ("corpus", s["segments"], corpus),
+            ("taken", s["selected"], taken),
+        )
+    ]
+    return _chart(
+        "Composition by source",
+        "The share of each source among the corpus's segments and among those taken.",
+        height={"step": 14},
+        data={"name": "composition", "values": rows},
+        mark={"type": "bar", "tooltip": True},
+        encoding={
+            "y": {
+                "field": "source",
+                "type": "nominal",
+                "title": None,
+                "sort": {"field": "share", "op": "max", "order": "descending"},
+                "axis": {"labelLimit": 180},
+            },
+            "yOffset": {"field": "of", "type": "nominal"},
+            "x": {
+                "field": "share",
+                "type": "quantitative",
+                "title": "share of segments",
+                "axis": {"format": "%"},
+            },
+            "color": {
+                "field": "of",
+                "type": "nominal",
+                "title": None,
+                "scale": {
+                    "domain": ["corpus", "taken"],
+                    "range": [COLOURS["not selected"], COLOURS["selected"]],
+                },
+            },
+        },
+    )
+
+
+def map_chart(data: dict[str, Any]) -> Spec:
+    """Target, selected and rejected texts in two dimensions, with their text on hover."""
+    groups = list(COLOURS)
+    rows = [
+        {
+            "x": x,
+            "y": y,
+            "group": "selected" if example["selected"] else "not selected",
+            "source": example["source"],
+            "score": example["score"],
+            "text": example["text"][:160],
+        }
+        for (x, y), example in zip(data["map"]["corpus"], data["examples"], strict=True)
+    ]
+    rows += [
+        {"x": x, "y": y, "group": "target", "score": unit["score"], "text": unit["text"][:160]}
+        for (x, y), unit in zip(data["map"]["target"], data["targets"], strict=True)
+    ]
+    axis = {"type": "quantitative", "axis": {"labels": False, "ticks": False}}
+    return _chart(
+        "Map",
+        "The examples and units of the target by the first two principal components.",
+        height=420,
+        data={"values": rows},
+        mark={"type": "point", "filled": True, "opacity": 0.65, "size": 36},
+        encoding={
+            "x": {"field": "x", **axis, "title": "first component"},
+            "y": {"field": "y", **axis, "title": "second component"},
+            "color": {
+                "field": "group",
+                "type": "nominal",
+                "title": None,
+                "scale": {"domain": groups, "range": list(COLOURS.values())},
+            },
+            "shape": {"field": "group", "type": "nominal", "title": None},
+            "tooltip": [
+                {"field": name, "type": kind}
+                for name, kind in (
+                    ("group", "nominal"),
+                    ("source", "nominal"),
+                    ("score", "quantitative"),
+                    ("text", "nominal"),
+                )
+            ],
+        },
+    )
+
+
+def training_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """Loss by step: rows of run, text, step, loss."""
+    return _chart(
+        "Loss in training",
+        "Loss on held-out text of the task, of what was trained on, and of general text, by step.",
+        data={"values": list(rows)},
+        mark={"type": "line", "point": True, "tooltip": True},
+        encoding={
+            "x": {"field": "step", "type": "quantitative", "title": "step"},
+            "y": {
+                "field": "loss",
+                "type": "quantitative",
+                "title": "loss, nats a token",
+                "scale": {"zero": False},
+            },
+            "color": {"field": "text", "type": "nominal", "title": None},
+            "strokeDash": {"field": "run", "type": "nominal", "title": None},
+        },
+    )
+
+
+def results_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """Scores with their intervals: rows of task, column, mean, low, high, in points."""
+    x = {"type": "quantitative", "scale": {"zero": False}}
+    whole = [
+        {
+            "mark": {"type": "rule", "size": 2},
+            "encoding": {
+                "x": {"field": "low", **x, "title": "test score, points (95 % interval)"},
+                "x2": {"field": "high"},
+            },
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 70, "tooltip": True},
+            "encoding": {"x": {"field": "mean", **x}},
+        },
+    ]
+    y = {"field": "column", "type": "nominal", "title": None, "sort": None}
+    return {
+        **_chart("Did it help?", "Mean test scores with their 95 % intervals, by task and model."),
+        "data": {"values": list(rows)},
+        "height": {"step": 18},
+        "facet": {"row": {"field": "task", "type": "nominal", "title": None}},
+        "spec": {"encoding": {"y": y}, "layer": whole},
+        "resolve": {"scale": {"x": "independent"}},
+    }
+
+
+def curve_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """Scores by number of training examples: rows of column, task, size, mean, low, high."""
+    x = {
+        "field": "size",
+        "type": "quantitative",
+        "scale": {"type": "log"},
+        "title": "training examples",
+    }
+    colour = {"field": "column", "type": "nominal", "title": None}
+    y = {"type": "quantitative", "scale": {"zero": False}}
+    band = {
+        "mark": {"type": "area", "opacity": 0.2},
+        "encoding": {
+            "x": x,
+            "y": {"field": "low", **y, "title": "test score, points"},
+            "y2": {"field": "high"},
+            "color": colour,
+        },
+    }
+    line = {
+        "mark": {"type": "line", "point": True, "tooltip": True},
+        "encoding": {"x": x, "y": {"field": "mean", **y}, "color": colour},
+    }
+    return _chart(
+        "Learning curve",
+        "Mean test scores and their 95 % intervals by the number of training examples.",
+        data={"values": list(rows)},
+        layer=[band, line],
+    )
