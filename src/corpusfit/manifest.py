@@ -21,6 +21,7 @@ from typing import Any
 
 from corpusfit.artifacts import remove, sweep, write_bytes
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
+from corpusfit.settings import Settings
 from corpusfit.types import Source
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RecipeFolder",
     "RunFolder",
     "as_plain",
+    "command_words",
     "digest",
     "source_identity",
     "versions",
@@ -70,6 +72,29 @@ def source_identity(sources: Sequence[Source]) -> dict[str, str]:
     return {s.name: s.fingerprint for s in sources}
 
 
+def command_words(command: str, given: Mapping[str, Any], plan: Settings) -> list[str]:
+    """The words of a command line that makes a run again; `--out` is still to come.
+
+    Args:
+        command: its name.
+        given: by option, what it was given; what is empty is left out, paths become absolute.
+        plan: its settings, of which those go in that are not the defaults.
+    """
+    words = ["corpusfit", command]
+    for option, value in given.items():
+        for one in [value] if isinstance(value, str | int) else value:
+            if one != "":
+                words += [f"--{option}", _absolute(str(one))]
+    for setting in plan.overrides():
+        words += ["--set", setting]
+    return words
+
+
+def _absolute(given: str) -> str:
+    path = Path(given).expanduser()
+    return str(path.absolute()) if path.exists() else given
+
+
 class OutFolder:
     """A folder that one command writes to, and resumes in.
 
@@ -80,6 +105,7 @@ class OutFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.work = path / ".corpusfit"
+        self.report = path / "report.html"
 
     def claim(self) -> None:
         """Make sure that the folder is ours to write to.
@@ -140,6 +166,7 @@ class OutFolder:
     def _clear(self) -> None:
         """Throw away what an earlier run made, marks before what they vouch for."""
         (self.path / "manifest.json").unlink(missing_ok=True)
+        self.report.unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
         """The manifest, if the run is complete."""
@@ -254,7 +281,8 @@ class RunFolder(OutFolder):
 
     def amend(self, identity: Mapping[str, Any]) -> None:
         """Take the completion mark away and go on under another choice."""
-        (self.path / "manifest.json").unlink(missing_ok=True)
+        for stale in (self.path / "manifest.json", self.report):
+            stale.unlink(missing_ok=True)
         self._write_identity(identity)
 
     def keep_scored(self, manifest: Mapping[str, Any]) -> None:

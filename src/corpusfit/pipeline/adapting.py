@@ -36,7 +36,7 @@ from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError, bad_setting
-from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
+from corpusfit.manifest import AdaptFolder, command_words, digest, source_identity, versions
 from corpusfit.pipeline.assembly import ROLES, Ready, assembled
 from corpusfit.pipeline.given import Given, given
 from corpusfit.pipeline.guarding import kept_out
@@ -118,6 +118,8 @@ def adapt(
     if not isinstance(ready, Ready):
         return Adapted(out, ready)
     work, facts = assembled(ready, folder, hardware, accelerator, machine.progress)
+    inputs = {"data": data, "task": task, "replay": replay, "guard": guard}
+    facts["repeat"] = command_words("adapt", {**inputs, "guard-field": guard_field}, plan)
     _hold_settled(folder, facts, main=accelerator.is_main_process)
     if track:
         accelerator.init_trackers("corpusfit", config=_flat(facts))

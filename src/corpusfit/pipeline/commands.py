@@ -19,7 +19,14 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
-from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
+from corpusfit.manifest import (
+    RunFolder,
+    as_plain,
+    command_words,
+    digest,
+    source_identity,
+    versions,
+)
 from corpusfit.pipeline.budget import keep, kept, within
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
@@ -210,6 +217,7 @@ def _run(
             hold_strict(run, folder)
             run.require_unchanged()
             manifest = _manifest(run, folder, used)
+            manifest["given"] = {"target": list(target), "corpus": list(corpus_inputs)}
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)
 
@@ -282,6 +290,9 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
 def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
     """Choose and write, then the manifest as the mark that all is there."""
     selected: dict[str, Any] | None = None
+    command = "select" if selecting else "score"
+    urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
+    given = manifest.get("given", urls)  # an older version of this program kept none
     if selecting:
         used = manifest["method"]
         chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
@@ -292,6 +303,8 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
             run.warn("Nothing was taken: no segment fits the amount that was asked for.")
     whole = {
         **manifest,
+        "command": command,
+        "repeat": command_words(command, given, run.asked),
         "plan": run.asked.as_dict(),
         "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,

@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from corpusfit.report.part import Spec
+
 __all__ = [
     "composition_chart",
     "curve_chart",
     "map_chart",
+    "overlap_chart",
     "results_chart",
     "scores_chart",
+    "shares_chart",
     "training_chart",
 ]
 
@@ -26,10 +30,14 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 COLOURS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
 """Of Okabe and Ito's palette, which the colour-blind tell apart."""
 
-_MOST = 12
-"""Sources that have a colour of their own; the rest are one."""
+_TWENTY = {"scheme": "tableau20"}
+"""For sources, which may be thirteen."""
 
-Spec = dict[str, Any]
+_ROWS: dict[str, Any] = {
+    "height": {"step": 20},
+    "autosize": {"type": "fit-x", "contains": "padding"},
+}
+"""Of charts whose height is that of their rows."""
 
 
 def _chart(title: str, description: str, **more: Any) -> Spec:
@@ -38,14 +46,14 @@ def _chart(title: str, description: str, **more: Any) -> Spec:
         "title": title,
         "description": description,
         "width": "container",
-        "height": 260,
+        "height": 300,
         "autosize": {"type": "fit", "contains": "padding"},
         **more,
     }
 
 
 def scores_chart(data: dict[str, Any]) -> Spec:
-    """How the scores lie: of the target, of what is at or above the cut, and of the rest, by source.
+    """How the scores lie: of the target, of what is above the cut, and of the rest, by source.
 
     The cut is the parameter `cut`.
     """
@@ -59,7 +67,8 @@ def scores_chart(data: dict[str, Any]) -> Spec:
     units = [
         {"from": a, "to": b, "units": n} for a, b, n in zip(bins, bins[1:], target, strict=False)
     ]
-    cut = data["selected"]["threshold"]
+    own = data["cuts"]["own"]
+    cut = bins[-1] if own is None else data["cuts"]["threshold"][own]
     x = {"field": "from", "type": "quantitative", "title": "score", "scale": {"nice": False}}
     of_corpus = {
         "data": {"values": rows},
@@ -73,7 +82,7 @@ def scores_chart(data: dict[str, Any]) -> Spec:
                 "type": "quantitative",
                 "title": "segments",
             },
-            "color": {"field": "source", "type": "nominal", "title": "source"},
+            "color": {"field": "source", "type": "nominal", "title": None, "scale": _TWENTY},
             "opacity": {
                 "condition": {"test": "datum.to > cut", "value": 1.0},
                 "value": 0.35,
@@ -90,16 +99,17 @@ def scores_chart(data: dict[str, Any]) -> Spec:
     }
     rule = {
         "data": {"values": [{}]},
+        "transform": [{"calculate": "cut", "as": "from"}],
         "mark": {"type": "rule", "strokeDash": [4, 3], "size": 2},
-        "encoding": {"x": {"datum": {"expr": "cut"}, "type": "quantitative"}},
+        "encoding": {"x": x},
     }
-    layers = [{"layer": [of_corpus, rule]}]
+    layers: list[Spec] = [{"layer": [of_corpus, rule]}]
     if any(target):
         layers.append(of_target)
     return _chart(
         "Scores",
         "Segments of the corpus by score and source, the target's units as a line, and the cut.",
-        params=[{"name": "cut", "value": cut if cut is not None else bins[-1]}],
+        params=[{"name": "cut", "value": cut}],
         layer=layers,
         resolve={"scale": {"y": "independent"}},
     )
@@ -123,7 +133,7 @@ def composition_chart(data: dict[str, Any]) -> Spec:
     return _chart(
         "Composition by source",
         "The share of each source among the corpus's segments and among those taken.",
-        height={"step": 14},
+        **_ROWS | {"height": {"step": 26, "for": "position"}},
         data={"name": "composition", "values": rows},
         mark={"type": "bar", "tooltip": True},
         encoding={
@@ -132,7 +142,6 @@ def composition_chart(data: dict[str, Any]) -> Spec:
                 "type": "nominal",
                 "title": None,
                 "sort": {"field": "share", "op": "max", "order": "descending"},
-                "axis": {"labelLimit": 180},
             },
             "yOffset": {"field": "of", "type": "nominal"},
             "x": {
@@ -202,11 +211,11 @@ def map_chart(data: dict[str, Any]) -> Spec:
     )
 
 
-def training_chart(rows: Sequence[dict[str, Any]]) -> Spec:
-    """Loss by step: rows of run, text, step, loss."""
+def training_chart(rows: Sequence[dict[str, Any]], title: str, by: str) -> Spec:
+    """Loss by step: rows of model, text, step, loss; a line for each of what `by` names."""
     return _chart(
-        "Loss in training",
-        "Loss on held-out text of the task, of what was trained on, and of general text, by step.",
+        title,
+        "Loss on text that was kept back, by step.",
         data={"values": list(rows)},
         mark={"type": "line", "point": True, "tooltip": True},
         encoding={
@@ -217,41 +226,37 @@ def training_chart(rows: Sequence[dict[str, Any]]) -> Spec:
                 "title": "loss, nats a token",
                 "scale": {"zero": False},
             },
-            "color": {"field": "text", "type": "nominal", "title": None},
-            "strokeDash": {"field": "run", "type": "nominal", "title": None},
+            "color": {"field": by, "type": "nominal", "title": None},
         },
     )
 
 
-def results_chart(rows: Sequence[dict[str, Any]]) -> Spec:
-    """Scores with their intervals: rows of task, column, mean, low, high, in points."""
+def results_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
+    """Scores with their intervals: rows of column, mean, low, high, in points."""
     x = {"type": "quantitative", "scale": {"zero": False}}
-    whole = [
-        {
-            "mark": {"type": "rule", "size": 2},
-            "encoding": {
-                "x": {"field": "low", **x, "title": "test score, points (95 % interval)"},
-                "x2": {"field": "high"},
-            },
+    interval = {
+        "mark": {"type": "rule", "size": 2},
+        "encoding": {
+            "x": {"field": "low", **x, "title": "test score, points (95 % interval)"},
+            "x2": {"field": "high"},
         },
-        {
-            "mark": {"type": "point", "filled": True, "size": 70, "tooltip": True},
-            "encoding": {"x": {"field": "mean", **x}},
-        },
-    ]
-    y = {"field": "column", "type": "nominal", "title": None, "sort": None}
-    return {
-        **_chart("Did it help?", "Mean test scores with their 95 % intervals, by task and model."),
-        "data": {"values": list(rows)},
-        "height": {"step": 18},
-        "facet": {"row": {"field": "task", "type": "nominal", "title": None}},
-        "spec": {"encoding": {"y": y}, "layer": whole},
-        "resolve": {"scale": {"x": "independent"}},
     }
+    mean = {
+        "mark": {"type": "point", "filled": True, "size": 70, "tooltip": True},
+        "encoding": {"x": {"field": "mean", **x}},
+    }
+    return _chart(
+        title,
+        "Mean test scores with their 95 % intervals, by model.",
+        **_ROWS,
+        data={"values": list(rows)},
+        encoding={"y": {"field": "column", "type": "nominal", "title": None, "sort": None}},
+        layer=[interval, mean],
+    )
 
 
-def curve_chart(rows: Sequence[dict[str, Any]]) -> Spec:
-    """Scores by number of training examples: rows of column, task, size, mean, low, high."""
+def curve_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
+    """Scores by number of training examples: rows of column, size, mean, low, high, in points."""
     x = {
         "field": "size",
         "type": "quantitative",
@@ -274,8 +279,61 @@ def curve_chart(rows: Sequence[dict[str, Any]]) -> Spec:
         "encoding": {"x": x, "y": {"field": "mean", **y}, "color": colour},
     }
     return _chart(
-        "Learning curve",
+        title,
         "Mean test scores and their 95 % intervals by the number of training examples.",
         data={"values": list(rows)},
         layer=[band, line],
+    )
+
+
+def overlap_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """How much of one selection another took too: rows of one, other, share."""
+    share = {"field": "share", "type": "quantitative"}
+    axis = {"type": "nominal", "sort": None}
+    squares = {
+        "mark": {"type": "rect", "tooltip": True},
+        "encoding": {
+            "color": {**share, "scale": {"domain": [0, 1.5], "scheme": "blues"}, "legend": None}
+        },
+    }
+    words = {
+        "mark": {"type": "text", "color": "black"},
+        "encoding": {"text": {**share, "format": ".0%"}},
+    }
+    return _chart(
+        "Overlap of selections",
+        "The share of each row's segments that the column's selection took too.",
+        **_ROWS,
+        data={"values": list(rows)},
+        encoding={
+            "y": {"field": "one", **axis, "title": "of what this took"},
+            "x": {
+                "field": "other",
+                **axis,
+                "title": "this took too",
+                "axis": {"labelAngle": -30},
+            },
+        },
+        layer=[squares, words],
+    )
+
+
+def shares_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """What selections are made of: rows of run, source, share."""
+    return _chart(
+        "Composition of each selection",
+        "The share of each source in each selection, and in the corpus.",
+        **_ROWS,
+        data={"values": list(rows)},
+        mark={"type": "bar", "tooltip": True},
+        encoding={
+            "y": {"field": "run", "type": "nominal", "title": None, "sort": None},
+            "x": {
+                "field": "share",
+                "type": "quantitative",
+                "title": "share of segments",
+                "axis": {"format": "%"},
+            },
+            "color": {"field": "source", "type": "nominal", "title": None, "scale": _TWENTY},
+        },
     )

@@ -10,6 +10,8 @@ Reference: Pearson (1901); Salton and Buckley (1988) for TF-IDF.
 
 from __future__ import annotations
 
+import io
+import json
 import math
 import re
 from collections import Counter
@@ -54,13 +56,16 @@ class Examples:
     by: str
 
 
-def read_examples(path: Path) -> Examples:
-    """Read the examples that a selection left."""
-    rows = pq.read_table(path).to_pylist()
-    corpus = sorted(
-        (row for row in rows if row["kind"] == "corpus"),
-        key=lambda row: (-row["score"], row["source"], row["row"], row["segment"]),
-    )
+def read_examples(path: Path, room: int) -> Examples:
+    """Read the examples that a selection left.
+
+    Args:
+        path: the file; without it there are none.
+        room: bytes that they may take as JSON: texts are shortened, and then examples left out.
+    """
+    rows = pq.read_table(io.BytesIO(path.read_bytes())).to_pylist() if path.exists() else []
+    rows = _fitting(sorted(rows, key=_by_score), room)
+    corpus = [row for row in rows if row["kind"] == "corpus"]
     target = [row for row in rows if row["kind"] == "target"]
     by = "embedding" if rows and rows[0]["vector"] is not None else "words"
     both = [*corpus, *target]
@@ -74,6 +79,32 @@ def read_examples(path: Path) -> Examples:
         places[len(corpus) :],
         by,
     )
+
+
+def _by_score(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Segments of the corpus first, from the best; the target as it stands."""
+    if row["kind"] == "target":
+        return (1,)
+    return (0, -row["score"], row["source"], row["row"], row["segment"])
+
+
+def _fitting(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """The rows with their texts as long as room allows; of many, every second, and so on."""
+    for step, longest in _SMALLER:
+        kept = [{**row, "text": row["text"][:longest]} for row in rows[::step]]
+        if sum(map(_bytes, kept)) <= room:
+            return kept
+    return []
+
+
+def _bytes(row: dict[str, Any]) -> int:
+    """What a row takes as JSON."""
+    plain = {k: v for k, v in row.items() if k != "vector"}
+    return len(json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+_SMALLER = ((1, 2_000), (1, 1_000), (1, 500), (2, 500), (4, 400), (8, 300), (16, 200), (64, 100))
+"""Every which row, and how many characters of it, until there is room."""
 
 
 def _stored(rows: list[dict[str, Any]]) -> Array:

@@ -17,109 +17,138 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Sequence
-from functools import cache
+import shlex
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any
 
-from corpusfit.errors import MissingDependencyError
+from corpusfit.report.part import Part, Sheet
+from corpusfit.report.vega import script
 
-__all__ = ["figure", "page", "plain_table", "section"]
-
-_EXPOSED = "window.vegaEmbed = vegaEmbed;"
+__all__ = ["escaped", "figure", "page", "paragraphs", "plain_table", "repeated"]
 
 
-def page(
-    title: str,
-    summary: Sequence[str],
-    sections: Sequence[tuple[str, str, str]],
-    data: dict[str, Any],
-) -> str:
+def page(title: str, parts: Sequence[Part]) -> str:
     """The document.
 
     Args:
         title: of the page.
-        summary: sentences that say what the runs came to.
-        sections: (identity, title, HTML) of each part.
-        data: `runs` and `charts`, as the script reads them.
+        parts: in the order in which they are read.
 
     Raises:
         MissingDependencyError: the charts' library is not installed.
     """
-    scripts = [_vega(), _asset("page.js")]
-    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    scripts = [script(), _asset("page.js")]
+    allowed = " ".join(f"'sha256-{_digest(each)}'" for each in scripts)
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    said = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in summary)
-    places = "".join(
-        f'<li><a href="#{html.escape(name)}">{html.escape(words)}</a></li>'
-        for name, words, _ in sections
-    )
-    body = "".join(section(*each) for each in sections)
+    places = "".join(f'<li><a href="#{p.name}">{escaped(p.title)}</a></li>' for p in parts)
+    data = {
+        "runs": {p.name: p.data for p in parts if p.data is not None},
+        "charts": {name: spec for p in parts for name, spec in p.charts.items()},
+    }
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_asset('page.css')}</style>\n</head>\n"
+        f"<title>{escaped(title)}</title>\n<style>{_asset('page.css')}</style>\n</head>\n"
         '<body>\n<a class="skip" href="#content">To the content</a>\n'
-        f"<header><h1>{html.escape(title)}</h1>{said}</header>\n"
-        f'<nav aria-label="Sections"><ul>{places}</ul></nav>\n'
-        f'<main id="content">{body}</main>\n'
+        f"<header><h1>{escaped(title)}</h1></header>\n"
+        f'<nav aria-label="Parts"><ul>{places}</ul></nav>\n'
+        f'<main id="content"><section><h2>In short</h2>{_short(parts)}</section>'
+        f"{''.join(map(_section, parts))}</main>\n"
         f'<script type="application/json" id="data">{_as_block(data)}</script>\n'
-        + "".join(f'<script type="module">{script}</script>\n' for script in scripts)
+        + "".join(f'<script type="module">{each}</script>\n' for each in scripts)
         + "</body>\n</html>\n"
     )
 
 
-def section(name: str, title: str, inside: str) -> str:
-    """A part of the page; what is inside is HTML."""
-    return f'<section id="{html.escape(name)}"><h2>{html.escape(title)}</h2>{inside}</section>\n'
+def _short(parts: Sequence[Part]) -> str:
+    """What all parts come to."""
+    return "".join(
+        f'<h3><a href="#{p.name}">{escaped(p.title)}</a></h3>{paragraphs(p.summary)}'
+        for p in parts
+        if p.summary
+    )
+
+
+def _section(part: Part) -> str:
+    run = "" if part.data is None else f' data-run="{part.name}"'
+    return f'<section id="{part.name}"{run}><h2>{escaped(part.title)}</h2>{part.html}</section>\n'
+
+
+def escaped(text: str) -> str:
+    """Text as HTML; marks that turn the order of writing are shown and do nothing."""
+    return html.escape("".join(f"⟨U+{ord(c):04X}⟩" if c in _TURNING else c for c in text))
+
+
+def paragraphs(sentences: Iterable[str]) -> str:
+    """Each sentence in a paragraph."""
+    return "".join(f"<p>{escaped(sentence)}</p>" for sentence in sentences)
 
 
 def figure(name: str, words: str) -> str:
     """A place for a chart, with words that say what it shows."""
     return (
-        f'<figure><div class="chart" data-chart="{html.escape(name)}"></div>'
-        f'<figcaption class="soft">{html.escape(words)}</figcaption></figure>'
+        f'<figure><div class="chart" data-chart="{name}"></div>'
+        f'<figcaption class="soft">{escaped(words)}</figcaption></figure>'
     )
 
 
-def plain_table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def plain_table(sheet: Sheet) -> str:
     """A table; numbers stand to the right."""
-    numeric = [all(isinstance(row[i], int | float) for row in rows) for i in range(len(columns))]
-    kinds = [' class="n"' if n and rows else "" for n in numeric]
+    numeric = [
+        bool(sheet.rows) and all(isinstance(row[i], int | float | None) for row in sheet.rows)
+        for i in range(len(sheet.columns))
+    ]
+    kinds = [' class="n"' if n else "" for n in numeric]
     head = "".join(
-        f'<th scope="col"{kind}>{html.escape(c)}</th>'
-        for c, kind in zip(columns, kinds, strict=True)
+        f'<th scope="col"{kind}>{escaped(c)}</th>'
+        for c, kind in zip(sheet.columns, kinds, strict=True)
     )
     lines = "".join(
         "<tr>"
         + "".join(
-            f"<td{kind}>{html.escape(_worded(value))}</td>"
+            f"<td{kind}>{escaped(_worded(value))}</td>"
             for value, kind in zip(row, kinds, strict=True)
         )
         + "</tr>"
-        for row in rows
+        for row in sheet.rows
     )
+    caption = escaped(sheet.caption)
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{html.escape(caption)}">'
-        f"<table><caption>{html.escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f'<div class="wide" tabindex="0" role="region" aria-label="{caption}">'
+        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{lines}</tbody></table></div>"
     )
 
 
+def repeated(name: str, words: Sequence[str], plan: dict[str, Any]) -> str:
+    """How to make a run again: a command to copy, and its whole plan."""
+    command = ""
+    if words:
+        line = escaped(shlex.join([*words, "--out", "AGAIN"]))
+        command = (
+            f'<pre id="command-{name}">{line}</pre>'
+            f'<button type="button" data-copy="command-{name}">copy</button>'
+        )
+    shown = escaped(json.dumps(plan, indent=1, ensure_ascii=False))
+    return (
+        f"<h3>How to make it again</h3>{command}"
+        f"<details><summary>The plan</summary><pre>{shown}</pre></details>"
+    )
+
+
 def _worded(value: Any) -> str:
-    """A value as it is read; bidirectional controls of a name do nothing."""
+    """A value as it is read."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, float):
-        return f"{value:,.4g}"
-    return "".join(f"⟨U+{ord(c):04X}⟩" if c in _TURNING else c for c in str(value))
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -138,14 +167,3 @@ def _digest(script: str) -> str:
 
 def _asset(name: str) -> str:
     return files("corpusfit.report").joinpath("assets", name).read_text("utf-8")
-
-
-@cache
-def _vega() -> str:
-    """Vega-Lite and what it needs, as one script that leaves `vegaEmbed` on the window."""
-    try:
-        import vl_convert
-    except ImportError as e:
-        raise MissingDependencyError("Writing a report", "report") from e
-    found: str = vl_convert.javascript_bundle(_EXPOSED)
-    return found

@@ -25,9 +25,9 @@ __all__ = ["Spread", "spread_of"]
 _BINS = 60
 """Stretches of equal width."""
 
-_TAIL = 0.001
-"""Share of the scores beyond the first and the last edge of a bin, at most; these are counted in
-the outermost bins."""
+_LONG_TAIL = 20.0
+"""How much farther above the middle the best scores may be shown than the worst are below it; what
+lies beyond is counted in the outermost bins."""
 
 Counts = NDArray[np.int64]
 
@@ -108,6 +108,7 @@ def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
     """Equal stretches over the scores, the outermost thresholds being well inside."""
     if not len(at):
         return np.array([0.0, 1.0], np.float32)
-    high, low = float(at[0]), float(at[-1])
+    low, middle = float(at[-1]), float(at[len(at) // 2])
+    high = float(next(score for score in at if score - middle <= _LONG_TAIL * (middle - low)))
     room = 0.25 * (high - low) or 0.5
     return np.linspace(low - room, high + room, _BINS + 1, dtype=np.float32)

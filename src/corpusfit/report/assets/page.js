@@ -4,25 +4,33 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const views = new Map();
+const ERRORS = 1; // Vega-Lite else warns of every chart that is as wide as its place and as high as its rows
 
 const look = (isDark) => {
+  const narrow = innerWidth < 600, labelLimit = narrow ? 80 : 180;
+  const legend = { orient: "bottom", columns: narrow ? 2 : 6, labelLimit: narrow ? 120 : 150 };
   const fore = isDark ? "#e8e8e8" : "#1a1a1a", line = isDark ? "#3a3f47" : "#d8d8d8";
   const words = { labelColor: fore, titleColor: fore };
   return {
     background: "transparent", title: { color: fore, anchor: "start" }, view: { stroke: line },
-    axis: { ...words, gridColor: line, domainColor: line, tickColor: line }, legend: words,
+    axis: { ...words, gridColor: line, domainColor: line, tickColor: line, labelLimit },
+    legend: { ...words, ...legend },
     header: words, rule: { color: fore }, text: { color: fore },
   };
 };
 
+// Charts are drawn one by one, so that the page can be read and used meanwhile.
 async function draw() {
   for (const place of document.querySelectorAll("[data-chart]")) {
-    const spec = data.charts[place.dataset.chart];
-    const options = { ast: true, renderer: "svg", actions: false, config: look(dark.matches) };
-    views.set(place.dataset.chart, (await vegaEmbed(place, spec, options)).view);
+    const name = place.dataset.chart, run = place.closest("[data-run]");
+    const options = { ast: true, renderer: "svg", actions: false, logLevel: ERRORS,
+      config: look(dark.matches) };
+    views.get(name)?.finalize();
+    views.set(name, (await vegaEmbed(place, data.charts[name], options)).view);
+    if (run) redraw(run);
+    await new Promise((next) => setTimeout(next));
   }
-  for (const run of document.querySelectorAll("[data-run]")) move(run);
-  document.documentElement.dataset.drawn = "yes";
+  document.documentElement.dataset.drawn = dark.matches ? "dark" : "light";
 }
 
 // A text as people may safely see it: marks that turn the order of writing, and control
@@ -74,12 +82,20 @@ function card(run, example) {
   if (example.characters > example.text.length) {
     made.append(node("p", { class: "soft" }, `… of ${number(example.characters)} characters`));
   }
+  if (example.text.length < 400 && example.text.split("\n").length < 7) {
+    text.classList.remove("short");
+    return withNearest(made, run, example);
+  }
   const whole = node("button", { type: "button", "aria-expanded": "false" }, "whole text");
   whole.addEventListener("click", () => {
     const short = text.classList.toggle("short");
     whole.setAttribute("aria-expanded", String(!short));
   });
   made.append(whole);
+  return withNearest(made, run, example);
+}
+
+function withNearest(made, run, example) {
   if (example.nearest.length) {
     const list = node("ul");
     for (const [place, cosine] of example.nearest) {
@@ -93,7 +109,7 @@ function card(run, example) {
 
 // The cut: what it takes, of which source, and what lies on either side of it.
 function move(section) {
-  const run = data.runs[section.dataset.run], slider = section.querySelector("input[type=range]");
+  const run = data.runs[section.id], slider = section.querySelector("input[type=range]");
   if (!slider) return;
   const k = Number(slider.value), cuts = run.cuts, threshold = cuts.threshold[k];
   const said = `${percent(cuts.share[k])} of the segments: ${number(cuts.segments[k])} segments, about ` +
@@ -101,25 +117,42 @@ function move(section) {
     (k === cuts.own ? " (this run's own cut)" : "");
   section.querySelector("[data-said]").textContent = said;
   slider.setAttribute("aria-valuetext", said);
-  const chart = views.get(`scores-${section.dataset.run}`);
-  if (chart) chart.signal("cut", threshold).runAsync();
-  const corpus = run.sources.reduce((n, s) => n + s.segments, 0) || 1;
-  const rows = run.sources.flatMap((s, i) => [
-    { source: s.name, of: "corpus", share: s.segments / corpus },
-    { source: s.name, of: "taken", share: cuts.by_source[k][i] / (cuts.segments[k] || 1) }]);
-  const bars = views.get(`composition-${section.dataset.run}`);
-  if (bars) bars.data("composition", rows).runAsync();
+  const rows = run.sources.map((s, i) => [s.name, number(s.segments), number(cuts.by_source[k][i]),
+    percent(cuts.by_source[k][i] / (cuts.segments[k] || 1))]);
+  section.querySelector("[data-by-source]").replaceChildren(
+    tabled(["source", "in the corpus", "taken", "of what is taken"], rows));
   const above = run.examples.filter((e) => e.score >= threshold).slice(-6).reverse();
   const below = run.examples.filter((e) => e.score < threshold).slice(0, 6);
   for (const [name, examples] of [["above", above], ["below", below]]) {
     const cards = examples.map((e) => card(run, e));
-    section.querySelector(`[data-side=${name}]`).replaceChildren(
+    section.querySelector(`[data-side=${name}]`)?.replaceChildren(
       ...(cards.length ? cards : [node("p", { class: "soft" }, "Nothing was kept from there.")]));
   }
+  redraw(section);
+}
+
+function tabled(columns, rows) {
+  const cell = (name, i, text) => node(name, i ? { class: "n" } : {}, harmless(text));
+  const line = (name, texts) => node("tr", {}, ...texts.map((text, i) => cell(name, i, text)));
+  return node("table", {}, node("thead", {}, line("th", columns)),
+    node("tbody", {}, ...rows.map((row) => line("td", row))));
+}
+
+// The charts that follow the cut.
+function redraw(section) {
+  const run = data.runs[section.id], slider = section.querySelector("input[type=range]");
+  if (!slider) return;
+  const k = Number(slider.value), cuts = run.cuts;
+  views.get(`${section.id}-scores`)?.signal("cut", cuts.threshold[k]).runAsync();
+  const corpus = run.sources.reduce((n, s) => n + s.segments, 0) || 1;
+  const rows = run.sources.flatMap((s, i) => [
+    { source: s.name, of: "corpus", share: s.segments / corpus },
+    { source: s.name, of: "taken", share: cuts.by_source[k][i] / (cuts.segments[k] || 1) }]);
+  views.get(`${section.id}-composition`)?.data("composition", rows).runAsync();
 }
 
 function browse(section) {
-  const run = data.runs[section.dataset.run], list = section.querySelector("[data-list]");
+  const run = data.runs[section.id], list = section.querySelector("[data-list]");
   if (!list) return;
   const [words, source, taken] = ["words", "source", "taken"].map(
     (name) => section.querySelector(`[data-filter=${name}]`));

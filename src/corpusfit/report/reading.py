@@ -1,0 +1,103 @@
+"""What is in the folders that a report is asked for.
+
+What: every finished selection, adaptation, evaluation and recipe in them, told apart by its
+manifest; a folder that is none of these is looked into, as that of the demo.
+Why: a report is about one run, or several, or all that belongs to one piece of work.
+Trade-off: a recipe's selections and models are shown with it, and what it threw away is not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpusfit.errors import InputError
+
+__all__ = ["Found", "found_in"]
+
+_DEPTH = 2
+"""Folders below the one that was named, at most."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finished run.
+
+    Attributes:
+        kind: the command that made it: select, adapt, evaluate or run.
+        path: its folder.
+        manifest: what it says; a recipe's is all of `table.json`.
+        title: what it is called.
+    """
+
+    kind: str
+    path: Path
+    manifest: dict[str, Any]
+    title: str
+
+
+def found_in(folders: Sequence[Path]) -> list[Found]:
+    """Every run in some folders, in their order.
+
+    Raises:
+        InputError: a folder holds none that is finished.
+    """
+    found = []
+    for folder in folders:
+        runs = list(_runs(folder, folder, _DEPTH))
+        if not runs:
+            raise InputError(
+                f"{folder} holds nothing that is finished and could be shown: a selection, an "
+                "adapted model, an evaluation or a recipe's table. A run that was stopped goes on "
+                "with the same command; after `corpusfit score`, run `corpusfit choose`."
+            )
+        found += runs
+    return found
+
+
+def _runs(folder: Path, named: Path, depth: int) -> Iterator[Found]:
+    """The run in a folder, or those below it."""
+    recipe, manifest = folder / "table.json", folder / "manifest.json"
+    if recipe.exists():
+        yield from _recipe(folder, _read(recipe), _name(folder, named))
+    elif manifest.exists():
+        said = _read(manifest)
+        if kind := _kind(said):
+            yield Found(kind, folder, said, _name(folder, named))
+    elif depth and folder.is_dir():
+        for below in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
+            if below.is_dir():
+                yield from _runs(below, named, depth - 1)
+
+
+def _recipe(folder: Path, table: dict[str, Any], title: str) -> Iterator[Found]:
+    """A recipe, then its selections and models that are still there."""
+    yield Found("run", folder, table, table["recipe"]["name"] or title)
+    models = {model["key"]: model["label"] for model in table["adapted"]}
+    for kind, names in (("selections", table.get("selections", {})), ("models", models)):
+        for key, label in names.items():
+            place = folder / kind / key / "manifest.json"
+            if place.exists():
+                said = _read(place)
+                yield Found(_kind(said), place.parent, said, label)
+
+
+def _kind(manifest: dict[str, Any]) -> str:
+    """What made a folder; nothing for what a report does not show."""
+    if manifest.get("selected"):
+        return "select"
+    command = manifest.get("command", "")
+    return command if command in ("adapt", "evaluate") else ""
+
+
+def _name(folder: Path, named: Path) -> str:
+    """A run as its reader knows it: its place in what was named."""
+    return folder.relative_to(named).as_posix() if folder != named else folder.name or str(folder)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return found
