@@ -57,4 +57,5 @@ def choose(
         as_json({"out": str(folder), **run.manifest})
     else:
         show_run(run.path, run.manifest)
-    tell(run.path, wanted=not no_report)
+    if not no_report:
+        tell(run.path, quiet=json)

@@ -101,7 +101,7 @@ def demo(
         as_json({"out": str(run.path), **found, **run.manifest, **after})
     else:
         show_evaluated(judged.manifest)
-    tell(out, wanted=True)
+    tell(out, quiet=json)
     if not json:
         say(
             "A model this small, trained from nothing, seldom gains by it. Adapt a real one: "

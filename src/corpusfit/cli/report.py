@@ -58,11 +58,11 @@ def report(
             say(f"Figures and tables: {figures}")
 
 
-def tell(folder: Path, *, wanted: bool) -> None:
-    """Write the report of what has just been done, if it is wanted and can be."""
-    if not wanted:
-        return
+def tell(folder: Path, *, quiet: bool) -> None:
+    """Write the report of what has just been done, if it can be."""
     try:
-        say(f"Report: {api.report(folder)}")
+        said = f"Report: {api.report(folder)}"
     except MissingDependencyError as e:
-        say(f"No report: {e}")
+        said = f"No report: {e}"
+    if not quiet:
+        say(said)

@@ -67,7 +67,8 @@ def run(
         for shown in ran.tables:
             show_table(shown)
         say(f"Tables: {ran.path / 'table.md'}, .tex, .csv and .json.")
-    tell(ran.path, wanted=not no_report)
+    if not no_report:
+        tell(ran.path, quiet=json)
     if ran.judged.failed:
         say(f"{len(ran.judged.failed)} cells failed; why: {ran.path / 'failures'}.")
         raise typer.Exit(1)

@@ -86,4 +86,5 @@ def select(
         as_json({"out": str(out), **run.manifest})
     else:
         show_run(run.path, run.manifest)
-    tell(run.path, wanted=not no_report)
+    if not no_report:
+        tell(run.path, quiet=json)

@@ -33,11 +33,10 @@ COLOURS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"
 _TWENTY = {"scheme": "tableau20"}
 """For sources, which may be thirteen."""
 
-_ROWS: dict[str, Any] = {
-    "height": {"step": 20},
-    "autosize": {"type": "fit-x", "contains": "padding"},
-}
-"""Of charts whose height is that of their rows."""
+
+def _rows(count: int, each: int = 20) -> Spec:
+    """What a chart has whose height is that of its rows."""
+    return {"height": each * count, "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
 def _chart(title: str, description: str, **more: Any) -> Spec:
@@ -133,7 +132,7 @@ def composition_chart(data: dict[str, Any]) -> Spec:
     return _chart(
         "Composition by source",
         "The share of each source among the corpus's segments and among those taken.",
-        **_ROWS | {"height": {"step": 26, "for": "position"}},
+        **_rows(len(data["sources"]), 26),
         data={"name": "composition", "values": rows},
         mark={"type": "bar", "tooltip": True},
         encoding={
@@ -248,7 +247,7 @@ def results_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
     return _chart(
         title,
         "Mean test scores with their 95 % intervals, by model.",
-        **_ROWS,
+        **_rows(len(rows)),
         data={"values": list(rows)},
         encoding={"y": {"field": "column", "type": "nominal", "title": None, "sort": None}},
         layer=[interval, mean],
@@ -303,7 +302,7 @@ def overlap_chart(rows: Sequence[dict[str, Any]]) -> Spec:
     return _chart(
         "Overlap of selections",
         "The share of each row's segments that the column's selection took too.",
-        **_ROWS,
+        **_rows(len({row["one"] for row in rows})),
         data={"values": list(rows)},
         encoding={
             "y": {"field": "one", **axis, "title": "of what this took"},
@@ -323,7 +322,7 @@ def shares_chart(rows: Sequence[dict[str, Any]]) -> Spec:
     return _chart(
         "Composition of each selection",
         "The share of each source in each selection, and in the corpus.",
-        **_ROWS,
+        **_rows(len({row["run"] for row in rows})),
         data={"values": list(rows)},
         mark={"type": "bar", "tooltip": True},
         encoding={

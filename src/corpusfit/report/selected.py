@@ -89,8 +89,8 @@ def _cut(name: str, data: dict[str, Any]) -> str:
     return (
         f'<fieldset><legend>Where to cut</legend><label for="{name}-cut">From few to many. '
         f'{said}</label><input type="range" id="{name}-cut" min="0" max="{last}" '
-        f'value="{own or 0}"><p data-said aria-live="polite"></p><div class="wide" data-by-source></div>'
-        "</fieldset>"
+        f'value="{own or 0}"><p data-said aria-live="polite"></p>'
+        '<div class="wide" data-by-source></div></fieldset>'
     )
 
 

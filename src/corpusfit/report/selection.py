@@ -47,6 +47,7 @@ def selection_data(folder: RunFolder, manifest: dict[str, Any], room: int) -> di
             }
             for name, members in groups
         ],
+        "taken": manifest["selected"]["segments"],
         "cuts": _cuts(spread, groups, threshold),
         "scores": _scores(spread, groups, examples),
         "examples": [

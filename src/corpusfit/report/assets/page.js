@@ -4,7 +4,6 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const views = new Map();
-const ERRORS = 1; // Vega-Lite else warns of every chart that is as wide as its place and as high as its rows
 
 const look = (isDark) => {
   const narrow = innerWidth < 600, labelLimit = narrow ? 80 : 180;
@@ -23,8 +22,7 @@ const look = (isDark) => {
 async function draw() {
   for (const place of document.querySelectorAll("[data-chart]")) {
     const name = place.dataset.chart, run = place.closest("[data-run]");
-    const options = { ast: true, renderer: "svg", actions: false, logLevel: ERRORS,
-      config: look(dark.matches) };
+    const options = { ast: true, renderer: "svg", actions: false, config: look(dark.matches) };
     views.get(name)?.finalize();
     views.set(name, (await vegaEmbed(place, data.charts[name], options)).view);
     if (run) redraw(run);
@@ -114,7 +112,9 @@ function move(section) {
   const k = Number(slider.value), cuts = run.cuts, threshold = cuts.threshold[k];
   const said = `${percent(cuts.share[k])} of the segments: ${number(cuts.segments[k])} segments, about ` +
     `${number(cuts.tokens[k])} word pieces, scores of ${number(threshold)} and above` +
-    (k === cuts.own ? " (this run's own cut)" : "");
+    (k !== cuts.own ? "" : cuts.segments[k] === run.taken ? " (this run's own cut)"
+      : ` (this run's own cut: of those with that very score it took as many as were asked for, ` +
+        `${number(run.taken)} in all)`);
   section.querySelector("[data-said]").textContent = said;
   slider.setAttribute("aria-valuetext", said);
   const rows = run.sources.map((s, i) => [s.name, number(s.segments), number(cuts.by_source[k][i]),
