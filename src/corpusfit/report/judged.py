@@ -7,7 +7,7 @@ Reference: TADPOLE, Tables 3 and 6, Figure 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from corpusfit.report.charts import curve_chart, results_chart
@@ -57,7 +57,7 @@ def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
         *_comparisons(name, manifest),
     ]
     shown = [
-        paragraphs([*said, *manifest["task"]["notes"]]),
+        paragraphs(manifest["task"]["notes"]),
         *(figure(chart, _WITH_INTERVALS) for chart in charts),
         *map(plain_table, sheets),
         repeated(name, manifest.get("repeat", []), manifest["plan"]),
@@ -79,8 +79,9 @@ def _comparisons(name: str, manifest: dict[str, Any]) -> list[Sheet]:
 def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
     """A recipe: `table.json`, as the run left it."""
     results = [r for r in table["results"] if r["mean"] is not None]
+    row = _named_by(table["results"])
     scored = [
-        _scored(_row_of(r["cell"]), r["cell"]["size"], r["column"], {"mean": r["mean"]}, r)
+        _scored(row(r["cell"]), r["cell"]["size"], r["column"], {"mean": r["mean"]}, r)
         for r in results
     ]
     charts = _charts(name, scored, "")
@@ -88,11 +89,11 @@ def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
         Sheet(f"{name}-table-{i}", t["title"], t["columns"], t["rows"])
         for i, t in enumerate(table.get("tables", []))
     ]
-    said = _gains(table)
+    said = _gains(table, row)
     failed = len(table["results"]) - len(results)
     if failed:
         said.append(f"{failed} cells failed and are not in the figures.")
-    shown = [paragraphs(said), *(figure(chart, _WITH_INTERVALS) for chart in charts)]
+    shown = [figure(chart, _WITH_INTERVALS) for chart in charts]
     for sheet, printed in zip(tables, table.get("tables", []), strict=True):
         shown += [plain_table(sheet), paragraphs(printed["notes"])]
     shown.append(repeated(name, table.get("repeat", []), table["recipe"]))
@@ -105,23 +106,33 @@ def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
     return Part(name, title, said, "".join(shown), charts, [*tables, whole])
 
 
-def _gains(table: dict[str, Any]) -> list[str]:
-    """What each column gained on average, and what the tests said of it."""
+def _gains(table: dict[str, Any], name: Callable[[dict[str, Any]], str]) -> list[str]:
+    """What each column gained on average, and what the tests showed."""
+    base = table["recipe"]["compare"]
     said = []
     for gain in table["gains"]:
         size = f" with {gain['size']:,} training examples" if gain["size"] else ""
         said.append(
-            f"{gain['column']} came {100 * gain['mean']:+.2f} points out on average of "
+            f"{gain['column']}: {100 * gain['mean']:+.2f} points over {base} in the mean of "
             f"{gain['rows']} rows{size}."
         )
     shown = [p for p in table["pairs"] if not p["verdict"].startswith("no difference")]
     if table["pairs"]:
         said.append(f"{len(shown)} of {len(table['pairs'])} comparisons show a difference.")
+    for pair in shown[:_NAMED]:
+        task, _, model = pair["row"]
+        row = name({"task": task, "model": model})
+        said.append(f"{pair['column']} against {pair['base']} on {row}: {pair['verdict']}.")
     return said
 
 
-def _row_of(cell: dict[str, Any]) -> str:
-    return str(cell["task"])
+_NAMED = 8
+
+
+def _named_by(results: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], str]:
+    """How a row is called: by its task, and its model where there are several."""
+    several = len({r["cell"]["model"] for r in results}) > 1
+    return lambda row: f"{row['task']}, {row['model']}" if several else str(row["task"])
 
 
 def _scored(

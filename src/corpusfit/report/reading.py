@@ -76,13 +76,19 @@ def _runs(folder: Path, named: Path, depth: int) -> Iterator[Found]:
 def _recipe(folder: Path, table: dict[str, Any], title: str) -> Iterator[Found]:
     """A recipe, then its selections and models that are still there."""
     yield Found("run", folder, table, table["recipe"]["name"] or title)
-    models = {model["key"]: model["label"] for model in table["adapted"]}
-    for kind, names in (("selections", table.get("selections", {})), ("models", models)):
-        for key, label in names.items():
-            place = folder / kind / key / "manifest.json"
-            if place.exists():
-                said = _read(place)
-                yield Found(_kind(said), place.parent, said, label)
+    for key, label in table.get("selections", {}).items():
+        yield from _kept(folder / "selections" / key, label, {})
+    for model in table["adapted"]:  # its losses there are without those on a task not its own
+        losses = {"losses": model["losses"]}
+        yield from _kept(folder / "models" / model["key"], model["label"], losses)
+
+
+def _kept(folder: Path, title: str, better: dict[str, Any]) -> Iterator[Found]:
+    """A step of a recipe, if it is still there; some of its manifest is known better."""
+    place = folder / "manifest.json"
+    if place.exists():
+        said = _read(place)
+        yield Found(_kind(said), folder, said | better, title)
 
 
 def _kind(manifest: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from corpusfit.report.charts import training_chart
-from corpusfit.report.page import figure, paragraphs, plain_table, repeated
+from corpusfit.report.page import figure, plain_table, repeated
 from corpusfit.report.part import Part, Sheet
 
 __all__ = ["Model", "trained_part"]
@@ -72,7 +72,7 @@ def trained_part(name: str, title: str, models: Sequence[Model]) -> Part:
         manifest = models[0].manifest
         shown.append(repeated(name, manifest.get("repeat", []), manifest["plan"]))
     summary = _summary(models[0]) if len(models) == 1 else _compared(models)
-    return Part(name, title, summary, paragraphs(summary) + "".join(shown), charts, sheets)
+    return Part(name, title, summary, "".join(shown), charts, sheets)
 
 
 _WHEN = ("before", "after")
@@ -85,6 +85,7 @@ def _history(model: Model) -> list[dict[str, Any]]:
         {"model": model.title, "text": _TEXTS.get(kind, kind), "step": row["step"], "loss": loss}
         for row in map(orjson.loads, lines)
         for kind, loss in row.get("heldout", {}).items()
+        if kind in model.manifest["losses"]["before"]
     ]
 
 

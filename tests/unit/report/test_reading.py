@@ -35,11 +35,14 @@ def test_each_kind_and_in_what_order(made, tmp_path):
 def test_a_recipe_brings_its_selections_and_models(made, tmp_path):
     table = {
         "recipe": {"name": "Table 3"},
-        "adapted": [{"key": "m1", "label": "auto for chemprot"}, {"key": "m2", "label": "gone"}],
+        "adapted": [
+            {"key": "m1", "label": "auto for chemprot", "losses": {"after": {"data": 2.0}}},
+            {"key": "m2", "label": "gone", "losses": {}},
+        ],
         "selections": {"s1": "auto for chemprot"},
     }
     made("r", "table.json", **table)
-    made("r/models/m1", command="adapt")
+    made("r/models/m1", command="adapt", losses={"after": {"data": 2.0, "task": 9.0}})
     made("r/selections/s1", command="select", selected={"segments": 1})
     found = found_in([tmp_path / "r"])
     assert [(f.kind, f.title) for f in found] == [
@@ -47,6 +50,7 @@ def test_a_recipe_brings_its_selections_and_models(made, tmp_path):
         ("select", "auto for chemprot"),
         ("adapt", "auto for chemprot"),
     ]
+    assert found[2].manifest["losses"] == {"after": {"data": 2.0}}
 
 
 @pytest.mark.parametrize("manifest", [{"command": "score", "selected": None}, {"other": 1}])
