@@ -7,6 +7,7 @@ import html
 import json
 import re
 import shlex
+import shutil
 
 import pytest
 from journeys import digests
@@ -116,6 +117,25 @@ def test_the_command_on_the_page_makes_the_run_again(chosen, cli, tmp_path):
     assert words[0] == "corpusfit"
     assert cli(*words[1:]).code == 0
     assert digests(tmp_path / "again") == digests(folder)
+
+
+@pytest.mark.parametrize("copies", [1, 3, 45])
+def test_a_page_stays_under_its_size(jsonl, tmp_path, inline, copies):
+    """Of long texts whose characters take three bytes each, under the longest of names."""
+    name = "語" * 80
+    texts = ["\u8a9e\u6587" * 1_500 + f" {i}" for i in range(1_000)]
+    jsonl(f"pile/{name}.jsonl", texts)
+    corpusfit.select(
+        target=jsonl("task.jsonl", texts[:300]), corpus=tmp_path / "pile",
+        out=tmp_path / "runs" / name, method="tfidf", fraction=0.3, machine=inline,
+    )  # fmt: skip
+    for i in range(1, copies):
+        shutil.copytree(tmp_path / "runs" / name, tmp_path / "runs" / f"{name}{i}")
+    page = corpusfit.report(tmp_path / "runs")
+    assert page.stat().st_size < 6_000_000
+    runs = data_of(page)["runs"]
+    assert len(runs) == min(copies, 40)
+    assert all(run["examples"] for run in runs.values())
 
 
 def test_nothing_to_show(cli, tmp_path):

@@ -84,8 +84,8 @@ def overlaps(folders: Sequence[Path]) -> NDArray[np.int64]:
     return found
 
 
-def beside_part(name: str, runs: Sequence[Selected]) -> Part:
-    """Two selections or more."""
+def beside_part(name: str, runs: Sequence[Selected], *, singly: int) -> Part:
+    """Two selections or more, of which the first so many have parts of their own."""
     columns = ["selection", "method", "segments", "share", "word pieces", "lowest score", "s"]
     rows = [run.row() for run in runs]
     sheets = [Sheet(f"{name}-runs", "Selections", columns, rows)]
@@ -109,6 +109,8 @@ def beside_part(name: str, runs: Sequence[Selected]) -> Part:
             Sheet(f"{name}-overlap", words, columns, [list(pair.values()) for pair in pairs])
         )
         shown.append(f"<details><summary>as a table</summary>{plain_table(sheets[1])}</details>")
+    if len(runs) > singly:
+        said.append(f"The first {singly} of {len(runs)} selections are shown singly too.")
     if len(alike) < len(runs):
         said.append(
             f"{len(runs) - len(alike)} of {len(runs)} selections have another corpus, or cut it in "

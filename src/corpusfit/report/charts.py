@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from corpusfit.report.examples import ON_MAP
 from corpusfit.report.part import Spec
 
 __all__ = [
@@ -58,7 +59,7 @@ def scores_chart(data: dict[str, Any]) -> Spec:
     """
     bins, target = data["scores"]["bins"], data["scores"]["target"]
     rows = [
-        {"from": a, "to": b, "group": "corpus", "source": source["name"], "segments": n}
+        {"from": a, "to": b, "source": source["name"], "segments": n}
         for source, heights in zip(data["sources"], data["scores"]["sources"], strict=True)
         for a, b, n in zip(bins, bins[1:], heights, strict=False)
         if n
@@ -172,12 +173,12 @@ def map_chart(data: dict[str, Any]) -> Spec:
             "group": "selected" if example["selected"] else "not selected",
             "source": example["source"],
             "score": example["score"],
-            "text": example["text"][:160],
+            "text": example["text"][:ON_MAP],
         }
         for (x, y), example in zip(data["map"]["corpus"], data["examples"], strict=True)
     ]
     rows += [
-        {"x": x, "y": y, "group": "target", "score": unit["score"], "text": unit["text"][:160]}
+        {"x": x, "y": y, "group": "target", "score": unit["score"], "text": unit["text"][:ON_MAP]}
         for (x, y), unit in zip(data["map"]["target"], data["targets"], strict=True)
     ]
     axis = {"type": "quantitative", "axis": {"labels": False, "ticks": False}}
@@ -186,7 +187,7 @@ def map_chart(data: dict[str, Any]) -> Spec:
         "The examples and units of the target by the first two principal components.",
         height=420,
         data={"values": rows},
-        mark={"type": "point", "filled": True, "opacity": 0.65, "size": 36},
+        mark={"type": "point", "filled": True, "opacity": 0.8, "size": 36},
         encoding={
             "x": {"field": "x", **axis, "title": "first component"},
             "y": {"field": "y", **axis, "title": "second component"},
@@ -196,7 +197,12 @@ def map_chart(data: dict[str, Any]) -> Spec:
                 "title": None,
                 "scale": {"domain": groups, "range": list(COLOURS.values())},
             },
-            "shape": {"field": "group", "type": "nominal", "title": None},
+            "shape": {
+                "field": "group",
+                "type": "nominal",
+                "title": None,
+                "scale": {"domain": groups},
+            },
             "tooltip": [
                 {"field": name, "type": kind}
                 for name, kind in (

@@ -23,7 +23,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-__all__ = ["Examples", "read_examples"]
+__all__ = ["ON_MAP", "Examples", "read_examples"]
+
+ON_MAP = 160
+"""Characters of a text that the map shows."""
 
 _NEAREST = 3
 _WORDS = 3_000
@@ -98,8 +101,10 @@ def _fitting(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
 
 
 def _bytes(row: dict[str, Any]) -> int:
-    """What a row takes as JSON."""
+    """What a row takes as JSON, on the map too."""
     plain = {k: v for k, v in row.items() if k != "vector"}
+    text = row["text"][:ON_MAP]
+    plain["map"] = {"text": text, "group": "not selected", "source": row["source"], "x": 0.12345}
     return len(json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace"))
 
 

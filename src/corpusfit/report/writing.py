@@ -26,8 +26,17 @@ from corpusfit.report.vega import as_png, as_svg
 
 __all__ = ["write_figures", "write_report"]
 
-_ROOM = 2_500_000
-"""Bytes of examples on a page, of all selections together; the map has much of them twice."""
+_ROOM = 4_500_000
+"""Bytes of a page for all of its selections together."""
+
+_FIGURES = 120_000
+"""Of that, what each takes beside its examples, about: charts and tables."""
+
+_LEAST = 30_000
+"""Bytes that its examples have at least."""
+
+_MOST = 40
+"""Selections that are shown singly."""
 
 
 def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = None) -> list[str]:
@@ -62,12 +71,14 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield evaluated_part(f"evaluation-{i}", f"Did it help? {run.title}", run.manifest)
     chosen, models = numbered["select"], numbered["adapt"]
     if len(chosen) > 1:
-        yield beside_part("beside", [Selected(r.title, r.path, r.manifest) for r in chosen])
+        together = [Selected(r.title, r.path, r.manifest) for r in chosen]
+        yield beside_part("beside", together, singly=_MOST)
     if models:
         title = f"Adapted: {models[0].title}" if len(models) == 1 else "Adapted models"
         yield trained_part("training", title, [Model(m.title, m.path, m.manifest) for m in models])
-    for i, run in enumerate(chosen, 1):
-        title, room = f"Selected: {run.title}", _ROOM // len(chosen)
+    shown = chosen[:_MOST]
+    for i, run in enumerate(shown, 1):
+        title, room = f"Selected: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
         yield selected_part(f"selection-{i}", title, run.path, run.manifest, room)
 
 
