@@ -21,7 +21,6 @@ from typing import Any
 
 from corpusfit.artifacts import remove, sweep, write_bytes
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
-from corpusfit.settings import Settings
 from corpusfit.types import Source
 
 __all__ = [
@@ -30,9 +29,11 @@ __all__ = [
     "OutFolder",
     "RecipeFolder",
     "RunFolder",
+    "absolute",
     "as_plain",
     "command_words",
     "digest",
+    "named_model",
     "source_identity",
     "versions",
 ]
@@ -72,27 +73,44 @@ def source_identity(sources: Sequence[Source]) -> dict[str, str]:
     return {s.name: s.fingerprint for s in sources}
 
 
-def command_words(command: str, given: Mapping[str, Any], plan: Settings) -> list[str]:
+def command_words(
+    command: str,
+    inputs: Mapping[str, Sequence[str]],
+    options: Mapping[str, str | int],
+    overrides: Sequence[str],
+) -> list[str]:
     """The words of a command line that makes a run again; `--out` is still to come.
 
     Args:
         command: its name.
-        given: by option, what it was given; what is empty is left out, paths become absolute.
-        plan: its settings, of which those go in that are not the defaults.
+        inputs: by option, files, folders, globs or URLs, as `absolute` gives them.
+        options: by option, what else it was given; what is empty is left out.
+        overrides: settings as `KEY=VALUE`.
     """
     words = ["corpusfit", command]
-    for option, value in given.items():
-        for one in [value] if isinstance(value, str | int) else value:
-            if one != "":
-                words += [f"--{option}", _absolute(str(one))]
-    for setting in plan.overrides():
+    for option, values in inputs.items():
+        for value in values:
+            words += [f"--{option}", value]
+    for option, single in options.items():
+        words += [f"--{option}", str(single)] if single != "" else []
+    for setting in overrides:
         words += ["--set", setting]
     return words
 
 
-def _absolute(given: str) -> str:
-    path = Path(given).expanduser()
-    return str(path.absolute()) if path.exists() else given
+def absolute(inputs: Sequence[str]) -> list[str]:
+    """Inputs with whole paths, so that they mean the same in another folder."""
+    return [
+        given if "://" in given or given.startswith("hub:") or given in ("", "-")
+        else str(Path(given).expanduser().absolute())
+        for given in inputs
+    ]  # fmt: skip
+
+
+def named_model(name: str) -> str:
+    """A model's folder with its whole path; a hub's id as it is."""
+    path = Path(name).expanduser()
+    return str(path.absolute()) if name and path.exists() else name
 
 
 class OutFolder:
@@ -174,8 +192,12 @@ class OutFolder:
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest: the mark that all else is there, and nothing but that."""
+        """Write the manifest: the mark that all else is there, and nothing but that.
+
+        A report is made after it; one that is there tells of what was before.
+        """
         sweep(self.path)
+        self.report.unlink(missing_ok=True)
         data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
         write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
 
@@ -342,7 +364,8 @@ class RecipeFolder(OutFolder):
 
     def reopen(self) -> None:
         """Take the completion mark away: something is missing again."""
-        (self.path / "manifest.json").unlink(missing_ok=True)
+        for stale in (self.path / "manifest.json", self.report):
+            stale.unlink(missing_ok=True)
 
     def _clear(self) -> None:
         """Throw away the steps and the tables of another recipe."""

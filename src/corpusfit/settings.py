@@ -88,9 +88,13 @@ class Settings:
             plan = plan.with_value(path.strip(), value)
         return plan
 
-    def overrides(self) -> list[str]:
-        """What differs from a plan of nothing but defaults, as `with_overrides` takes it."""
-        plain = dict(_leaves(type(self)().as_dict()))
+    def overrides(self, *, all_of_them: bool = False) -> list[str]:
+        """What differs from a plan of nothing but defaults, as `with_overrides` takes it.
+
+        Args:
+            all_of_them: also what is the default.
+        """
+        plain = {} if all_of_them else dict(_leaves(type(self)().as_dict()))
         return [
             f"{path}={_as_toml(value)}"
             for path, value in _leaves(self.as_dict())

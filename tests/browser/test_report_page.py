@@ -165,7 +165,7 @@ def type_in(browser, selector, text):
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 def test_nothing_acts_and_nothing_leaves(open_page, page, size, scheme):
     browser = open_page(size, scheme)
-    more = "const b = document.querySelector('[data-list] > button'); b?.click(); return !!b"
+    more = "const b = document.querySelector('[data-more]:not([hidden])'); b?.click(); return !!b"
     until(lambda: not browser.execute_script(more))
     browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
     shown = browser.execute_script("return document.body.innerText")

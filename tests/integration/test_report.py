@@ -13,6 +13,7 @@ import pytest
 from journeys import digests
 
 import corpusfit
+from corpusfit.artifacts import place
 from corpusfit.settings import Settings
 
 
@@ -136,6 +137,66 @@ def test_a_page_stays_under_its_size(jsonl, tmp_path, inline, copies):
     runs = data_of(page)["runs"]
     assert len(runs) == min(copies, 40)
     assert all(run["examples"] for run in runs.values())
+
+
+def test_without_a_cut_there_is_none_of_its_own(task, pile, tmp_path, inline):
+    for policy, words in (("resample", {"fraction": 0.2}), ("top", {"threshold": 1e9})):
+        run = corpusfit.select(
+            target=task, corpus=pile, out=tmp_path / policy, method="moore_lewis",
+            weights=policy, machine=inline, **words,
+        )  # fmt: skip
+        shown = data_of(corpusfit.report(run.path))["runs"]["selection-1"]
+        assert shown["cuts"]["own"] is None
+        taken = {n: of["selected"] for n, of in run.manifest["selected"]["by_source"].items()}
+        assert {s["name"]: s["selected"] for s in shown["sources"]} == taken
+
+
+def test_what_a_cascade_dropped_has_no_effects_of_its_last_stage(task, pile, tmp_path, inline):
+    run = corpusfit.select(
+        target=task, corpus=pile, out=tmp_path / "out", cascade="random:0.5>moore_lewis",
+        fraction=0.1, machine=inline,
+    )  # fmt: skip
+    examples = data_of(corpusfit.report(run.path))["runs"]["selection-1"]["examples"]
+    assert {e["stage"] for e in examples} == {1, 2}
+    assert not any(e["effects"] for e in examples if e["stage"] == 1)
+    assert any(e["effects"] for e in examples if e["stage"] == 2)
+
+
+def test_choosing_again_needs_no_encoder(task, pile, tmp_path, inline, tiny_static):
+    """Where it has gone, examples go by their words, with a warning."""
+    encoder = tmp_path / "encoder"
+    shutil.copytree(tiny_static, encoder)
+    run = corpusfit.select(
+        target=task, corpus=pile, out=tmp_path / "out", method="knn", embedder=encoder,
+        fraction=0.2, machine=inline,
+    )  # fmt: skip
+    assert data_of(corpusfit.report(run.path))["runs"]["selection-1"]["by"] == "embedding"
+    shutil.rmtree(encoder)
+    again = corpusfit.choose(run.path, fraction=0.5, machine=inline)
+    assert again.manifest["selected"]["segments"] > run.manifest["selected"]["segments"]
+    assert "placed by their words" in again.manifest["warnings"][-1]
+    assert data_of(corpusfit.report(run.path))["runs"]["selection-1"]["by"] == "words"
+
+
+def test_a_run_in_a_store_has_its_report_there(cli, task, pile):
+    words = ("--target", task, "--corpus", pile, "--method", "moore_lewis")
+    done = cli("select", *words, "--out", "memory://told/out")
+    assert done.code == 0, done.err
+    page = place("memory://told/out/report.html", "the page")
+    assert f"Report: {page}" in done.err
+    assert page.read_bytes()
+
+
+def test_inputs_are_named_so_that_they_mean_the_same_elsewhere(task, pile, inline, monkeypatch):
+    monkeypatch.chdir(pile.parent)
+    words = {"method": "moore_lewis", "fraction": 0.2, "machine": inline}
+    run = corpusfit.select(target="task.jsonl", corpus="pile/*.jsonl", out="out", **words)
+    out, elsewhere = run.path.absolute(), pile.parent / "elsewhere"
+    (elsewhere / "pile").mkdir(parents=True)
+    monkeypatch.chdir(elsewhere)
+    again = corpusfit.choose(out, fraction=0.1, machine=inline)
+    named = [word for word in again.manifest["repeat"] if "jsonl" in word]
+    assert named == [str(task), str(pile / "*.jsonl")]
 
 
 def test_nothing_to_show(cli, tmp_path):

@@ -32,5 +32,5 @@ def report(
     named = [place(folder, "DIR") for folder in listed(folders)]
     alone = named[0] / "report.html" if len(named) == 1 else Path("report.html")
     path = place(out, "--out") if out else alone
-    write_report(named, path, figures=None if figures is None else Path(figures))
+    write_report(named, path, figures=place(figures, "--figures") if figures else None)
     return path

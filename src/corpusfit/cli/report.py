@@ -10,7 +10,7 @@ import typer
 from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say
-from corpusfit.errors import MissingDependencyError
+from corpusfit.errors import CorpusfitError
 
 __all__ = ["register", "tell"]
 
@@ -43,7 +43,7 @@ def report(
         ),
     ] = None,
     figures: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--figures", help="A folder for charts as SVG and PNG, and all data as CSV."),
     ] = None,
     json: o.Json = False,
@@ -51,7 +51,7 @@ def report(
     """Parse, call, print."""
     path = api.report(folders, out=out, figures=figures)
     if json:
-        as_json({"report": str(path), "figures": figures and str(figures)})
+        as_json({"report": str(path), "figures": figures})
     else:
         say(f"Report: {path}")
         if figures is not None:
@@ -62,7 +62,7 @@ def tell(folder: Path, *, quiet: bool) -> None:
     """Write the report of what has just been done, if it can be."""
     try:
         said = f"Report: {api.report(folder)}"
-    except MissingDependencyError as e:
+    except CorpusfitError as e:  # what was asked for is done
         said = f"No report: {e}"
     if not quiet:
         say(said)

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import restore
-from corpusfit.embed import load
+from corpusfit.embed import load, prepare
 from corpusfit.engine import Job
+from corpusfit.errors import ModelError
 from corpusfit.jobs.explain import effects_of
 from corpusfit.jobs.fit import Sample
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan
@@ -62,6 +63,7 @@ class Describe(Job[list[str], Described]):
         places: which of them are looked at.
         cut: how texts are cut.
         embed: the run's encoder.
+        encoder: its fingerprint; None: nothing is encoded.
         cache: where encoders are kept.
     """
 
@@ -71,12 +73,14 @@ class Describe(Job[list[str], Described]):
     places: tuple[int, ...]
     cut: CutPlan
     embed: EmbedPlan
+    encoder: str | None
     cache: Path
 
     @property
     def encodes(self) -> bool:
         """Whether segments are encoded."""
-        return registry.build(self.method.name, self.method.options).encodes
+        own = registry.build(self.method.name, self.method.options).encodes
+        return own and self.encoder is not None
 
     def start(self) -> Callable[[list[str]], Described]:
         """Nothing to open: it is done once."""
@@ -90,7 +94,7 @@ class Describe(Job[list[str], Described]):
             units[row].append(unit)
         vectors = target_vectors = target_scores = None
         places = np.array(self.places, np.int64)
-        if method.encodes:
+        if self.encodes:
             vectors = self._encoded(units)
             target_vectors = self.target.batch("embedding")[places]
         effects: list[list[Effect]] = [[] for _ in texts]
@@ -103,6 +107,11 @@ class Describe(Job[list[str], Described]):
         return Described(vectors, effects, target_vectors, target_scores)
 
     def _encoded(self, units: list[list[str]]) -> NDArray[np.float32]:
+        if prepare(self.embed, self.cache) != self.encoder:
+            raise ModelError(
+                f"--embedder {self.embed.embedder} is no longer the model that the corpus was "
+                "scored with."
+            )
         first = [own[:_UNITS] or [""] for own in units]
         flat = [unit for own in first for unit in own]
         found = load(self.embed, self.cache).encode(flat)

@@ -21,13 +21,14 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
 from corpusfit.manifest import (
     RunFolder,
+    absolute,
     as_plain,
     command_words,
     digest,
     source_identity,
     versions,
 )
-from corpusfit.pipeline.budget import keep, kept, within
+from corpusfit.pipeline.budget import Decision, keep, kept, within
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
 from corpusfit.pipeline.costs import budgeted
@@ -109,6 +110,8 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder, run.files = manifest["encoder"], manifest["files"]
         run.encoders = manifest["encoders"]
+        if manifest["budget"]:
+            run.plan = within(plan, Decision(**manifest["budget"]))
         engine.require_shared(folder.work, "DIR")
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
@@ -217,7 +220,7 @@ def _run(
             hold_strict(run, folder)
             run.require_unchanged()
             manifest = _manifest(run, folder, used)
-            manifest["given"] = {"target": list(target), "corpus": list(corpus_inputs)}
+            manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)
 
@@ -304,7 +307,7 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
     whole = {
         **manifest,
         "command": command,
-        "repeat": command_words(command, given, run.asked),
+        "repeat": command_words(command, given, {}, run.asked.overrides()),
         "plan": run.asked.as_dict(),
         "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,

@@ -10,6 +10,7 @@ Trade-off: a few hundred texts, cut off where they are long; whoever wants anoth
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from typing import Any
 
@@ -20,12 +21,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import write_bytes
+from corpusfit.errors import MissingDependencyError, ModelError, UsageError
 from corpusfit.jobs.examples import Describe, Described
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.write import looked_at_path
 from corpusfit.kernels.chance import place_keys
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Run
+from corpusfit.pipeline.stages import stages_of
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import Effect
 from corpusfit.select.choose import Parts
@@ -42,6 +45,7 @@ _OF_TARGET = 300
 _LONGEST = 2_000
 """Characters of a text that are kept."""
 
+_LONGEST_ID = 200
 _EFFECTS = 12
 """N-grams to each side."""
 
@@ -94,11 +98,22 @@ def write_examples(run: Run, folder: RunFolder, method: MethodPlan, parts: list[
     keys = place_keys(run.plan.seed, 0, len(units))
     places = np.sort(np.argsort(keys, kind="stable")[:_OF_TARGET])
     scorer = folder.fit / "scorer.safetensors"
-    job = Describe(
-        method, scorer, target, tuple(places.tolist()), run.plan.cut, run.plan.embed, run.cache
-    )
+    texts = [row["text"] for row in rows]
+    chosen = tuple(places.tolist())
+    plan, encoder = run.plan, run.encoder
+    job = Describe(method, scorer, target, chosen, plan.cut, plan.embed, encoder, run.cache)
     with run.stage("describe examples"):
-        said = run.one(job, [row["text"] for row in rows])
+        try:
+            said = run.one(job, texts)
+        except (ModelError, UsageError, MissingDependencyError) as e:
+            if encoder is None:
+                raise
+            run.warn(f"Examples are placed by their words, not by their embeddings: {e}")
+            said = run.one(dataclasses.replace(job, encoder=None), texts)
+    last = len(stages_of(plan)) if plan.cascade.stages else 1
+    for row, effects in zip(rows, said.effects, strict=True):
+        if row["stage"] < last:  # its score is not the last stage's
+            effects.clear()
     table = pa.Table.from_pylist(
         [*_of_corpus(rows, said), *_of_target([units[i] for i in places], said)], schema=SCHEMA
     )
@@ -111,7 +126,7 @@ def _of_corpus(rows: list[dict[str, Any]], said: Described) -> list[dict[str, An
     found = []
     for i, (row, effects) in enumerate(zip(rows, said.effects, strict=True)):
         known = {name: row[name] for name in ("source", "row", "segment", "score", "stage")}
-        identity = None if row["id"] is None else str(row["id"])
+        identity = None if row["id"] is None else str(row["id"])[:_LONGEST_ID]
         found.append(
             {
                 **known,

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from corpusfit.manifest import RunFolder
 from corpusfit.report.charts import overlap_chart, shares_chart
+from corpusfit.report.harmless import harmless
 from corpusfit.report.page import figure, paragraphs, plain_table
 from corpusfit.report.part import Part, Sheet
 from corpusfit.score import table
@@ -66,7 +67,7 @@ class Selected:
     def segments(self) -> dict[str, Any]:
         """What decides which segments there are: the corpus, and how it is read and cut."""
         plan, corpus = self.manifest["plan"], self.manifest["corpus"]
-        read = {k: v for k, v in plan["read"].items() if k != "strict"}
+        read = {k: v for k, v in plan["read"].items() if k not in ("strict", "id_field")}
         marks = [(s["name"], s["fingerprint"]) for s in corpus]
         return {"read": read, "cut": plan["cut"], "corpus": marks}
 
@@ -84,15 +85,19 @@ def overlaps(folders: Sequence[Path]) -> NDArray[np.int64]:
     return found
 
 
-def beside_part(name: str, runs: Sequence[Selected], *, singly: int) -> Part:
-    """Two selections or more, of which the first so many have parts of their own."""
+def beside_part(name: str, runs: Sequence[Selected], *, most: int) -> Part:
+    """Two selections or more; the first so many are held against each other, and shown singly."""
+    said = []
+    if len(runs) > most:
+        said.append(f"Here are the first {most} of {len(runs)} selections.")
+        runs = runs[:most]
     columns = ["selection", "method", "segments", "share", "word pieces", "lowest score", "s"]
     rows = [run.row() for run in runs]
     sheets = [Sheet(f"{name}-runs", "Selections", columns, rows)]
     charts = {f"{name}-shares": shares_chart(_shares(runs))}
     shown = [plain_table(sheets[0]), figure(f"{name}-shares", "What each selection is made of.")]
-    alike = [run for run in runs if run.segments == runs[0].segments]
-    said = []
+    groups = [[run for run in runs if run.segments == one.segments] for one in runs]
+    alike = max(groups, key=len)
     if len(alike) > 1:
         common = overlaps([run.path for run in alike])
         shares = common / np.maximum(1, np.diag(common))[:, None]
@@ -109,12 +114,10 @@ def beside_part(name: str, runs: Sequence[Selected], *, singly: int) -> Part:
             Sheet(f"{name}-overlap", words, columns, [list(pair.values()) for pair in pairs])
         )
         shown.append(f"<details><summary>as a table</summary>{plain_table(sheets[1])}</details>")
-    if len(runs) > singly:
-        said.append(f"The first {singly} of {len(runs)} selections are shown singly too.")
     if len(alike) < len(runs):
         said.append(
             f"{len(runs) - len(alike)} of {len(runs)} selections have another corpus, or cut it in "
-            f"another way, than {runs[0].title}: their overlap is not counted."
+            f"another way, than {alike[0].title}: their overlap is not counted."
         )
     return Part(name, "Side by side", said, paragraphs(said) + "".join(shown), charts, sheets)
 
@@ -133,5 +136,7 @@ def _shares(runs: Sequence[Selected]) -> list[dict[str, Any]]:
         known = {source: share for source, share in shares.items() if source in largest}
         if len(shares) > len(known):
             known["other sources"] = sum(shares.values()) - sum(known.values())
-        rows += [{"run": title, "source": s, "share": round(n, 5)} for s, n in known.items()]
+        rows += [
+            {"run": title, "source": harmless(s), "share": round(n, 5)} for s, n in known.items()
+        ]
     return rows

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from corpusfit.report.examples import ON_MAP
+from corpusfit.report.harmless import harmless
 from corpusfit.report.part import Spec
 
 __all__ = [
@@ -43,7 +44,7 @@ def _rows(count: int, each: int = 20) -> Spec:
 def _chart(title: str, description: str, **more: Any) -> Spec:
     return {
         "$schema": SCHEMA,
-        "title": title,
+        "title": harmless(title),
         "description": description,
         "width": "container",
         "height": 300,
@@ -59,7 +60,7 @@ def scores_chart(data: dict[str, Any]) -> Spec:
     """
     bins, target = data["scores"]["bins"], data["scores"]["target"]
     rows = [
-        {"from": a, "to": b, "source": source["name"], "segments": n}
+        {"from": a, "to": b, "source": harmless(source["name"]), "segments": n}
         for source, heights in zip(data["sources"], data["scores"]["sources"], strict=True)
         for a, b, n in zip(bins, bins[1:], heights, strict=False)
         if n
@@ -84,7 +85,7 @@ def scores_chart(data: dict[str, Any]) -> Spec:
             },
             "color": {"field": "source", "type": "nominal", "title": None, "scale": _TWENTY},
             "opacity": {
-                "condition": {"test": "datum.to > cut", "value": 1.0},
+                "condition": {"test": f"datum.to > min(cut, {bins[-2]})", "value": 1.0},
                 "value": 0.35,
             },
         },
@@ -123,7 +124,7 @@ def composition_chart(data: dict[str, Any]) -> Spec:
     corpus = max(1, sum(s["segments"] for s in data["sources"]))
     taken = max(1, sum(s["selected"] for s in data["sources"]))
     rows = [
-        {"source": s["name"], "of": of, "share": n / total}
+        {"source": harmless(s["name"]), "of": of, "share": n / total}
         for s in data["sources"]
         for of, n, total in (
             ("corpus", s["segments"], corpus),
@@ -171,14 +172,20 @@ def map_chart(data: dict[str, Any]) -> Spec:
             "x": x,
             "y": y,
             "group": "selected" if example["selected"] else "not selected",
-            "source": example["source"],
+            "source": harmless(example["source"]),
             "score": example["score"],
-            "text": example["text"][:ON_MAP],
+            "text": harmless(example["text"][:ON_MAP]),
         }
         for (x, y), example in zip(data["map"]["corpus"], data["examples"], strict=True)
     ]
     rows += [
-        {"x": x, "y": y, "group": "target", "score": unit["score"], "text": unit["text"][:ON_MAP]}
+        {
+            "x": x,
+            "y": y,
+            "group": "target",
+            "score": unit["score"],
+            "text": harmless(unit["text"][:ON_MAP]),
+        }
         for (x, y), unit in zip(data["map"]["target"], data["targets"], strict=True)
     ]
     axis = {"type": "quantitative", "axis": {"labels": False, "ticks": False}}

@@ -105,7 +105,8 @@ def _bytes(row: dict[str, Any]) -> int:
     plain = {k: v for k, v in row.items() if k != "vector"}
     text = row["text"][:ON_MAP]
     plain["map"] = {"text": text, "group": "not selected", "source": row["source"], "x": 0.12345}
-    return len(json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace"))
+    whole = json.dumps(plain, ensure_ascii=False)
+    return len(whole.encode("utf-8", "replace")) + 5 * whole.count("<")  # written as \\u003c
 
 
 _SMALLER = ((1, 2_000), (1, 1_000), (1, 500), (2, 500), (4, 400), (8, 300), (16, 200), (64, 100))

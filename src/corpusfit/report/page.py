@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any
 
+from corpusfit.report.harmless import harmless
 from corpusfit.report.part import Part, Sheet
 from corpusfit.report.vega import script
 
@@ -81,8 +82,8 @@ def _section(part: Part) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as HTML; marks that turn the order of writing are shown and do nothing."""
-    return html.escape("".join(f"⟨U+{ord(c):04X}⟩" if c in _TURNING else c for c in text))
+    """Text as HTML."""
+    return html.escape(harmless(text))
 
 
 def paragraphs(sentences: Iterable[str]) -> str:
@@ -149,9 +150,6 @@ def _worded(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
-
-
-_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def _as_block(data: dict[str, Any]) -> str:

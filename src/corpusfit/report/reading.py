@@ -8,6 +8,8 @@ Trade-off: a recipe's selections and models are shown with it, and what it threw
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.errors import InputError
+from corpusfit.report.harmless import harmless
 
 __all__ = ["Found", "found_in"]
 
@@ -55,18 +58,28 @@ def found_in(folders: Sequence[Path]) -> list[Found]:
                 "with the same command; after `corpusfit score`, run `corpusfit choose`."
             )
         found += runs
-    return found
+    return _told_apart(found)
+
+
+def _told_apart(found: list[Found]) -> list[Found]:
+    """The same runs, those of a kind with titles that differ; `corpus` is the corpus's own."""
+    used = {("select", "corpus")}
+    apart = []
+    for run in found:
+        more = (f"{run.title} ({n})" for n in itertools.count(2))
+        title = next(t for t in itertools.chain([run.title], more) if (run.kind, t) not in used)
+        used.add((run.kind, title))
+        apart.append(dataclasses.replace(run, title=title))
+    return apart
 
 
 def _runs(folder: Path, named: Path, depth: int) -> Iterator[Found]:
     """The run in a folder, or those below it."""
-    recipe, manifest = folder / "table.json", folder / "manifest.json"
-    if recipe.exists():
-        yield from _recipe(folder, _read(recipe), _name(folder, named))
-    elif manifest.exists():
-        said = _read(manifest)
-        if kind := _kind(said):
-            yield Found(kind, folder, said, _name(folder, named))
+    recipe, said = _read(folder / "table.json"), _read(folder / "manifest.json")
+    if {"recipe", "adapted", "results", "gains", "pairs"} <= recipe.keys():
+        yield from _recipe(folder, recipe, _name(folder, named))
+    elif kind := _kind(said):
+        yield Found(kind, folder, said, _name(folder, named))
     elif depth and folder.is_dir():
         for below in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
             if below.is_dir():
@@ -85,15 +98,16 @@ def _recipe(folder: Path, table: dict[str, Any], title: str) -> Iterator[Found]:
 
 def _kept(folder: Path, title: str, better: dict[str, Any]) -> Iterator[Found]:
     """A step of a recipe, if it is still there; some of its manifest is known better."""
-    place = folder / "manifest.json"
-    if place.exists():
-        said = _read(place)
-        yield Found(_kind(said), folder, said | better, title)
+    said = _read(folder / "manifest.json")
+    if kind := _kind(said):
+        yield Found(kind, folder, said | better, title)
 
 
 def _kind(manifest: dict[str, Any]) -> str:
     """What made a folder; nothing for what a report does not show."""
-    if manifest.get("selected"):
+    if {"versions", "plan"} - manifest.keys():
+        return ""
+    if manifest.get("selected") and "counts" in manifest:
         return "select"
     command = manifest.get("command", "")
     return command if command in ("adapt", "evaluate") else ""
@@ -101,9 +115,14 @@ def _kind(manifest: dict[str, Any]) -> str:
 
 def _name(folder: Path, named: Path) -> str:
     """A run as its reader knows it: its place in what was named."""
-    return folder.relative_to(named).as_posix() if folder != named else folder.name or str(folder)
+    own = folder.name or folder.resolve().name or str(folder)
+    return harmless(folder.relative_to(named).as_posix() if folder != named else own)
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return found
+    """What a file says; nothing if there is none, or what is there is not ours."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -8,6 +8,7 @@ Reference: TADPOLE, Table 2, for the composition before and after.
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,9 @@ def _cut(name: str, data: dict[str, Any]) -> str:
     if not cuts["threshold"]:
         return "<p>No segment was scored.</p>"
     own, last = cuts["own"], len(cuts["threshold"]) - 1
-    said = "It begins at this run's own cut." if own is not None else "Nothing was taken."
+    said = "It begins at this run's own cut."
+    if own is None:
+        said = "This run has no cut: it took nothing, or drew by weight. What a cut would take:"
     return (
         f'<fieldset><legend>Where to cut</legend><label for="{name}-cut">From few to many. '
         f'{said}</label><input type="range" id="{name}-cut" min="0" max="{last}" '
@@ -98,15 +101,15 @@ def _lookable(name: str, data: dict[str, Any]) -> str:
     """What lies on either side of the cut, the map, and the examples."""
     if not data["examples"]:
         return (
-            "<p>No examples were kept: an older version of corpusfit made this selection. Choose "
-            "again, with corpusfit choose, to have them.</p>"
+            "<p>There are no examples: an older version of corpusfit made this selection, and "
+            "corpusfit choose gives it some, or there was no room for them on this page.</p>"
         )
     names = sorted({example["source"] for example in data["examples"]})
-    options = "".join(f'<option value="{escaped(n)}">{escaped(n)}</option>' for n in names)
+    options = "".join(f'<option value="{html.escape(n)}">{escaped(n)}</option>' for n in names)
     by = {"embedding": "their embeddings", "words": "their words (TF-IDF)"}[data["by"]]
     return (
-        '<h3>On either side of the cut</h3><div class="sides"><div><h4>Just above: taken</h4>'
-        '<div data-side="above"></div></div><div><h4>Just below: left out</h4>'
+        '<h3>On either side of the cut</h3><div class="sides"><div><h4>Just above</h4>'
+        '<div data-side="above"></div></div><div><h4>Just below</h4>'
         '<div data-side="below"></div></div></div><h3>Where they lie</h3>'
         + figure(
             f"{name}-map",

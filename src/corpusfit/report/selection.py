@@ -31,7 +31,8 @@ def selection_data(folder: RunFolder, manifest: dict[str, Any], room: int) -> di
         manifest: of a run that selected.
         room: bytes that its examples may take.
     """
-    threshold = manifest["selected"]["threshold"]
+    by_score = manifest["plan"]["choose"]["policy"] == "top"
+    threshold = manifest["selected"]["threshold"] if by_score else None
     spread = spread_of(folder.scores, seed=manifest["plan"]["seed"], threshold=threshold)
     examples = read_examples(folder.examples, room)
     taken = manifest["selected"]["by_source"]
@@ -48,6 +49,7 @@ def selection_data(folder: RunFolder, manifest: dict[str, Any], room: int) -> di
             for name, members in groups
         ],
         "taken": manifest["selected"]["segments"],
+        "stages": len((manifest["cascade"] or {"stages": [1]})["stages"]),
         "cuts": _cuts(spread, groups, threshold),
         "scores": _scores(spread, groups, examples),
         "examples": [
@@ -96,7 +98,7 @@ def _scores(spread: Spread, groups: Groups, examples: Examples) -> dict[str, Any
     target = [unit["score"] for unit in examples.target if unit["score"] is not None]
     clipped = np.clip(np.array(target, float), spread.bins[0], spread.bins[-1])
     return {
-        "bins": spread.bins.astype(float).round(5).tolist(),
+        "bins": spread.bins.astype(float).tolist(),
         "sources": [spread.heights[members].sum(axis=0).tolist() for _, members in groups],
         "target": np.histogram(clipped, spread.bins)[0].tolist(),
     }

@@ -109,6 +109,7 @@ def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
     if not len(at):
         return np.array([0.0, 1.0], np.float32)
     low, middle = float(at[-1]), float(at[len(at) // 2])
-    high = float(next(score for score in at if score - middle <= _LONG_TAIL * (middle - low)))
+    far = middle + _LONG_TAIL * (middle - low)
+    high = float(next((s for s in at if s <= far), at[0]) if middle > low else at[0])
     room = 0.25 * (high - low) or 0.5
     return np.linspace(low - room, high + room, _BINS + 1, dtype=np.float32)

@@ -55,7 +55,7 @@ def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = N
         MissingDependencyError: the charts' library is not installed.
     """
     parts = list(_parts(found_in(folders)))
-    title = f"corpusfit: {', '.join(folder.name for folder in folders)}"
+    title = f"corpusfit: {', '.join(folder.name or folder.resolve().name for folder in folders)}"
     write_bytes(out, page(title, parts).encode("utf-8", "replace"))
     if figures is not None:
         write_figures(parts, figures)
@@ -72,7 +72,7 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
     chosen, models = numbered["select"], numbered["adapt"]
     if len(chosen) > 1:
         together = [Selected(r.title, r.path, r.manifest) for r in chosen]
-        yield beside_part("beside", together, singly=_MOST)
+        yield beside_part("beside", together, most=_MOST)
     if models:
         title = f"Adapted: {models[0].title}" if len(models) == 1 else "Adapted models"
         yield trained_part("training", title, [Model(m.title, m.path, m.manifest) for m in models])
@@ -104,7 +104,7 @@ def _as_csv(sheet: Sheet) -> str:
     """
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
-    out.writerow(sheet.columns)
+    out.writerow(map(_inert, sheet.columns))
     out.writerows([_inert(value) for value in row] for row in sheet.rows)
     return text.getvalue()
 

@@ -1,6 +1,7 @@
 """The document: nothing of the data can act, and the policy allows its two scripts and no more."""
 
 import base64
+import csv
 import hashlib
 import html
 import json
@@ -8,6 +9,7 @@ import re
 
 from corpusfit.report.page import escaped, page, plain_table
 from corpusfit.report.part import Part, Sheet
+from corpusfit.report.writing import write_figures
 
 HOSTILE = "</script><script>bad()</script><!--<script><img src=x onerror=bad()>\u2028\u202egnp.exe"
 
@@ -54,3 +56,15 @@ def test_numbers_stand_to_the_right_and_words_to_the_left():
 
 def test_marks_that_turn_the_order_of_writing_are_shown():
     assert escaped("a\u202eb<") == "a⟨U+202E⟩b&lt;"
+
+
+def test_no_cell_of_a_csv_file_acts(tmp_path):
+    sheet = Sheet("t", "c", ["=1+1", "n"], [("@sum", -1.5), ("-2+3", 2), ("plain", None)])
+    write_figures([Part("one", "t", [], "", {}, [sheet])], tmp_path)
+    with (tmp_path / "t.csv").open() as f:
+        assert list(csv.reader(f)) == [
+            ["'=1+1", "n"],
+            ["'@sum", "-1.5"],
+            ["'-2+3", "2"],
+            ["plain", ""],
+        ]

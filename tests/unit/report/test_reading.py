@@ -13,6 +13,8 @@ def made(tmp_path):
     def make(place, name="manifest.json", **manifest):
         folder = tmp_path / place
         folder.mkdir(parents=True, exist_ok=True)
+        if name == "manifest.json":
+            manifest = {"versions": {}, "plan": {}, "counts": {}, **manifest}
         (folder / name).write_text(json.dumps(manifest))
         return folder
 
@@ -40,6 +42,7 @@ def test_a_recipe_brings_its_selections_and_models(made, tmp_path):
             {"key": "m2", "label": "gone", "losses": {}},
         ],
         "selections": {"s1": "auto for chemprot"},
+        **{key: [] for key in ("results", "gains", "pairs")},
     }
     made("r", "table.json", **table)
     made("r/models/m1", command="adapt", losses={"after": {"data": 2.0, "task": 9.0}})
@@ -63,3 +66,19 @@ def test_nothing_to_show_is_an_error_that_says_what_to_do(made, manifest):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="nope"):
         found_in([tmp_path / "nope"])
+
+
+def test_what_has_one_name_is_told_apart(made, tmp_path):
+    folders = [made(f"{name}/out", selected={"segments": 1}) for name in "xyz"]
+    folders.append(made("corpus", selected={"segments": 1}))
+    titles = [run.title for run in found_in(folders)]
+    assert titles == ["out", "out (2)", "out (3)", "corpus (2)"]
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"selected": true}', "\u00ff\ud800"])
+@pytest.mark.parametrize("name", ["manifest.json", "table.json"])
+def test_files_of_others_are_not_taken_for_ours(made, tmp_path, name, text):
+    made("all/ours", command="adapt")
+    (tmp_path / "all/site").mkdir()
+    (tmp_path / "all/site" / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+    assert [run.kind for run in found_in([tmp_path / "all"])] == ["adapt"]

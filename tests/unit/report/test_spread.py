@@ -45,3 +45,27 @@ def test_no_score_at_all(tmp_path):
     found = spread_of(tmp_path, seed=0, threshold=None)
     assert found.sources == ()
     assert found.thresholds.size == found.heights.size == 0
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [0.0] * 90 + [1.0] * 10,
+        [0.0] * 5 + [1.0] * 95,
+        [1e-9 * i for i in range(100)],
+        [2.0**i for i in range(100)],
+        [7.0] * 100,
+    ],
+)
+def test_bins_tell_scores_apart_whatever_their_scale(tmp_path, scores):
+    zero = np.zeros(len(scores), np.int64)
+    segments = Segments(
+        row=np.arange(len(scores)), segment=zero.astype(np.int32), start=zero, end=zero,
+        units=zero.astype(np.int32), tokens=zero, first_unit=zero,
+    )  # fmt: skip
+    table.write(tmp_path, 0, "a", segments, np.array(scores, np.float32))
+    found = spread_of(tmp_path, seed=0, threshold=None)
+    assert (np.diff(found.bins) > 0).all()
+    assert found.heights.sum() == len(scores)
+    several = np.count_nonzero(found.heights) > 1
+    assert several == (len(set(scores)) > 1)

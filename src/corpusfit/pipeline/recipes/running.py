@@ -118,7 +118,7 @@ def _judge(under: Under, file: Path | None) -> Ran:
     tables = tables_of(under.made, found, links, costs, adapted)
     facts = {
         "command": "run",
-        "repeat": ["corpusfit", "run", str(file.absolute())] if file else [],
+        "repeat": _repeat(recipe, file),
         "recipe": dataclasses.asdict(recipe),
         "tasks": [dataclasses.asdict(task) for task in under.made.tasks.values()],
         "pile": dict(under.made.pile),
@@ -134,6 +134,13 @@ def _judge(under: Under, file: Path | None) -> Ran:
         steps = {phase: total for phase, (total, _) in under.todo.counts().items()}
         folder.finish({**facts, "steps": steps})
     return Ran(folder.path, found, tables)
+
+
+def _repeat(recipe: Recipe, file: Path | None) -> list[str]:
+    """The command that makes it again, if it was read from a file."""
+    if file is None:
+        return []
+    return ["corpusfit", "run", str(file.absolute()), *["--keep-overlap"] * recipe.keep_overlap]
 
 
 def adapted_of(work: Work, folder: RecipeFolder) -> Iterator[dict[str, Any]]:

@@ -44,7 +44,8 @@ const node = (name, attributes = {}, ...inside) => {
   return made;
 };
 
-const number = (x) => Number(x).toLocaleString("en", { maximumFractionDigits: 4 });
+const number = (x) => Number(x).toLocaleString("en", { maximumFractionDigits: 0 });
+const score = (x) => Number(x).toLocaleString("en", { maximumSignificantDigits: 5 });
 const percent = (x) => `${(100 * x).toLocaleString("en", { maximumFractionDigits: 2 })} %`;
 
 // The text with every n-gram marked that raised or lowered the score; longer ones first.
@@ -59,7 +60,7 @@ function marked(text, effects) {
       const effect = known.get(words.slice(i, i + n).map((w) => w[0].toLowerCase()).join(" "));
       if (effect === undefined) continue;
       const last = words[i + n - 1], end = last.index + last[0].length;
-      const said = `${effect > 0 ? "raised" : "lowered"} the score by ${number(Math.abs(effect))}`;
+      const said = `${effect > 0 ? "raised" : "lowered"} the score by ${score(Math.abs(effect))}`;
       shown.append(harmless(text.slice(at, words[i].index)), node("mark",
         { class: effect > 0 ? "up" : "down", title: said }, harmless(text.slice(words[i].index, end))));
       at = end;
@@ -73,11 +74,12 @@ function marked(text, effects) {
 
 function card(run, example) {
   const place = `${example.source}, row ${example.row}, segment ${example.segment}`;
-  const head = node("p", { class: "soft" }, node("strong", {}, number(example.score)), " · ",
-    example.selected ? "taken" : "not taken", " · ", node("bdi", {}, harmless(place)));
+  const head = node("p", { class: "soft" }, node("strong", {}, score(example.score)), " · ",
+    example.selected ? "taken" : "not taken", " · ",
+    ...(run.stages > example.stage ? [`dropped by stage ${example.stage} of ${run.stages}, by whose score it has its place · `] : []), node("bdi", {}, harmless(place)));
   const text = marked(example.text, example.effects || []);
   const made = node("article", {}, head, text);
-  if (example.characters > example.text.length) {
+  if (example.characters > [...example.text].length) {
     made.append(node("p", { class: "soft" }, `… of ${number(example.characters)} characters`));
   }
   if (example.text.length < 400 && example.text.split("\n").length < 7) {
@@ -111,7 +113,7 @@ function move(section) {
   if (!slider) return;
   const k = Number(slider.value), cuts = run.cuts, threshold = cuts.threshold[k];
   const said = `${percent(cuts.share[k])} of the segments: ${number(cuts.segments[k])} segments, about ` +
-    `${number(cuts.tokens[k])} word pieces, scores of ${number(threshold)} and above` +
+    `${number(cuts.tokens[k])} word pieces, scores of ${score(threshold)} and above` +
     (k !== cuts.own ? "" : cuts.segments[k] === run.taken ? " (this run's own cut)"
       : ` (this run's own cut: of those with that very score it took as many as were asked for, ` +
         `${number(run.taken)} in all)`);
@@ -145,9 +147,12 @@ function redraw(section) {
   const k = Number(slider.value), cuts = run.cuts;
   views.get(`${section.id}-scores`)?.signal("cut", cuts.threshold[k]).runAsync();
   const corpus = run.sources.reduce((n, s) => n + s.segments, 0) || 1;
+  const own = cuts.own === null && !slider.dataset.moved; // drawn by weight: as it was taken
+  const taken = run.sources.map((s, i) => own ? s.selected : cuts.by_source[k][i]);
+  const whole = taken.reduce((n, of) => n + of, 0) || 1;
   const rows = run.sources.flatMap((s, i) => [
-    { source: s.name, of: "corpus", share: s.segments / corpus },
-    { source: s.name, of: "taken", share: cuts.by_source[k][i] / (cuts.segments[k] || 1) }]);
+    { source: harmless(s.name), of: "corpus", share: s.segments / corpus },
+    { source: harmless(s.name), of: "taken", share: taken[i] / whole }]);
   views.get(`${section.id}-composition`)?.data("composition", rows).runAsync();
 }
 
@@ -156,26 +161,41 @@ function browse(section) {
   if (!list) return;
   const [words, source, taken] = ["words", "source", "taken"].map(
     (name) => section.querySelector(`[data-filter=${name}]`));
-  let shown = 10;
+  let found = [];
+  const add = (count) => {
+    const at = list.childElementCount;
+    list.append(...found.slice(at, at + count).map((e) => card(run, e)));
+    more.textContent = `show more (${number(found.length - list.childElementCount)} left)`;
+    more.hidden = list.childElementCount === found.length;
+    return list.children[at];
+  };
+  const more = node("button", { type: "button", "data-more": "" });
+  more.addEventListener("click", () => {
+    const first = add(20);
+    first.tabIndex = -1;
+    first.focus();
+  });
+  list.after(more);
   const show = () => {
     const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = run.examples.filter((e) => (!source.value || e.source === source.value)
+    found = run.examples.filter((e) => (!source.value || e.source === source.value)
       && (!taken.value || String(e.selected) === taken.value)
       && asked.every((word) => e.text.toLowerCase().includes(word)));
-    const more = node("button", { type: "button" }, `show more (${found.length - shown} left)`);
-    more.addEventListener("click", () => { shown += 20; show(); });
-    list.replaceChildren(...found.slice(0, shown).map((e) => card(run, e)),
-      ...(found.length > shown ? [more] : []));
+    list.replaceChildren();
+    add(10);
     section.querySelector("[data-found]").textContent = `${found.length} of ${run.examples.length}`;
   };
   for (const filter of [words, source, taken]) {
-    filter.addEventListener("input", () => { shown = 10; show(); });
+    filter.addEventListener("input", show);
   }
   show();
 }
 
 for (const section of document.querySelectorAll("[data-run]")) {
-  section.querySelector("input[type=range]")?.addEventListener("input", () => move(section));
+  section.querySelector("input[type=range]")?.addEventListener("input", (e) => {
+    e.target.dataset.moved = "yes";
+    move(section);
+  });
   browse(section);
   move(section);
 }
