@@ -29,8 +29,11 @@ __all__ = [
     "OutFolder",
     "RecipeFolder",
     "RunFolder",
+    "absolute",
     "as_plain",
+    "command_words",
     "digest",
+    "named_model",
     "source_identity",
     "versions",
 ]
@@ -70,6 +73,46 @@ def source_identity(sources: Sequence[Source]) -> dict[str, str]:
     return {s.name: s.fingerprint for s in sources}
 
 
+def command_words(
+    command: str,
+    inputs: Mapping[str, Sequence[str]],
+    options: Mapping[str, str | int],
+    overrides: Sequence[str],
+) -> list[str]:
+    """The words of a command line that makes a run again; `--out` is still to come.
+
+    Args:
+        command: its name.
+        inputs: by option, files, folders, globs or URLs, as `absolute` gives them.
+        options: by option, what else it was given; what is empty is left out.
+        overrides: settings as `KEY=VALUE`.
+    """
+    words = ["corpusfit", command]
+    for option, values in inputs.items():
+        for value in values:
+            words += [f"--{option}", value]
+    for option, single in options.items():
+        words += [f"--{option}", str(single)] if single != "" else []
+    for setting in overrides:
+        words += ["--set", setting]
+    return words
+
+
+def absolute(inputs: Sequence[str]) -> list[str]:
+    """Inputs with whole paths, so that they mean the same in another folder."""
+    return [
+        given if "://" in given or given.startswith("hub:") or given in ("", "-")
+        else str(Path(given).expanduser().absolute())
+        for given in inputs
+    ]  # fmt: skip
+
+
+def named_model(name: str) -> str:
+    """A model's folder with its whole path; a hub's id as it is."""
+    path = Path(name).expanduser()
+    return str(path.absolute()) if name and path.exists() else name
+
+
 class OutFolder:
     """A folder that one command writes to, and resumes in.
 
@@ -80,6 +123,7 @@ class OutFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.work = path / ".corpusfit"
+        self.report = path / "report.html"
 
     def claim(self) -> None:
         """Make sure that the folder is ours to write to.
@@ -140,6 +184,7 @@ class OutFolder:
     def _clear(self) -> None:
         """Throw away what an earlier run made, marks before what they vouch for."""
         (self.path / "manifest.json").unlink(missing_ok=True)
+        self.report.unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
         """The manifest, if the run is complete."""
@@ -147,8 +192,12 @@ class OutFolder:
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest: the mark that all else is there, and nothing but that."""
+        """Write the manifest: the mark that all else is there, and nothing but that.
+
+        A report is made after it; one that is there tells of what was before.
+        """
         sweep(self.path)
+        self.report.unlink(missing_ok=True)
         data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
         write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
 
@@ -224,9 +273,11 @@ class RunFolder(OutFolder):
         super().__init__(path)
         self.scores = path / "scores"
         self.selected = path / "selected"
+        self.examples = path / "examples.parquet"
         self.scored = self.work / "scored"
         self.fit = self.work / "fit"
         self.stages = self.work / "stages"
+        self.looked_at = self.work / "examples"
 
     def _cure(self, differing: list[str]) -> str:
         """What to do about a run that differs."""
@@ -246,11 +297,14 @@ class RunFolder(OutFolder):
             (self.work / file).unlink(missing_ok=True)
         for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
             remove(folder)
-        (self.path / "rejects.jsonl").unlink(missing_ok=True)
+        remove(self.looked_at)
+        for written in (self.examples, self.path / "rejects.jsonl"):
+            written.unlink(missing_ok=True)
 
     def amend(self, identity: Mapping[str, Any]) -> None:
         """Take the completion mark away and go on under another choice."""
-        (self.path / "manifest.json").unlink(missing_ok=True)
+        for stale in (self.path / "manifest.json", self.report):
+            stale.unlink(missing_ok=True)
         self._write_identity(identity)
 
     def keep_scored(self, manifest: Mapping[str, Any]) -> None:
@@ -310,7 +364,8 @@ class RecipeFolder(OutFolder):
 
     def reopen(self) -> None:
         """Take the completion mark away: something is missing again."""
-        (self.path / "manifest.json").unlink(missing_ok=True)
+        for stale in (self.path / "manifest.json", self.report):
+            stale.unlink(missing_ok=True)
 
     def _clear(self) -> None:
         """Throw away the steps and the tables of another recipe."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -87,6 +88,19 @@ class Settings:
             plan = plan.with_value(path.strip(), value)
         return plan
 
+    def overrides(self, *, all_of_them: bool = False) -> list[str]:
+        """What differs from a plan of nothing but defaults, as `with_overrides` takes it.
+
+        Args:
+            all_of_them: also what is the default.
+        """
+        plain = {} if all_of_them else dict(_leaves(type(self)().as_dict()))
+        return [
+            f"{path}={_as_toml(value)}"
+            for path, value in _leaves(self.as_dict())
+            if path not in plain or plain[path] != value
+        ]
+
     def with_value(self, path: str, value: Any) -> Self:
         """This plan with one setting changed; a group with `options` takes other names there."""
         group_name, _, name = path.partition(".")
@@ -137,6 +151,11 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
             yield from _leaves(value, f"{prefix}{key}.")
         elif value is not None:
             yield f"{prefix}{key}", value
+
+
+def _as_toml(value: Any) -> str:
+    """A plain value as TOML has it."""
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
 def unknown(path: str, allowed: list[str]) -> UsageError:

@@ -34,11 +34,11 @@ def prose(topic, n, seed=0, most=60):
 
 
 def digests(folder, *parts):
-    """SHA-256 of every file below the named parts of a folder, by relative path."""
+    """SHA-256 of the named files of a folder, and of all in its named folders, by relative path."""
     return {
         file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
-        for part in parts or ("scores", "selected")
-        for file in sorted((folder / part).rglob("*"), key=str)
+        for part in parts or ("scores", "selected", "examples.parquet")
+        for file in [folder / part, *sorted((folder / part).rglob("*"), key=str)]
         if file.is_file()
     }
 

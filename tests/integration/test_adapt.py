@@ -178,6 +178,22 @@ def test_the_same_words_give_the_same_weights_in_any_folder(adapt):
     assert adapt("other", seed=1).manifest["weights"] != first.manifest["weights"]
 
 
+@pytest.mark.parametrize("on_task", [False, True])
+def test_the_command_that_is_kept_makes_it_again(adapt, cli, data, tmp_path, monkeypatch, on_task):
+    """Of the task's own text too, which has a preset of its own; a folder may be called like it."""
+    words = {"data": "task", "task": data, "preset": "tadpole", "epochs": 1} if on_task else {}
+    done = adapt(**words)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "task").mkdir()
+    again = cli(*done.manifest["repeat"][1:], "--out", tmp_path / "again", "--json")
+    assert again.code == 0, again.err
+    assert json.loads(again.out)["training"] == done.manifest["training"]
+    weights = [digest(folder / "model.safetensors") for folder in (done.path, tmp_path / "again")]
+    assert weights[0] == weights[1]
+    told = corpusfit.report(done.path).read_text("utf-8")
+    assert done.manifest["words"].split(" for ")[0] in told
+
+
 def test_a_finished_training_is_not_done_again(adapt, inline):
     before = adapt()
     stamped = stamps(before.path, "[a-z]*")

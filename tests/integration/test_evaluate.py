@@ -122,6 +122,17 @@ def test_more_seeds_and_sizes_add_to_what_is_there(evaluate):
     assert second.manifest["seeds"] == 3
 
 
+def test_the_command_that_is_kept_makes_it_again(evaluate, cli, other_model, tmp_path):
+    done = evaluate(base=str(other_model), train_sizes=[20, 40])
+    words = [*done.manifest["repeat"], "--out", tmp_path / "again", "--json"]
+    assert words[0] == "corpusfit"
+    again = json.loads(cli(*words[1:]).out)
+    assert again["comparisons"] == done.manifest["comparisons"]
+    told = corpusfit.report(done.path).read_text("utf-8")
+    assert all(c["verdict"] in told for c in done.manifest["comparisons"])
+    assert "Learning curve" in told
+
+
 def test_other_settings_do_not_mix(evaluate):
     evaluate(seeds=1)
     with pytest.raises(ChangedInputError, match=r"tune.epochs was 3, is 2"):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import html
 import json
+import shlex
 import shutil
 import signal
 import time
@@ -145,6 +147,13 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run):
     again = run(recipe())
     assert finished(again.path) == made
     assert again.judged == ran.judged
+    told = corpusfit.report(ran.path).read_text("utf-8")
+    for shown in (*(t.title for t in ran.tables), *(p.verdict for p in ran.judged.pairs)):
+        assert html.escape(shown) in told
+    for label in plain["selections"].values():
+        assert html.escape(f"Selected: {label}") in told
+    command = shlex.join(["corpusfit", "run", str(recipe()), "--out", "AGAIN"])
+    assert html.escape(command) in told
 
 
 def test_a_recipe_that_grows_keeps_what_it_has(recipe, run):
@@ -261,6 +270,8 @@ warmup = 0.0
     assert "2 cells failed" in done.err
     report = json.loads(next((tmp_path / "out/failures").iterdir()).read_text("utf-8"))
     assert "Traceback" in report["trace"]
+    told = (tmp_path / "out/report.html").read_text("utf-8")
+    assert "2 cells failed and are not in the figures." in told
 
 
 def test_a_dry_run_writes_nothing_and_counts(recipe, cli, run, tmp_path):

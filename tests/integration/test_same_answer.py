@@ -196,7 +196,10 @@ def test_killed_at_random_moments_it_ends_the_same(run, start, cli, command_line
     assert cli(*command_line(out)).code == 0
     assert kept.items() <= stamps(marks, "part-*.json").items()
     assert digests(out) == whole
-    assert {p.name for p in out.iterdir()} == {p.name for p in (tmp_path / "whole").iterdir()}
+    assert {p.name for p in out.iterdir()} == {
+        "report.html",
+        *(p.name for p in (tmp_path / "whole").iterdir()),
+    }
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from corpusfit.api.adapting import adapt, contamination, estimate_adaptation, fo
 from corpusfit.api.judging import estimate_evaluation, evaluate, missing, run
 from corpusfit.api.plans import build_adapt_plan, build_evaluate_plan, build_plan
 from corpusfit.api.selecting import audit, choose, estimate, explain, rank, score, select
+from corpusfit.api.telling import report
 from corpusfit.pipeline import (
     Adapted,
     Audit,
@@ -48,6 +49,7 @@ __all__ = [
     "forecast",
     "missing",
     "rank",
+    "report",
     "run",
     "score",
     "select",

@@ -126,6 +126,7 @@ def run(
     return pipeline.run_recipe(
         _recipe(recipe, keep_overlap=keep_overlap),
         place(out, "--out"),
+        file=None if isinstance(recipe, Recipe) else Path(recipe),
         machine=machine or Machine(),
         overwrite=overwrite,
     )

@@ -155,4 +155,6 @@ def _built(
 
 def listed(inputs: Inputs) -> list[str]:
     """One input or several, as a list."""
-    return [str(inputs)] if isinstance(inputs, str | Path) else [str(i) for i in inputs]
+    if isinstance(inputs, Sequence) and not isinstance(inputs, str):
+        return [str(i) for i in inputs]
+    return [str(inputs)]  # a path of a store too, whose parts can be gone through

@@ -20,6 +20,7 @@ from corpusfit.cli import (
     forecast,
     methods,
     rank,
+    report,
     run,
     score,
     select,
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 for module in (
     *(demo, select, score, choose, explain, audit, rank, methods),
-    *(contamination, forecast, adapt, evaluate, run),
+    *(contamination, forecast, adapt, evaluate, run, report),
 ):
     module.register(app)
 

@@ -8,6 +8,7 @@ import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
+from corpusfit.cli.report import tell
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_run
 
@@ -38,6 +39,7 @@ def choose(
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     settings: o.Settings = None,
+    no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
@@ -55,3 +57,5 @@ def choose(
         as_json({"out": str(folder), **run.manifest})
     else:
         show_run(run.path, run.manifest)
+    if not no_report:
+        tell(run.path, quiet=json)

@@ -21,6 +21,7 @@ __all__ = [
     "Fraction",
     "Json",
     "MethodName",
+    "NoReport",
     "Out",
     "Overwrite",
     "PlanFile",
@@ -157,4 +158,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard 
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Say what would be read, and the time and space it would take."),
+]
+NoReport = Annotated[
+    bool, typer.Option("--no-report", help="Write no report.html; corpusfit report can, later.")
 ]

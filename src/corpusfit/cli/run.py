@@ -10,6 +10,7 @@ import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
+from corpusfit.cli.report import tell
 from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.evaluate.tables import Table, plain
 
@@ -49,6 +50,7 @@ def run(
     cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
+    no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
@@ -65,6 +67,8 @@ def run(
         for shown in ran.tables:
             show_table(shown)
         say(f"Tables: {ran.path / 'table.md'}, .tex, .csv and .json.")
+    if not no_report:
+        tell(ran.path, quiet=json)
     if ran.judged.failed:
         say(f"{len(ran.judged.failed)} cells failed; why: {ran.path / 'failures'}.")
         raise typer.Exit(1)

@@ -6,6 +6,7 @@ import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
+from corpusfit.cli.report import tell
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_estimate, show_run
 
@@ -52,6 +53,7 @@ def select(
     settings: o.Settings = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
+    no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
@@ -84,3 +86,5 @@ def select(
         as_json({"out": str(out), **run.manifest})
     else:
         show_run(run.path, run.manifest)
+    if not no_report:
+        tell(run.path, quiet=json)

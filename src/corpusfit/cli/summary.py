@@ -11,6 +11,7 @@ from typing import Any
 
 from corpusfit.cli.show import as_json, percent, say, table
 from corpusfit.pipeline.budget import Decision, lasting
+from corpusfit.select.recall import recall_in_words
 
 __all__ = ["show_cascade", "show_composition", "show_estimate", "show_ranking", "show_run"]
 
@@ -65,16 +66,7 @@ def show_cascade(cascade: Mapping[str, Any]) -> None:
     columns = ["stage", "segments", "passed on", "of corpus", "units", "worker s", "units/s"]
     by = ", shares set from a sample" if cascade["shares_from_sample"] else ""
     table(f"Cascade over {total:,} segments{by}", columns, rows)
-    last, recall = stages[-1]["stage"], cascade["recall"]
-    if recall is None:
-        say(f"How much of what {last} alone would take has reached it is not known.")
-        return
-    say(
-        f"Of what {last} alone would take, about {percent(recall['estimate'], 1)} reached it "
-        f"({percent(recall['low'], 1)} to {percent(recall['high'], 1)} with "
-        f"{percent(recall['confidence'], 1)} confidence: dropped of these were "
-        f"{recall['lost']:,} in a sample of {recall['sample']:,} segments)."
-    )
+    say(recall_in_words(cascade))
 
 
 def show_composition(selected: Mapping[str, Any]) -> None:

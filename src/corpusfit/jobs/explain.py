@@ -27,7 +27,7 @@ from corpusfit.score import registry
 from corpusfit.score.contract import Effect, Method, Scorer
 from corpusfit.types import Paired, read_as, text_array
 
-__all__ = ["Explain", "Explained", "Neighbour"]
+__all__ = ["Explain", "Explained", "Neighbour", "effects_of"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Explain(Job[list[str], Explained]):
         score = float(scorer.score(batch).sum(dtype=np.float64)) * share
         learned = scorer.nearest(known.vectors)[: self.top] if method.encodes else []
         examples = [Neighbour(*found) for found in learned]
-        return Explained(score, _effects(scorer, units, share), nearest, by, examples)
+        return Explained(score, effects_of(scorer, units, share), nearest, by, examples)
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
         plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})
@@ -116,7 +116,7 @@ class Explain(Job[list[str], Explained]):
         return [Neighbour(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
 
 
-def _effects(scorer: Scorer[Any], units: list[str], share: float) -> list[Effect]:
+def effects_of(scorer: Scorer[Any], units: list[str], share: float) -> list[Effect]:
     """Effects on a segment's score, in which each unit has a share."""
     sums: defaultdict[str, float] = defaultdict(float)
     for unit in units:

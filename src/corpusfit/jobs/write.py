@@ -1,5 +1,7 @@
 """The job that writes what was taken: the selected segments' text, with their provenance.
 
+What: a file of selected segments a shard, and beside it one of the segments that are to be looked
+at, taken or not.
 Trade-off: the corpus is read a second time instead of keeping every text until the choice is
 made; memory stays flat and `choose` can be repeated.
 """
@@ -9,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
 import zstandard
+from numpy.typing import NDArray
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.corpus import rows
@@ -22,9 +26,9 @@ from corpusfit.plan import ReadPlan
 from corpusfit.score import table
 from corpusfit.types import Document, Shard
 
-__all__ = ["WriteSelected", "selected_path"]
+__all__ = ["WriteSelected", "looked_at_path", "selected_path"]
 
-_COLUMNS = ("row", "segment", "start", "end", "score", "weight", "selected")
+_COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selected")
 
 
 def selected_path(folder: Path, shard: int) -> Path:
@@ -32,43 +36,73 @@ def selected_path(folder: Path, shard: int) -> Path:
     return folder / f"part-{shard:05d}.jsonl.zst"
 
 
+def looked_at_path(folder: Path, shard: int) -> Path:
+    """Where a shard's segments are that are to be looked at."""
+    return folder / f"part-{shard:05d}.jsonl"
+
+
 @dataclass(frozen=True)
 class WriteSelected(Job[Shard, int]):
-    """Read a shard again and write its selected segments; returns how many."""
+    """Read a shard again and write its selected segments; returns how many.
+
+    Attributes:
+        read: how the corpus was read.
+        names: of its sources.
+        scores: folder with the stored scores.
+        selected: folder for what was taken.
+        looked_at: folder for what is to be looked at.
+        places: of that, segments of some shards by their place in the stored scores.
+    """
 
     read: ReadPlan
     names: tuple[str, ...]
     scores: Path
     selected: Path
+    looked_at: Path
+    places: dict[int, tuple[int, ...]]
 
     def start(self) -> Callable[[Shard], int]:
         """Nothing to open."""
         return self._work
 
     def _work(self, shard: Shard) -> int:
-        columns = table.read_columns(table.part_path(self.scores, shard.index), *_COLUMNS)
-        taken = np.flatnonzero(columns[-1])
+        path = table.part_path(self.scores, shard.index)
+        columns = dict(zip(_COLUMNS, table.read_columns(path, *_COLUMNS), strict=True))
         documents = {d.row: d for d in rows(shard, self.read) if isinstance(d, Document)}
+        places = np.array(self.places.get(shard.index, ()), np.int64)
+        if len(places):
+            lines = self._lines(shard, documents, columns, places, ("stage", "selected"))
+            write_bytes(looked_at_path(self.looked_at, shard.index), b"\n".join(lines))
+        taken = np.flatnonzero(columns["selected"])
+        if len(taken):
+            lines = self._lines(shard, documents, columns, taken, ("weight",))
+            data = zstandard.ZstdCompressor(level=3).compress(b"\n".join(lines) + b"\n")
+            write_bytes(selected_path(self.selected, shard.index), data)
+        return len(taken)
+
+    def _lines(
+        self,
+        shard: Shard,
+        documents: dict[int, Document],
+        columns: dict[str, NDArray[Any]],
+        places: NDArray[np.int64],
+        more: tuple[str, ...],
+    ) -> list[bytes]:
+        """Segments at some places as JSON, with their text and provenance."""
         lines = []
-        for row, segment, start, end, score, weight, _ in zip(
-            *(c[taken] for c in columns), strict=True
-        ):
-            document = documents.get(int(row))
-            if document is None or end > len(document.text):
+        for at in places:
+            here = {name: column[at] for name, column in columns.items()}
+            document = documents.get(int(here["row"]))
+            if document is None or here["end"] > len(document.text):
                 raise InputError(
                     f"{self.names[shard.source]} changed while it was read. Run again with "
                     "--overwrite when nobody writes to it."
                 )
             line = {
-                "text": document.text[int(start) : int(end)],
+                "text": document.text[int(here["start"]) : int(here["end"])],
                 "source": self.names[shard.source],
-                "row": row,
-                "segment": segment,
-                "score": score,
-                "weight": weight,
+                **{name: here[name] for name in ("row", "segment", "score", *more)},
                 "id": document.id,
             }
             lines.append(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
-        data = zstandard.ZstdCompressor(level=3).compress(b"\n".join(lines) + b"\n")
-        write_bytes(selected_path(self.selected, shard.index), data)
-        return len(lines)
+        return lines

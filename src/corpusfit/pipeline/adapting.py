@@ -36,9 +36,17 @@ from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError, bad_setting
-from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
+from corpusfit.manifest import (
+    AdaptFolder,
+    absolute,
+    command_words,
+    digest,
+    named_model,
+    source_identity,
+    versions,
+)
 from corpusfit.pipeline.assembly import ROLES, Ready, assembled
-from corpusfit.pipeline.given import Given, given
+from corpusfit.pipeline.given import TASK, Given, given
 from corpusfit.pipeline.guarding import kept_out
 from corpusfit.pipeline.heldtexts import held_out
 from corpusfit.pipeline.run import Machine
@@ -118,6 +126,7 @@ def adapt(
     if not isinstance(ready, Ready):
         return Adapted(out, ready)
     work, facts = assembled(ready, folder, hardware, accelerator, machine.progress)
+    facts["repeat"] = _repeat(plan, data, task, replay, guard, guard_field)
     _hold_settled(folder, facts, main=accelerator.is_main_process)
     if track:
         accelerator.init_trackers("corpusfit", config=_flat(facts))
@@ -134,6 +143,23 @@ def adapt(
     finally:
         accelerator.end_training()  # of the processes too: nothing waits for another after this
     return Adapted(out, folder.finished() or facts)
+
+
+def _repeat(
+    plan: AdaptPlan,
+    data: Sequence[str],
+    task: Sequence[str],
+    replay: Sequence[str],
+    guard: Sequence[str],
+    guard_field: str,
+) -> list[str]:
+    """The command that makes it again; data that is the task has a preset, so all is said then."""
+    on_task = list(data) == [TASK]
+    inputs = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
+    inputs = {"data": list(data) if on_task else absolute(data), **inputs}
+    plan = plan.with_value("model.name", named_model(plan.model.name))
+    settings = plan.overrides(all_of_them=on_task)
+    return command_words("adapt", inputs, {"guard-field": guard_field}, settings)
 
 
 def _prepare(

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ import orjson
 
 from corpusfit.artifacts import is_local, listed, remove, write_bytes, writing
 from corpusfit.jobs.reading import Reasons
-from corpusfit.jobs.write import WriteSelected, selected_path
+from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.examples import draw_examples, write_examples
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.scoring import tallies
+from corpusfit.plan import MethodPlan
 from corpusfit.score import table
 from corpusfit.score.contract import AnyMethod
 from corpusfit.select import ScoredPart
@@ -80,22 +83,34 @@ def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
     return chosen
 
 
-def write_selected(run: Run, folder: RunFolder, chosen: Chosen) -> None:
-    """Write the text of what was taken; parts of another choice are thrown away first."""
+def write_selected(run: Run, folder: RunFolder, chosen: Chosen, method: MethodPlan) -> None:
+    """Write the text of what was taken, and the examples; those of another choice go first."""
     mark = folder.work / "chosen.json"
     wanted = json.dumps(vars(run.plan.choose), sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
-        remove(folder.selected)
+        for stale in (folder.selected, folder.looked_at):
+            remove(stale)
+        folder.examples.unlink(missing_ok=True)
         write_bytes(mark, wanted)
     if is_local(folder.selected):
         folder.selected.mkdir(exist_ok=True)
-    written = listed(folder.selected)
-    missing = {i for i in chosen.parts if selected_path(folder.selected, i).name not in written}
-    if not missing:
-        return
-    job = WriteSelected(run.plan.read, run.names, folder.scores, folder.selected)
-    for _ in run.over_shards("write", job, lambda shard: shard not in missing):
-        pass
+    places = draw_examples(run, lambda: _scored(folder), chosen.threshold)
+    missing = _unwritten(folder.selected, chosen.parts, selected_path)
+    missing |= _unwritten(folder.looked_at, places, looked_at_path)
+    if missing:
+        job = WriteSelected(
+            run.plan.read, run.names, folder.scores, folder.selected, folder.looked_at, places
+        )
+        for _ in run.over_shards("write", job, lambda shard: shard not in missing):
+            pass
+    if not folder.examples.exists():
+        write_examples(run, folder, method, list(places))
+
+
+def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], Path]) -> set[int]:
+    """Parts whose file is not in a folder."""
+    written = listed(folder)
+    return {i for i in parts if path(folder, i).name not in written}
 
 
 def count_rows(run: Run, folder: RunFolder) -> dict[str, Any]:

@@ -19,8 +19,16 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
-from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
-from corpusfit.pipeline.budget import keep, kept, within
+from corpusfit.manifest import (
+    RunFolder,
+    absolute,
+    as_plain,
+    command_words,
+    digest,
+    source_identity,
+    versions,
+)
+from corpusfit.pipeline.budget import Decision, keep, kept, within
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
 from corpusfit.pipeline.costs import budgeted
@@ -102,6 +110,8 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder, run.files = manifest["encoder"], manifest["files"]
         run.encoders = manifest["encoders"]
+        if manifest["budget"]:
+            run.plan = within(plan, Decision(**manifest["budget"]))
         engine.require_shared(folder.work, "DIR")
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
@@ -210,6 +220,7 @@ def _run(
             hold_strict(run, folder)
             run.require_unchanged()
             manifest = _manifest(run, folder, used)
+            manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)
 
@@ -282,16 +293,21 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
 def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
     """Choose and write, then the manifest as the mark that all is there."""
     selected: dict[str, Any] | None = None
+    command = "select" if selecting else "score"
+    urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
+    given = manifest.get("given", urls)  # an older version of this program kept none
     if selecting:
         used = manifest["method"]
         chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
-        write_selected(run, folder, chosen)
+        write_selected(run, folder, chosen, MethodPlan(**used))
         run.require_unchanged()
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         if not chosen.segments:
             run.warn("Nothing was taken: no segment fits the amount that was asked for.")
     whole = {
         **manifest,
+        "command": command,
+        "repeat": command_words(command, given, {}, run.asked.overrides()),
         "plan": run.asked.as_dict(),
         "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,

@@ -29,7 +29,13 @@ from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
-from corpusfit.manifest import EvaluateFolder, versions
+from corpusfit.manifest import (
+    EvaluateFolder,
+    absolute,
+    command_words,
+    named_model,
+    versions,
+)
 from corpusfit.pipeline.companions import make_companions
 from corpusfit.pipeline.run import Machine
 
@@ -106,8 +112,16 @@ def evaluate(
     results, comparisons = work.results(), work.comparisons()
     for warning in _odd(results):
         machine.progress.warn(warning)
+    given: dict[str, str | int] = {
+        "model": named_model(plan.model.name),
+        "base": named_model(base),
+        "seeds": seeds,
+        "train-size": ",".join(map(str, train_sizes)),
+    }
+    settings = plan.with_value("model.name", "").overrides()
     facts = {
         "command": "evaluate",
+        "repeat": command_words("evaluate", {"task": absolute([task])}, given, settings),
         "versions": versions(),
         "plan": plan.as_dict(),
         "models": {role: dataclasses.asdict(model) for role, model in models.items()},

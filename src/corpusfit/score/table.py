@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.types import Segments, text_array
 
-__all__ = ["part_path", "parts", "read", "read_columns", "rewrite", "write"]
+__all__ = ["part_path", "parts", "read", "read_columns", "rewrite", "source_of", "write"]
 
 SCHEMA = pa.schema(
     [
@@ -108,6 +108,12 @@ def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
     """Some columns of a part as numpy arrays."""
     table = pq.ParquetFile(_opened(path)).read(columns=list(names))
     return [table.column(name).to_numpy() for name in names]
+
+
+def source_of(path: Path) -> str:
+    """The source that the segments of a part are of; it has one at least."""
+    first = pq.ParquetFile(_opened(path)).read(columns=["source"]).column("source").chunk(0)
+    return str(first.dictionary[0].as_py())
 
 
 def _opened(path: Path) -> Any:

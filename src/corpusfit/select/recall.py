@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,15 @@ from numpy.typing import NDArray
 from corpusfit.plan import ChoosePlan
 from corpusfit.select.choose import DEFAULT_FRACTION
 
-__all__ = ["Lost", "Recall", "clopper_pearson", "estimated", "shares_for", "wanted"]
+__all__ = [
+    "Lost",
+    "Recall",
+    "clopper_pearson",
+    "estimated",
+    "recall_in_words",
+    "shares_for",
+    "wanted",
+]
 
 _COMBINATIONS = 4_096
 _STEPS = 60
@@ -238,3 +247,16 @@ def _cheapest(
         cost, shares = _cheapest(scores[1:], of, need, costs[1:], still, steps)
         found.append((count / len(of) * costs[0] + cost, [count / len(of), *shares]))
     return min(found)
+
+
+def recall_in_words(cascade: Mapping[str, Any]) -> str:
+    """What a cascade's manifest says of its recall, in a sentence."""
+    last, recall = cascade["stages"][-1]["stage"], cascade["recall"]
+    if recall is None:
+        return f"How much of what {last} alone would take has reached it is not known."
+    return (
+        f"Of what {last} alone would take, about {100 * recall['estimate']:.1f} % reached it "
+        f"({100 * recall['low']:.1f} % to {100 * recall['high']:.1f} % with "
+        f"{100 * recall['confidence']:.1f} % confidence: dropped of these were "
+        f"{recall['lost']:,} in a sample of {recall['sample']:,} segments)."
+    )

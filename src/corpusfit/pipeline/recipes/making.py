@@ -123,7 +123,9 @@ def _selected(step: Selecting, under: Under) -> dict[str, Any]:
         aside = place.with_name(f"{place.name}.copy")
         for left in (aside, place):
             remove(left)
-        unwanted = shutil.ignore_patterns("selected", "manifest.json", "chosen.json")
+        unwanted = shutil.ignore_patterns(
+            *("selected", "manifest.json", "chosen.json", "examples", "examples.parquet")
+        )
         shutil.copytree(scored[0], aside, ignore=unwanted)
         aside.rename(place)
     choose(place, step.plan.choose, machine=under.machine)

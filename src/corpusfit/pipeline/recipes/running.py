@@ -60,7 +60,12 @@ class Ran:
 
 
 def run_recipe(
-    recipe: Recipe, out: Path, *, machine: Machine = HERE, overwrite: bool = False
+    recipe: Recipe,
+    out: Path,
+    *,
+    file: Path | None = None,
+    machine: Machine = HERE,
+    overwrite: bool = False,
 ) -> Ran:
     """Make a recipe's table.
 
@@ -68,6 +73,7 @@ def run_recipe(
         recipe: what is asked for.
         out: a new or empty folder of this machine, or one of the same recipe: what it has of the
             steps is not made again.
+        file: where the recipe was read from, to be named in the results.
         machine: where it runs.
         overwrite: throw away another recipe's steps in `out`.
 
@@ -95,10 +101,10 @@ def run_recipe(
         if any(under.todo.left.values()):
             folder.reopen()
         make(under)
-        return _judge(under)
+        return _judge(under, file)
 
 
-def _judge(under: Under) -> Ran:
+def _judge(under: Under, file: Path | None) -> Ran:
     """Compare, write the tables and, if no cell failed, the manifest."""
     under.machine.progress.note("Comparing.")
     recipe, folder, work = under.made.recipe, under.folder, under.work
@@ -111,11 +117,14 @@ def _judge(under: Under) -> Ran:
     adapted = list(adapted_of(work, folder))
     tables = tables_of(under.made, found, links, costs, adapted)
     facts = {
+        "command": "run",
+        "repeat": _repeat(recipe, file),
         "recipe": dataclasses.asdict(recipe),
         "tasks": [dataclasses.asdict(task) for task in under.made.tasks.values()],
         "pile": dict(under.made.pile),
         "models": dict(under.made.models),
         "versions": versions(),
+        "selections": {key: step.label for key, step in work.selections.items()},
         "adapted": adapted,
         "costs": dataclasses.asdict(costs),
         "forecasts": dataclasses.asdict(links),
@@ -125,6 +134,13 @@ def _judge(under: Under) -> Ran:
         steps = {phase: total for phase, (total, _) in under.todo.counts().items()}
         folder.finish({**facts, "steps": steps})
     return Ran(folder.path, found, tables)
+
+
+def _repeat(recipe: Recipe, file: Path | None) -> list[str]:
+    """The command that makes it again, if it was read from a file."""
+    if file is None:
+        return []
+    return ["corpusfit", "run", str(file.absolute()), *["--keep-overlap"] * recipe.keep_overlap]
 
 
 def adapted_of(work: Work, folder: RecipeFolder) -> Iterator[dict[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.plan import METRICS
-from corpusfit.evaluate.tables import Cell, Table, csv, latex, markdown
+from corpusfit.evaluate.tables import Cell, Table, csv, latex, markdown, plain
 from corpusfit.pipeline.recipes.reckoning import Cost, Costs
 from corpusfit.pipeline.recipes.results import Judged
 
@@ -61,11 +61,12 @@ def write_tables(
         costs: what steps took.
         facts: what else the JSON says.
     """
-    plain = {**facts, **dataclasses.asdict(judged)}
+    printed = [{**dataclasses.asdict(table), "rows": plain(table)} for table in tables]
+    everything = {**facts, **dataclasses.asdict(judged), "tables": printed}
     for name, text in (
         ("table.md", "\n".join(map(markdown, tables))),
         ("table.tex", "\n".join(map(latex, tables))),
         ("table.csv", csv(all_cells(judged, costs.cells))),
-        ("table.json", json.dumps(plain, indent=1, ensure_ascii=False)),
+        ("table.json", json.dumps(everything, indent=1, ensure_ascii=False)),
     ):
         write_bytes(out / name, text.encode(errors="backslashreplace"))

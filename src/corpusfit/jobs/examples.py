@@ -1,0 +1,120 @@
+"""The job that makes segments ready to be looked at: where they lie, and why they scored so.
+
+What: for a few hundred segments and target units a vector each, the target's own scores, and what
+each n-gram did to a segment's score.
+Why: a report is made from what a run wrote, with no model and no corpus at hand.
+Trade-off: a segment's vector is the mean of its first units', which is enough to place it on a map;
+its effects are of all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.artifacts import restore
+from corpusfit.embed import load, prepare
+from corpusfit.engine import Job
+from corpusfit.errors import ModelError
+from corpusfit.jobs.explain import effects_of
+from corpusfit.jobs.fit import Sample
+from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import Effect, Method, Scorer
+from corpusfit.segments import cut_units
+from corpusfit.types import Documents, read_as, taken_of, text_array
+
+__all__ = ["Describe", "Described"]
+
+_UNITS = 2
+"""Units of a segment that its vector is made of."""
+
+
+@dataclass(frozen=True)
+class Described:
+    """What is known of k segments and m target units.
+
+    Attributes:
+        vectors: float32 [k, d]; None where the run made no embeddings.
+        effects: of each segment, the n-grams' effects, strongest raise first.
+        target_vectors: float32 [m, d]; None as above.
+        target_scores: float32 [m]; None from a method that scores no single text.
+    """
+
+    vectors: NDArray[np.float32] | None
+    effects: list[list[Effect]]
+    target_vectors: NDArray[np.float32] | None
+    target_scores: NDArray[np.float32] | None
+
+
+@dataclass(frozen=True)
+class Describe(Job[list[str], Described]):
+    """Describe segments, given as their texts.
+
+    Attributes:
+        method: the run's method and its settings.
+        scorer: where the fitted scorer is.
+        target: the target's units.
+        places: which of them are looked at.
+        cut: how texts are cut.
+        embed: the run's encoder.
+        encoder: its fingerprint; None: nothing is encoded.
+        cache: where encoders are kept.
+    """
+
+    method: MethodPlan
+    scorer: Path
+    target: Sample
+    places: tuple[int, ...]
+    cut: CutPlan
+    embed: EmbedPlan
+    encoder: str | None
+    cache: Path
+
+    @property
+    def encodes(self) -> bool:
+        """Whether segments are encoded."""
+        own = registry.build(self.method.name, self.method.options).encodes
+        return own and self.encoder is not None
+
+    def start(self) -> Callable[[list[str]], Described]:
+        """Nothing to open: it is done once."""
+        return self._work
+
+    def _work(self, texts: list[str]) -> Described:
+        method = registry.build(self.method.name, self.method.options)
+        cut, pieces = cut_units(Documents(np.arange(len(texts)), text_array(texts)), self.cut)
+        units: list[list[str]] = [[] for _ in texts]
+        for row, unit in zip(cut.row.tolist(), pieces.to_pylist(), strict=True):
+            units[row].append(unit)
+        vectors = target_vectors = target_scores = None
+        places = np.array(self.places, np.int64)
+        if self.encodes:
+            vectors = self._encoded(units)
+            target_vectors = self.target.batch("embedding")[places]
+        effects: list[list[Effect]] = [[] for _ in texts]
+        if isinstance(method, Method):
+            scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+            known = self.target.batch("both" if method.encodes else "text")
+            target_scores = scorer.score(read_as(taken_of(known, places), method.reads))
+            share = [1.0 if method.log_weights else 1.0 / max(1, len(own)) for own in units]
+            effects = [effects_of(scorer, *each) for each in zip(units, share, strict=True)]
+        return Described(vectors, effects, target_vectors, target_scores)
+
+    def _encoded(self, units: list[list[str]]) -> NDArray[np.float32]:
+        if prepare(self.embed, self.cache) != self.encoder:
+            raise ModelError(
+                f"--embedder {self.embed.embedder} is no longer the model that the corpus was "
+                "scored with."
+            )
+        first = [own[:_UNITS] or [""] for own in units]
+        flat = [unit for own in first for unit in own]
+        found = load(self.embed, self.cache).encode(flat)
+        counts = np.array([len(own) for own in first])
+        sums = np.add.reduceat(found, np.cumsum(counts) - counts, axis=0)
+        return np.asarray(sums / counts[:, None], np.float32)

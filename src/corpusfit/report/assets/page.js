@@ -1,0 +1,209 @@
+// What the page does beyond its text: charts, the cut, and browsing the examples.
+// Text of a corpus is hostile: it is only ever set as the text of a node.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const views = new Map();
+
+const look = (isDark) => {
+  const narrow = innerWidth < 600, labelLimit = narrow ? 80 : 180;
+  const legend = { orient: "bottom", columns: narrow ? 2 : 6, labelLimit: narrow ? 120 : 150 };
+  const fore = isDark ? "#e8e8e8" : "#1a1a1a", line = isDark ? "#3a3f47" : "#d8d8d8";
+  const words = { labelColor: fore, titleColor: fore };
+  return {
+    background: "transparent", title: { color: fore, anchor: "start" }, view: { stroke: line },
+    axis: { ...words, gridColor: line, domainColor: line, tickColor: line, labelLimit },
+    legend: { ...words, ...legend },
+    header: words, rule: { color: fore }, text: { color: fore },
+  };
+};
+
+// Charts are drawn one by one, so that the page can be read and used meanwhile.
+async function draw() {
+  for (const place of document.querySelectorAll("[data-chart]")) {
+    const name = place.dataset.chart, run = place.closest("[data-run]");
+    const options = { ast: true, renderer: "svg", actions: false, config: look(dark.matches) };
+    views.get(name)?.finalize();
+    views.set(name, (await vegaEmbed(place, data.charts[name], options)).view);
+    if (run) redraw(run);
+    await new Promise((next) => setTimeout(next));
+  }
+  document.documentElement.dataset.drawn = dark.matches ? "dark" : "light";
+}
+
+// A text as people may safely see it: marks that turn the order of writing, and control
+// characters, are shown and do nothing.
+const harmless = (text) => text
+  .replace(/[\u202a-\u202e\u2066-\u2069]/g, (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase()}⟩`)
+  .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g, "\ufffd");
+
+const node = (name, attributes = {}, ...inside) => {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...inside);
+  return made;
+};
+
+const number = (x) => Number(x).toLocaleString("en", { maximumFractionDigits: 0 });
+const score = (x) => Number(x).toLocaleString("en", { maximumSignificantDigits: 5 });
+const percent = (x) => `${(100 * x).toLocaleString("en", { maximumFractionDigits: 2 })} %`;
+
+// The text with every n-gram marked that raised or lowered the score; longer ones first.
+function marked(text, effects) {
+  const shown = node("p", { class: "text short", dir: "auto" });
+  const known = new Map(effects.map((e) => [e.part, e.effect]));
+  const longest = Math.max(0, ...effects.map((e) => e.part.split(" ").length));
+  const words = [...text.matchAll(/[\p{L}\p{N}\p{M}_]+/gu)];
+  let at = 0;
+  for (let i = 0; i < words.length; i++) {
+    for (let n = Math.min(longest, words.length - i); n > 0; n--) {
+      const effect = known.get(words.slice(i, i + n).map((w) => w[0].toLowerCase()).join(" "));
+      if (effect === undefined) continue;
+      const last = words[i + n - 1], end = last.index + last[0].length;
+      const said = `${effect > 0 ? "raised" : "lowered"} the score by ${score(Math.abs(effect))}`;
+      shown.append(harmless(text.slice(at, words[i].index)), node("mark",
+        { class: effect > 0 ? "up" : "down", title: said }, harmless(text.slice(words[i].index, end))));
+      at = end;
+      i += n - 1;
+      break;
+    }
+  }
+  shown.append(harmless(text.slice(at)));
+  return shown;
+}
+
+function card(run, example) {
+  const place = `${example.source}, row ${example.row}, segment ${example.segment}`;
+  const head = node("p", { class: "soft" }, node("strong", {}, score(example.score)), " · ",
+    example.selected ? "taken" : "not taken", " · ",
+    ...(run.stages > example.stage ? [`dropped by stage ${example.stage} of ${run.stages}, by whose score it has its place · `] : []), node("bdi", {}, harmless(place)));
+  const text = marked(example.text, example.effects || []);
+  const made = node("article", {}, head, text);
+  if (example.characters > [...example.text].length) {
+    made.append(node("p", { class: "soft" }, `… of ${number(example.characters)} characters`));
+  }
+  if (example.text.length < 400 && example.text.split("\n").length < 7) {
+    text.classList.remove("short");
+    return withNearest(made, run, example);
+  }
+  const whole = node("button", { type: "button", "aria-expanded": "false" }, "whole text");
+  whole.addEventListener("click", () => {
+    const short = text.classList.toggle("short");
+    whole.setAttribute("aria-expanded", String(!short));
+  });
+  made.append(whole);
+  return withNearest(made, run, example);
+}
+
+function withNearest(made, run, example) {
+  if (example.nearest.length) {
+    const list = node("ul");
+    for (const [place, cosine] of example.nearest) {
+      list.append(node("li", {}, `${cosine.toFixed(2)} `,
+        node("span", { class: "text", dir: "auto" }, harmless(run.targets[place].text))));
+    }
+    made.append(node("details", {}, node("summary", {}, "the task's texts most like it"), list));
+  }
+  return made;
+}
+
+// The cut: what it takes, of which source, and what lies on either side of it.
+function move(section) {
+  const run = data.runs[section.id], slider = section.querySelector("input[type=range]");
+  if (!slider) return;
+  const k = Number(slider.value), cuts = run.cuts, threshold = cuts.threshold[k];
+  const said = `${percent(cuts.share[k])} of the segments: ${number(cuts.segments[k])} segments, about ` +
+    `${number(cuts.tokens[k])} word pieces, scores of ${score(threshold)} and above` +
+    (k !== cuts.own ? "" : cuts.segments[k] === run.taken ? " (this run's own cut)"
+      : ` (this run's own cut: of those with that very score it took as many as were asked for, ` +
+        `${number(run.taken)} in all)`);
+  section.querySelector("[data-said]").textContent = said;
+  slider.setAttribute("aria-valuetext", said);
+  const rows = run.sources.map((s, i) => [s.name, number(s.segments), number(cuts.by_source[k][i]),
+    percent(cuts.by_source[k][i] / (cuts.segments[k] || 1))]);
+  section.querySelector("[data-by-source]").replaceChildren(
+    tabled(["source", "in the corpus", "taken", "of what is taken"], rows));
+  const above = run.examples.filter((e) => e.score >= threshold).slice(-6).reverse();
+  const below = run.examples.filter((e) => e.score < threshold).slice(0, 6);
+  for (const [name, examples] of [["above", above], ["below", below]]) {
+    const cards = examples.map((e) => card(run, e));
+    section.querySelector(`[data-side=${name}]`)?.replaceChildren(
+      ...(cards.length ? cards : [node("p", { class: "soft" }, "Nothing was kept from there.")]));
+  }
+  redraw(section);
+}
+
+function tabled(columns, rows) {
+  const cell = (name, i, text) => node(name, i ? { class: "n" } : {}, harmless(text));
+  const line = (name, texts) => node("tr", {}, ...texts.map((text, i) => cell(name, i, text)));
+  return node("table", {}, node("thead", {}, line("th", columns)),
+    node("tbody", {}, ...rows.map((row) => line("td", row))));
+}
+
+// The charts that follow the cut.
+function redraw(section) {
+  const run = data.runs[section.id], slider = section.querySelector("input[type=range]");
+  if (!slider) return;
+  const k = Number(slider.value), cuts = run.cuts;
+  views.get(`${section.id}-scores`)?.signal("cut", cuts.threshold[k]).runAsync();
+  const corpus = run.sources.reduce((n, s) => n + s.segments, 0) || 1;
+  const own = cuts.own === null && !slider.dataset.moved; // drawn by weight: as it was taken
+  const taken = run.sources.map((s, i) => own ? s.selected : cuts.by_source[k][i]);
+  const whole = taken.reduce((n, of) => n + of, 0) || 1;
+  const rows = run.sources.flatMap((s, i) => [
+    { source: harmless(s.name), of: "corpus", share: s.segments / corpus },
+    { source: harmless(s.name), of: "taken", share: taken[i] / whole }]);
+  views.get(`${section.id}-composition`)?.data("composition", rows).runAsync();
+}
+
+function browse(section) {
+  const run = data.runs[section.id], list = section.querySelector("[data-list]");
+  if (!list) return;
+  const [words, source, taken] = ["words", "source", "taken"].map(
+    (name) => section.querySelector(`[data-filter=${name}]`));
+  let found = [];
+  const add = (count) => {
+    const at = list.childElementCount;
+    list.append(...found.slice(at, at + count).map((e) => card(run, e)));
+    more.textContent = `show more (${number(found.length - list.childElementCount)} left)`;
+    more.hidden = list.childElementCount === found.length;
+    return list.children[at];
+  };
+  const more = node("button", { type: "button", "data-more": "" });
+  more.addEventListener("click", () => {
+    const first = add(20);
+    first.tabIndex = -1;
+    first.focus();
+  });
+  list.after(more);
+  const show = () => {
+    const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    found = run.examples.filter((e) => (!source.value || e.source === source.value)
+      && (!taken.value || String(e.selected) === taken.value)
+      && asked.every((word) => e.text.toLowerCase().includes(word)));
+    list.replaceChildren();
+    add(10);
+    section.querySelector("[data-found]").textContent = `${found.length} of ${run.examples.length}`;
+  };
+  for (const filter of [words, source, taken]) {
+    filter.addEventListener("input", show);
+  }
+  show();
+}
+
+for (const section of document.querySelectorAll("[data-run]")) {
+  section.querySelector("input[type=range]")?.addEventListener("input", (e) => {
+    e.target.dataset.moved = "yes";
+    move(section);
+  });
+  browse(section);
+  move(section);
+}
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    button.textContent = "copied";
+  });
+}
+dark.addEventListener("change", draw);
+draw();

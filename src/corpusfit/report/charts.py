@@ -1,0 +1,351 @@
+"""The page's charts, as Vega-Lite specifications.
+
+What: one function a chart, from plain values to a specification with its data inside.
+Why: the same specification is drawn by the page's script and written as SVG and PNG.
+Trade-off: Vega-Lite draws what it knows; a chart that it does not know is not here.
+Reference: Satyanarayan et al. (2017), Vega-Lite: A Grammar of Interactive Graphics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from corpusfit.report.examples import ON_MAP
+from corpusfit.report.harmless import harmless
+from corpusfit.report.part import Spec
+
+__all__ = [
+    "composition_chart",
+    "curve_chart",
+    "map_chart",
+    "overlap_chart",
+    "results_chart",
+    "scores_chart",
+    "shares_chart",
+    "training_chart",
+]
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+"""Names the language's version; nothing is fetched from there."""
+
+COLOURS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
+"""Of Okabe and Ito's palette, which the colour-blind tell apart."""
+
+_TWENTY = {"scheme": "tableau20"}
+"""For sources, which may be thirteen."""
+
+
+def _rows(count: int, each: int = 20) -> Spec:
+    """What a chart has whose height is that of its rows."""
+    return {"height": each * count, "autosize": {"type": "fit-x", "contains": "padding"}}
+
+
+def _chart(title: str, description: str, **more: Any) -> Spec:
+    return {
+        "$schema": SCHEMA,
+        "title": harmless(title),
+        "description": description,
+        "width": "container",
+        "height": 300,
+        "autosize": {"type": "fit", "contains": "padding"},
+        **more,
+    }
+
+
+def scores_chart(data: dict[str, Any]) -> Spec:
+    """How the scores lie: of the target, of what is above the cut, and of the rest, by source.
+
+    The cut is the parameter `cut`.
+    """
+    bins, target = data["scores"]["bins"], data["scores"]["target"]
+    rows = [
+        {"from": a, "to": b, "source": harmless(source["name"]), "segments": n}
+        for source, heights in zip(data["sources"], data["scores"]["sources"], strict=True)
+        for a, b, n in zip(bins, bins[1:], heights, strict=False)
+        if n
+    ]
+    units = [
+        {"from": a, "to": b, "units": n} for a, b, n in zip(bins, bins[1:], target, strict=False)
+    ]
+    own = data["cuts"]["own"]
+    cut = bins[-1] if own is None else data["cuts"]["threshold"][own]
+    x = {"field": "from", "type": "quantitative", "title": "score", "scale": {"nice": False}}
+    of_corpus = {
+        "data": {"values": rows},
+        "mark": {"type": "bar", "binSpacing": 0, "tooltip": True},
+        "encoding": {
+            "x": {**x, "bin": {"binned": True}},
+            "x2": {"field": "to"},
+            "y": {
+                "field": "segments",
+                "aggregate": "sum",
+                "type": "quantitative",
+                "title": "segments",
+            },
+            "color": {"field": "source", "type": "nominal", "title": None, "scale": _TWENTY},
+            "opacity": {
+                "condition": {"test": f"datum.to > min(cut, {bins[-2]})", "value": 1.0},
+                "value": 0.35,
+            },
+        },
+    }
+    of_target = {
+        "data": {"values": units},
+        "mark": {"type": "line", "interpolate": "step-after", "color": COLOURS["target"]},
+        "encoding": {
+            "x": x,
+            "y": {"field": "units", "type": "quantitative", "title": "target units"},
+        },
+    }
+    rule = {
+        "data": {"values": [{}]},
+        "transform": [{"calculate": "cut", "as": "from"}],
+        "mark": {"type": "rule", "strokeDash": [4, 3], "size": 2},
+        "encoding": {"x": x},
+    }
+    layers: list[Spec] = [{"layer": [of_corpus, rule]}]
+    if any(target):
+        layers.append(of_target)
+    return _chart(
+        "Scores",
+        "Segments of the corpus by score and source, the target's units as a line, and the cut.",
+        params=[{"name": "cut", "value": cut}],
+        layer=layers,
+        resolve={"scale": {"y": "independent"}},
+    )
+
+
+def composition_chart(data: dict[str, Any]) -> Spec:
+    """The share of each source in the corpus and in what is taken (TADPOLE, Table 2).
+
+    Its rows are the data set `composition`.
+    """
+    corpus = max(1, sum(s["segments"] for s in data["sources"]))
+    taken = max(1, sum(s["selected"] for s in data["sources"]))
+    rows = [
+        {"source": harmless(s["name"]), "of": of, "share": n / total}
+        for s in data["sources"]
+        for of, n, total in (
+            ("corpus", s["segments"], corpus),
+            ("taken", s["selected"], taken),
+        )
+    ]
+    return _chart(
+        "Composition by source",
+        "The share of each source among the corpus's segments and among those taken.",
+        **_rows(len(data["sources"]), 26),
+        data={"name": "composition", "values": rows},
+        mark={"type": "bar", "tooltip": True},
+        encoding={
+            "y": {
+                "field": "source",
+                "type": "nominal",
+                "title": None,
+                "sort": {"field": "share", "op": "max", "order": "descending"},
+            },
+            "yOffset": {"field": "of", "type": "nominal"},
+            "x": {
+                "field": "share",
+                "type": "quantitative",
+                "title": "share of segments",
+                "axis": {"format": "%"},
+            },
+            "color": {
+                "field": "of",
+                "type": "nominal",
+                "title": None,
+                "scale": {
+                    "domain": ["corpus", "taken"],
+                    "range": [COLOURS["not selected"], COLOURS["selected"]],
+                },
+            },
+        },
+    )
+
+
+def map_chart(data: dict[str, Any]) -> Spec:
+    """Target, selected and rejected texts in two dimensions, with their text on hover."""
+    groups = list(COLOURS)
+    rows = [
+        {
+            "x": x,
+            "y": y,
+            "group": "selected" if example["selected"] else "not selected",
+            "source": harmless(example["source"]),
+            "score": example["score"],
+            "text": harmless(example["text"][:ON_MAP]),
+        }
+        for (x, y), example in zip(data["map"]["corpus"], data["examples"], strict=True)
+    ]
+    rows += [
+        {
+            "x": x,
+            "y": y,
+            "group": "target",
+            "score": unit["score"],
+            "text": harmless(unit["text"][:ON_MAP]),
+        }
+        for (x, y), unit in zip(data["map"]["target"], data["targets"], strict=True)
+    ]
+    axis = {"type": "quantitative", "axis": {"labels": False, "ticks": False}}
+    return _chart(
+        "Map",
+        "The examples and units of the target by the first two principal components.",
+        height=420,
+        data={"values": rows},
+        mark={"type": "point", "filled": True, "opacity": 0.8, "size": 36},
+        encoding={
+            "x": {"field": "x", **axis, "title": "first component"},
+            "y": {"field": "y", **axis, "title": "second component"},
+            "color": {
+                "field": "group",
+                "type": "nominal",
+                "title": None,
+                "scale": {"domain": groups, "range": list(COLOURS.values())},
+            },
+            "shape": {
+                "field": "group",
+                "type": "nominal",
+                "title": None,
+                "scale": {"domain": groups},
+            },
+            "tooltip": [
+                {"field": name, "type": kind}
+                for name, kind in (
+                    ("group", "nominal"),
+                    ("source", "nominal"),
+                    ("score", "quantitative"),
+                    ("text", "nominal"),
+                )
+            ],
+        },
+    )
+
+
+def training_chart(rows: Sequence[dict[str, Any]], title: str, by: str) -> Spec:
+    """Loss by step: rows of model, text, step, loss; a line for each of what `by` names."""
+    return _chart(
+        title,
+        "Loss on text that was kept back, by step.",
+        data={"values": list(rows)},
+        mark={"type": "line", "point": True, "tooltip": True},
+        encoding={
+            "x": {"field": "step", "type": "quantitative", "title": "step"},
+            "y": {
+                "field": "loss",
+                "type": "quantitative",
+                "title": "loss, nats a token",
+                "scale": {"zero": False},
+            },
+            "color": {"field": by, "type": "nominal", "title": None},
+        },
+    )
+
+
+def results_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
+    """Scores with their intervals: rows of column, mean, low, high, in points."""
+    x = {"type": "quantitative", "scale": {"zero": False}}
+    interval = {
+        "mark": {"type": "rule", "size": 2},
+        "encoding": {
+            "x": {"field": "low", **x, "title": "test score, points (95 % interval)"},
+            "x2": {"field": "high"},
+        },
+    }
+    mean = {
+        "mark": {"type": "point", "filled": True, "size": 70, "tooltip": True},
+        "encoding": {"x": {"field": "mean", **x}},
+    }
+    return _chart(
+        title,
+        "Mean test scores with their 95 % intervals, by model.",
+        **_rows(len(rows)),
+        data={"values": list(rows)},
+        encoding={"y": {"field": "column", "type": "nominal", "title": None, "sort": None}},
+        layer=[interval, mean],
+    )
+
+
+def curve_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
+    """Scores by number of training examples: rows of column, size, mean, low, high, in points."""
+    x = {
+        "field": "size",
+        "type": "quantitative",
+        "scale": {"type": "log"},
+        "title": "training examples",
+    }
+    colour = {"field": "column", "type": "nominal", "title": None}
+    y = {"type": "quantitative", "scale": {"zero": False}}
+    band = {
+        "mark": {"type": "area", "opacity": 0.2},
+        "encoding": {
+            "x": x,
+            "y": {"field": "low", **y, "title": "test score, points"},
+            "y2": {"field": "high"},
+            "color": colour,
+        },
+    }
+    line = {
+        "mark": {"type": "line", "point": True, "tooltip": True},
+        "encoding": {"x": x, "y": {"field": "mean", **y}, "color": colour},
+    }
+    return _chart(
+        title,
+        "Mean test scores and their 95 % intervals by the number of training examples.",
+        data={"values": list(rows)},
+        layer=[band, line],
+    )
+
+
+def overlap_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """How much of one selection another took too: rows of one, other, share."""
+    share = {"field": "share", "type": "quantitative"}
+    axis = {"type": "nominal", "sort": None}
+    squares = {
+        "mark": {"type": "rect", "tooltip": True},
+        "encoding": {
+            "color": {**share, "scale": {"domain": [0, 1.5], "scheme": "blues"}, "legend": None}
+        },
+    }
+    words = {
+        "mark": {"type": "text", "color": "black"},
+        "encoding": {"text": {**share, "format": ".0%"}},
+    }
+    return _chart(
+        "Overlap of selections",
+        "The share of each row's segments that the column's selection took too.",
+        **_rows(len({row["one"] for row in rows})),
+        data={"values": list(rows)},
+        encoding={
+            "y": {"field": "one", **axis, "title": "of what this took"},
+            "x": {
+                "field": "other",
+                **axis,
+                "title": "this took too",
+                "axis": {"labelAngle": -30},
+            },
+        },
+        layer=[squares, words],
+    )
+
+
+def shares_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """What selections are made of: rows of run, source, share."""
+    return _chart(
+        "Composition of each selection",
+        "The share of each source in each selection, and in the corpus.",
+        **_rows(len({row["run"] for row in rows})),
+        data={"values": list(rows)},
+        mark={"type": "bar", "tooltip": True},
+        encoding={
+            "y": {"field": "run", "type": "nominal", "title": None, "sort": None},
+            "x": {
+                "field": "share",
+                "type": "quantitative",
+                "title": "share of segments",
+                "axis": {"format": "%"},
+            },
+            "color": {"field": "source", "type": "nominal", "title": None, "scale": _TWENTY},
+        },
+    )

@@ -1,0 +1,104 @@
+"""A selection as plain values: what every cut would take, how scores lie, and examples.
+
+What: reads the folder of one `select` or `choose` and gives what the page's script draws and lists.
+Why: everything that is counted is counted here, once; the page only shows it.
+Trade-off: it is text of the corpus as it stands, hostile or not; the page makes it harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.manifest import RunFolder
+from corpusfit.report.examples import Examples, read_examples
+from corpusfit.report.spread import Spread, spread_of
+
+__all__ = ["selection_data"]
+
+_MOST = 12
+"""Sources that are told apart; the rest are counted together."""
+
+
+def selection_data(folder: RunFolder, manifest: dict[str, Any], room: int) -> dict[str, Any]:
+    """What the script needs of a selection.
+
+    Args:
+        folder: the selection's.
+        manifest: of a run that selected.
+        room: bytes that its examples may take.
+    """
+    by_score = manifest["plan"]["choose"]["policy"] == "top"
+    threshold = manifest["selected"]["threshold"] if by_score else None
+    spread = spread_of(folder.scores, seed=manifest["plan"]["seed"], threshold=threshold)
+    examples = read_examples(folder.examples, room)
+    taken = manifest["selected"]["by_source"]
+    selected = np.array([taken.get(n, {}).get("selected", 0) for n in spread.sources], np.int64)
+    groups = _groups(spread, selected)
+    return {
+        "sources": [
+            {
+                "name": name,
+                "segments": int(spread.of_source[members].sum()),
+                "tokens": int(spread.tokens_of_source[members].sum()),
+                "selected": int(selected[members].sum()),
+            }
+            for name, members in groups
+        ],
+        "taken": manifest["selected"]["segments"],
+        "stages": len((manifest["cascade"] or {"stages": [1]})["stages"]),
+        "cuts": _cuts(spread, groups, threshold),
+        "scores": _scores(spread, groups, examples),
+        "examples": [
+            {**row, "nearest": nearest}
+            for row, nearest in zip(examples.corpus, examples.nearest, strict=True)
+        ],
+        "targets": examples.target,
+        "map": {
+            "corpus": examples.of_corpus.round(4).tolist(),
+            "target": examples.of_target.round(4).tolist(),
+        },
+        "by": examples.by,
+    }
+
+
+Groups = Sequence[tuple[str, NDArray[np.int64]]]
+
+
+def _groups(spread: Spread, selected: NDArray[np.int64]) -> Groups:
+    """The sources that gave most, each alone, and the others together."""
+    order = np.lexsort((np.arange(len(selected)), -spread.of_source, -selected))
+    alone = order if len(order) <= _MOST + 1 else order[:_MOST]
+    found = [(spread.sources[i], np.array([i])) for i in alone]
+    rest = order[len(alone) :]
+    return [*found, (f"{len(rest)} other sources", rest)] if len(rest) else found
+
+
+def _cuts(spread: Spread, groups: Groups, threshold: float | None) -> dict[str, Any]:
+    """Every possible cut: where it is, what it takes in all and of each source."""
+    total = max(1, int(spread.of_source.sum()))
+    taken = spread.segments.sum(axis=0)
+    at = spread.thresholds
+    own = [] if threshold is None else np.flatnonzero(at == np.float32(threshold)).tolist()
+    return {
+        "threshold": at.astype(float).tolist(),
+        "share": (taken / total).round(6).tolist(),
+        "segments": taken.tolist(),
+        "tokens": spread.tokens.sum(axis=0).tolist(),
+        "by_source": np.array([spread.segments[g].sum(axis=0) for _, g in groups]).T.tolist(),
+        "own": own[0] if own else None,
+    }
+
+
+def _scores(spread: Spread, groups: Groups, examples: Examples) -> dict[str, Any]:
+    """Histograms: of each source's segments, and of the target's units if they have scores."""
+    target = [unit["score"] for unit in examples.target if unit["score"] is not None]
+    clipped = np.clip(np.array(target, float), spread.bins[0], spread.bins[-1])
+    return {
+        "bins": spread.bins.astype(float).tolist(),
+        "sources": [spread.heights[members].sum(axis=0).tolist() for _, members in groups],
+        "target": np.histogram(clipped, spread.bins)[0].tolist(),
+    }

@@ -1,0 +1,114 @@
+"""The report: from folders that runs left to a page, and its figures as files.
+
+What: finds the runs, makes a part of each, and writes one document; with a folder for figures
+every chart as SVG and PNG and every table as CSV beside them.
+Why: a report reads results only; no stage knows of it.
+Trade-off: what a page shows of examples is cut down until the page stays under its size.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpusfit.artifacts import write_bytes
+from corpusfit.report.beside import Selected, beside_part
+from corpusfit.report.judged import evaluated_part, recipe_part
+from corpusfit.report.page import page
+from corpusfit.report.part import Part, Sheet
+from corpusfit.report.reading import Found, found_in
+from corpusfit.report.selected import selected_part
+from corpusfit.report.trained import Model, trained_part
+from corpusfit.report.vega import as_png, as_svg
+
+__all__ = ["write_figures", "write_report"]
+
+_ROOM = 4_500_000
+"""Bytes of a page for all of its selections together."""
+
+_FIGURES = 120_000
+"""Of that, what each takes beside its examples, about: charts and tables."""
+
+_LEAST = 30_000
+"""Bytes that its examples have at least."""
+
+_MOST = 40
+"""Selections that are shown singly."""
+
+
+def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = None) -> list[str]:
+    """Write a report of what some folders hold.
+
+    Args:
+        folders: of runs, or with runs in them.
+        out: the page's file.
+        figures: a folder for charts and tables as files of their own.
+
+    Returns:
+        What it comes to, in sentences.
+
+    Raises:
+        InputError: a folder holds nothing to show.
+        MissingDependencyError: the charts' library is not installed.
+    """
+    parts = list(_parts(found_in(folders)))
+    title = f"corpusfit: {', '.join(folder.name or folder.resolve().name for folder in folders)}"
+    write_bytes(out, page(title, parts).encode("utf-8", "replace"))
+    if figures is not None:
+        write_figures(parts, figures)
+    return [sentence for part in parts for sentence in part.summary]
+
+
+def _parts(runs: Sequence[Found]) -> Iterator[Part]:
+    """The runs as they are read: results first, then what they came from."""
+    numbered = {kind: [run for run in runs if run.kind == kind] for kind in _ORDER}
+    for i, run in enumerate(numbered["run"], 1):
+        yield recipe_part(f"recipe-{i}", run.title, run.manifest)
+    for i, run in enumerate(numbered["evaluate"], 1):
+        yield evaluated_part(f"evaluation-{i}", f"Did it help? {run.title}", run.manifest)
+    chosen, models = numbered["select"], numbered["adapt"]
+    if len(chosen) > 1:
+        together = [Selected(r.title, r.path, r.manifest) for r in chosen]
+        yield beside_part("beside", together, most=_MOST)
+    if models:
+        title = f"Adapted: {models[0].title}" if len(models) == 1 else "Adapted models"
+        yield trained_part("training", title, [Model(m.title, m.path, m.manifest) for m in models])
+    shown = chosen[:_MOST]
+    for i, run in enumerate(shown, 1):
+        title, room = f"Selected: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
+        yield selected_part(f"selection-{i}", title, run.path, run.manifest, room)
+
+
+_ORDER = ("run", "evaluate", "select", "adapt")
+
+
+def write_figures(parts: Sequence[Part], folder: Path) -> None:
+    """Every chart as SVG and PNG, every table as CSV."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in parts:
+        for name, spec in part.charts.items():
+            write_bytes(folder / f"{name}.svg", as_svg(spec).encode())
+            write_bytes(folder / f"{name}.png", as_png(spec))
+        for sheet in part.sheets:
+            write_bytes(folder / f"{sheet.name}.csv", _as_csv(sheet).encode("utf-8", "replace"))
+
+
+def _as_csv(sheet: Sheet) -> str:
+    """A table as CSV.
+
+    Text that a spreadsheet would take for a formula begins with an apostrophe (OWASP, CSV
+    Injection).
+    """
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow(map(_inert, sheet.columns))
+    out.writerows([_inert(value) for value in row] for row in sheet.rows)
+    return text.getvalue()
+
+
+def _inert(value: Any) -> Any:
+    acts = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{value}" if acts else value

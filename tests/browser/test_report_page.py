@@ -1,0 +1,311 @@
+"""The report in a real Chromium: hostile text does nothing, nothing leaves, all of it works.
+
+Needs Debian's packages chromium and chromium-driver. Leaves screenshots in build/screenshots.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import random
+import shutil
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+import corpusfit
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.skipif(
+        not (CHROMIUM and DRIVER), reason="chromium or chromedriver is not installed"
+    ),
+    pytest.mark.xdist_group("browser"),
+    pytest.mark.slow,
+]
+
+BAD = "window.bad = (window.bad || 0) + 1"
+ATTACKS = [
+    f"<script>{BAD}</script>",
+    f'<img src="x" onerror="{BAD}">',
+    f"</script><script>{BAD}</script>",
+    f"<!--<script>{BAD}</script>-->",
+    f'"><svg onload="{BAD}"></svg>',
+    f'<iframe srcdoc="<script>parent.{BAD}</script>"></iframe>',
+    "<link rel=stylesheet href=http://127.0.0.1:9/x.css><img src=http://127.0.0.1:9/x.png>",
+    "{{constructor.constructor('window.bad = 1')()}} ${window.bad = 1}",
+    "\u202eesrever si siht\u202c and \u2067isolated\u2069",
+    "مرحبا بالعالم هذا نص عربي طويل قليلا",
+    "\u0000\u0007\u001b[31mcontrol\u2028\u2029",
+    "w" * 10_000_000,
+]
+NAME = "<img src=x onerror=bad()>&.jsonl"
+SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
+WIDE, PHONE = (1280, 900), (390, 844)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory, inline):
+    """The report of a selection from a corpus that means no good."""
+    folder = tmp_path_factory.mktemp("hostile")
+    chance = random.Random(0)
+    words = {"task": "kinase receptor binds protein", "other": "shares market investors sold"}
+
+    def prose(topic, n):
+        return [" ".join(chance.choices(words[topic].split(), k=20)) for _ in range(n)]
+
+    def write(name, texts):
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+        return path
+
+    task = write("task.jsonl", [*prose("task", 40), *ATTACKS[:7]])
+    write(f"pile/{NAME}", [*ATTACKS, *prose("task", 60)])
+    write("pile/other.jsonl", prose("other", 60))
+    for method in ("moore_lewis", "random"):
+        corpusfit.select(
+            target=task, corpus=folder / "pile", out=folder / "runs" / method, method=method,
+            fraction=0.05, machine=inline,
+        )  # fmt: skip
+    return corpusfit.report(folder / "runs")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """Chromium without a screen, which logs what it is told and what it asks for."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (
+        *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
+        *("disable-background-networking", "disable-component-update", "disable-sync"),
+        f"user-data-dir={tmp_path_factory.mktemp('profile')}",
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options, Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def open_page(browser, page):
+    """Open the report at some size and in some colours, until everything is drawn."""
+
+    def show(size=WIDE, scheme="light", media=""):
+        for kind in ("browser", "performance"):
+            browser.get_log(kind)
+        width, height = size
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        emulate = {"media": media, "features": features}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", emulate)
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        browser.get(page.as_uri())
+        until(lambda: browser.execute_script(DRAWN) == scheme)
+        return browser
+
+    return show
+
+
+DRAWN = "return document.documentElement.dataset.drawn"
+
+
+def until(true, seconds=60):
+    """Wait for something; a failure when it does not come."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+
+
+def asked_for(browser):
+    """Every address that the page asked for."""
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return [
+        m["params"]["request"]["url"]
+        for m in messages
+        if m["method"] == "Network.requestWillBeSent"
+    ]
+
+
+def press(browser, element, key, times=1):
+    from selenium.webdriver.common.keys import Keys
+
+    for _ in range(times):
+        element.send_keys(getattr(Keys, key))
+
+
+def one(browser, selector):
+    from selenium.webdriver.common.by import By
+
+    return browser.find_element(By.CSS_SELECTOR, selector)
+
+
+def every(browser, selector):
+    from selenium.webdriver.common.by import By
+
+    return browser.find_elements(By.CSS_SELECTOR, selector)
+
+
+def type_in(browser, selector, text):
+    """Set a field as a user's typing would."""
+    script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
+    browser.execute_script(script, one(browser, selector), text)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_nothing_acts_and_nothing_leaves(open_page, page, size, scheme):
+    browser = open_page(size, scheme)
+    more = "const b = document.querySelector('[data-more]:not([hidden])'); b?.click(); return !!b"
+    until(lambda: not browser.execute_script(more))
+    browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
+    shown = browser.execute_script("return document.body.innerText")
+    assert ATTACKS[0] in shown
+    assert NAME in shown
+    assert "⟨U+202E⟩" in shown
+    assert "\u202e" not in shown
+    assert browser.execute_script("return window.bad") is None
+    assert not every(browser, "main img, main iframe, main script, main link")
+    assert [url for url in asked_for(browser) if url != page.as_uri()] == []
+    assert browser.get_log("browser") == []
+    width = browser.execute_script("return document.documentElement.scrollWidth")
+    assert width <= size[0]
+    taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    picture = base64.b64decode(taken["data"])
+    (SCREENSHOTS / f"hostile-{scheme}-{size[0]}.png").write_bytes(picture)
+
+
+@pytest.fixture
+def listener():
+    """A port of this machine that somebody listens on, without ever answering."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        yield server
+
+
+def heard(listener):
+    """All that was sent there; for a frame Chromium connects, then refuses, and sends nothing."""
+    said = b""
+    with contextlib.suppress(TimeoutError):
+        while True:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(TimeoutError):
+                connection.settimeout(0.2)
+                said += connection.recv(1_000)
+    return said
+
+
+def test_even_a_script_of_the_page_could_not_reach_out(open_page, listener):
+    browser = open_page()
+    tried = """
+        const done = arguments[0], refused = [];
+        const note = (e) => refused.push(e.effectiveDirective);
+        document.addEventListener("securitypolicyviolation", note);
+        const made = document.createElement("div");
+        document.body.append(made);
+        made.innerHTML = '<img src="http://127.0.0.1:9/x.png"><i onclick="window.bad = 1"></i>'
+          + '<iframe src="http://127.0.0.1:9/"></iframe>';
+        made.querySelector("i").click();
+        fetch("http://127.0.0.1:9/").catch(() => {});
+        const script = document.createElement("script");
+        script.textContent = "window.bad = 1";
+        document.body.append(script);
+        setTimeout(() => {  // later, as a driver's own script may evaluate what a page's may not
+          try { window.eval("window.bad = 1"); } catch { refused.push("eval"); }
+        });
+        setTimeout(() => done(refused), 300);"""
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
+    refused = set(browser.execute_async_script(tried.replace("127.0.0.1:9", address)))
+    scripts = {"script-src-attr", "script-src-elem", "eval"}
+    assert {"img-src", "frame-src", "connect-src", *scripts} <= refused
+    assert browser.execute_script("return window.bad") is None
+    assert heard(listener) == b""
+
+
+def test_the_slider_moves_by_keyboard_and_all_follows(open_page):
+    browser = open_page()
+    run = "#selection-1"
+    slider, said = one(browser, f"{run} input[type=range]"), one(browser, f"{run} [data-said]")
+    own = said.text
+    assert "this run's own cut" in own
+    scores = "return document.querySelector('#selection-1 [data-chart$=scores] svg').outerHTML"
+    drawn = browser.execute_script(scores)
+    above = one(browser, f"{run} [data-side=above]").text
+    press(browser, slider, "ARROW_RIGHT", 4)
+    assert said.text != own
+    assert slider.get_attribute("aria-valuetext") == said.text
+    assert one(browser, f"{run} [data-side=above]").text != above
+    until(lambda: browser.execute_script(scores) != drawn)
+    press(browser, slider, "END")
+    taken = browser.execute_script(
+        "return [...document.querySelectorAll('#selection-1 [data-by-source] tbody tr')]"
+        ".map((r) => r.children[2].textContent)"
+    )
+    k = browser.execute_script("return Number(arguments[0].value)", slider)
+    data = "return JSON.parse(document.getElementById('data').textContent).runs['selection-1'].cuts"
+    assert [int(n.replace(",", "")) for n in taken] == browser.execute_script(data)["by_source"][k]
+
+
+def test_search_and_filters_find_what_is_there(open_page):
+    browser = open_page()
+    run = "#selection-1"
+    found, listed = f"{run} [data-found]", f"{run} [data-list] article"
+    total = int(one(browser, found).text.split()[-1])
+    type_in(browser, f"{run} [data-filter=words]", "ONERROR")
+    texts = [card.text for card in every(browser, listed)]
+    assert texts
+    assert all("onerror" in text.lower() for text in texts)
+    type_in(browser, f"{run} [data-filter=words]", "shares kinase")
+    assert one(browser, found).text == f"0 of {total}"
+    type_in(browser, f"{run} [data-filter=words]", "")
+    type_in(browser, f"{run} [data-filter=taken]", "true")
+    few = int(one(browser, found).text.split()[0])
+    type_in(browser, f"{run} [data-filter=taken]", "false")
+    assert few + int(one(browser, found).text.split()[0]) == total
+    type_in(browser, f"{run} [data-filter=taken]", "true")
+    assert every(browser, f"{run} [data-list] mark.up")  # words that raised the score
+
+
+def test_a_screen_reader_is_told_what_is_what(open_page):
+    browser = open_page()
+    nameless = """
+        const known = (e) => e.labels?.length || e.textContent.trim() || e.ariaLabel;
+        return [...document.querySelectorAll('input, select, button, a, summary')]
+          .filter((e) => !known(e)).map((e) => e.outerHTML)"""
+    assert browser.execute_script(nameless) == []
+    charts = """
+        const own = (svg) => svg.ariaLabel || svg.querySelector('[aria-label]')?.ariaLabel;
+        return [...document.querySelectorAll('.chart svg')].map(own)"""
+    labels = browser.execute_script(charts)
+    assert labels
+    assert all(labels)
+    levels = browser.execute_script(
+        "return [...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
+    assert browser.execute_script("return document.documentElement.lang") == "en"
+    arabic = browser.execute_script(
+        "return [...document.querySelectorAll('.text')].every((p) => p.dir === 'auto')"
+    )
+    assert arabic
+
+
+def test_it_prints_in_black_on_white(open_page):
+    browser = open_page(scheme="dark", media="print")
+    style = "return getComputedStyle(document.body)[arguments[0]]"
+    assert browser.execute_script(style, "color") == "rgb(0, 0, 0)"
+    assert browser.execute_script(style, "backgroundColor") == "rgb(255, 255, 255)"
+    assert not one(browser, "fieldset").is_displayed()
+    made = browser.execute_cdp_cmd("Page.printToPDF", {})
+    assert base64.b64decode(made["data"]).startswith(b"%PDF")

@@ -1,0 +1,216 @@
+"""Reports: what a run leaves at its end, several side by side, figures, and a run made again."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import re
+import shlex
+import shutil
+
+import pytest
+from journeys import digests
+
+import corpusfit
+from corpusfit.artifacts import place
+from corpusfit.settings import Settings
+
+
+def data_of(page):
+    """What the page's script reads."""
+    return json.loads(re.search(r'id="data">(.*?)</script>', page.read_text("utf-8"), re.S)[1])
+
+
+@pytest.fixture
+def chosen(task, pile, tmp_path, inline):
+    """Selections by some methods, each in its folder below one."""
+
+    def select(*methods):
+        for method in methods:
+            corpusfit.select(
+                target=task, corpus=pile, out=tmp_path / "runs" / method, method=method,
+                fraction=0.3, settings=("cut.pieces=16", "read.shard_mb=0.01"), machine=inline,
+            )  # fmt: skip
+        return tmp_path / "runs"
+
+    return select
+
+
+def test_select_and_choose_end_with_a_report_unless_told_not_to(cli, task, pile, tmp_path):
+    out = tmp_path / "out"
+    words = ("--target", task, "--corpus", pile, "--out", out, "--method", "moore_lewis")
+    assert cli("select", *words, "--no-report").code == 0
+    assert not (out / "report.html").exists()
+    done = cli("select", *words)
+    assert f"Report: {out / 'report.html'}" in done.err
+    first = (out / "report.html").read_bytes()
+    cli("choose", out, "--fraction", "0.5", "--no-report")
+    assert not (out / "report.html").exists()  # it told of another choice
+    cli("choose", out, "--fraction", "0.5")
+    assert (out / "report.html").read_bytes() != first
+    cli("choose", out, "--fraction", "0.1")
+    assert (out / "report.html").stat().st_size < 6_000_000
+
+
+def test_without_the_library_a_run_still_ends_well(cli, task, pile, tmp_path, monkeypatch):
+    from corpusfit.report import vega
+
+    vega.script.cache_clear()
+    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
+    words = ("--target", task, "--corpus", pile, "--method", "moore_lewis")
+    done = cli("select", *words, "--out", tmp_path / "out")
+    assert done.code == 0
+    assert "corpusfit[report]" in done.err
+    assert cli("report", tmp_path / "out").code != 0
+
+
+def test_what_it_shows_is_what_the_run_counted(chosen, inline):
+    folder = chosen("moore_lewis") / "moore_lewis"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    run = data_of(corpusfit.report(folder))["runs"]["selection-1"]
+    own, taken = run["cuts"]["own"], manifest["selected"]
+    assert run["cuts"]["segments"][own] == taken["segments"]
+    assert run["cuts"]["tokens"][own] == taken["tokens"]
+    assert run["cuts"]["threshold"][own] == pytest.approx(taken["threshold"])
+    names = [source["name"] for source in run["sources"]]
+    of_source = dict(zip(names, run["cuts"]["by_source"][own], strict=True))
+    assert of_source == {name: n["selected"] for name, n in taken["by_source"].items()}
+    assert sum(map(sum, run["scores"]["sources"])) == manifest["counts"]["segments"]
+    chosen_scores = [e["score"] for e in run["examples"] if e["selected"]]
+    assert min(chosen_scores) >= taken["threshold"]
+    assert all(e["score"] < taken["threshold"] for e in run["examples"] if not e["selected"])
+    assert any(e["effects"] for e in run["examples"])
+
+
+def test_the_same_page_twice(chosen):
+    folder = chosen("moore_lewis", "tfidf")
+    first = corpusfit.report(folder).read_bytes()
+    assert corpusfit.report(folder).read_bytes() == first
+
+
+def test_side_by_side_with_figures(cli, chosen, tmp_path):
+    folder = chosen("moore_lewis", "random")
+    figures, page = tmp_path / "figures", tmp_path / "both.html"
+    runs = (folder / "moore_lewis", folder / "random")
+    done = cli("report", *runs, "--out", page, "--figures", figures, "--json")
+    assert json.loads(done.out) == {"report": str(page), "figures": str(figures)}
+    shown = data_of(page)
+    assert set(shown["runs"]) == {"selection-1", "selection-2"}
+    for chart in shown["charts"]:
+        assert (figures / f"{chart}.svg").read_text().startswith("<svg")
+        assert (figures / f"{chart}.png").read_bytes().startswith(b"\x89PNG")
+    with (figures / "beside-overlap.csv").open() as f:
+        rows = list(csv.DictReader(f))
+    assert rows[0]["share of it that the other took"] == "1.0"
+    with (figures / "selection-1-examples.csv").open() as f:
+        stored = {(r["source"], r["row"], r["segment"]): r for r in csv.DictReader(f)}
+    for example in shown["runs"]["selection-1"]["examples"]:
+        place = (example["source"], str(example["row"]), str(example["segment"]))
+        assert float(stored[place]["score"]) == example["score"]
+
+
+def test_the_command_on_the_page_makes_the_run_again(chosen, cli, tmp_path):
+    folder = chosen("moore_lewis") / "moore_lewis"
+    page = corpusfit.report(folder).read_text("utf-8")
+    line = re.search(r'<pre id="command-selection-1">(.*?)</pre>', page, re.S)[1]
+    words = shlex.split(html.unescape(line).replace("AGAIN", str(tmp_path / "again")))
+    assert words[0] == "corpusfit"
+    assert cli(*words[1:]).code == 0
+    assert digests(tmp_path / "again") == digests(folder)
+
+
+@pytest.mark.parametrize("copies", [1, 3, 45])
+def test_a_page_stays_under_its_size(jsonl, tmp_path, inline, copies):
+    """Of long texts whose characters take three bytes each, under the longest of names."""
+    name = "語" * 80
+    texts = ["\u8a9e\u6587" * 1_500 + f" {i}" for i in range(1_000)]
+    jsonl(f"pile/{name}.jsonl", texts)
+    corpusfit.select(
+        target=jsonl("task.jsonl", texts[:300]), corpus=tmp_path / "pile",
+        out=tmp_path / "runs" / name, method="tfidf", fraction=0.3, machine=inline,
+    )  # fmt: skip
+    for i in range(1, copies):
+        shutil.copytree(tmp_path / "runs" / name, tmp_path / "runs" / f"{name}{i}")
+    page = corpusfit.report(tmp_path / "runs")
+    assert page.stat().st_size < 6_000_000
+    runs = data_of(page)["runs"]
+    assert len(runs) == min(copies, 40)
+    assert all(run["examples"] for run in runs.values())
+
+
+def test_without_a_cut_there_is_none_of_its_own(task, pile, tmp_path, inline):
+    for policy, words in (("resample", {"fraction": 0.2}), ("top", {"threshold": 1e9})):
+        run = corpusfit.select(
+            target=task, corpus=pile, out=tmp_path / policy, method="moore_lewis",
+            weights=policy, machine=inline, **words,
+        )  # fmt: skip
+        shown = data_of(corpusfit.report(run.path))["runs"]["selection-1"]
+        assert shown["cuts"]["own"] is None
+        taken = {n: of["selected"] for n, of in run.manifest["selected"]["by_source"].items()}
+        assert {s["name"]: s["selected"] for s in shown["sources"]} == taken
+
+
+def test_what_a_cascade_dropped_has_no_effects_of_its_last_stage(task, pile, tmp_path, inline):
+    run = corpusfit.select(
+        target=task, corpus=pile, out=tmp_path / "out", cascade="random:0.5>moore_lewis",
+        fraction=0.1, machine=inline,
+    )  # fmt: skip
+    examples = data_of(corpusfit.report(run.path))["runs"]["selection-1"]["examples"]
+    assert {e["stage"] for e in examples} == {1, 2}
+    assert not any(e["effects"] for e in examples if e["stage"] == 1)
+    assert any(e["effects"] for e in examples if e["stage"] == 2)
+
+
+def test_choosing_again_needs_no_encoder(task, pile, tmp_path, inline, tiny_static):
+    """Where it has gone, examples go by their words, with a warning."""
+    encoder = tmp_path / "encoder"
+    shutil.copytree(tiny_static, encoder)
+    run = corpusfit.select(
+        target=task, corpus=pile, out=tmp_path / "out", method="knn", embedder=encoder,
+        fraction=0.2, machine=inline,
+    )  # fmt: skip
+    assert data_of(corpusfit.report(run.path))["runs"]["selection-1"]["by"] == "embedding"
+    shutil.rmtree(encoder)
+    again = corpusfit.choose(run.path, fraction=0.5, machine=inline)
+    assert again.manifest["selected"]["segments"] > run.manifest["selected"]["segments"]
+    assert "placed by their words" in again.manifest["warnings"][-1]
+    assert data_of(corpusfit.report(run.path))["runs"]["selection-1"]["by"] == "words"
+
+
+def test_a_run_in_a_store_has_its_report_there(cli, task, pile):
+    words = ("--target", task, "--corpus", pile, "--method", "moore_lewis")
+    done = cli("select", *words, "--out", "memory://told/out")
+    assert done.code == 0, done.err
+    page = place("memory://told/out/report.html", "the page")
+    assert f"Report: {page}" in done.err
+    assert page.read_bytes()
+
+
+def test_inputs_are_named_so_that_they_mean_the_same_elsewhere(task, pile, inline, monkeypatch):
+    monkeypatch.chdir(pile.parent)
+    words = {"method": "moore_lewis", "fraction": 0.2, "machine": inline}
+    run = corpusfit.select(target="task.jsonl", corpus="pile/*.jsonl", out="out", **words)
+    out, elsewhere = run.path.absolute(), pile.parent / "elsewhere"
+    (elsewhere / "pile").mkdir(parents=True)
+    monkeypatch.chdir(elsewhere)
+    again = corpusfit.choose(out, fraction=0.1, machine=inline)
+    named = [word for word in again.manifest["repeat"] if "jsonl" in word]
+    assert named == [str(task), str(pile / "*.jsonl")]
+
+
+def test_nothing_to_show(cli, tmp_path):
+    done = cli("report", tmp_path)
+    assert done.code != 0
+    assert "holds nothing that is finished" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_settings_as_words_make_the_same_settings():
+    from corpusfit.plan import Plan
+
+    words = ["cut.gamma=5", 'method.name="tfidf"', "method.n=3", 'fit.shares="a b=0.5, ü"']
+    plan = Plan().with_overrides([*words, "choose.fraction=0.25", "read.strict=true"])
+    assert isinstance(plan, Settings)
+    assert Plan().with_overrides(plan.overrides()) == plan
+    assert Plan().overrides() == []

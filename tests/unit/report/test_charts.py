@@ -1,0 +1,55 @@
+"""Every chart is one that Vega-Lite draws, with the data that it was given."""
+
+import json
+
+import pytest
+
+from corpusfit.report import charts
+from corpusfit.report.vega import as_png, as_svg
+
+SELECTION = {
+    "sources": [
+        {"name": "<b>.jsonl", "segments": 6, "tokens": 60, "selected": 3},
+        {"name": "b.jsonl", "segments": 4, "tokens": 40, "selected": 1},
+    ],
+    "cuts": {"threshold": [2.0, 1.0], "own": 1},
+    "scores": {"bins": [0.0, 1.0, 2.0], "sources": [[3, 3], [4, 0]], "target": [0, 5]},
+    "examples": [
+        {"selected": True, "source": "b.jsonl", "score": 1.5, "text": "<script>bad()</script>"}
+    ],
+    "targets": [{"score": 1.0, "text": "a text of the task"}],
+    "map": {"corpus": [[0.1, 0.2]], "target": [[0.3, 0.4]]},
+}
+MEAN = {"column": "auto", "size": 100, "mean": 50.0, "low": 40.0, "high": 60.0}
+MADE = {
+    "scores": (charts.scores_chart, SELECTION),
+    "composition": (charts.composition_chart, SELECTION),
+    "map": (charts.map_chart, SELECTION),
+    "training": (
+        charts.training_chart,
+        [{"model": "m", "text": "task", "step": s, "loss": 3.0 - s} for s in range(3)],
+        "Loss",
+        "text",
+    ),
+    "results": (charts.results_chart, [MEAN, {**MEAN, "column": "base"}], "chemprot"),
+    "curve": (charts.curve_chart, [MEAN, {**MEAN, "size": 1_000}], "chemprot"),
+    "overlap": (charts.overlap_chart, [{"one": "a", "other": "b", "share": 0.25}]),
+    "shares": (charts.shares_chart, [{"run": "a", "source": "s", "share": 1.0}]),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_it_is_drawn(name):
+    chart, *given = MADE[name]
+    spec = chart(*given)
+    drawn = as_svg(spec)
+    assert spec["title"] in drawn
+    assert spec["description"]
+    assert "<script" not in drawn
+    assert "<b>" not in drawn
+    json.dumps(spec, allow_nan=False)
+
+
+def test_a_picture_is_one():
+    chart, *given = MADE["overlap"]
+    assert as_png(chart(*given)).startswith(b"\x89PNG")

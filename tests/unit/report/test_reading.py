@@ -1,0 +1,84 @@
+"""What folders hold, by their manifests."""
+
+import json
+
+import pytest
+
+from corpusfit.errors import InputError
+from corpusfit.report.reading import found_in
+
+
+@pytest.fixture
+def made(tmp_path):
+    def make(place, name="manifest.json", **manifest):
+        folder = tmp_path / place
+        folder.mkdir(parents=True, exist_ok=True)
+        if name == "manifest.json":
+            manifest = {"versions": {}, "plan": {}, "counts": {}, **manifest}
+        (folder / name).write_text(json.dumps(manifest))
+        return folder
+
+    return make
+
+
+def test_each_kind_and_in_what_order(made, tmp_path):
+    made("all/b/model", command="adapt")
+    made("all/b/selection", command="select", selected={"segments": 1})
+    made("all/a", command="evaluate")
+    made("all/.hidden", command="evaluate")
+    found = found_in([tmp_path / "all"])
+    assert [(f.kind, f.title) for f in found] == [
+        ("evaluate", "a"),
+        ("adapt", "b/model"),
+        ("select", "b/selection"),
+    ]
+
+
+def test_a_recipe_brings_its_selections_and_models(made, tmp_path):
+    table = {
+        "recipe": {"name": "Table 3"},
+        "adapted": [
+            {"key": "m1", "label": "auto for chemprot", "losses": {"after": {"data": 2.0}}},
+            {"key": "m2", "label": "gone", "losses": {}},
+        ],
+        "selections": {"s1": "auto for chemprot"},
+        **{key: [] for key in ("results", "gains", "pairs")},
+    }
+    made("r", "table.json", **table)
+    made("r/models/m1", command="adapt", losses={"after": {"data": 2.0, "task": 9.0}})
+    made("r/selections/s1", command="select", selected={"segments": 1})
+    found = found_in([tmp_path / "r"])
+    assert [(f.kind, f.title) for f in found] == [
+        ("run", "Table 3"),
+        ("select", "auto for chemprot"),
+        ("adapt", "auto for chemprot"),
+    ]
+    assert found[2].manifest["losses"] == {"after": {"data": 2.0}}
+
+
+@pytest.mark.parametrize("manifest", [{"command": "score", "selected": None}, {"other": 1}])
+def test_nothing_to_show_is_an_error_that_says_what_to_do(made, manifest):
+    folder = made("x", **manifest)
+    with pytest.raises(InputError, match="corpusfit choose"):
+        found_in([folder])
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match="nope"):
+        found_in([tmp_path / "nope"])
+
+
+def test_what_has_one_name_is_told_apart(made, tmp_path):
+    folders = [made(f"{name}/out", selected={"segments": 1}) for name in "xyz"]
+    folders.append(made("corpus", selected={"segments": 1}))
+    titles = [run.title for run in found_in(folders)]
+    assert titles == ["out", "out (2)", "out (3)", "corpus (2)"]
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"selected": true}', "\u00ff\ud800"])
+@pytest.mark.parametrize("name", ["manifest.json", "table.json"])
+def test_files_of_others_are_not_taken_for_ours(made, tmp_path, name, text):
+    made("all/ours", command="adapt")
+    (tmp_path / "all/site").mkdir()
+    (tmp_path / "all/site" / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+    assert [run.kind for run in found_in([tmp_path / "all"])] == ["adapt"]
