@@ -324,7 +324,10 @@ def test_the_module_is_the_command(command, inputs, tmp_path):
 
 
 @pytest.mark.slow
-def test_demo(cli, tmp_path, tiny_static):
+def test_demo(cli, tmp_path, tiny_static, monkeypatch):
+    """All of it, but for the length of its trainings."""
+    for name, value in (("STEPS", 20), ("SEEDS", 2), ("EPOCHS", 3)):
+        monkeypatch.setattr(f"corpusfit.cli.demo.{name}", value)
     done = cli("demo", "--out", tmp_path / "demo", "--embedder", tiny_static, "--json")
     found = only_json(done)
     texts = (tmp_path / "demo/text/corpus/network.jsonl").read_text().splitlines()
@@ -337,5 +340,8 @@ def test_demo(cli, tmp_path, tiny_static):
     assert "Task: 100 docstrings of Python's network modules." in done.err
     judged = found["judged"]
     assert [r["size"] for r in judged["results"]] == [100, 100]
+    told = (tmp_path / "demo/report.html").read_text("utf-8")
+    for part in ("Did it help?", "Side by side", "Adapted models", "Selected: selected/selection"):
+        assert part in told
     assert judged["task"]["labels"] == ["mail", "sockets", "web"]
     assert judged["comparisons"][0]["verdict"]
