@@ -100,6 +100,10 @@ def test_side_by_side_with_figures(cli, chosen, tmp_path):
     for chart in shown["charts"]:
         assert (figures / f"{chart}.svg").read_text().startswith("<svg")
         assert (figures / f"{chart}.png").read_bytes().startswith(b"\x89PNG")
+    with (figures / "selection-1-scores.csv").open() as f:
+        counted = sum(int(row["segments"]) for row in csv.DictReader(f))
+    assert counted == sum(source["segments"] for source in shown["runs"]["selection-1"]["sources"])
+    assert {f"{chart}.csv" for chart in shown["charts"]} <= {p.name for p in figures.iterdir()}
     with (figures / "beside-overlap.csv").open() as f:
         rows = list(csv.DictReader(f))
     assert rows[0]["share of it that the other took"] == "1.0"

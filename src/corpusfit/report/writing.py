@@ -18,7 +18,7 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.report.beside import Selected, beside_part
 from corpusfit.report.judged import evaluated_part, recipe_part
 from corpusfit.report.page import page
-from corpusfit.report.part import Part, Sheet
+from corpusfit.report.part import Part, Sheet, Spec
 from corpusfit.report.reading import Found, found_in
 from corpusfit.report.selected import selected_part
 from corpusfit.report.trained import Model, trained_part
@@ -86,14 +86,32 @@ _ORDER = ("run", "evaluate", "select", "adapt")
 
 
 def write_figures(parts: Sequence[Part], folder: Path) -> None:
-    """Every chart as SVG and PNG, every table as CSV."""
+    """Every chart as SVG, PNG and its data as CSV, every table as CSV."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in parts:
         for name, spec in part.charts.items():
             write_bytes(folder / f"{name}.svg", as_svg(spec).encode())
             write_bytes(folder / f"{name}.png", as_png(spec))
-        for sheet in part.sheets:
+        drawn = (sheet for name, spec in part.charts.items() for sheet in _drawn(name, spec))
+        for sheet in (*drawn, *part.sheets):  # a table of a chart's name says the same, and more
             write_bytes(folder / f"{sheet.name}.csv", _as_csv(sheet).encode("utf-8", "replace"))
+
+
+def _drawn(name: str, spec: Spec) -> Iterator[Sheet]:
+    """The data of a chart, a sheet for each of its layers that has its own."""
+    for i, rows in enumerate(_values(spec), 1):
+        columns = list(dict.fromkeys(column for row in rows for column in row))
+        cells = [[row.get(column) for column in columns] for row in rows]
+        yield Sheet(name if i == 1 else f"{name}-{i}", spec["title"], columns, cells)
+
+
+def _values(spec: Spec) -> Iterator[list[dict[str, Any]]]:
+    """What is drawn in a specification or its layers; a rule alone has no data."""
+    rows = spec.get("data", {}).get("values", [])
+    if any(rows):
+        yield rows
+    for layer in spec.get("layer", []):
+        yield from _values(layer)
 
 
 def _as_csv(sheet: Sheet) -> str:
