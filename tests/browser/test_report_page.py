@@ -40,6 +40,7 @@ ATTACKS = [
     "{{constructor.constructor('window.bad = 1')()}} ${window.bad = 1}",
     "\u202eesrever si siht\u202c and \u2067isolated\u2069",
     "مرحبا بالعالم هذا نص عربي طويل قليلا",
+    "激酶抑制剂与受体结合 kinase 受体 receptor 2",
     "\u0000\u0007\u001b[31mcontrol\u2028\u2029",
     "w" * 10_000_000,
 ]
@@ -64,7 +65,7 @@ def page(tmp_path_factory, inline):
         path.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
         return path
 
-    task = write("task.jsonl", [*prose("task", 40), *ATTACKS[:7]])
+    task = write("task.jsonl", [*prose("task", 40), *ATTACKS[:7], "抑制剂与受体结合 kinase"])
     write(f"pile/{NAME}", [*ATTACKS, *prose("task", 60)])
     write("pile/other.jsonl", prose("other", 60))
     for method in ("moore_lewis", "random"):
@@ -274,6 +275,10 @@ def test_search_and_filters_find_what_is_there(open_page):
     assert few + int(one(browser, found).text.split()[0]) == total
     type_in(browser, f"{run} [data-filter=taken]", "true")
     assert every(browser, f"{run} [data-list] mark.up")  # words that raised the score
+    type_in(browser, f"{run} [data-filter=taken]", "")
+    type_in(browser, f"{run} [data-filter=words]", "激酶")
+    marked = {mark.text for mark in every(browser, f"{run} [data-list] mark.up")}
+    assert {"受", "体"} <= set("".join(marked))  # each by itself, or in an n-gram
 
 
 def test_a_screen_reader_is_told_what_is_what(open_page):

@@ -48,12 +48,16 @@ const number = (x) => Number(x).toLocaleString("en", { maximumFractionDigits: 0 
 const score = (x) => Number(x).toLocaleString("en", { maximumSignificantDigits: 5 });
 const percent = (x) => `${(100 * x).toLocaleString("en", { maximumFractionDigits: 2 })} %`;
 
+// A word, or a character alone where a script writes no spaces (as `kernels/tokens.py` has it).
+const ALONE = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}";
+const TOKEN = new RegExp(`[${ALONE}]|(?:(?![${ALONE}])[\\p{L}\\p{N}\\p{M}_])+`, "gu");
+
 // The text with every n-gram marked that raised or lowered the score; longer ones first.
 function marked(text, effects) {
   const shown = node("p", { class: "text short", dir: "auto" });
   const known = new Map(effects.map((e) => [e.part, e.effect]));
   const longest = Math.max(0, ...effects.map((e) => e.part.split(" ").length));
-  const words = [...text.matchAll(/[\p{L}\p{N}\p{M}_]+/gu)];
+  const words = [...text.matchAll(TOKEN)];
   let at = 0;
   for (let i = 0; i < words.length; i++) {
     for (let n = Math.min(longest, words.length - i); n > 0; n--) {
