@@ -281,6 +281,17 @@ def test_search_and_filters_find_what_is_there(open_page):
     assert {"受", "体"} <= set("".join(marked))  # each by itself, or in an n-gram
 
 
+def test_the_command_is_copied_or_marked(open_page):
+    browser = open_page()
+    button = one(browser, "#selection-1 [data-copy]")
+    browser.execute_script("arguments[0].click()", button)
+    command = one(browser, "#command-selection-1").text
+    marked = "return getSelection().toString().trim()"
+    until(lambda: button.text == "copied" or browser.execute_script(marked) == command)
+    assert command.startswith("corpusfit select --target ")
+    assert browser.get_log("browser") == []
+
+
 def test_a_screen_reader_is_told_what_is_what(open_page):
     browser = open_page()
     nameless = """

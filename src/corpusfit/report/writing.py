@@ -39,16 +39,13 @@ _MOST = 40
 """Selections that are shown singly."""
 
 
-def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = None) -> list[str]:
+def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = None) -> None:
     """Write a report of what some folders hold.
 
     Args:
         folders: of runs, or with runs in them.
         out: the page's file.
         figures: a folder for charts and tables as files of their own.
-
-    Returns:
-        What it comes to, in sentences.
 
     Raises:
         InputError: a folder holds nothing to show.
@@ -59,7 +56,6 @@ def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = N
     write_bytes(out, page(title, parts).encode("utf-8", "replace"))
     if figures is not None:
         write_figures(parts, figures)
-    return [sentence for part in parts for sentence in part.summary]
 
 
 def _parts(runs: Sequence[Found]) -> Iterator[Part]:

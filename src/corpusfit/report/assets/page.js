@@ -78,9 +78,10 @@ function marked(text, effects) {
 
 function card(run, example) {
   const place = `${example.source}, row ${example.row}, segment ${example.segment}`;
+  const dropped = run.stages > example.stage
+    ? `dropped by stage ${example.stage} of ${run.stages}, by whose score it has its place · ` : "";
   const head = node("p", { class: "soft" }, node("strong", {}, score(example.score)), " · ",
-    example.selected ? "taken" : "not taken", " · ",
-    ...(run.stages > example.stage ? [`dropped by stage ${example.stage} of ${run.stages}, by whose score it has its place · `] : []), node("bdi", {}, harmless(place)));
+    example.selected ? "taken" : "not taken", " · ", dropped, node("bdi", {}, harmless(place)));
   const text = marked(example.text, example.effects || []);
   const made = node("article", {}, head, text);
   if (example.characters > [...example.text].length) {
@@ -205,8 +206,13 @@ for (const section of document.querySelectorAll("[data-run]")) {
 }
 for (const button of document.querySelectorAll("[data-copy]")) {
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-    button.textContent = "copied";
+    const command = document.getElementById(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(command.textContent);
+      button.textContent = "copied";
+    } catch { // not allowed: it is marked, to be copied by hand
+      getSelection().selectAllChildren(command);
+    }
   });
 }
 dark.addEventListener("change", draw);
