@@ -12,6 +12,7 @@ import corpusfit
 from corpusfit.errors import ChangedInputError, MissingDependencyError
 from corpusfit.pipeline import commands
 from corpusfit.pipeline.costs import Gigabyte
+from corpusfit.report.examples import read_examples
 
 HOUR = 3600.0
 NETWORK, STATIC = 1e9 * HOUR, 1e6 * HOUR
@@ -131,6 +132,17 @@ def test_choosing_again_keeps_the_decision(run, inline, monkeypatch):
     again = run(MIDDLE, segments=7)
     assert again.manifest["selected"]["segments"] == 7
     assert again.manifest["budget"] == first.manifest["budget"]
+
+
+def test_examples_of_another_choice_are_of_the_embedder_that_was_decided_on(run, inline):
+    found = run(MIDDLE, fraction=0.2)
+    before = read_examples(found.path / "examples.parquet", 10**9)
+    again = corpusfit.choose(found.path, fraction=0.5, machine=inline)
+    after = read_examples(found.path / "examples.parquet", 10**9)
+    assert not any("placed by their words" in warning for warning in again.manifest["warnings"])
+    assert before.by == after.by == "embedding"
+    places = [{(e["source"], e["row"], e["segment"]) for e in x.corpus} for x in (before, after)]
+    assert places[0] & places[1]
 
 
 def test_an_embedder_that_cannot_be_had_is_left_out(run, monkeypatch, tiny_static):
