@@ -29,11 +29,8 @@ __all__ = [
     "OutFolder",
     "RecipeFolder",
     "RunFolder",
-    "absolute",
     "as_plain",
-    "command_words",
     "digest",
-    "named_model",
     "source_identity",
     "versions",
 ]
@@ -71,46 +68,6 @@ def as_plain(source: Source) -> dict[str, Any]:
 def source_identity(sources: Sequence[Source]) -> dict[str, str]:
     """Content fingerprint by source name."""
     return {s.name: s.fingerprint for s in sources}
-
-
-def command_words(
-    command: str,
-    inputs: Mapping[str, Sequence[str]],
-    options: Mapping[str, str | int],
-    overrides: Sequence[str],
-) -> list[str]:
-    """The words of a command line that makes a run again; `--out` is still to come.
-
-    Args:
-        command: its name.
-        inputs: by option, files, folders, globs or URLs, as `absolute` gives them.
-        options: by option, what else it was given; what is empty is left out.
-        overrides: settings as `KEY=VALUE`.
-    """
-    words = ["corpusfit", command]
-    for option, values in inputs.items():
-        for value in values:
-            words += [f"--{option}", value]
-    for option, single in options.items():
-        words += [f"--{option}", str(single)] if single != "" else []
-    for setting in overrides:
-        words += ["--set", setting]
-    return words
-
-
-def absolute(inputs: Sequence[str]) -> list[str]:
-    """Inputs with whole paths, so that they mean the same in another folder."""
-    return [
-        given if "://" in given or given.startswith("hub:") or given in ("", "-")
-        else str(Path(given).expanduser().absolute())
-        for given in inputs
-    ]  # fmt: skip
-
-
-def named_model(name: str) -> str:
-    """A model's folder with its whole path; a hub's id as it is."""
-    path = Path(name).expanduser()
-    return str(path.absolute()) if name and path.exists() else name
 
 
 class OutFolder:
@@ -183,8 +140,12 @@ class OutFolder:
 
     def _clear(self) -> None:
         """Throw away what an earlier run made, marks before what they vouch for."""
-        (self.path / "manifest.json").unlink(missing_ok=True)
-        self.report.unlink(missing_ok=True)
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Take the completion mark away, and the page that tells of what was complete."""
+        for stale in (self.path / "manifest.json", self.report):
+            stale.unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
         """The manifest, if the run is complete."""
@@ -303,8 +264,7 @@ class RunFolder(OutFolder):
 
     def amend(self, identity: Mapping[str, Any]) -> None:
         """Take the completion mark away and go on under another choice."""
-        for stale in (self.path / "manifest.json", self.report):
-            stale.unlink(missing_ok=True)
+        self.reopen()
         self._write_identity(identity)
 
     def keep_scored(self, manifest: Mapping[str, Any]) -> None:
@@ -361,11 +321,6 @@ class RecipeFolder(OutFolder):
     def _has_work(self) -> bool:
         """Whether a step was made, or begun."""
         return any(f.is_dir() for f in (self.selections, self.models, self.companions, self.scores))
-
-    def reopen(self) -> None:
-        """Take the completion mark away: something is missing again."""
-        for stale in (self.path / "manifest.json", self.report):
-            stale.unlink(missing_ok=True)
 
     def _clear(self) -> None:
         """Throw away the steps and the tables of another recipe."""

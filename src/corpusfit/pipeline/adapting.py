@@ -36,19 +36,12 @@ from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError, bad_setting
-from corpusfit.manifest import (
-    AdaptFolder,
-    absolute,
-    command_words,
-    digest,
-    named_model,
-    source_identity,
-    versions,
-)
+from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
 from corpusfit.pipeline.assembly import ROLES, Ready, assembled
 from corpusfit.pipeline.given import TASK, Given, given
 from corpusfit.pipeline.guarding import kept_out
 from corpusfit.pipeline.heldtexts import held_out
+from corpusfit.pipeline.repeating import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.trainingtext import sample_texts, sharpness, training_text
 from corpusfit.pipeline.voice import Voice

@@ -19,20 +19,13 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
-from corpusfit.manifest import (
-    RunFolder,
-    absolute,
-    as_plain,
-    command_words,
-    digest,
-    source_identity,
-    versions,
-)
+from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
 from corpusfit.pipeline.budget import Decision, keep, kept, within
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
 from corpusfit.pipeline.costs import budgeted
 from corpusfit.pipeline.ranking import SEEDS, Ranked, candidates, rank_methods, ranking_of
+from corpusfit.pipeline.repeating import absolute, command_words
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine, Run, same_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts

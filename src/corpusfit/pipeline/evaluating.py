@@ -29,14 +29,9 @@ from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
-from corpusfit.manifest import (
-    EvaluateFolder,
-    absolute,
-    command_words,
-    named_model,
-    versions,
-)
+from corpusfit.manifest import EvaluateFolder, versions
 from corpusfit.pipeline.companions import make_companions
+from corpusfit.pipeline.repeating import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine
 
 __all__ = ["Evaluated", "evaluate", "training_sizes"]

@@ -10,7 +10,6 @@ segments; others have none to count.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,54 +21,42 @@ from corpusfit.report.charts import overlap_chart, shares_chart
 from corpusfit.report.harmless import harmless
 from corpusfit.report.page import figure, paragraphs, plain_table
 from corpusfit.report.part import Part, Sheet
+from corpusfit.report.reading import Found
 from corpusfit.score import table
 
-__all__ = ["Selected", "beside_part", "overlaps"]
+__all__ = ["beside_part", "overlaps"]
 
 _MOST = 12
 """Sources that are told apart."""
 
 
-@dataclass(frozen=True)
-class Selected:
-    """A selection.
+def _figures(run: Found) -> list[Any]:
+    """A selection's row in the table."""
+    taken, corpus = run.manifest["selected"], run.manifest["counts"]["segments"]
+    return [
+        run.title,
+        run.manifest["method"]["name"],
+        taken["segments"],
+        round(taken["segments"] / max(1, corpus), 4),
+        taken["tokens"],
+        taken["threshold"],
+        round(sum(run.manifest["seconds"].values()), 1),
+    ]
 
-    Attributes:
-        title: what it is called.
-        path: its folder.
-        manifest: what it says.
-    """
 
-    title: str
-    path: Path
-    manifest: dict[str, Any]
+def _by_source(run: Found, what: str) -> dict[str, float]:
+    """The share of each source: of `segments`, or of what was `selected`."""
+    counts = run.manifest["selected"]["by_source"].items()
+    whole = max(1, sum(n[what] for _, n in counts))
+    return {source: n[what] / whole for source, n in counts}
 
-    def row(self) -> list[Any]:
-        """Its figures in the table."""
-        taken, corpus = self.manifest["selected"], self.manifest["counts"]["segments"]
-        return [
-            self.title,
-            self.manifest["method"]["name"],
-            taken["segments"],
-            round(taken["segments"] / max(1, corpus), 4),
-            taken["tokens"],
-            taken["threshold"],
-            round(sum(self.manifest["seconds"].values()), 1),
-        ]
 
-    def by_source(self, what: str) -> dict[str, float]:
-        """The share of each source: of `segments`, or of what was `selected`."""
-        counts = self.manifest["selected"]["by_source"].items()
-        whole = max(1, sum(n[what] for _, n in counts))
-        return {source: n[what] / whole for source, n in counts}
-
-    @property
-    def segments(self) -> dict[str, Any]:
-        """What decides which segments there are: the corpus, and how it is read and cut."""
-        plan, corpus = self.manifest["plan"], self.manifest["corpus"]
-        read = {k: v for k, v in plan["read"].items() if k not in ("strict", "id_field")}
-        marks = [(s["name"], s["fingerprint"]) for s in corpus]
-        return {"read": read, "cut": plan["cut"], "corpus": marks}
+def _segments(run: Found) -> dict[str, Any]:
+    """What decides which segments there are: the corpus, and how it is read and cut."""
+    plan, corpus = run.manifest["plan"], run.manifest["corpus"]
+    read = {k: v for k, v in plan["read"].items() if k not in ("strict", "id_field")}
+    marks = [(s["name"], s["fingerprint"]) for s in corpus]
+    return {"read": read, "cut": plan["cut"], "corpus": marks}
 
 
 def overlaps(folders: Sequence[Path]) -> NDArray[np.int64]:
@@ -85,18 +72,18 @@ def overlaps(folders: Sequence[Path]) -> NDArray[np.int64]:
     return found
 
 
-def beside_part(name: str, runs: Sequence[Selected], *, most: int) -> Part:
+def beside_part(name: str, runs: Sequence[Found], *, most: int) -> Part:
     """Two selections or more; the first so many are held against each other, and shown singly."""
     said = []
     if len(runs) > most:
         said.append(f"Here are the first {most} of {len(runs)} selections.")
         runs = runs[:most]
     columns = ["selection", "method", "segments", "share", "word pieces", "lowest score", "s"]
-    rows = [run.row() for run in runs]
+    rows = [_figures(run) for run in runs]
     sheets = [Sheet(f"{name}-runs", "Selections", columns, rows)]
     charts = {f"{name}-shares": shares_chart(_shares(runs))}
     shown = [plain_table(sheets[0]), figure(f"{name}-shares", "What each selection is made of.")]
-    groups = [[run for run in runs if run.segments == one.segments] for one in runs]
+    groups = [[run for run in runs if _segments(run) == _segments(one)] for one in runs]
     alike = max(groups, key=len)
     if len(alike) > 1:
         common = overlaps([run.path for run in alike])
@@ -122,10 +109,10 @@ def beside_part(name: str, runs: Sequence[Selected], *, most: int) -> Part:
     return Part(name, "Side by side", said, paragraphs(said) + "".join(shown), charts, sheets)
 
 
-def _shares(runs: Sequence[Selected]) -> list[dict[str, Any]]:
+def _shares(runs: Sequence[Found]) -> list[dict[str, Any]]:
     """The share of each source in each selection, and in the first one's corpus."""
-    made = [("corpus", runs[0].by_source("segments"))]
-    made += [(run.title, run.by_source("selected")) for run in runs]
+    made = [("corpus", _by_source(runs[0], "segments"))]
+    made += [(run.title, _by_source(run, "selected")) for run in runs]
     weight: dict[str, float] = {}
     for _, shares in made:
         for source, share in shares.items():

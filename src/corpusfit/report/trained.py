@@ -8,8 +8,6 @@ Reference: TADPOLE, Figure 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -17,29 +15,15 @@ import orjson
 from corpusfit.report.charts import training_chart
 from corpusfit.report.page import figure, plain_table, repeated
 from corpusfit.report.part import Part, Sheet
+from corpusfit.report.reading import Found
 
-__all__ = ["Model", "trained_part"]
+__all__ = ["trained_part"]
 
 _TEXTS = {"task": "text of the task", "data": "text like what it was trained on"}
 _TEXTS["general"] = "general text"
 
 
-@dataclass(frozen=True)
-class Model:
-    """An adapted model.
-
-    Attributes:
-        title: what it is called.
-        path: its folder.
-        manifest: what it says.
-    """
-
-    title: str
-    path: Path
-    manifest: dict[str, Any]
-
-
-def trained_part(name: str, title: str, models: Sequence[Model]) -> Part:
+def trained_part(name: str, title: str, models: Sequence[Found]) -> Part:
     """One adapted model, or several."""
     history = [row for model in models for row in _history(model)]
     charts = {}
@@ -78,7 +62,7 @@ def trained_part(name: str, title: str, models: Sequence[Model]) -> Part:
 _WHEN = ("before", "after")
 
 
-def _history(model: Model) -> list[dict[str, Any]]:
+def _history(model: Found) -> list[dict[str, Any]]:
     """What was measured on text that was kept back."""
     lines = (model.path / "losses.jsonl").read_bytes().splitlines()
     return [
@@ -89,7 +73,7 @@ def _history(model: Model) -> list[dict[str, Any]]:
     ]
 
 
-def _row(model: Model) -> list[Any]:
+def _row(model: Found) -> list[Any]:
     losses = model.manifest["losses"]
     return [
         model.title,
@@ -99,7 +83,7 @@ def _row(model: Model) -> list[Any]:
     ]
 
 
-def _summary(model: Model) -> list[str]:
+def _summary(model: Found) -> list[str]:
     """How far each loss fell, in words."""
     before, after = (model.manifest["losses"][when] for when in _WHEN)
     fell = ", ".join(
@@ -111,7 +95,7 @@ def _summary(model: Model) -> list[str]:
     return [model.manifest["words"], *losses]
 
 
-def _compared(models: Sequence[Model]) -> list[str]:
+def _compared(models: Sequence[Found]) -> list[str]:
     """What the losses on the task's text came to, the lowest first."""
     losses = [(model.manifest["losses"]["after"].get("task"), model.title) for model in models]
     known = sorted((loss, title) for loss, title in losses if loss is not None)

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
-from corpusfit.report.beside import Selected, beside_part
+from corpusfit.report.beside import beside_part
 from corpusfit.report.judged import evaluated_part, recipe_part
 from corpusfit.report.page import page
 from corpusfit.report.part import Part, Sheet, Spec
 from corpusfit.report.reading import Found, found_in
 from corpusfit.report.selected import selected_part
-from corpusfit.report.trained import Model, trained_part
+from corpusfit.report.trained import trained_part
 from corpusfit.report.vega import as_png, as_svg
 
 __all__ = ["write_figures", "write_report"]
@@ -67,11 +67,10 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield evaluated_part(f"evaluation-{i}", f"Did it help? {run.title}", run.manifest)
     chosen, models = numbered["select"], numbered["adapt"]
     if len(chosen) > 1:
-        together = [Selected(r.title, r.path, r.manifest) for r in chosen]
-        yield beside_part("beside", together, most=_MOST)
+        yield beside_part("beside", chosen, most=_MOST)
     if models:
         title = f"Adapted: {models[0].title}" if len(models) == 1 else "Adapted models"
-        yield trained_part("training", title, [Model(m.title, m.path, m.manifest) for m in models])
+        yield trained_part("training", title, models)
     shown = chosen[:_MOST]
     for i, run in enumerate(shown, 1):
         title, room = f"Selected: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
