@@ -240,6 +240,15 @@ class RunFolder(OutFolder):
         self.stages = self.work / "stages"
         self.looked_at = self.work / "examples"
 
+    def aligned(self, side: str) -> Path:
+        """Where one side of the selected pairs is."""
+        return self.path / f"selected.{side}"
+
+    def remove_aligned(self) -> None:
+        """Throw away the selected pairs."""
+        for file in self.path.glob("selected.*"):
+            file.unlink()
+
     def _cure(self, differing: list[str]) -> str:
         """What to do about a run that differs."""
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
@@ -259,6 +268,7 @@ class RunFolder(OutFolder):
         for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
             remove(folder)
         remove(self.looked_at)
+        self.remove_aligned()
         for written in (self.examples, self.path / "rejects.jsonl"):
             written.unlink(missing_ok=True)
 

@@ -96,11 +96,14 @@ class Source:
     Attributes:
         name: path relative to the common folder of the inputs, with `/`; identity in every output.
         url: where it is read from (a local path, an fsspec URL, or `hub:` and a dataset id).
-        format: `jsonl`, `txt`, `csv`, `tsv`, `parquet` or `hub`.
+        format: `jsonl`, `txt`, `csv`, `tsv`, `parquet` or `hub`; of aligned pairs `moses` or
+            `columns`.
         compression: `""`, `gz`, `zst`, `bz2` or `xz`.
         size: bytes as stored, for progress; 0 when not known.
         fingerprint: hex digest of the stored bytes (of id, split and revision for `hub`).
         cells: where its rows are, if workers may read them by byte range.
+        translation: of `moses` the path or URL of the other file; of `columns` the names of the two
+            columns with a comma, or nothing for the first two.
     """
 
     name: str
@@ -110,6 +113,7 @@ class Source:
     size: int
     fingerprint: str
     cells: Cells | None = field(default=None, compare=False, repr=False)
+    translation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +147,16 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One usable row; `byte` is where it begins in the unpacked source, `id` the input's own."""
+    """One usable row; `byte` is where it begins in the unpacked source, `id` the input's own.
+
+    `translation` is the other side of an aligned pair; None for any other row.
+    """
 
     row: int
     byte: int
     text: str
     id: str | int | None
+    translation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,10 @@ __all__ = [
     "Workers",
 ]
 
-INPUTS = "a file, folder, glob, URL, hub:NAME (a dataset) or - (standard input); may be repeated"
+INPUTS = (
+    "a file, folder, glob, URL, hub:NAME (a dataset), pair:FILE,FILE (two line-aligned files) or - "
+    "(standard input); may be repeated"
+)
 
 Target = Annotated[
     list[str], typer.Option("--target", help=f"Texts of your task: {INPUTS}.", show_default=False)

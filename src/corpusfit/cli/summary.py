@@ -46,6 +46,9 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
         return
     show_composition(selected)
     say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")
+    if selected.get("aligned"):
+        first, second = (out / name for name in selected["aligned"])
+        say(f"The selected pairs, aligned by lines: {first}, {second}.")
 
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:

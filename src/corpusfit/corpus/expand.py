@@ -143,7 +143,7 @@ def _known(path: str, given: str, setting: str) -> str:
     if format_of(path) is None:
         raise InputError(
             f"{setting} must be a file whose name ends in {allowed_suffixes()}; got {given!r}. "
-            "Rename it by what it holds."
+            "Rename it by what it holds; of two line-aligned files say pair:FILE,FILE."
         )
     return path
 

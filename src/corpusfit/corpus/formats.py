@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from corpusfit.corpus import csv, hub, jsonl, parquet, text
+from corpusfit.corpus import csv, hub, jsonl, pairs, parquet, text
 from corpusfit.corpus.cutting import Block
 from corpusfit.corpus.fields import Pick, Row
 from corpusfit.corpus.unpack import COMPRESSIONS
@@ -51,6 +51,8 @@ FORMATS: dict[str, Format] = {
     "tsv": Format((".tsv",), csv.blocks, csv.parse),
     "parquet": Format((".parquet",), parquet.blocks, parquet.parse),
     "hub": Format((), hub.blocks, jsonl.parse, jsonl.columns),
+    "moses": Format((), pairs.moses_blocks, pairs.moses_parse),
+    "columns": Format((), pairs.columns_blocks, pairs.columns_parse),
 }
 
 

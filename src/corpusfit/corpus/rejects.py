@@ -68,6 +68,13 @@ def truncated(compression: str) -> str:
     return f"truncated .{compression} archive"
 
 
+def in_translation(reason: str) -> str:
+    """The translation of a pair cannot be used: the same reasons, said of it."""
+    if reason.startswith("text "):
+        return reason.replace("text", "translation", 1)
+    return f"{reason} (translation)"
+
+
 def corrupt(compression: str, detail: object) -> str:
     """The archive cannot be unpacked further."""
     return f"corrupt .{compression} archive: {detail}"

@@ -15,16 +15,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from corpusfit.corpus import hub
+from corpusfit.corpus import hub, pairs
 from corpusfit.corpus.expand import Found, expanded
 from corpusfit.corpus.formats import format_of, has_line_ends
 from corpusfit.corpus.stdin import spooled
-from corpusfit.corpus.survey import Looking, look_here, survey
-from corpusfit.errors import EmptyInputError
+from corpusfit.corpus.survey import Looking, fingerprint, look_here, survey
+from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["find", "found_again"]
+__all__ = ["content", "find", "found_again"]
 
 
 def find(
@@ -39,7 +39,8 @@ def find(
 
     Args:
         inputs: paths of files and folders, globs, fsspec URLs, `hub:NAME[:CONFIG][@SPLIT]`, and
-            `-` for standard input. What is a mistyped path is never looked up on a hub.
+            `-` for standard input; or aligned pairs alone (`pairs`). What is a mistyped path is
+            never looked up on a hub.
         plan: how rows will be read.
         spool: folder for a copy of standard input; made when needed.
         role: `target` or `corpus`; messages call the setting `--target` or `--corpus`.
@@ -54,13 +55,17 @@ def find(
             input is closed or was given before.
         MissingDependencyError: a dataset was named and `datasets` is not installed.
         StorageError: standard input cannot be kept.
-        UsageError: the plan has a value that is not allowed.
+        UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
     plan.check()
     setting = f"--{role}"
+    inputs = list(map(str, inputs))
+    if any(map(pairs.is_pair, inputs)):
+        _require_alone(inputs, setting)
+        return _unique(pairs.find(inputs, plan, looking, setting))
     files: dict[str, Found] = {}
     others: dict[str, Source] = {}
-    for given in map(str, inputs):
+    for given in inputs:
         if given == "-" or _is_pipe(given):
             if given not in others:
                 others[given] = spooled(given, spool, role)
@@ -76,6 +81,14 @@ def find(
     return _unique(sources)
 
 
+def _require_alone(inputs: Sequence[str], setting: str) -> None:
+    """Hold that pairs are given with pairs: what is not one has no other side."""
+    others = [given for given in inputs if not pairs.is_pair(given)]
+    if others:
+        cure = "Give the other inputs to a command of their own."
+        raise bad_setting(setting, "aligned pairs alone, or without any", others[0], cure)
+
+
 def found_again(
     sources: Sequence[Source], plan: ReadPlan, looking: Looking = look_here
 ) -> tuple[list[Source], list[str]]:
@@ -85,18 +98,24 @@ def found_again(
         InputError: a source is gone.
     """
     stored = [s for s in sources if s.format != "hub"]
-    seen = iter(
-        survey([(s.url, has_line_ends(s.format, s.compression)) for s in stored], plan, looking)
-    )
+    files = [(u, has_line_ends(s.format, s.compression)) for s in stored for u in pairs.files_of(s)]
+    seen = iter(survey(files, plan, looking))
     now = []
     for source in sources:
         if source.format == "hub":
             now.append(replace(source, fingerprint=hub.find(source.url, "--corpus").fingerprint))
         else:
-            digest, size, cells = next(seen)
+            looks = [next(seen) for _ in pairs.files_of(source)]
+            digest = pairs.combined(source, [found for found, _, _ in looks])
+            size, cells = sum(size for _, size, _ in looks), looks[0][2]
             now.append(replace(source, fingerprint=digest, size=size, cells=cells))
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
     return now, changed
+
+
+def content(source: Source) -> str:
+    """The fingerprint of what a source's files hold now; raises as `survey` does."""
+    return pairs.combined(source, [fingerprint(url)[0] for url in pairs.files_of(source)])
 
 
 def _is_pipe(given: str) -> bool:
@@ -125,7 +144,7 @@ def _named(files: list[Found], plan: ReadPlan, looking: Looking) -> Iterator[Sou
         name = posixpath.relpath(found.path, common[found.store] or ".")
         if found.store and len(stores) > 1:
             name = f"{found.store}/{name}"
-        yield Source(_printable(name), found.url, form, archive, size, digest, cells)
+        yield Source(name, found.url, form, archive, size, digest, cells)
 
 
 def _printable(name: str) -> str:
@@ -138,7 +157,8 @@ def _unique(sources: list[Source]) -> list[Source]:
     seen: Counter[str] = Counter()
     unique = []
     for source in sorted(sources, key=lambda s: (s.name, s.url)):
-        seen[source.name] += 1
-        again = f"~{seen[source.name]}" if seen[source.name] > 1 else ""
-        unique.append(replace(source, name=source.name + again))
+        name = _printable(source.name)
+        seen[name] += 1
+        again = f"~{seen[name]}" if seen[name] > 1 else ""
+        unique.append(replace(source, name=name + again))
     return sorted(unique, key=lambda s: s.name)

@@ -100,6 +100,7 @@ class WriteSelected(Job[Shard, int]):
                 )
             line = {
                 "text": document.text[int(here["start"]) : int(here["end"])],
+                **({} if document.translation is None else {"translation": document.translation}),
                 "source": self.names[shard.source],
                 **{name: here[name] for name in ("row", "segment", "score", *more)},
                 "id": document.id,

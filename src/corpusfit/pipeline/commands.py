@@ -20,6 +20,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
 from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
+from corpusfit.pipeline.aligned import whole_lines, write_aligned
 from corpusfit.pipeline.budget import Decision, keep, kept, within
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
@@ -144,6 +145,7 @@ def rank(
         )
     with machine.start() as engine, machine.scratch() as work:
         engine.require_shared(work, "--cache")
+        plan = whole_lines(plan, corpus_inputs)
         run = _open(plan, target, corpus_inputs, work, machine, engine)
         samples = Sample(work, "target"), Sample(work, "background")
         target_texts(run, samples[0])
@@ -183,7 +185,7 @@ def _run(
     selecting: bool,
 ) -> Selection:
     """What `select` and `score` share."""
-    plan = settled(plan.check())
+    plan = settled(whole_lines(plan.check(), corpus_inputs))
     used = registry.given(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
     method = None if used.name == "auto" else registry.build(used.name, used.options)
@@ -294,7 +296,9 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
         chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
         write_selected(run, folder, chosen, MethodPlan(**used))
         run.require_unchanged()
+        aligned = write_aligned(folder, run.sources)
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
+        selected |= {"aligned": aligned} if aligned else {}
         if not chosen.segments:
             run.warn("Nothing was taken: no segment fits the amount that was asked for.")
     whole = {

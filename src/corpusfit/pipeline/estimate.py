@@ -19,6 +19,7 @@ from typing import Any
 
 from corpusfit import corpus
 from corpusfit.jobs.survey import look_with
+from corpusfit.pipeline.aligned import whole_lines
 from corpusfit.pipeline.budget import within
 from corpusfit.pipeline.costs import UNITS, budgeted, encoding_rate, measured
 from corpusfit.pipeline.run import Machine, Run
@@ -51,7 +52,7 @@ def estimate(
     Raises:
         EmptyInputError: the corpus has no usable row.
     """
-    plan = settled(plan.check())
+    plan = settled(whole_lines(plan.check(), corpus_inputs))
     with TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
         work = Path(scratch)
         corpus.find(target, plan.read, spool=work, role="target")

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from corpusfit.corpus.pairs import is_pair, whole
+
 __all__ = ["absolute", "command_words", "named_model"]
 
 
@@ -41,7 +43,8 @@ def command_words(
 def absolute(inputs: Sequence[str]) -> list[str]:
     """Inputs with whole paths, so that they mean the same in another folder."""
     return [
-        given if "://" in given or given.startswith("hub:") or given in ("", "-")
+        whole(given) if is_pair(given)
+        else given if "://" in given or given.startswith("hub:") or given in ("", "-")
         else str(Path(given).expanduser().absolute())
         for given in inputs
     ]  # fmt: skip

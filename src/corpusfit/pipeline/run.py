@@ -150,7 +150,7 @@ class Run:
         """
         for source in (*self.target, *self.sources):
             touched = _written(source) != self._written[source.url]
-            if touched and corpus.fingerprint(source.url)[0] != source.fingerprint:
+            if touched and corpus.content(source) != source.fingerprint:
                 raise ChangedInputError(
                     f"{source.name} changed while it was read. Run again with --overwrite when "
                     "nobody writes to it."
@@ -232,10 +232,10 @@ def same_again(
     return now
 
 
-def _written(source: Source) -> tuple[int, int] | None:
-    """Size and time of the last writing of a local file; None where that cannot be told."""
+def _written(source: Source) -> list[tuple[int, int]] | None:
+    """Sizes and times of the last writing of local files; None where that cannot be told."""
     try:
-        stat = Path(source.url).stat()
+        stats = [Path(file).stat() for file in corpus.files_of(source)]
     except OSError:
         return None
-    return stat.st_size, stat.st_mtime_ns
+    return [(stat.st_size, stat.st_mtime_ns) for stat in stats]

@@ -126,7 +126,7 @@ def _require_unchanged(sources: list[Source], out: Path) -> None:
     """Make sure that what was read is what was fingerprinted; else nothing of it is kept."""
     for source in sources:
         stored = source.format != "hub"
-        if stored and corpus.fingerprint(source.url)[0] != source.fingerprint:
+        if stored and corpus.content(source) != source.fingerprint:
             remove(out)
             raise ChangedInputError(
                 f"{source.name} changed while it was read. Run the same command again when nobody "

@@ -1,0 +1,333 @@
+"""Aligned pairs: texts with a translation each, in two line-aligned files or in one TSV.
+
+What: `pair:TEXTS,TRANSLATIONS` names two files of which line n of one translates line n of the
+other (the Moses form), `pair:FILE.tsv` the first two columns of a file without a header, and
+`pair:FILE.tsv:de,en` two columns by the names in its header. A text is a line of the first side;
+its translation travels in the same row.
+Why: what is chosen or split by one side has to keep the other beside it.
+Trade-off: one process reads both files in step and feeds the workers, since a byte of one file says
+nothing of the other. A TSV's lines are cut by tabs alone: quotes are text, as in the files that are
+published so. That two files do not have the same number of lines is found out by reading both once
+before any work.
+Reference: Koehn et al. (2007), Moses: Open Source Toolkit for Statistical Machine Translation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+
+from corpusfit.corpus import rejects
+from corpusfit.corpus.cutting import BOM, MIB, Block, Lines, cut
+from corpusfit.corpus.fields import Row, from_value
+from corpusfit.corpus.files import is_url
+from corpusfit.corpus.jsonl import lines_of
+from corpusfit.corpus.survey import Looking, survey
+from corpusfit.corpus.unpack import COMPRESSIONS, Stream
+from corpusfit.errors import InputError, bad_setting
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Document, Reject, Shard, Source
+
+__all__ = [
+    "columns_blocks",
+    "columns_parse",
+    "combined",
+    "files_of",
+    "find",
+    "is_pair",
+    "moses_blocks",
+    "moses_parse",
+    "sides",
+    "whole",
+]
+
+PREFIX = "pair:"
+_ARCHIVE = "|".join(COMPRESSIONS)
+_TSV = re.compile(rf"([^,]+\.tsv(?:\.(?:{_ARCHIVE}))?)(?::([^,]+),([^,]+))?", re.IGNORECASE)
+_FORMS = (
+    f"{PREFIX}TEXTS,TRANSLATIONS (two files, aligned by lines), {PREFIX}FILE.tsv (its first two "
+    f"columns) or {PREFIX}FILE.tsv:NAME,NAME (two columns of its header)"
+)
+_NAME = re.compile(r"[\w-]+")
+_SIDES = ("text", "translation")
+
+
+def is_pair(given: str) -> bool:
+    """Whether an input names aligned pairs."""
+    return given.startswith(PREFIX)
+
+
+def whole(given: str) -> str:
+    """The same input with whole paths, so that it means the same in another folder."""
+    source = _parsed(given, "The input")
+    if source.format == "moses":
+        return f"{PREFIX}{source.url},{source.translation}"
+    return PREFIX + source.url + (f":{source.translation}" if source.translation else "")
+
+
+def files_of(source: Source) -> list[str]:
+    """The stored files of a source: two for line-aligned ones."""
+    return [source.url, source.translation] if source.format == "moses" else [source.url]
+
+
+def sides(sources: Sequence[Source]) -> tuple[str, str]:
+    """What to call the two sides of pairs: their files' last suffixes or columns, as `de` and `en`.
+
+    `text` and `translation` where sources disagree, or where those are no names for files.
+    """
+    named = {_sides_of(source) for source in sources}
+    return named.pop() if len(named) == 1 else _SIDES
+
+
+def _sides_of(source: Source) -> tuple[str, str]:
+    if source.format == "moses":
+        stems = [_unpacked_name(url) for url in files_of(source)]
+        first, second = (stem.rpartition(".")[2] for stem in stems)
+    else:
+        first, _, second = source.translation.partition(",")
+    fine = first != second and all(_NAME.fullmatch(name) for name in (first, second))
+    return (first, second) if fine else _SIDES
+
+
+def find(given: Sequence[str], plan: ReadPlan, looking: Looking, setting: str) -> list[Source]:
+    """The sources that some inputs name, each by its first file's path in the folder they share.
+
+    Args:
+        given: inputs for which `is_pair` is true.
+        plan: how rows will be read.
+        looking: where the stored bytes are looked at.
+        setting: the user's word for the inputs, for messages.
+
+    Raises:
+        UsageError: an input is of none of the forms.
+        InputError: a file cannot be read, lacks a named column, or two files differ in their number
+            of lines; names the line.
+    """
+    found = list(dict.fromkeys(_parsed(one, setting) for one in given))
+    files = [url for source in found for url in files_of(source)]
+    seen = iter(survey([(url, False) for url in files], plan, looking))
+    common = posixpath.commonpath([posixpath.dirname(s.url) or "." for s in found]) if found else ""
+    sources = []
+    for source in found:
+        looks = [next(seen) for _ in files_of(source)]
+        _check(source, plan, setting)
+        sources.append(
+            replace(
+                source,
+                name=posixpath.relpath(source.url, common),
+                size=sum(size for _, size, _ in looks),
+                fingerprint=combined(source, [digest for digest, _, _ in looks]),
+            )
+        )
+    return sources
+
+
+def combined(source: Source, digests: Sequence[str]) -> str:
+    """The fingerprint of a source from those of its files, and from the columns that are named."""
+    if source.format not in ("moses", "columns"):
+        return digests[0]
+    named = source.translation if source.format == "columns" else ""
+    return hashlib.blake2b("\n".join([named, *digests]).encode(), digest_size=16).hexdigest()
+
+
+def _parsed(given: str, setting: str) -> Source:
+    """An input as a source that was not looked at yet."""
+    rest = given.removeprefix(PREFIX)
+    tsv = _TSV.fullmatch(rest)
+    if tsv:
+        named = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
+        url = _whole(tsv[1])
+        return Source("", url, "columns", _archive(url), 0, "", translation=named)
+    files = rest.split(",")
+    if len(files) != 2 or not all(files):
+        raise bad_setting(setting, _FORMS, given)
+    first, second = map(_whole, files)
+    return Source("", first, "moses", _archive(first), 0, "", translation=second)
+
+
+def _whole(file: str) -> str:
+    """A file's whole path, or its URL."""
+    return file if is_url(file) else str(Path(file).expanduser().absolute())
+
+
+def _archive(url: str) -> str:
+    last = url.lower().rpartition(".")[2]
+    return last if last in COMPRESSIONS else ""
+
+
+def _unpacked_name(url: str) -> str:
+    """A file's name without an archive's suffix."""
+    name = posixpath.basename(url)
+    return name.rpartition(".")[0] if _archive(url) else name
+
+
+def _check(source: Source, plan: ReadPlan, setting: str) -> None:
+    """Find out before any work what would end it."""
+    if source.format == "columns":
+        _places(source, plan, setting)
+        return
+    counted = [_counted(side) for side in _two(source, plan)]
+    if None not in counted and counted[0] != counted[1]:
+        lines = [n for n in counted if n is not None]
+        raise _uneven(source, min(lines), first_is_longer=lines[0] > lines[1])
+
+
+def _counted(stream: Stream) -> int | None:
+    """Lines of a stream; None if it cannot be unpacked to its end."""
+    lines, last = 0, b"\n"
+    for chunk in stream:
+        lines += chunk.count(b"\n")
+        last = chunk[-1:] or last
+    return None if stream.problem else lines + (last != b"\n")
+
+
+def _two(source: Source, plan: ReadPlan) -> tuple[Stream, Stream]:
+    """Both files of line-aligned ones, unpacked."""
+    other = replace(source, url=source.translation, compression=_archive(source.translation))
+    return Stream(source, plan), Stream(other, plan)
+
+
+def _uneven(source: Source, lines: int, *, first_is_longer: bool) -> InputError:
+    long, short = files_of(source) if first_is_longer else files_of(source)[::-1]
+    return InputError(
+        f"Line-aligned files must have the same number of lines; {short} ends after line "
+        f"{lines:,}, and {long} goes on with line {lines + 1:,}. Look for a line that is missing "
+        "or broken in two before it."
+    )
+
+
+def moses_blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
+    """Runs of whole rows, each a line of one file and then its line of the other.
+
+    Raises:
+        InputError: one file ends before the other.
+    """
+    streams = _two(source, plan)
+    limit = max(1, int(plan.shard_mb * MIB))
+    held: list[bytes] = []
+    begin, size = (0, 0), 0  # of the held rows: the first row and its byte, and all their bytes
+
+    def given(*rejected: Reject) -> Block:
+        return Block(*begin, b"".join(held), rejected, sum(s.position for s in streams))
+
+    both = zip_longest(*(_lines(stream, plan) for stream in streams))
+    for row, (here, there) in enumerate(both):
+        if here is None or there is None:
+            if any(stream.problem for stream in streams):
+                break
+            raise _uneven(source, row, first_is_longer=there is None)
+        (byte, text), (_, translation) = here, there
+        if size >= limit:
+            yield given()
+            held, size = [], 0
+        begin = begin if held else (row, byte)
+        if isinstance(text, bytes) and isinstance(translation, bytes):
+            held += (text, b"\n", translation, b"\n")
+            size += len(text) + len(translation) + 2
+            continue
+        reason = text if isinstance(text, str) else rejects.in_translation(str(translation))
+        yield given(Reject(row, byte, reason))
+        held, size = [], 0
+    if held:
+        yield given()
+
+
+def _lines(stream: Stream, plan: ReadPlan) -> Iterator[tuple[int, bytes | str]]:
+    """Every line with the byte where it begins; of one that cannot be had, the reason."""
+    for block in cut(stream, Lines(), plan):
+        byte = block.first_byte
+        for line in lines_of(block.data):
+            yield byte, line
+            byte += len(line) + 1
+        for reject in block.rejects:
+            yield reject.byte, reject.reason
+
+
+def moses_parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+    """The rows of one shard of line-aligned files."""
+    del plan
+    lines, byte = lines_of(shard.data), shard.first_byte
+    for at in range(0, len(lines), 2):
+        yield _pair(shard.first_row + at // 2, byte, lines[at], lines[at + 1])
+        byte += len(lines[at]) + 1
+
+
+def columns_blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
+    """Runs of whole lines; the first line of each says which columns are meant.
+
+    Raises:
+        InputError: a named column is not in the header.
+    """
+    places = _places(source, plan, "The input")
+    first = b"%d %d\n" % places
+    headers = int(bool(source.translation))
+    for block in cut(Stream(source, plan), Lines(), plan):
+        data, row, byte = block.data, block.first_row, block.first_byte
+        if headers and row == 0:
+            header = data.partition(b"\n")[0]
+            data, byte = data[len(header) + 1 :], byte + len(header) + 1
+        else:
+            row -= headers
+        rejected = tuple(replace(r, row=r.row - headers) for r in block.rejects)
+        yield Block(row, byte, first + data, rejected, block.position)
+
+
+def columns_parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+    """The rows of one shard of a TSV; one with too few columns lacks a text or a translation."""
+    del plan
+    first, *lines = lines_of(shard.data)
+    text_at, translation_at = map(int, first.split())
+    byte = shard.first_byte
+    for row, line in enumerate(lines, shard.first_row):
+        values = line.removesuffix(b"\r").split(b"\t")
+        text, translation = (
+            values[at] if at < len(values) else b"" for at in (text_at, translation_at)
+        )
+        yield _pair(row, byte, text, translation)
+        byte += len(line) + 1
+
+
+def _places(source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
+    """Which columns of a TSV hold the text and the translation."""
+    if not source.translation:
+        return 0, 1
+    line = next((line for _, line in _lines(Stream(source, plan), plan)), b"")
+    header = line if isinstance(line, bytes) else b""
+    names = header.removeprefix(BOM).decode(errors="replace").rstrip("\r").split("\t")
+    wanted = source.translation.split(",")
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise InputError(
+            f"{setting} must name two columns of {source.url}; its first line has no "
+            f"{missing[0]!r}, but {', '.join(names[:8])}. Leave the names out for a file without "
+            "a header."
+        )
+    first, second = (names.index(name) for name in wanted)
+    return first, second
+
+
+def _pair(row: int, byte: int, text: bytes, translation: bytes) -> Row:
+    """A row of two raw lines; it is used if both sides can be."""
+    if byte == 0:
+        text, translation = text.removeprefix(BOM), translation.removeprefix(BOM)
+    if not text.strip() and not translation.strip():
+        return Reject(row, byte, rejects.EMPTY_LINE)
+    found = _side(row, byte, text)
+    if isinstance(found, Reject):
+        return found
+    other = _side(row, byte, translation)
+    if isinstance(other, Reject):
+        return replace(other, reason=rejects.in_translation(other.reason))
+    return replace(found, translation=other.text)
+
+
+def _side(row: int, byte: int, line: bytes) -> Document | Reject:
+    try:
+        return from_value(row, byte, line.removesuffix(b"\r").decode())
+    except UnicodeDecodeError:
+        return Reject(row, byte, rejects.INVALID_UTF8)
