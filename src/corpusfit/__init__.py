@@ -16,11 +16,13 @@ from corpusfit.api import (
     evaluate,
     explain,
     forecast,
+    overlaps,
     rank,
     report,
     run,
     score,
     select,
+    split,
 )
 from corpusfit.errors import CorpusfitError
 from corpusfit.evaluate.plan import EvaluatePlan
@@ -33,6 +35,8 @@ from corpusfit.pipeline import (
     Forecast,
     Machine,
     Selection,
+    Split,
+    SplitOverlap,
 )
 from corpusfit.plan import Plan
 
@@ -49,6 +53,8 @@ __all__ = [
     "Machine",
     "Plan",
     "Selection",
+    "Split",
+    "SplitOverlap",
     "adapt",
     "audit",
     "choose",
@@ -56,9 +62,11 @@ __all__ = [
     "evaluate",
     "explain",
     "forecast",
+    "overlaps",
     "rank",
     "report",
     "run",
     "score",
     "select",
+    "split",
 ]

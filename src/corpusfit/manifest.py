@@ -29,6 +29,7 @@ __all__ = [
     "OutFolder",
     "RecipeFolder",
     "RunFolder",
+    "SplitFolder",
     "as_plain",
     "digest",
     "source_identity",
@@ -299,6 +300,25 @@ class RunFolder(OutFolder):
                 "with --out there first."
             )
         return manifest
+
+
+class SplitFolder(OutFolder):
+    """The folder of a split: train, dev and test, and what is in none of them."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.rejects = path / "rejects.jsonl"
+
+    def part(self, split: str, suffix: str) -> Path:
+        """A file of a split."""
+        return self.path / f"{split}.{suffix}"
+
+    def _clear(self) -> None:
+        """Throw away an earlier split."""
+        super()._clear()
+        for file in (p for split in ("train", "dev", "test") for p in self.path.glob(f"{split}.*")):
+            file.unlink()
+        self.rejects.unlink(missing_ok=True)
 
 
 class RecipeFolder(OutFolder):

@@ -11,6 +11,7 @@ from corpusfit.api.adapting import adapt, contamination, estimate_adaptation, fo
 from corpusfit.api.judging import estimate_evaluation, evaluate, missing, run
 from corpusfit.api.plans import build_adapt_plan, build_evaluate_plan, build_plan
 from corpusfit.api.selecting import audit, choose, estimate, explain, rank, score, select
+from corpusfit.api.splitting import overlaps, split
 from corpusfit.api.telling import report
 from corpusfit.pipeline import (
     Adapted,
@@ -22,6 +23,8 @@ from corpusfit.pipeline import (
     Machine,
     Missing,
     Ran,
+    Split,
+    SplitOverlap,
 )
 
 __all__ = [
@@ -34,6 +37,8 @@ __all__ = [
     "Machine",
     "Missing",
     "Ran",
+    "Split",
+    "SplitOverlap",
     "adapt",
     "audit",
     "build_adapt_plan",
@@ -48,9 +53,11 @@ __all__ = [
     "explain",
     "forecast",
     "missing",
+    "overlaps",
     "rank",
     "report",
     "run",
     "score",
     "select",
+    "split",
 ]

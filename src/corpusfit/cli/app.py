@@ -24,6 +24,7 @@ from corpusfit.cli import (
     run,
     score,
     select,
+    split,
 )
 from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError
@@ -41,7 +42,7 @@ app = typer.Typer(
 )
 for module in (
     *(demo, select, score, choose, explain, audit, rank, methods),
-    *(contamination, forecast, adapt, evaluate, run, report),
+    *(split, contamination, forecast, adapt, evaluate, run, report),
 ):
     module.register(app)
 

@@ -8,6 +8,7 @@ exception. `pairs` reads texts with their translations.
 from corpusfit.corpus.fields import Pick
 from corpusfit.corpus.normalise import normalise
 from corpusfit.corpus.pairs import files_of, is_pair, sides
+from corpusfit.corpus.raw import header, raw_rows
 from corpusfit.corpus.rejects import kind
 from corpusfit.corpus.rows import documents, rows
 from corpusfit.corpus.shards import shards
@@ -25,9 +26,11 @@ __all__ = [
     "fingerprint",
     "found_again",
     "glimpse",
+    "header",
     "is_pair",
     "kind",
     "normalise",
+    "raw_rows",
     "rows",
     "shards",
     "sides",

@@ -27,7 +27,7 @@ from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-__all__ = ["blocks", "parse"]
+__all__ = ["blocks", "header_size", "parse"]
 
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _QUOTE = ord('"')
@@ -74,6 +74,12 @@ def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         else:
             id = values[id_at] if 0 <= id_at < len(values) else None
             yield from_value(row, byte, values[text_at], id)
+
+
+def header_size(data: bytes, form: str) -> int:
+    """Bytes of the header at the head of a block's data, with its line end."""
+    ends = _Records(_DELIMITERS[form])(data)[0]
+    return int(ends[0]) if len(ends) else len(data)
 
 
 def _values(row: int, byte: int, raw: bytes, delimiter: str, most: int) -> list[str] | Reject:

@@ -35,6 +35,8 @@ from corpusfit.types import Document, Reject, Shard, Source
 
 __all__ = [
     "columns_blocks",
+    "columns_header",
+    "columns_mark_size",
     "columns_parse",
     "combined",
     "files_of",
@@ -292,13 +294,25 @@ def columns_parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         byte += len(line) + 1
 
 
+def columns_mark_size(data: bytes, form: str) -> int:
+    """Bytes of what `columns_blocks` puts before a block's lines."""
+    del form
+    return data.find(b"\n") + 1
+
+
+def columns_header(source: Source, plan: ReadPlan) -> bytes:
+    """The first line of a TSV whose columns are named, without its line end; else nothing."""
+    if not source.translation:
+        return b""
+    line = next((line for _, line in _lines(Stream(source, plan), plan)), b"")
+    return line.removeprefix(BOM).removesuffix(b"\r") if isinstance(line, bytes) else b""
+
+
 def _places(source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
     """Which columns of a TSV hold the text and the translation."""
     if not source.translation:
         return 0, 1
-    line = next((line for _, line in _lines(Stream(source, plan), plan)), b"")
-    header = line if isinstance(line, bytes) else b""
-    names = header.removeprefix(BOM).decode(errors="replace").rstrip("\r").split("\t")
+    names = columns_header(source, plan).decode(errors="replace").split("\t")
     wanted = source.translation.split(",")
     missing = [name for name in wanted if name not in names]
     if missing:

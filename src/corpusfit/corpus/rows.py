@@ -21,10 +21,10 @@ from corpusfit.corpus.formats import FORMATS
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Documents, Reject, Shard, buffers, taken, text_array
 
-__all__ = ["documents", "rows"]
+__all__ = ["documents", "in_hand", "rows"]
 
 
-def _in_hand(shard: Shard) -> Shard:
+def in_hand(shard: Shard) -> Shard:
     """The shard with its raw rows, read now if they still lie in a file."""
     return replace(shard, data=read_span(shard.span), span=None) if shard.span else shard
 
@@ -39,14 +39,14 @@ def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     Raises:
         InputError: its bytes lie in a file and cannot be read.
     """
-    parsed = FORMATS[shard.format].parse(_in_hand(shard), plan)
+    parsed = FORMATS[shard.format].parse(in_hand(shard), plan)
     if not shard.rejects:
         return parsed
     return heapq.merge(parsed, shard.rejects, key=lambda row: row.row)
 
 
 def documents(
-    shard: Shard, plan: ReadPlan, pick: Pick | None = None
+    shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
 ) -> tuple[Documents, list[Reject]]:
     """The same rows as columns: what is usable, and what is not and why.
 
@@ -54,13 +54,14 @@ def documents(
         shard: as in `rows`.
         plan: as in `rows`.
         pick: which rows are wanted; the others of a format with a row a line are not parsed.
+        translations: the texts are the other sides of aligned pairs.
 
     Raises:
         InputError: its bytes lie in a file and cannot be read.
     """
     columns = FORMATS[shard.format].columns
     if columns:
-        found, rejected = columns(_in_hand(shard), plan, pick)
+        found, rejected = columns(in_hand(shard), plan, pick)
         return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
     used: list[Document] = []
     rejected = []
@@ -70,7 +71,7 @@ def documents(
         else:
             rejected.append(row)
     numbers = np.array([d.row for d in used], np.int64)
-    texts = text_array([d.text for d in used])
+    texts = text_array([d.translation or "" if translations else d.text for d in used])
     if pick:
         picked = pick(numbers, np.diff(buffers(texts)[1]))
         numbers, texts = numbers[picked], taken(texts, np.flatnonzero(picked))

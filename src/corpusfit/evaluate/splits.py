@@ -18,7 +18,7 @@ from corpusfit.corpus.formats import format_of
 from corpusfit.corpus.unpack import COMPRESSIONS
 from corpusfit.errors import InputError, bad_setting
 
-__all__ = ["FORMS", "SPLITS", "Found", "find_splits", "form_of_name"]
+__all__ = ["FORMS", "SPLITS", "Found", "find_splits", "form_of_name", "split_of"]
 
 SPLITS = ("train", "dev", "test")
 FORMS = {"rows": "classification", "conll": "tagging", "brat": "tagging"}
@@ -130,7 +130,7 @@ class _Search:
     def folder(self, folder: Path) -> Found:
         entries: dict[str, list[Path]] = {}
         for entry in sorted(folder.iterdir()):
-            split = _NAMES.get(_stem(entry).lower())
+            split = split_of(entry)
             if split and (entry.is_dir() or form_of_name(entry.name, self.kind)):
                 entries.setdefault(split, []).append(entry)
         if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
@@ -200,6 +200,11 @@ def _stem(path: Path) -> str:
     name = path.name if path.is_dir() else path.name.partition(".")[0]
     part = _PART.fullmatch(name)
     return part[1] if part else name
+
+
+def split_of(entry: Path) -> str:
+    """The split that a file's or a folder's name stands for; empty if none."""
+    return _NAMES.get(_stem(entry).lower(), "")
 
 
 def form_of_name(name: str, kind: str) -> str:

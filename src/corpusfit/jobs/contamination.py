@@ -73,19 +73,21 @@ class FindWatched(Job[Shard, Finds]):
         names: the sources' names.
         watched: the file of the texts, as `Watched.write` wrote it.
         origin: the field that says where a row is from; the name of its source if left out.
+        translations: look at the other sides of aligned pairs.
     """
 
     read: ReadPlan
     names: tuple[str, ...]
     watched: Path
     origin: str = ""
+    translations: bool = False
 
     def start(self) -> Callable[[Shard], Finds]:
         """Open the watched texts."""
         watch = Watch(Watched.read(self.watched))
 
         def work(shard: Shard) -> Finds:
-            found, tally = read_shard(shard, self.read, self.names)
+            found, tally = read_shard(shard, self.read, self.names, translations=self.translations)
             held = watch.held(found.texts)
             texts, nth = np.unique(held.text, return_inverse=True)
             keys = text_keys([found.texts[i].as_py() for i in texts.tolist()])

@@ -71,14 +71,21 @@ def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
 
 
 def read_shard(
-    shard: Shard, plan: ReadPlan, names: tuple[str, ...], pick: Pick | None = None
+    shard: Shard,
+    plan: ReadPlan,
+    names: tuple[str, ...],
+    pick: Pick | None = None,
+    *,
+    translations: bool = False,
 ) -> tuple[Documents, Tally]:
     """The usable documents of a shard, or of the rows picked, and the tally of its rows.
+
+    With `translations` the texts are the other sides of aligned pairs.
 
     Raises:
         StrictError: the plan is strict and a row was rejected.
     """
-    found, rejected = documents(shard, plan, pick)
+    found, rejected = documents(shard, plan, pick, translations=translations)
     tally = Tally(shard.source, len(found))
     tally.rejects = [(r.row, r.byte, r.reason) for r in rejected]
     if plan.strict:

@@ -18,10 +18,12 @@ from corpusfit.pipeline.explaining import Explanation, explain
 from corpusfit.pipeline.forecasting import Forecast, forecast
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.leakage import Contamination, contamination
+from corpusfit.pipeline.overlapping import SplitOverlap, overlaps
 from corpusfit.pipeline.recipes.outstanding import Missing, missing
 from corpusfit.pipeline.recipes.running import Ran, run_recipe
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.splitting import Split, SplitPlan, split
 
 __all__ = [
     "TASK",
@@ -35,6 +37,9 @@ __all__ = [
     "Missing",
     "Ran",
     "Selection",
+    "Split",
+    "SplitOverlap",
+    "SplitPlan",
     "adapt",
     "audit",
     "choose",
@@ -46,8 +51,10 @@ __all__ = [
     "explain",
     "forecast",
     "missing",
+    "overlaps",
     "rank",
     "run_recipe",
     "score",
     "select",
+    "split",
 ]

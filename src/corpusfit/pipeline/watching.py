@@ -9,22 +9,20 @@ Reference: Broder (1997), On the resemblance and containment of documents.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit import corpus
 from corpusfit.engine import Engine
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
+from corpusfit.pipeline.keying import moving
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Shard, Source
+from corpusfit.types import Source
 
 __all__ = ["Leaks", "find_leaks"]
 
@@ -75,6 +73,7 @@ def find_leaks(
     machine: Machine,
     *,
     origin: str = "",
+    translations: bool = False,
 ) -> Leaks:
     """Look for watched texts in every text of some sources.
 
@@ -86,24 +85,17 @@ def find_leaks(
         engine: started.
         machine: told of progress.
         origin: the field that says where a row is from, if not its source.
+        translations: look at the other sides of aligned pairs.
 
     Raises:
         CorpusfitError: a source cannot be read.
     """
     path = spool / "watched.safetensors"
     watched.write(path)
-    job = FindWatched(read, tuple(s.name for s in sources), path, origin)
+    job = FindWatched(read, tuple(s.name for s in sources), path, origin, translations)
     machine.progress.begin("look for held-out texts", sum(s.size for s in sources))
-    before = Counter[int]()
-
-    def pieces() -> Iterator[Shard]:
-        for shard in corpus.shards(sources, read):
-            machine.progress.advance(shard.position - before[shard.source])
-            before[shard.source] = shard.position
-            yield shard
-
     try:
-        found = sorted(engine.map(job, pieces()), key=lambda f: f.shard)
+        found = sorted(engine.map(job, moving(sources, read, machine)), key=lambda f: f.shard)
     finally:
         machine.progress.end()
         path.unlink(missing_ok=True)

@@ -1,0 +1,333 @@
+"""Split a corpus into train, dev and test so that no text is on two sides: the command `split`.
+
+What: hashes every text, drops pairs that translate a sentence a second time, draws dev and test in
+a seeded order, drops from train what holds nearly one of their texts, writes, and counts overlaps
+in what was written.
+Why: a split by rows puts copies on both sides: half of the medical and legal dev sets of Koehn and
+Knowles (2017) were in their training data.
+Trade-off: three passes over the text, and with `near` two more for each side of pairs; copies of a
+text stay together on one side, and only what is nearly the same as a held-out text is lost.
+Reference: Aharoni and Goldberg (2020), section 3.1 and Tables 3 and 8; Broder (1997) for what is
+nearly the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit import corpus
+from corpusfit.engine import Engine
+from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
+from corpusfit.evaluate.contamination import Watched
+from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
+from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.textkeys import TextsOfRows
+from corpusfit.manifest import SplitFolder, as_plain, source_identity, versions
+from corpusfit.pipeline.keying import Rows, key_rows, moving, of_pairs
+from corpusfit.pipeline.overlapping import overlaps_in, split_input
+from corpusfit.pipeline.repeating import absolute
+from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.splitfiles import Written, form_of, write_split
+from corpusfit.pipeline.watching import find_leaks
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Source
+
+__all__ = ["Split", "SplitPlan", "split"]
+
+_DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 10, 11, 12, 13
+_NAMES = {KEPT: "train", _DEV: "dev", _TEST: "test"}
+_REASONS = {
+    **REASONS,
+    _NEAR_DEV: "holds nearly a text of dev",
+    _NEAR_TEST: "holds nearly a text of test",
+}
+_SPARE = 100
+"""Groups that are looked at beyond those wanted, at least: dev may hold nothing near test."""
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """How a corpus is split.
+
+    Attributes:
+        dev: rows of dev, or the share of all if below 1.
+        test: the same of test.
+        near: leave nothing on another side that holds nearly a text of dev or test.
+        seed: the only source of chance.
+        read: how rows become texts.
+    """
+
+    dev: float = 0
+    test: float = 0
+    near: bool = False
+    seed: int = 0
+    read: ReadPlan = field(default_factory=ReadPlan)
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        self.read.check()
+        for name in ("dev", "test"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf") or (value >= 1 and value != int(value)):
+                raise bad_setting(f"--{name}", "a number of rows, or a share below 1", value)
+        if not self.dev and not self.test:
+            cure = "For instance --dev 2000 --test 2000, or --dev 0.1 --test 0.1."
+            raise bad_setting("--dev or --test", "above 0", 0, cure)
+
+    def wanted(self, rows: int) -> tuple[int, int]:
+        """How many of so many rows go to dev and to test.
+
+        Raises:
+            UsageError: that would leave none for train.
+        """
+        dev, test = (round(v * rows) if v < 1 else int(v) for v in (self.dev, self.test))
+        if dev + test >= rows:
+            raise bad_setting(
+                "--dev and --test",
+                f"less together than the {rows:,} rows that can be split",
+                f"{dev:,} and {test:,}",
+            )
+        return dev, test
+
+
+@dataclass(frozen=True)
+class Split:
+    """A finished split.
+
+    Attributes:
+        path: its folder.
+        manifest: what `manifest.json` says: `counts`, `splits` with their files, `overlaps`.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+
+def split(
+    plan: SplitPlan,
+    inputs: Sequence[str],
+    out: Path,
+    *,
+    machine: Machine,
+    overwrite: bool = False,
+) -> Split:
+    """Split a corpus, or aligned pairs, into train, dev and test.
+
+    Args:
+        plan: every setting that can change the result.
+        inputs: as `--corpus` takes them; `pair:…` for pairs, of which no text of either side is on
+            two sides of the split, nor twice in it.
+        out: a new or empty folder, or one of the same split.
+        machine: where it runs.
+        overwrite: replace another split in `out`.
+
+    Raises:
+        UsageError: the sizes do not fit the corpus.
+        CorpusfitError: see `errors.py`.
+    """
+    plan.check()
+    folder = SplitFolder(out)
+    folder.claim()
+    with machine.start() as engine, machine.scratch() as spool:
+        engine.require_shared(spool, "--cache")
+        sources = corpus.find(
+            inputs, plan.read, spool=folder.work, role="data", looking=partial(look_with, engine)
+        )
+        folder.begin(_identity(plan, sources), overwrite=overwrite)
+        done = folder.finished()
+        if done is not None:
+            return Split(out, done)
+        task = _Task(plan, sources, spool, engine, machine)
+        rows, side = task.sides()
+        written = write_split(
+            folder, sources, plan.read, rows, side, task.names(), _REASONS, machine
+        )
+        _require_unchanged(sources)
+        manifest = _manifest(plan, inputs, sources, written, task.names())
+        places = {name: [split_input(out, found)] for name, found in manifest["splits"].items()}
+        found = overlaps_in(out.name, places, plan.read, spool, engine, machine, near=plan.near)
+        manifest["overlaps"] = [dataclasses.asdict(one) for one in found]
+        folder.finish(manifest)
+    return Split(out, manifest)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A split under way."""
+
+    plan: SplitPlan
+    sources: list[Source]
+    spool: Path
+    engine: Engine
+    machine: Machine
+
+    def names(self) -> dict[int, str]:
+        """The splits that are written."""
+        wanted = {"train": 1.0, "dev": self.plan.dev, "test": self.plan.test}
+        return {code: name for code, name in _NAMES.items() if wanted[name]}
+
+    def sides(self) -> tuple[Rows, NDArray[np.int8]]:
+        """All usable rows, and for each int8 [n] its split, or why it is dropped."""
+        rows = key_rows(self.sources, self.plan.read, self.engine, self.machine, "read")
+        if not len(rows):
+            raise EmptyInputError(
+                f"--data has no usable row ({rows.rejected}). Name the field with the text with "
+                "--text-field."
+            )
+        side = np.full(len(rows), KEPT, np.int8)
+        if of_pairs(self.sources):
+            side = one_to_one(rows.keys)
+        groups = Groups.of_keys(rows.keys[:, 0], side == KEPT, self.plan.seed)
+        dev, test = self.plan.wanted(int((side == KEPT).sum()))
+        drawn, holders = self._drawn(rows, groups, dev, test)
+        for code, chosen in ((_DEV, drawn.dev), (_TEST, drawn.test)):
+            side[np.isin(groups.of, list(chosen))] = code
+        for code, chosen in ((_NEAR_TEST, drawn.test), (_NEAR_DEV, drawn.dev)):
+            holding = sorted({row for group in chosen for row in holders.get(group, ())})
+            at = np.array(holding, np.int64)
+            side[at[side[at] == KEPT]] = code
+        return rows, side
+
+    def _drawn(
+        self, rows: Rows, groups: Groups, dev: int, test: int
+    ) -> tuple[Drawn, dict[int, set[int]]]:
+        """Dev and test, and of each of their groups the rows of others that hold nearly its text.
+
+        What is near whom is looked at for as many groups as are wanted and some more; for more
+        again if that was too few.
+        """
+        spare = max(_SPARE, (dev + test) // 4)
+        most = len(groups.sizes)
+        while True:
+            ends = np.cumsum(groups.sizes)
+            candidates = min(most, int(np.searchsorted(ends, dev + test + spare)) + 1)
+            candidates = candidates if self.plan.near else most
+            holders, near = self._near(rows, groups, candidates) if self.plan.near else ({}, {})
+            drawn = draw(groups, dev, test, near, candidates)
+            if drawn is not None:
+                return drawn, holders
+            if candidates == most:
+                raise bad_setting(
+                    "--dev and --test",
+                    "sizes that groups of the same or nearly the same text can make up",
+                    f"{dev:,} and {test:,}",
+                    "Ask for fewer.",
+                )
+            spare *= 4
+
+    def _near(
+        self, rows: Rows, groups: Groups, candidates: int
+    ) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+        """Of the first groups, the rows of other groups that hold one's text; who is near whom."""
+        holders: dict[int, set[int]] = defaultdict(set)
+        near: dict[int, set[int]] = defaultdict(set)
+        first = np.flatnonzero((groups.of >= 0) & (groups.of < candidates))
+        first = first[np.unique(groups.of[first], return_index=True)[1]]
+        first.sort()  # one row of each group, in reading order
+        texts = self._texts(rows, first)
+        for side, of_side in enumerate(zip(*texts, strict=True)):
+            watched = Watched.of_texts(of_side)
+            groups_of: dict[int, list[int]] = defaultdict(list)
+            for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
+                groups_of[number].append(int(groups.of[row]))
+            leaks = find_leaks(
+                watched,
+                self.sources,
+                self.plan.read,
+                self.spool,
+                self.engine,
+                self.machine,
+                translations=side == 1,
+            )
+            holding = rows.at(leaks.places()).tolist()
+            for row, number in zip(holding, leaks.watched.tolist(), strict=True):
+                holder = int(groups.of[row])
+                for group in groups_of[number]:
+                    if holder not in (-1, group):
+                        holders[group].add(row)
+                        near[group].add(holder)
+                        near[holder].add(group)
+        return holders, near
+
+    def _texts(self, rows: Rows, wanted: NDArray[np.int64]) -> list[tuple[str, ...]]:
+        """The texts of some rows, int64 [k] increasing, with all their sides."""
+        shards = rows.shard[wanted]
+        by_shard = {int(s): rows.row[wanted[shards == s]] for s in np.unique(shards)}
+        self.machine.progress.begin("read drawn texts", sum(s.size for s in self.sources))
+        try:
+            pieces = (
+                (shard, by_shard[shard.index])
+                for shard in moving(self.sources, self.plan.read, self.machine)
+                if shard.index in by_shard
+            )
+            found = dict(self.engine.map(TextsOfRows(self.plan.read), pieces))
+        finally:
+            self.machine.progress.end()
+        return [texts for shard in sorted(found) for texts in found[shard]]
+
+
+def _identity(plan: SplitPlan, sources: Sequence[Source]) -> dict[str, Any]:
+    settings = dataclasses.asdict(plan)
+    del settings["read"]["strict"]
+    return {
+        "command": "split",
+        **settings,
+        "data": source_identity(sources),
+        "versions": {"corpusfit": versions()["corpusfit"]},
+    }
+
+
+def _require_unchanged(sources: Sequence[Source]) -> None:
+    for source in sources:
+        if source.format != "hub" and corpus.content(source) != source.fingerprint:
+            raise ChangedInputError(
+                f"{source.name} changed while it was split. Run again when nobody writes to it."
+            )
+
+
+def _manifest(
+    plan: SplitPlan,
+    inputs: Sequence[str],
+    sources: Sequence[Source],
+    written: Written,
+    names: dict[int, str],
+) -> dict[str, Any]:
+    """What was done, and where each row went."""
+    form = form_of(sources, plan.read)
+    splits = {
+        name: {
+            "rows": written.splits[name],
+            "files": [f"{name}.{suffix}" for suffix in form.suffixes],
+            "pair": form.pair,
+            "columns": form.columns,
+        }
+        for name in names.values()
+    }
+    return {
+        "command": "split",
+        "corpusfit": versions()["corpusfit"],
+        "given": {"data": absolute(inputs)},
+        "plan": {k: v for k, v in dataclasses.asdict(plan).items() if k != "read"},
+        "read": dataclasses.asdict(plan.read),
+        "data": [as_plain(source) for source in sources],
+        "splits": splits,
+        "counts": {
+            "rows": written.rows,
+            **{name: written.splits[name] for name in names.values()},
+            "rejected": written.rejected.counts.total(),
+            "dropped": written.dropped.total(),
+            "reasons": {
+                **dict(written.rejected.counts.most_common()),
+                **dict(written.dropped.most_common()),
+            },
+        },
+    }

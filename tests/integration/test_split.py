@@ -1,0 +1,377 @@
+"""`split` from end to end: no text on two sides, whoever looks; nothing lost; the overlap table.
+
+What is written is looked at with Python's sets; what is nearly the same with 5-grams of words in
+sets (as `evaluate/contamination.py` says they are cut), text against text.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from journeys import digests, prose, rejects, stamps
+
+import corpusfit
+from corpusfit import Machine
+from corpusfit.adapt.keys import bare
+from corpusfit.errors import ChangedInputError, EmptyInputError, InputError, UsageError
+from corpusfit.kernels.tokens import reference
+
+KOEHN_KNOWLES = Path(__file__).parents[3] / "shared/data/parallel/koehn_knowles"
+SPLITS = ("train", "dev", "test")
+
+
+@pytest.fixture
+def split(tmp_path, inline):
+    """`split` in this process."""
+
+    def split(data, out="out", **words):
+        return corpusfit.split(data=data, out=tmp_path / out, **{"machine": inline} | words)
+
+    return split
+
+
+@pytest.fixture
+def rows(jsonl):
+    """200 texts with labels, 40 of them once more in another type, and rows without a text."""
+    texts = prose("market", 200)
+    copies = [t.upper().replace(" ", "  ") for t in texts[:40]]
+    rows = [{"text": t, "label": i, "of": {"x": i}} for i, t in enumerate(texts + copies)]
+    random.Random(5).shuffle(rows)
+    return jsonl("all.jsonl", [*rows, {"body": "x"}, {"text": " "}, {"text": 7}])
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    """Translations of 300 sentences; some sentences have two, some translations two sentences."""
+    chance = random.Random(1)
+    texts = prose("task", 300)
+    pairs = [(text, " ".join(reversed(text.split()))) for text in texts]
+    pairs += [(a.upper(), f"another {i}") for i, (a, _) in enumerate(pairs[:30])]
+    pairs += [(f"noch einer {i}", b) for i, (_, b) in enumerate(pairs[30:50])]
+    pairs += pairs[50:60]
+    chance.shuffle(pairs)
+    pairs[17] = (pairs[17][0], "")
+    for side, name in enumerate(("de", "en")):
+        (tmp_path / f"all.{name}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    return f"pair:{tmp_path}/all.de,{tmp_path}/all.en"
+
+
+def lines(folder, suffix):
+    """By split, the lines of its file."""
+    return {s: (folder / f"{s}.{suffix}").read_text("utf-8").splitlines() for s in SPLITS}
+
+
+def on_two_sides(texts):
+    """Texts, by split, that are in more than one when only letters and digits count."""
+    seen = Counter(text for split in texts.values() for text in set(map(bare, split)))
+    return [text for text, n in seen.items() if n > 1]
+
+
+def whole(counts):
+    """Whether every row that was read is somewhere."""
+    parts = [counts[name] for name in (*SPLITS, "rejected", "dropped")]
+    reasons = counts["rejected"] + counts["dropped"]
+    return counts["rows"] == sum(parts) and reasons == sum(counts["reasons"].values())
+
+
+def grams(text):
+    words = reference(text)
+    return {tuple(words[i : i + 5]) for i in range(len(words) - 4)}
+
+
+def nearly_in(texts, others):
+    """Of some texts those of whose 5-grams a text of others holds 0.8, four at least."""
+    held = list(map(grams, others))
+    return [
+        text
+        for text in texts
+        if len(own := grams(text)) >= 4 and any(len(own & g) >= 0.8 * len(own) for g in held)
+    ]
+
+
+def test_rows_keep_their_fields_and_copies_their_side(split, rows, tmp_path):
+    done = split(rows, dev=30, test=50)
+    found = lines(done.path, "jsonl")
+    counts = done.manifest["counts"]
+    assert {name: len(found[name]) for name in SPLITS} == {"train": 160, "dev": 30, "test": 50}
+    assert counts["rows"] == 243
+    assert whole(counts)
+    assert [(r["row"], r["reason"]) for r in rejects(done.path)] == [
+        (240, "missing field 'text': fields are body"),
+        (241, "text is empty"),
+        (242, "text is not a string: int"),
+    ]
+    assert not on_two_sides({n: [json.loads(x)["text"] for x in f] for n, f in found.items()})
+    given = rows.read_text("utf-8").splitlines()[:240]
+    assert Counter(x for split in found.values() for x in split) == Counter(given)
+    for split_lines in found.values():  # in the order of the input
+        assert split_lines == [line for line in given if line in set(split_lines)]
+
+
+def test_pairs_one_translation_each_and_no_side_twice(split, pairs, tmp_path):
+    done = split(pairs, dev=40, test=60)
+    counts = done.manifest["counts"]
+    sides = [lines(done.path, suffix) for suffix in ("de", "en")]
+    given = list(
+        zip(*((tmp_path / f"all.{s}").read_text().split("\n") for s in ("de", "en")), strict=True)
+    )
+    for side in sides:
+        texts = [text for split in SPLITS for text in side[split]]
+        assert len({bare(text) for text in texts}) == len(texts) == counts["rows"] - 61
+        assert [len(side[s]) for s in SPLITS[1:]] == [40, 60]
+    for name in SPLITS:
+        assert set(zip(sides[0][name], sides[1][name], strict=True)) <= set(given)
+    assert counts["rows"] == 360
+    assert whole(counts)
+    assert (counts["rejected"], counts["dropped"]) == (1, 60)
+    assert counts["reasons"]["translation is empty"] == 1
+
+
+def test_near_duplicates_are_on_no_two_sides_of_either_language(split, tmp_path):
+    """Verses in several versions: of each, words are replaced or others put around it."""
+    chance = random.Random(2)
+    verses = [" ".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=30)) for _ in range(150)]
+    others = [" ".join(chance.choices("zyxwvutsrqponmlkjihgf", k=30)) for _ in range(150)]
+    pairs = list(zip(verses, others, strict=True))
+    for verse, other in pairs[:100]:
+        words = verse.split()
+        words[chance.randrange(30)] = "changed"
+        pairs.append((" ".join(words), f"anders {len(pairs)} {other[:9]}"))
+    for verse, other in pairs[40:60]:
+        pairs.append((f"neu {len(pairs)} {verse[:5]}", f"before {other} and after {len(pairs)}"))
+    chance.shuffle(pairs)
+    for side, name in enumerate(("de", "en")):
+        (tmp_path / f"v.{name}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    given = f"pair:{tmp_path}/v.de,{tmp_path}/v.en"
+
+    without = split(given, "without", dev=40, test=40)
+    assert any(
+        nearly_in(lines(without.path, s)["test"], lines(without.path, s)["train"])
+        for s in ("de", "en")
+    )
+    done = split(given, dev=40, test=40, near=True)
+    for suffix in ("de", "en"):
+        found = lines(done.path, suffix)
+        assert [len(found[s]) for s in SPLITS[1:]] == [40, 40]
+        for held, elsewhere in itertools.product(("dev", "test"), SPLITS):
+            near = [] if held == elsewhere else nearly_in(found[held], found[elsewhere])
+            assert not near, (suffix, held, elsewhere)
+    counts = done.manifest["counts"]
+    assert counts["dropped"] > 10
+    assert whole(counts)
+    for reason, n in counts["reasons"].items():
+        assert reason.startswith("holds nearly a text of")
+        assert n > 0
+    assert all(not one["near"] for one in done.manifest["overlaps"])
+
+
+def test_the_table_counts_what_sets_count(split, tmp_path, inline, cli):
+    """Train, dev and test by hand, with copies, other type, and near-copies of known number."""
+    texts = prose("kitchen", 80, most=30)
+    long = [f"{t} {' '.join(reversed(t.split()))} end" for t in texts]
+    folder = tmp_path / "given"
+    folder.mkdir()
+    parts = {
+        "train": long[:50] + long[:3],
+        "validation": [*long[50:60], long[0], long[1].upper(), f"well {long[2]} indeed"],
+        "test": [*long[60:70], *long[3:7], long[50], f"so {long[51]} now"],
+    }
+    for name, part in parts.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in part))
+    done = cli("split", "--check", folder, "--near", "--json")
+    assert done.code == 0
+    found = {(o["split"], o["within"]): o for o in json.loads(done.out)["overlaps"]}
+    figures = {k: (o["texts"], o["identical"], o["shared"], o["near"]) for k, o in found.items()}
+
+    def near(split, within):
+        held = set(nearly_in(parts[split], parts[within]))
+        others = set(map(bare, parts[within]))
+        return sum(text in held or bare(text) in others for text in parts[split])
+
+    assert figures == {
+        ("train", "train"): (53, 3, 3, None),
+        ("dev", "dev"): (13, 0, 0, None),
+        ("test", "test"): (16, 0, 0, None),
+        ("dev", "train"): (13, 1, 2, near("validation", "train")),
+        ("test", "train"): (16, 4, 4, near("test", "train")),
+        ("test", "dev"): (16, 1, 1, near("test", "validation")),
+    }
+    assert found["dev", "train"]["near"] == 3
+    assert {o["data"] for o in found.values()} == {"given"}
+    shown = cli("split", "--check", folder)
+    assert "in train" in shown.out
+    assert "15.4 %" in shown.out
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "columns", "columns-bare"])
+def test_the_form_of_the_input_is_kept(split, tmp_path, form, inline):
+    texts = [f'{t} "so"' if i % 3 else t for i, t in enumerate(prose("market", 60))]
+    other = [t[::-1] for t in texts]
+    path = tmp_path / ("all.csv" if form == "csv" else "all.tsv")
+    if form.startswith("columns"):
+        head, ahead = ("", "") if "bare" in form else ("score\tde\ten\n", "1\t")
+        both = zip(texts, other, strict=True)
+        path.write_text(head + "".join(f"{ahead}{a}\t{b}\n" for a, b in both))
+        given = f"pair:{path}" + (":de,en" if head else "")
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file, "excel" if form == "csv" else "excel-tab")
+            writer.writerow(["label", "text"])
+            writer.writerows([i, f"{t}\nsecond line"] for i, t in enumerate(texts))
+        given = str(path)
+    done = split(given, dev=10, test=0.25)
+    files = [name for found in done.manifest["splits"].values() for name in found["files"]]
+    assert files == [f"{split}{path.suffix}" for split in SPLITS]
+    assert [found["rows"] for found in done.manifest["splits"].values()] == [35, 10, 15]
+    if form in ("csv", "tsv"):
+
+        def records(file):
+            with open(file, newline="") as f:
+                return list(csv.DictReader(f, dialect="excel" if form == "csv" else "excel-tab"))
+
+        written = [record for file in files for record in records(done.path / file)]
+        assert sorted(written, key=str) == sorted(records(path), key=str)
+    else:
+        given_lines = path.read_text().splitlines()
+        written = [(done.path / file).read_text().splitlines() for file in files]
+        heads = {tuple(part[:1]) for part in written} if "bare" not in form else {()}
+        assert heads == ({(given_lines[0],)} if "bare" not in form else {()})
+        body = [line for part in written for line in (part if "bare" in form else part[1:])]
+        assert sorted(body) == sorted(given_lines if "bare" in form else given_lines[1:])
+    again = corpusfit.overlaps(done.path, machine=inline)  # what was written is found again
+    assert [(o.split, o.texts) for o in again if o.split == o.within][:3] == [
+        ("train", 35),
+        ("dev", 10),
+        ("test", 15),
+    ]
+    assert not any(o.shared for o in again)
+
+
+def test_plain_text_and_mixed_inputs_become_json_lines(split, tmp_path, jsonl):
+    (tmp_path / "a.txt").write_text("one text\n\nanother\nin two lines\n\na third\n")
+    jsonl("b.jsonl", [{"text": f"row {i}", "label": i} for i in range(7)])
+    done = split([str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl")], dev=1, test=2)
+    found = [json.loads(x) for part in lines(done.path, "jsonl").values() for x in part]
+    assert {r["text"] for r in found} >= {"another\nin two lines", "a third", "row 6"}
+    assert sum("label" in r for r in found) == 7
+    assert len(found) == 10
+
+
+def test_the_order_of_the_rows_and_their_files_does_not_matter(split, rows, tmp_path):
+    first = split(rows, dev=30, test=50)
+    shuffled = rows.read_text("utf-8").splitlines()
+    random.Random(8).shuffle(shuffled)
+    for i in range(3):
+        (tmp_path / f"parts/{i}.jsonl").parent.mkdir(exist_ok=True)
+        (tmp_path / f"parts/{i}.jsonl").write_text("\n".join(shuffled[i::3]))
+    second = split(tmp_path / "parts", "parts-out", dev=30, test=50)
+    sorted_lines = [
+        {name: sorted(part) for name, part in lines(done.path, "jsonl").items()}
+        for done in (first, second)
+    ]
+    assert sorted_lines[0] == sorted_lines[1]
+    assert (
+        lines(split(rows, "seed", dev=30, test=50, seed=1).path, "jsonl")["dev"]
+        != (lines(first.path, "jsonl")["dev"])
+    )
+
+
+@pytest.mark.slow
+def test_any_number_of_workers_gives_the_same_bytes(split, pairs):
+    words = {"dev": 40, "test": 60, "near": True}
+    files = [f"{s}.{side}" for s in SPLITS for side in ("de", "en")] + ["rejects.jsonl"]
+    here = digests(split(pairs, **words).path, *files)
+    assert len(here) == 7
+    for workers in (1, 2):
+        done = split(pairs, f"with {workers}", machine=Machine(workers=workers), **words)
+        assert digests(done.path, *files) == here
+
+
+def test_a_finished_split_is_not_made_again_and_another_needs_to_be_told(split, rows):
+    done = split(rows, dev=30, test=50)
+    before = stamps(done.path, "*.jsonl")
+    assert split(rows, dev=30, test=50).manifest == done.manifest
+    assert stamps(done.path, "*.jsonl") == before
+    with pytest.raises(ChangedInputError, match=r"dev was 30, is 20; test was 50, is 0"):
+        split(rows, dev=20)
+    split(rows, dev=20, overwrite=True)
+    assert not (done.path / "test.jsonl").exists()
+    assert len((done.path / "dev.jsonl").read_text().splitlines()) == 20
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({}, r"--dev or --test must be above 0; got 0\. For instance"),
+        ({"dev": -1}, r"--dev must be a number of rows, or a share below 1; got -1"),
+        ({"test": 2.5}, r"--test must be a number of rows, or a share below 1; got 2.5"),
+        ({"dev": 100, "test": 140}, r"less together than the 240 rows .* got '100 and 140'"),
+    ],
+)
+def test_sizes_that_make_no_split(split, rows, words, said):
+    with pytest.raises(UsageError, match=said):
+        split(rows, **words)
+
+
+def test_copies_that_fit_no_size(split, jsonl):
+    with pytest.raises(UsageError, match="sizes that groups of the same"):
+        split(jsonl("two.jsonl", ["a", "a", "b", "b", "c", "c"]), test=3)
+
+
+def test_nothing_usable(split, jsonl):
+    with pytest.raises(EmptyInputError, match=r"--data has no usable row \(missing field 'text'"):
+        split(jsonl("none.jsonl", [{"body": "x"}]), test=1)
+
+
+def test_the_command_line(cli, pairs, rows, tmp_path):
+    out = tmp_path / "cli"
+    done = cli("split", "--data", pairs, "--dev", 40, "--test", 0.2, "--near", "--out", out)
+    assert done.code == 0
+    assert "360 rows read: " in done.err
+    assert "40 dev, 60 test, 1 rejected" in done.err
+    assert "test.en" in done.err
+    assert "or nearly" in done.out
+    assert cli("split", "--check", out, "--near").out == done.out
+    wrong = cli("split", "--check", out, "--dev", 3)
+    assert wrong.code == 2
+    assert "--check must be given without what only a split needs; got '--dev'" in wrong.err
+    wrong = cli("split", "--dev", 3)
+    assert "--data and --out must be given" in wrong.err
+    assert cli("split", "--check", tmp_path / "nowhere").code == 1
+    (tmp_path / "empty").mkdir()
+    empty = cli("split", "--check", tmp_path / "empty")
+    assert "must hold files named train, dev and test" in empty.err
+    (tmp_path / "three").mkdir()
+    for side in ("de", "en", "fr"):
+        (tmp_path / f"three/train.{side}").write_text("x\n")
+    assert "train.de, train.en, train.fr" in cli("split", "--check", tmp_path / "three").err
+
+
+def test_a_file_that_changes_under_it(split, rows, monkeypatch):
+    from corpusfit.pipeline import splitting
+
+    kept = splitting.one_to_one, splitting.Groups.of_keys
+
+    def meddling(*given):
+        rows.write_text(rows.read_text("utf-8").replace("market", "Market", 1)[:-40] + "\n")
+        return kept[1](*given)
+
+    monkeypatch.setattr(splitting.Groups, "of_keys", meddling)
+    with pytest.raises((ChangedInputError, InputError), match=r"changed|shorter"):
+        split(rows, dev=3)
+
+
+@pytest.mark.skipif(not KOEHN_KNOWLES.is_dir(), reason="needs the corpora beside the repository")
+def test_the_papers_split_of_the_koran_has_no_overlap(inline):
+    """Aharoni and Goldberg (2020): Table 8, new split, 0 of 2,000; Table 3, 17,982 in train."""
+    found = corpusfit.overlaps(KOEHN_KNOWLES / "koran", machine=inline)
+    figures = {(o.side, o.split, o.within): (o.texts, o.identical) for o in found}
+    for side in ("de", "en"):
+        assert figures[side, "dev", "train"] == (2000, 0)
+        assert figures[side, "train", "train"] == (17_982, 0)
