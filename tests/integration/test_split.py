@@ -293,6 +293,18 @@ def test_any_number_of_workers_gives_the_same_bytes(split, pairs):
         assert digests(done.path, *files) == here
 
 
+def test_a_split_that_was_stopped_is_made_whole(split, pairs):
+    words = {"dev": 40, "test": 60}
+    done = split(pairs, **words)
+    files = [path.name for path in done.path.iterdir() if path.is_file()]
+    whole_split = digests(done.path, *files)
+    for name in ("manifest.json", "dev.de", "train.en"):
+        (done.path / name).unlink()
+    (done.path / "train.de.123.part").write_text("half of")
+    assert digests(split(pairs, **words).path, *files) == whole_split
+    assert not (done.path / "train.de.123.part").exists()
+
+
 def test_a_finished_split_is_not_made_again_and_another_needs_to_be_told(split, rows):
     done = split(rows, dev=30, test=50)
     before = stamps(done.path, "*.jsonl")

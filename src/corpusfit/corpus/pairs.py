@@ -50,7 +50,7 @@ __all__ = [
 
 PREFIX = "pair:"
 _ARCHIVE = "|".join(COMPRESSIONS)
-_TSV = re.compile(rf"([^,]+\.tsv(?:\.(?:{_ARCHIVE}))?)(?::([^,]+),([^,]+))?", re.IGNORECASE)
+_TSV = re.compile(rf"(.+\.tsv(?:\.(?:{_ARCHIVE}))?)(?::([^,:]+),([^,:]+))?", re.IGNORECASE)
 _FORMS = (
     f"{PREFIX}TEXTS,TRANSLATIONS (two files, aligned by lines), {PREFIX}FILE.tsv (its first two "
     f"columns) or {PREFIX}FILE.tsv:NAME,NAME (two columns of its header)"
@@ -145,11 +145,19 @@ def _parsed(given: str, setting: str) -> Source:
         named = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
         url = _whole(tsv[1])
         return Source("", url, "columns", _archive(url), 0, "", translation=named)
-    files = rest.split(",")
-    if len(files) != 2 or not all(files):
+    files = _two_files(rest)
+    if files is None:
         raise bad_setting(setting, _FORMS, given)
     first, second = map(_whole, files)
     return Source("", first, "moses", _archive(first), 0, "", translation=second)
+
+
+def _two_files(rest: str) -> tuple[str, str] | None:
+    """The two files, at the one comma, or at that which has files on both sides."""
+    cuts = [(rest[: m.start()], rest[m.end() :]) for m in re.finditer(",", rest)]
+    if len(cuts) > 1:
+        cuts = [cut for cut in cuts if all(Path(_whole(file)).is_file() for file in cut)]
+    return cuts[0] if len(cuts) == 1 and all(cuts[0]) else None
 
 
 def _whole(file: str) -> str:

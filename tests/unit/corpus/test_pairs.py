@@ -186,6 +186,11 @@ def test_a_file_that_is_not_there(read, write):
         read(f"pair:{write('a.de', 'x')},{write('a.de', 'x').with_name('no.en')}")
 
 
+def test_commas_in_the_names_of_files(read, moses, write):
+    assert len(read(moses("a, b,c", b"x\n", b"y\n"))) == 1
+    assert len(read(f"pair:{write('p,q.tsv', 'x,y')}")) == 1
+
+
 def test_names_and_fingerprints(moses, write, tmp_path):
     plan = ReadPlan()
 
