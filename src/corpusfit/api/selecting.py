@@ -39,7 +39,8 @@ def select(
 
     Args:
         target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
-        corpus: the same for the pile to choose from.
+        corpus: the same for the pile to choose from; or aligned pairs, as `pair:a.de,a.en`, which
+            are chosen by their first side and come out with the other.
         out: a new or empty folder or URL, or one of the same run to resume.
         plan: a plan or a TOML file to start from.
         settings: further settings as `"cut.gamma=5"`.

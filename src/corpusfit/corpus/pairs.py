@@ -19,11 +19,10 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 
 from corpusfit.corpus import rejects
-from corpusfit.corpus.cutting import BOM, MIB, Block, Lines, cut
+from corpusfit.corpus.cutting import BOM, Block, Lines, cut
 from corpusfit.corpus.fields import Row, from_value
 from corpusfit.corpus.files import is_url
 from corpusfit.corpus.jsonl import lines_of
@@ -214,48 +213,81 @@ def _uneven(source: Source, lines: int, *, first_is_longer: bool) -> InputError:
 def moses_blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
     """Runs of whole rows, each a line of one file and then its line of the other.
 
+    Blocks end where those of the first file alone would, or earlier.
+
     Raises:
         InputError: one file ends before the other.
     """
-    streams = _two(source, plan)
-    limit = max(1, int(plan.shard_mb * MIB))
-    held: list[bytes] = []
-    begin, size = (0, 0), 0  # of the held rows: the first row and its byte, and all their bytes
-
-    def given(*rejected: Reject) -> Block:
-        return Block(*begin, b"".join(held), rejected, sum(s.position for s in streams))
-
-    both = zip_longest(*(_lines(stream, plan) for stream in streams))
-    for row, (here, there) in enumerate(both):
-        if here is None or there is None:
-            if any(stream.problem for stream in streams):
-                break
-            raise _uneven(source, row, first_is_longer=there is None)
-        (byte, text), (_, translation) = here, there
-        if size >= limit:
-            yield given()
-            held, size = [], 0
-        begin = begin if held else (row, byte)
-        if isinstance(text, bytes) and isinstance(translation, bytes):
-            held += (text, b"\n", translation, b"\n")
-            size += len(text) + len(translation) + 2
-            continue
-        reason = text if isinstance(text, str) else rejects.in_translation(str(translation))
-        yield given(Reject(row, byte, reason))
-        held, size = [], 0
-    if held:
-        yield given()
-
-
-def _lines(stream: Stream, plan: ReadPlan) -> Iterator[tuple[int, bytes | str]]:
-    """Every line with the byte where it begins; of one that cannot be had, the reason."""
-    for block in cut(stream, Lines(), plan):
-        byte = block.first_byte
-        for line in lines_of(block.data):
-            yield byte, line
-            byte += len(line) + 1
+    first, second = _two(source, plan)
+    others, row = _Lines(second, plan), 0
+    for block in cut(first, Lines(), plan):
+        lines, at, byte = lines_of(block.data), 0, block.first_byte
+        while at < len(lines):
+            beside, reason = others.take(len(lines) - at)
+            if not beside and not reason:
+                if not second.problem:
+                    raise _uneven(source, row, first_is_longer=True)
+                return
+            here = lines[at : at + len(beside)]
+            after = byte + sum(map(len, here)) + len(here)
+            rejected = [Reject(row + len(here), after, rejects.in_translation(reason))]
+            position = block.position + second.position
+            data = _interleaved(here, beside)
+            yield Block(row, byte, data, tuple(rejected) if reason else (), position)
+            at, row, byte = at + len(here), row + len(here), after
+            if reason:
+                byte += len(lines[at]) + 1
+                at, row = at + 1, row + 1
         for reject in block.rejects:
-            yield reject.byte, reject.reason
+            if not any(others.take(1)) and not (first.problem or second.problem):
+                raise _uneven(source, row, first_is_longer=True)
+            rejected = [Reject(row, reject.byte, reject.reason)]
+            position = block.position + second.position
+            yield Block(row, reject.byte, b"", tuple(rejected), position)
+            row += 1
+    if any(others.take(1)) and not (first.problem or second.problem):
+        raise _uneven(source, row, first_is_longer=False)
+
+
+def _interleaved(lines: list[bytes], others: list[bytes]) -> bytes:
+    """Line, line of the other, and so on, each with its end."""
+    parts = [b"\n"] * (4 * len(lines))
+    parts[::4], parts[2::4] = lines, others
+    return b"".join(parts)
+
+
+class _Lines:
+    """The lines of a stream, taken some at a time.
+
+    Args:
+        stream: unpacked.
+        plan: where a line is too long.
+    """
+
+    def __init__(self, stream: Stream, plan: ReadPlan) -> None:
+        self._blocks = cut(stream, Lines(), plan)
+        self._lines: list[bytes] = []
+        self._at = 0
+        self._reasons: list[str] = []
+
+    def take(self, most: int) -> tuple[list[bytes], str]:
+        """The next lines, some at least, and why the one after them cannot be had, if so.
+
+        Returns:
+            At most so many lines, and a reason or nothing; neither when there are no more.
+        """
+        while self._at == len(self._lines) and not self._reasons:
+            block = next(self._blocks, None)
+            if block is None:
+                return [], ""
+            self._lines, self._at = lines_of(block.data), 0
+            self._reasons = [reject.reason for reject in block.rejects]
+        taken = self._lines[self._at : self._at + most]
+        self._at += len(taken)
+        reason = ""
+        if self._reasons and self._at == len(self._lines) and len(taken) < most:
+            reason = self._reasons.pop(0)
+        return taken, reason
 
 
 def moses_parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
@@ -312,8 +344,8 @@ def columns_header(source: Source, plan: ReadPlan) -> bytes:
     """The first line of a TSV whose columns are named, without its line end; else nothing."""
     if not source.translation:
         return b""
-    line = next((line for _, line in _lines(Stream(source, plan), plan)), b"")
-    return line.removeprefix(BOM).removesuffix(b"\r") if isinstance(line, bytes) else b""
+    lines, _ = _Lines(Stream(source, plan), plan).take(1)
+    return lines[0].removeprefix(BOM).removesuffix(b"\r") if lines else b""
 
 
 def _places(source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
@@ -339,13 +371,12 @@ def _pair(row: int, byte: int, text: bytes, translation: bytes) -> Row:
         text, translation = text.removeprefix(BOM), translation.removeprefix(BOM)
     if not text.strip() and not translation.strip():
         return Reject(row, byte, rejects.EMPTY_LINE)
-    found = _side(row, byte, text)
+    found, other = _side(row, byte, text), _side(row, byte, translation)
     if isinstance(found, Reject):
         return found
-    other = _side(row, byte, translation)
     if isinstance(other, Reject):
         return replace(other, reason=rejects.in_translation(other.reason))
-    return replace(found, translation=other.text)
+    return Document(row, byte, found.text, None, other.text)
 
 
 def _side(row: int, byte: int, line: bytes) -> Document | Reject:
