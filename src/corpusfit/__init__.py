@@ -18,9 +18,11 @@ from corpusfit.api import (
     forecast,
     rank,
     report,
+    retrieval,
     run,
     score,
     select,
+    tokenizers,
 )
 from corpusfit.errors import CorpusfitError
 from corpusfit.evaluate.plan import EvaluatePlan
@@ -32,7 +34,9 @@ from corpusfit.pipeline import (
     Explanation,
     Forecast,
     Machine,
+    Retrieval,
     Selection,
+    Tokenized,
 )
 from corpusfit.plan import Plan
 
@@ -48,7 +52,9 @@ __all__ = [
     "Forecast",
     "Machine",
     "Plan",
+    "Retrieval",
     "Selection",
+    "Tokenized",
     "adapt",
     "audit",
     "choose",
@@ -58,7 +64,9 @@ __all__ = [
     "forecast",
     "rank",
     "report",
+    "retrieval",
     "run",
     "score",
     "select",
+    "tokenizers",
 ]

@@ -8,6 +8,7 @@ rest as `"cut.gamma=5"`.
 """
 
 from corpusfit.api.adapting import adapt, contamination, estimate_adaptation, forecast
+from corpusfit.api.crosslingual import retrieval, tokenizers
 from corpusfit.api.judging import estimate_evaluation, evaluate, missing, run
 from corpusfit.api.plans import build_adapt_plan, build_evaluate_plan, build_plan
 from corpusfit.api.selecting import audit, choose, estimate, explain, rank, score, select
@@ -18,10 +19,13 @@ from corpusfit.pipeline import (
     Contamination,
     Evaluated,
     Explanation,
+    Figure,
     Forecast,
     Machine,
     Missing,
     Ran,
+    Retrieval,
+    Tokenized,
 )
 
 __all__ = [
@@ -30,10 +34,13 @@ __all__ = [
     "Contamination",
     "Evaluated",
     "Explanation",
+    "Figure",
     "Forecast",
     "Machine",
     "Missing",
     "Ran",
+    "Retrieval",
+    "Tokenized",
     "adapt",
     "audit",
     "build_adapt_plan",
@@ -50,7 +57,9 @@ __all__ = [
     "missing",
     "rank",
     "report",
+    "retrieval",
     "run",
     "score",
     "select",
+    "tokenizers",
 ]

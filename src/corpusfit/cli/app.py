@@ -21,9 +21,11 @@ from corpusfit.cli import (
     methods,
     rank,
     report,
+    retrieval,
     run,
     score,
     select,
+    tokenizers,
 )
 from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError
@@ -42,6 +44,7 @@ app = typer.Typer(
 for module in (
     *(demo, select, score, choose, explain, audit, rank, methods),
     *(contamination, forecast, adapt, evaluate, run, report),
+    *(retrieval, tokenizers),
 ):
     module.register(app)
 

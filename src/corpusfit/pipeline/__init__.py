@@ -21,7 +21,9 @@ from corpusfit.pipeline.leakage import Contamination, contamination
 from corpusfit.pipeline.recipes.outstanding import Missing, missing
 from corpusfit.pipeline.recipes.running import Ran, run_recipe
 from corpusfit.pipeline.result import Selection
+from corpusfit.pipeline.retrieving import Retrieval, retrieval
 from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.splitting import Figure, Tokenized, tokenizers
 
 __all__ = [
     "TASK",
@@ -30,11 +32,14 @@ __all__ = [
     "Contamination",
     "Evaluated",
     "Explanation",
+    "Figure",
     "Forecast",
     "Machine",
     "Missing",
     "Ran",
+    "Retrieval",
     "Selection",
+    "Tokenized",
     "adapt",
     "audit",
     "choose",
@@ -47,7 +52,9 @@ __all__ = [
     "forecast",
     "missing",
     "rank",
+    "retrieval",
     "run_recipe",
     "score",
     "select",
+    "tokenizers",
 ]
