@@ -19,8 +19,7 @@ EXAMPLE = """Count the words that tokenizers split, on text of a domain and on g
 Example:
 
 \b
-  corpusfit tokenizers --tokenizer german/ --tokenizer mbert/ --specific task/train.conll \\
-    --general wiki_de.jsonl
+  corpusfit tokenizers --tokenizer de-bert/ --tokenizer mbert/ --specific a.conll --general b.txt
 
 Others are held against the first: how many more words they split on each kind of text, and by how
 much more on specific text than on general. Both kinds should be of one language, and written alike:

@@ -6,8 +6,8 @@ Why: a model sees a word that falls to pieces less well than one that is a token
 for many languages, or for general text, splits more words of a language or a domain.
 Trade-off: words are cut as mDAPT cuts its data: at white space, with numbers and special characters
 set apart, so that every tokenizer is asked about the same words. A text is tokenised whole and its
-tokens are given to the words that they overlap, so a word has the pieces that a model would see; a
-token over several words counts once for each. Where a script writes no spaces a "word" is a run of
+tokens are given to the words that they overlap, so a word has the pieces that a model would see, a
+blank before it that is a token of its own among them; a token over several words counts for each. Where a script writes no spaces a "word" is a run of
 letters, and nearly all are continued: compare tokenizers there, not languages. An unknown word is
 one token, so a vocabulary that knows nothing splits nothing: look at that share first.
 Reference: Rust et al. (2021), How Good is Your Tokenizer?, section 3.2 (Ács 2019 for fertility);
@@ -16,7 +16,7 @@ mDAPT, section 6, Figure 3 and appendix B.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,12 +132,19 @@ def word_splits(tokenizer: Any, texts: Sequence[str]) -> NDArray[np.int64]:
         batch = list(texts[start : start + _BATCH])
         coded = tokenizer.encode_batch(batch, add_special_tokens=False)
         for i, (text, one) in enumerate(zip(batch, coded, strict=True), start):
-            words = np.array([found.span() for found in WORD.finditer(text)], np.int64)
+            words = np.array(list(_spans(text)), np.int64)
             if len(words):
                 places = np.array(one.offsets, np.int64).reshape(-1, 2)
                 ids = np.array(one.ids, np.int64)
                 counts[i] = _counted(words, places, ids == unknown)
     return counts
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """The characters [begin, end) of each word, with the blank before it."""
+    for found in WORD.finditer(text):
+        begin, end = found.span()
+        yield begin - int(begin > 0 and text[begin - 1].isspace()), end
 
 
 def _unknown(tokenizer: Any) -> int:
@@ -157,7 +164,7 @@ def _counted(
     """Of one text: words, continued ones, their tokens, words with an unknown one.
 
     Args:
-        words: int64 [w, 2], the characters [begin, end) of each word.
+        words: int64 [w, 2], what `_spans` gives.
         places: int64 [t, 2], those of each token, in order.
         unknown: bool [t].
     """
