@@ -7,9 +7,10 @@ for many languages, or for general text, splits more words of a language or a do
 Trade-off: words are cut as mDAPT cuts its data: at white space, with numbers and special characters
 set apart, so that every tokenizer is asked about the same words. A text is tokenised whole and its
 tokens are given to the words that they overlap, so a word has the pieces that a model would see, a
-blank before it that is a token of its own among them; a token over several words counts for each. Where a script writes no spaces a "word" is a run of
-letters, and nearly all are continued: compare tokenizers there, not languages. An unknown word is
-one token, so a vocabulary that knows nothing splits nothing: look at that share first.
+blank before it that is a token of its own among them; a token over several words counts for each.
+Where a script writes no spaces a "word" is a run of letters, and nearly all are continued: compare
+tokenizers there, not languages. An unknown word is one token, so a vocabulary that knows nothing
+splits nothing: look at that share first.
 Reference: Rust et al. (2021), How Good is Your Tokenizer?, section 3.2 (Ács 2019 for fertility);
 mDAPT, section 6, Figure 3 and appendix B.
 """
