@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.embed.contract import Progress
 from corpusfit.evaluate.resampling import SAME
 from corpusfit.types import Vectors
 
@@ -48,7 +49,10 @@ def numbered(texts: Sequence[str]) -> Numbered:
 
 
 def nearest(
-    queries: Vectors, others: Vectors, block: int = _BLOCK
+    queries: Vectors,
+    others: Vectors,
+    block: int = _BLOCK,
+    on_progress: Progress | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The nearest other of each query by cosine, and by how much it leads.
 
@@ -56,6 +60,7 @@ def nearest(
         queries: float32 [n, d].
         others: float32 [m, d]; two at least. A vector of zeros has cosine 0 with all.
         block: cosines that are held at once.
+        on_progress: told how many more queries are answered.
 
     Returns:
         int64 [n], the place of the nearest; float64 [n], its cosine less that of the next nearest,
@@ -72,6 +77,8 @@ def nearest(
         np.put_along_axis(cosines, at[:, None], -np.inf, 1)
         place[start : start + rows] = at
         lead[start : start + rows] = best - cosines.max(1)
+        if on_progress is not None:
+            on_progress(len(at))
     return place, lead
 
 
@@ -84,7 +91,11 @@ def _of_unit_length(vectors: Vectors) -> NDArray[np.float64]:
 
 
 def found(
-    source: Numbered, target: Numbered, queries: Vectors, others: Vectors
+    source: Numbered,
+    target: Numbered,
+    queries: Vectors,
+    others: Vectors,
+    on_progress: Progress | None = None,
 ) -> NDArray[np.bool_]:
     """Whether the nearest sentence of the other side is the translation, and it alone; bool [n].
 
@@ -93,8 +104,9 @@ def found(
         target: their translations, in the same order.
         queries: float32 [u, d], of the different sentences of `source`.
         others: float32 [v, d], of those of `target`; v is 2 at least.
+        on_progress: told how many more of the u are answered.
     """
-    place, lead = nearest(queries, others)
+    place, lead = nearest(queries, others, on_progress=on_progress)
     is_own: NDArray[np.bool_] = place[source.places] == target.places
     return is_own & (lead[source.places] > SAME)
 

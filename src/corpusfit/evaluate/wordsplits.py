@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.embed.contract import Progress
 from corpusfit.embed.folders import Setting, find
 from corpusfit.embed.minilm import minilm_folder
 from corpusfit.embed.transformer import quiet
@@ -116,12 +117,15 @@ def _converted(folder: Path) -> Any:
     return opened.backend_tokenizer
 
 
-def word_splits(tokenizer: Any, texts: Sequence[str]) -> NDArray[np.int64]:
+def word_splits(
+    tokenizer: Any, texts: Sequence[str], on_progress: Progress | None = None
+) -> NDArray[np.int64]:
     """What a tokenizer does to the words of n texts.
 
     Args:
         tokenizer: what `open_tokenizer` gave.
         texts: n texts.
+        on_progress: told how many more texts are done.
 
     Returns:
         int64 [n, 4]: words, continued words (two or more tokens), tokens that words have, and words
@@ -138,6 +142,8 @@ def word_splits(tokenizer: Any, texts: Sequence[str]) -> NDArray[np.int64]:
                 places = np.array(one.offsets, np.int64).reshape(-1, 2)
                 ids = np.array(one.ids, np.int64)
                 counts[i] = _counted(words, places, ids == unknown)
+        if on_progress is not None:
+            on_progress(len(batch))
     return counts
 
 

@@ -129,9 +129,7 @@ def retrieval(
             prepare = PrepareEncoder(machine.cache_folder())
             encoders[model] = next(iter(list(engine.map(prepare, [plan]))))
             for nth, vectors in enumerate(_encoded(plan, tests, engine, machine)):
-                for side in _SIDES:
-                    own, other = tests[nth].sides[side], tests[nth].sides[1 - side]
-                    answers = found(own, other, vectors[side], vectors[1 - side])
+                for side, answers in enumerate(_searched(tests[nth], vectors, machine)):
                     hits.setdefault((nth, side), []).append(answers)
     results = [
         _result(tests[nth], side, model, answers[k], answers[0] if k else None, seed)
@@ -189,6 +187,22 @@ def _encoded(
         for _, group in itertools.groupby(enumerate(cut), lambda piece: piece[1][0])
     ]
     yield from zip(whole[::2], whole[1::2], strict=True)
+
+
+def _searched(
+    test: _Test, vectors: tuple[Vectors, Vectors], machine: Machine
+) -> Iterator[NDArray[np.bool_]]:
+    """What was found from each side."""
+    progress = machine.progress
+    progress.begin(f"search {test.pairs.name}", sum(map(len, vectors)), "sentences")
+    try:
+        for side in _SIDES:
+            own, other = test.sides[side], test.sides[1 - side]
+            yield found(
+                own, other, vectors[side], vectors[1 - side], lambda n: progress.advance(n, n)
+            )
+    finally:
+        progress.end()
 
 
 def _result(

@@ -146,15 +146,13 @@ def tokenizers(
         engine.require_shared(work, "--cache")
         texts = {k: _sampled(k, given, plan, work, engine, machine) for k, given in inputs.items()}
     counts = {}
+    progress = machine.progress
     for kind, sample in texts.items():
-        machine.progress.begin(f"tokenise {kind}", len(names) * len(sample), "texts")
+        progress.begin(f"tokenise {kind}", len(names) * len(sample), "texts")
         try:
-            parts = []
-            for tokenizer in opened:
-                parts.append(word_splits(tokenizer, sample))
-                machine.progress.advance(len(sample), len(sample))
+            parts = [word_splits(t, sample, lambda n: progress.advance(n, n)) for t in opened]
         finally:
-            machine.progress.end()
+            progress.end()
         counts[kind] = np.stack(parts, 1)
         if not counts[kind][..., WORDS].any():
             raise EmptyInputError(f"--{kind} holds no word. Give other texts.")

@@ -19,7 +19,10 @@ def test_the_nearest_and_its_lead_are_scikit_learns(block):
     queries, others = vectors(0, 200), vectors(1, 90)
     search = NearestNeighbors(n_neighbors=2, metric="cosine", algorithm="brute").fit(others)
     distances, places = search.kneighbors(queries)
-    place, lead = nearest(queries, others, block)
+    told = []
+    place, lead = nearest(queries, others, block, told.append)
+    assert sum(told) == 200
+    assert len(told) == -(-200 // max(1, block // 90))
     assert (place == places[:, 0]).all()
     np.testing.assert_allclose(lead, distances[:, 1] - distances[:, 0], atol=1e-6)
 
