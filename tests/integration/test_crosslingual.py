@@ -105,6 +105,18 @@ def test_what_cannot_be_looked_for(pairs, tiny_static, inline, tmp_path):
         corpusfit.retrieval(model=tiny_static, pairs=tmp_path / "one.tsv", machine=inline)
 
 
+@pytest.mark.parametrize("setting", ["cut.gamma=3", "embed.embedder=static", "method.name=knn"])
+def test_a_setting_that_would_change_nothing_is_refused(pairs, tiny_static, cli, setting):
+    done = cli("retrieval", "--model", tiny_static, "--pairs", pairs, "--set", setting)
+    assert done.code == 2
+    assert f"got '{setting.partition('=')[0]}'. Others change nothing here." in done.err
+    pair = ("--specific", f"{pairs}.en", "--general", f"{pairs}.xx")
+    if not setting.startswith("cut"):
+        done = cli("tokenizers", "--tokenizer", tiny_static, *pair, "--set", setting)
+        assert done.code == 2
+        assert "--set must be a setting of read, of cut, or fit.background" in done.err
+
+
 def test_gaps_between_tokenizers_on_two_kinds_of_text(cli, jsonl, tmp_path, word_pieces):
     """Only one of two vocabularies knows the domain's words; of the general ones both know none."""
     whole = tmp_path / "with.json"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 from corpusfit import pipeline
 from corpusfit.api.plans import Inputs, build_plan, listed
+from corpusfit.errors import bad_setting
 from corpusfit.pipeline import Machine, Retrieval, Tokenized
+from corpusfit.plan import EmbedPlan, FitPlan, Plan
 
 __all__ = ["retrieval", "tokenizers"]
 
@@ -35,6 +38,8 @@ def retrieval(
         CorpusfitError: see `corpusfit.errors`.
     """
     plan = build_plan(None, settings, seed=seed)
+    embed = dataclasses.replace(plan.embed, embedder=EmbedPlan().embedder)
+    _require(settings, plan, Plan(embed=embed, seed=plan.seed), "embed, but for its embedder")
     return pipeline.retrieval(
         listed(model), listed(pairs), plan.embed, seed=plan.seed, machine=machine or Machine()
     )
@@ -69,10 +74,17 @@ def tokenizers(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
+    plan = build_plan(None, settings, text_field=text_field, seed=seed)
+    fit = FitPlan(background=plan.fit.background)
+    allowed = Plan(read=plan.read, cut=plan.cut, fit=fit, seed=plan.seed)
+    _require(settings, plan, allowed, "read, of cut, or fit.background")
     return pipeline.tokenizers(
-        listed(tokenizer),
-        listed(specific),
-        listed(general),
-        build_plan(None, settings, text_field=text_field, seed=seed),
-        machine=machine or Machine(),
+        listed(tokenizer), listed(specific), listed(general), plan, machine=machine or Machine()
     )
+
+
+def _require(settings: Sequence[str], plan: Plan, allowed: Plan, words: str) -> None:
+    """Raise `UsageError` for settings that would change nothing."""
+    if plan != allowed:
+        given = ", ".join(item.partition("=")[0].strip() for item in settings)
+        raise bad_setting("--set", f"a setting of {words}", given, "Others change nothing here.")

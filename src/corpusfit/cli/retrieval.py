@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, one_line, say, table
+from corpusfit.cli.show import Bar, as_json, say, short_names, table
 
 __all__ = ["register"]
 
@@ -24,8 +23,6 @@ Example:
 There wmt20.de-en.de and wmt20.de-en.en have the same number of lines. Sentences become the mean of
 a model's outputs; the share whose nearest is their own translation is the precision at 1. Models
 are held against the first. Nothing is trained."""
-
-_LONGEST = 40
 
 
 def register(app: typer.Typer) -> None:
@@ -75,12 +72,13 @@ def retrieval(
 
 def _show(found: api.Retrieval) -> None:
     """A table for each test set, models side by side below each other."""
+    names = short_names(found.models)
     for name, blank in found.blank.items():
         own = [r for r in found.results if r.pairs == name]
         rows = [
             [
                 f"{r.source} → {r.target}",
-                one_line(Path(r.model).name, _LONGEST),
+                names[r.model],
                 f"{100 * r.precision:.1f}",
                 f"{100 * r.low:.1f} to {100 * r.high:.1f}",
                 r.verdict or "–",

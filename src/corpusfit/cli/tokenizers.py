@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, one_line, percent, table
+from corpusfit.cli.show import Bar, as_json, percent, short_names, table
 
 __all__ = ["register"]
 
@@ -24,8 +23,6 @@ Example:
 Others are held against the first: how many more words they split on each kind of text, and by how
 much more on specific text than on general. Both kinds should be of one language, and written alike:
 words that a task has set apart by spaces are cut anew."""
-
-_LONGEST = 40
 
 
 def register(app: typer.Typer) -> None:
@@ -80,9 +77,10 @@ def tokenizers(
 
 def _show(found: api.Tokenized) -> None:
     """What each does, and how others differ from the first."""
+    names = short_names(found.tokenizers)
     rows = [
         [
-            _named(s.tokenizer),
+            names[s.tokenizer],
             s.kind,
             f"{s.texts:,}",
             f"{s.words:,}",
@@ -98,21 +96,16 @@ def _show(found: api.Tokenized) -> None:
     if found.gaps:
         gaps = [
             [
-                _named(gap.tokenizer),
+                names[gap.tokenizer],
                 gap.figure,
                 *(_difference(f, gap.figure) for f in (gap.specific, gap.general, gap.wider)),
             ]
             for gap in found.gaps
         ]
-        first = _named(found.tokenizers[0])
+        first = names[found.tokenizers[0]]
         title = f"More than {first}: continued words in points, fertility in tokens a word"
         columns = ["tokenizer", "figure", "specific", "general", "specific - general"]
         table(title, columns, gaps, words=["figure"])
-
-
-def _named(name: str) -> str:
-    """The last part of a path."""
-    return one_line(Path(name).name, _LONGEST)
 
 
 def _difference(found: api.Figure, figure: str) -> str:
