@@ -66,6 +66,19 @@ def test_byte_pairs_count_what_each_word_has_in_its_text(tmp_path):
     assert 0 < counts[1] < 5
 
 
+def test_a_sentencepiece_like_tokenizer_in_its_text_and_word_by_word():
+    """Unigram as XLM-R's: the mark of a blank is part of a word, alone or not; letters unknown."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    pieces = [("<unk>", 0.0), ("▁", -3.0), ("▁das", -1.0), ("Haus", -2.0), ("es", -2.0)]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    text = "das Haus  Hauses Haus das q"
+    tokens = np.array([len(tokenizer.encode(word).ids) for word in text.split()])
+    assert tokens.tolist() == [1, 2, 3, 2, 1, 2]
+    assert word_splits(tokenizer, [text]).tolist() == [[6, 4, 11, 1]]
+
+
 def test_a_cased_vocabulary_keeps_capitals(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join([*PIECES, "IL"]), "utf-8")
