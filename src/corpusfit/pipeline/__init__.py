@@ -23,7 +23,7 @@ from corpusfit.pipeline.recipes.running import Ran, run_recipe
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.retrieving import Retrieval, retrieval
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.splitting import Figure, Tokenized, tokenizers
+from corpusfit.pipeline.wordsplits import Figure, Tokenized, tokenizers
 
 __all__ = [
     "TASK",
