@@ -19,10 +19,12 @@ from corpusfit.api import (
     overlaps,
     rank,
     report,
+    retrieval,
     run,
     score,
     select,
     split,
+    tokenizers,
 )
 from corpusfit.errors import CorpusfitError
 from corpusfit.evaluate.plan import EvaluatePlan
@@ -34,9 +36,11 @@ from corpusfit.pipeline import (
     Explanation,
     Forecast,
     Machine,
+    Retrieval,
     Selection,
     Split,
     SplitOverlap,
+    Tokenized,
 )
 from corpusfit.plan import Plan
 
@@ -52,9 +56,11 @@ __all__ = [
     "Forecast",
     "Machine",
     "Plan",
+    "Retrieval",
     "Selection",
     "Split",
     "SplitOverlap",
+    "Tokenized",
     "adapt",
     "audit",
     "choose",
@@ -65,8 +71,10 @@ __all__ = [
     "overlaps",
     "rank",
     "report",
+    "retrieval",
     "run",
     "score",
     "select",
     "split",
+    "tokenizers",
 ]

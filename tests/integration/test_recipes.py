@@ -51,10 +51,12 @@ precision = "fp32"
 name = "science"
 path = "science"
 oracle = ["task*"]
+other = "cooking"
 [[tasks]]
 name = "cooking"
 path = "cooking"
 oracle = ["kitchen*"]
+other = "science"
 """
 SELECTORS = '["base", "random", "dsir"]'
 
@@ -235,6 +237,26 @@ def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
         if json.loads((folder / "manifest.json").read_text("utf-8"))["method"]["name"] == "oracle"
     ]
     assert sorted(taken, key=str) == [{"kitchen.jsonl"}, {"task.jsonl"}]
+
+
+def test_a_control_is_adapted_on_the_other_domain(recipe, run):
+    """mDAPT, Table 5: the other task's selection, without held-out texts of both tasks."""
+    own = '[selector.other]\nof = "dsir"\n'
+    ran = run(recipe('["base", "dsir", "other"]', after=own, pairs='["dsir", "other"]'))
+    assert not ran.judged.failed
+    assert [r.column for r in ran.judged.results] == ["base", "dsir", "other"] * 2
+    assert [(p.column, p.base) for p in ran.judged.pairs if p.named] == [("dsir", "other")] * 2
+    assert len(list((ran.path / "selections").iterdir())) == 2
+    plain = json.loads((ran.path / "table.json").read_text("utf-8"))
+    models = {found["label"]: found for found in plain["adapted"]}
+    assert models.keys() == {
+        *("dsir 0.3 for science", "other 0.3 for science (dsir for cooking)"),
+        *("dsir 0.3 for cooking", "other 0.3 for cooking (dsir for science)"),
+    }
+    watched = {label.split()[0]: found["guard"]["texts"] for label, found in models.items()}
+    assert watched == {"dsir": 40, "other": 80}
+    links = [(k["column"], k["kl"] is None) for k in plain["forecasts"]["links"]]
+    assert links == [("dsir", False), ("other", True)] * 2
 
 
 def test_an_adapter_is_trained_on_and_fine_tuned_as_one(recipe, run):

@@ -8,6 +8,7 @@ rest as `"cut.gamma=5"`.
 """
 
 from corpusfit.api.adapting import adapt, contamination, estimate_adaptation, forecast
+from corpusfit.api.crosslingual import retrieval, tokenizers
 from corpusfit.api.judging import estimate_evaluation, evaluate, missing, run
 from corpusfit.api.plans import build_adapt_plan, build_evaluate_plan, build_plan
 from corpusfit.api.selecting import audit, choose, estimate, explain, rank, score, select
@@ -19,12 +20,15 @@ from corpusfit.pipeline import (
     Contamination,
     Evaluated,
     Explanation,
+    Figure,
     Forecast,
     Machine,
     Missing,
     Ran,
+    Retrieval,
     Split,
     SplitOverlap,
+    Tokenized,
 )
 
 __all__ = [
@@ -33,12 +37,15 @@ __all__ = [
     "Contamination",
     "Evaluated",
     "Explanation",
+    "Figure",
     "Forecast",
     "Machine",
     "Missing",
     "Ran",
+    "Retrieval",
     "Split",
     "SplitOverlap",
+    "Tokenized",
     "adapt",
     "audit",
     "build_adapt_plan",
@@ -56,8 +63,10 @@ __all__ = [
     "overlaps",
     "rank",
     "report",
+    "retrieval",
     "run",
     "score",
     "select",
     "split",
+    "tokenizers",
 ]

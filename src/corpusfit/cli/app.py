@@ -21,10 +21,12 @@ from corpusfit.cli import (
     methods,
     rank,
     report,
+    retrieval,
     run,
     score,
     select,
     split,
+    tokenizers,
 )
 from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError
@@ -43,6 +45,7 @@ app = typer.Typer(
 for module in (
     *(demo, select, score, choose, explain, audit, rank, methods),
     *(split, contamination, forecast, adapt, evaluate, run, report),
+    *(retrieval, tokenizers),
 ):
     module.register(app)
 

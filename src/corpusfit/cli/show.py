@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from rich.console import Console
@@ -26,7 +27,7 @@ from rich.text import Text
 
 from corpusfit.engine import Progress
 
-__all__ = ["Bar", "as_json", "one_line", "percent", "say", "table"]
+__all__ = ["Bar", "as_json", "one_line", "percent", "say", "short_names", "table"]
 
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 _out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
@@ -51,6 +52,13 @@ def one_line(text: str, most: int) -> str:
     """A text's first so many characters, without those that would steer the terminal."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= most else line[:most] + " …"
+
+
+def short_names(names: Sequence[str], most: int = 100) -> dict[str, str]:
+    """The last part of each path, for a table; the whole where two would be the same."""
+    last = {name: PurePath(name).name or name for name in names}
+    several = [short for short in last.values() if list(last.values()).count(short) > 1]
+    return {n: one_line(n if s in several else s, most) for n, s in last.items()}
 
 
 def table(

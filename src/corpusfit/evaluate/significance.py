@@ -34,6 +34,7 @@ __all__ = [
     "average_gain",
     "compare",
     "correlation",
+    "finding",
     "holm",
     "interval",
     "mark",
@@ -196,7 +197,7 @@ def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Ma
     return "*" if comparison.difference > 0 else "†"
 
 
-def verdict(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> str:
+def finding(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> str:
     """What a comparison shows, in words and points (hundredths of the score).
 
     Args:
@@ -211,7 +212,13 @@ def verdict(comparison: Comparison, adjusted: float, *, level: float = LEVEL) ->
         "*": f"better by {size[1:]} points ({p})",
         "†": f"worse by {size[1:]} points ({p})",
         "": f"no difference shown ({size} points, {p})",
-    }[mark(comparison, adjusted, level=level)]
+    }
+    return words[mark(comparison, adjusted, level=level)]
+
+
+def verdict(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> str:
+    """As `finding`, of fine-tunings: one seed of each is said to be too few."""
+    words = finding(comparison, adjusted, level=level)
     if comparison.p_seeds is None:
         words += "; one seed shows nothing about other seeds"
     return words

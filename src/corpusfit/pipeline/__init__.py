@@ -22,8 +22,10 @@ from corpusfit.pipeline.overlapping import SplitOverlap, overlaps
 from corpusfit.pipeline.recipes.outstanding import Missing, missing
 from corpusfit.pipeline.recipes.running import Ran, run_recipe
 from corpusfit.pipeline.result import Selection
+from corpusfit.pipeline.retrieving import Retrieval, retrieval
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.splitting import Split, SplitPlan, split
+from corpusfit.pipeline.wordsplits import Figure, Tokenized, tokenizers
 
 __all__ = [
     "TASK",
@@ -32,14 +34,17 @@ __all__ = [
     "Contamination",
     "Evaluated",
     "Explanation",
+    "Figure",
     "Forecast",
     "Machine",
     "Missing",
     "Ran",
+    "Retrieval",
     "Selection",
     "Split",
     "SplitOverlap",
     "SplitPlan",
+    "Tokenized",
     "adapt",
     "audit",
     "choose",
@@ -53,8 +58,10 @@ __all__ = [
     "missing",
     "overlaps",
     "rank",
+    "retrieval",
     "run_recipe",
     "score",
     "select",
     "split",
+    "tokenizers",
 ]

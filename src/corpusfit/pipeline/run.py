@@ -104,6 +104,7 @@ class Run:
     Attributes:
         plan: what is done: with a budget, the plan after its decision.
         asked: what was asked for: the plan that the command began with.
+        role: what the sources were given as.
     """
 
     plan: Plan
@@ -120,6 +121,7 @@ class Run:
     remark: str = ""
     files: dict[str, str] = field(default_factory=dict)
     decision: Decision | None = None
+    role: str = "corpus"
     asked: Plan = field(init=False)
 
     @property
@@ -209,8 +211,8 @@ class Run:
     def nothing_read(self, rejected: Reasons) -> EmptyInputError:
         """The error for a corpus without one usable row."""
         return EmptyInputError(
-            f"--corpus has no usable row ({rejected}). Name the field with the text "
-            "with --text-field, or point --corpus at other files."
+            f"--{self.role} has no usable row ({rejected}). Name the field with the text "
+            f"with --text-field, or point --{self.role} at other files."
         )
 
 

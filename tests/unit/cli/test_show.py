@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from corpusfit.cli import show
-from corpusfit.cli.show import Bar, as_json, percent, table
+from corpusfit.cli.show import Bar, as_json, percent, short_names, table
 
 
 @pytest.fixture
@@ -26,6 +26,12 @@ def work(bar):
     bar.advance(60, 1200)
     bar.advance(40, 800)
     bar.end()
+
+
+def test_names_are_as_short_as_they_differ():
+    names = ["a/mbert", "b/mbert/", "models/minilm", "static:x/y", "hub/xlm-r"]
+    assert list(short_names(names).values()) == ["a/mbert", "b/mbert/", "minilm", "y", "xlm-r"]
+    assert short_names(["/"]) == {"/": "/"}
 
 
 def test_a_bar_is_silent_where_there_is_no_terminal(capsys):

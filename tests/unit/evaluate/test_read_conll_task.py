@@ -78,6 +78,19 @@ def test_words_keep_what_a_tab_does_not_cut(write):
     assert task.test.pieces == [["a\u00a0b c", "\u2028"]]
 
 
+def test_words_of_other_languages_come_back_to_the_letter(write):
+    """As PharmaCoNER has them: accents, whole or composed, ordinals, and signs that are words."""
+    spanish = [
+        [("Niño", "O"), ("de", "O"), ("10", "O"), ("an\u0303os", "O"), (",", "O"), ("2ª", "O")],
+        [("α", "B-PROTEINAS"), ("-", "I-PROTEINAS"), ("fetoproteína", "I-PROTEINAS"), ("º", "O")],
+        [("гепарин", "B-NORMALIZABLES"), ("肝素", "B-NORMALIZABLES"), ("¿", "O"), ("µg", "O")],
+    ]
+    task = read(three(write, conll(spanish)))
+    assert [sentences(task, s) for s in ("train", "dev", "test")] == [spanish] * 3
+    assert task.labels == ("O", "B-NORMALIZABLES", "B-PROTEINAS", "I-PROTEINAS")
+    assert task.notes == ()
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -1,5 +1,6 @@
 """Reading a recipe: what it comes to, and the words of every error."""
 
+import dataclasses
 import re
 
 import pytest
@@ -120,6 +121,68 @@ def test_files_that_methods_name_count_from_the_recipe(recipe, tmp_path):
     assert lewis.method.options == {"arpa_general": str(tmp_path / "general.arpa")}
     assert tuned.method.options == {"embedder": str(tmp_path / "encoder")}
     assert tuned.embed.embedder == f"static:{tmp_path / 'encoder'}"
+
+
+CONTROL = """
+name = "t"
+model = "bert"
+pile = ["pile"]
+selectors = ["other", "base", "oracle"]
+fractions = [0.1, 0.3]
+adapt = { train.steps = 100 }
+selector.oracle.adapt.train.steps = 7
+selector.other.of = "oracle"
+[[tasks]]
+name = "a"
+path = "a"
+oracle = ["x*"]
+other = "b"
+[[tasks]]
+name = "b"
+path = "b"
+oracle = ["y*"]
+other = "a"
+"""
+
+
+def test_a_control_is_another_selector_for_another_task(recipe):
+    """mDAPT, section 5.2; all its settings are those of the selector that it is of."""
+    found = recipe(CONTROL)
+    other, base, oracle = found.selectors
+    assert dataclasses.replace(other, name="oracle", of="") == oracle
+    assert (other.of, other.way, other.selects, other.graded) == ("oracle", "oracle", True, False)
+    assert [found.taught(other, name).name for name in ("a", "b")] == ["b", "a"]
+    assert [found.taught(oracle, name).name for name in ("a", "b")] == ["a", "b"]
+    assert base.way == "base"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('other = "b"', "", "tasks.other of a must be the name of another task of the recipe"),
+        ('other = "b"', 'other = "a"', "tasks.other of a must be the name of another task"),
+        ('other = "b"', 'other = "c"', "another task of the recipe; got 'c'. The selector other"),
+        ('of = "oracle"', 'of = "oracel"', "got 'oracel'. Perhaps oracle?"),
+        ('of = "oracle"', 'of = "base"', "selector.other.of must be a selector whose text depends"),
+        ('of = "oracle"', "of = 3", "selector.other.of must be text; got 3"),
+        (
+            'selector.other.of = "oracle"',
+            'selector.other = { of = "oracle", weights = ["off"] }',
+            "selector.other.weights must be left out: oracle says it",
+        ),
+        ('["x*"]', "[]", "tasks.oracle must be given for every task with the selector oracle"),
+    ],
+)
+def test_errors_of_a_control(recipe, old, new, words):
+    assert old in CONTROL
+    with pytest.raises(UsageError, match=re.escape(words)):
+        recipe(CONTROL.replace(old, new, 1))
+
+
+def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
+    text = CONTROL.replace('"other"', '"auto"').replace("selector.other", "selector.auto")
+    with pytest.raises(UsageError, match=r"selector.auto.of must be left out: the name says how"):
+        recipe(text)
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,55 @@ def test_no_model_sees_the_texts_that_it_is_judged_on(tmp_path):
     assert not others.adaptations.keys() & work.adaptations.keys()
 
 
+def control(of):
+    return dataclasses.replace(of, name="other", of=of.name)
+
+
+@pytest.mark.parametrize("name", ["oracle", "knn"])
+def test_a_control_is_adapted_on_the_other_tasks_selection(name, tmp_path):
+    """mDAPT, Table 5: one selection for both; no dev or test text of either task is seen."""
+    own = selector(name)
+    tasks = (
+        RecipeTask("a", "a", oracle=("x*", "y"), other="b"),
+        RecipeTask("b", "b", oracle=("z",), other="a"),
+    )
+    asked = recipe(selector("base"), own, control(own), tasks=tasks)
+    check_plans(asked)
+    work = work_of(made(asked, tmp_path))
+    assert len(work.selections) == 2
+    steps = {
+        (cell.task, cell.selector): work.adaptations[tunings[0].adapted]
+        for cell, tunings in work.cells.items()
+        if tunings[0].adapted
+    }
+    assert steps["a", "other"].selection == steps["b", name].selection
+    assert steps["b", "other"].selection == steps["a", name].selection
+    assert len({step.key for step in steps.values()}) == 4
+    assert {path.split("/")[-2] for path in steps["a", "other"].guard} == {"a0k", "b0k"}
+    assert {path.split("/")[-2] for path in steps["a", name].guard} == {"a0k"}
+    expected = f"{'other 0.1' if name == 'knn' else 'other'} for a ({name} for b)"
+    assert steps["a", "other"].label == expected
+    if name == "oracle":
+        options = work.selections[steps["a", "other"].selection].plan.method.options
+        assert options == {"domain": "z"}
+
+
+def test_a_control_on_the_other_tasks_own_texts(tmp_path):
+    """The best weights are picked by the task that is trained on; a smaller task is taken whole."""
+    own = dataclasses.replace(selector("task"), adapt=AdaptPlan().with_value("train.keep", "best"))
+    tasks = (RecipeTask("a", "a", other="b"), RecipeTask("b", "b", other="a"))
+    asked = recipe(own, control(own), tasks=tasks, compare="task")
+    given = made(asked, tmp_path, sizes=(5, 9))
+    smaller = {key: task for key, task in given.tasks.items() if key != ("b", 9)}
+    work = work_of(dataclasses.replace(given, tasks=smaller))
+    trained = {
+        (cell.task, cell.size): work.adaptations[tunings[0].adapted].task[0].split("/")[-2]
+        for cell, tunings in work.cells.items()
+        if cell.selector == "other"
+    }
+    assert trained == {("a", 5): "b5k", ("a", 9): "b5k", ("b", 5): "a5k"}
+
+
 def test_the_best_weights_are_picked_by_the_task_so_they_are_not_shared(tmp_path):
     best = AdaptPlan().with_value("train.keep", "best")
     asked = recipe(dataclasses.replace(selector("random"), adapt=best), compare="random")

@@ -26,9 +26,11 @@ from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
 
-__all__ = ["read_brat"]
+__all__ = ["WORD", "read_brat"]
 
-_WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+|[^\w\s\ufeff]|_")
+WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+|[^\w\s\ufeff]|_")
+"""A word as mDAPT cuts them: white space, numbers and special characters set words apart."""
+
 _ANNOTATION = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
 _OTHERS = ("R", "E", "A", "M", "N", "#", "*")
 _SENTENCES = CutPlan(unit="sentence", pieces=1 << 20)
@@ -136,7 +138,7 @@ def _sentences(
     text: str, spans: list[_Span], counts: Counter[str], example: dict[str, str], name: str
 ) -> Iterator[tuple[list[str], list[str]]]:
     """The words and tags of each sentence."""
-    places = [found.span() for found in _WORD.finditer(text)]
+    places = [found.span() for found in WORD.finditer(text)]
     tags = ["O"] * len(places)
     begins, ends = [b for b, _ in places], [e for _, e in places]
     for span in sorted(spans, key=lambda s: s.begin - s.end):  # stable: the first of equal ones

@@ -125,7 +125,8 @@ def check_plans(recipe: Recipe) -> None:
     for cell in cells:
         selector = selectors[cell.selector]
         if selector.selects:
-            plan = select_plan(recipe, selector, cell, tasks[cell.task], 0).check()
+            taught = recipe.taught(selector, cell.task)
+            plan = select_plan(recipe, selector, cell, taught, 0).check()
             methods_of(plan)
         if selector.name != BASE:
             adapt_plan(recipe, selector, cell, 0).check()
@@ -162,9 +163,9 @@ def _require_apart(recipe: Recipe, cells: Sequence[Cell]) -> None:
 
 
 def select_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask, nth: int) -> Plan:
-    """The plan of a cell's selection; one that draws, its nth draw."""
+    """The plan of a cell's selection for a task; one that draws, its nth draw."""
     plan, choose = selector.select, selector.select.choose
-    if selector.name == ORACLE:
+    if selector.way == ORACLE:
         options = {"domain": ",".join(task.oracle)}
         plan = dataclasses.replace(plan, method=type(plan.method)(ORACLE, options))
         choose = dataclasses.replace(choose, threshold=0.5)  # all of the domain, and nothing else

@@ -179,7 +179,7 @@ def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
     """The tasks of `[[tasks]]`."""
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise bad_setting("tasks", "tables [[tasks]] with name and path", tables)
-    types = {"name": "str", "path": "str", "metric": "str"}
+    types = {"name": "str", "path": "str", "metric": "str", "other": "str"}
     found = []
     for table in tables:
         for key in table.keys() - {*types, "oracle"}:
@@ -223,11 +223,27 @@ def _selectors(
             raise near("A table [selector.NAME]", name, names)
         if not isinstance(table, Mapping):
             raise bad_setting(f"selector.{name}", "a table of settings", table)
-    found = []
-    for name in names:
+    found = {}
+    for name in (n for n in names if "of" not in tables.get(n, {})):
         _require_method(name, tables.get(name, {}))
-        found.append(_selector(name, values, tables.get(name, {}), plans, home))
-    return tuple(found)
+        found[name] = _selector(name, values, tables.get(name, {}), plans, home)
+    for name in (n for n in names if n not in found):
+        found[name] = _control(name, tables[name], found)
+    return tuple(found[name] for name in names)
+
+
+def _control(name: str, table: Mapping[str, Any], found: Mapping[str, Selector]) -> Selector:
+    """A selector that takes another one's model for another task, with all its settings."""
+    of = typed(f"selector.{name}.of", "str", table["of"])
+    if name in OWN or _is_method(name):
+        cure = "Give the selector another name, as other."
+        raise bad_setting(f"selector.{name}.of", "left out: the name says how it selects", of, cure)
+    for key in table.keys() - {"of"}:
+        raise bad_setting(f"selector.{name}.{key}", f"left out: {of} says it", table[key])
+    plain = [n for n, selector in found.items() if not selector.of]
+    if of not in plain:
+        raise near(f"selector.{name}.of", of, plain)
+    return dataclasses.replace(found[of], name=name, of=of)
 
 
 def _require_method(name: str, table: Mapping[str, Any]) -> None:

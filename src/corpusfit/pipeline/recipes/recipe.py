@@ -41,12 +41,14 @@ class RecipeTask:
         path: where it is, as `corpusfit evaluate --task` takes it.
         metric: the score that is compared; by the kind of task when left out.
         oracle: globs of the names of the pile's sources that are of its domain.
+        other: name of a task of another domain, for selectors that take its model (mDAPT, 5.2).
     """
 
     name: str
     path: str
     metric: str = "auto"
     oracle: tuple[str, ...] = ()
+    other: str = ""
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
@@ -70,6 +72,8 @@ class Selector:
         weights: what relevance weights do in training, one column each.
         adapters: what is trained, one column each.
         augment: companions of the training examples, one column each.
+        of: for a cross-domain control, the selector whose model for the task's `other` is taken;
+            all settings are that selector's (mDAPT, section 5.2 and Table 5).
     """
 
     name: str
@@ -79,16 +83,22 @@ class Selector:
     weights: tuple[str, ...]
     adapters: tuple[str, ...]
     augment: tuple[str, ...]
+    of: str = ""
+
+    @property
+    def way(self) -> str:
+        """How it comes by its text: by its name, or as the selector that it is `of`."""
+        return self.of or self.name
 
     @property
     def selects(self) -> bool:
         """Whether a part of the pile is selected for it."""
-        return self.name not in OWN
+        return self.way not in OWN
 
     @property
     def graded(self) -> bool:
         """Whether its scores say more or less, so that an amount and weights make sense."""
-        return self.selects and self.name != ORACLE
+        return self.selects and self.way != ORACLE
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
@@ -104,7 +114,7 @@ class Selector:
                 one_of(setting, value, allowed)
         for setting in ("fractions", "weights", "adapters", "augment"):
             _several(f"{setting} of {self.name}", getattr(self, setting))
-        if self.name not in (BASE, TASK) and self.adapt.train.steps is None:
+        if self.way not in (BASE, TASK) and self.adapt.train.steps is None:
             needed = f"given for {self.name}: models are compared after so many steps each"
             cure = "For instance [adapt] train.steps = 2000 for all (TADPOLE, section 4.1)."
             raise bad_setting("adapt.train.steps", needed, "nothing", cure)
@@ -173,16 +183,39 @@ class Recipe:
         for selector in self.selectors:
             selector.check()
         self._check_names()
+        self._check_others()
         return self
+
+    def taught(self, selector: Selector, task: str) -> RecipeTask:
+        """The task whose text a selector's model for a task is adapted on: itself, or its other."""
+        entries = {entry.name: entry for entry in self.tasks}
+        return entries[entries[task].other] if selector.of else entries[task]
+
+    def _check_others(self) -> None:
+        """Raise `UsageError` where a control's model, or a task's other, is not said."""
+        names = [s.name for s in self.selectors]
+        tasks = [t.name for t in self.tasks]
+        for control in (s for s in self.selectors if s.of):
+            if control.of not in names:
+                raise near(f"selector.{control.name}.of", control.of, names)
+            if control.of in (BASE, GENERAL, RANDOM):
+                allowed = "a selector whose text depends on the task"
+                raise bad_setting(f"selector.{control.name}.of", allowed, control.of)
+            for task in self.tasks:
+                if task.other == task.name or task.other not in tasks:
+                    cure = f"The selector {control.name} takes the model of that task."
+                    allowed = "the name of another task of the recipe"
+                    came = task.other or "nothing"
+                    raise bad_setting(f"tasks.other of {task.name}", allowed, came, cure)
 
     def _check_names(self) -> None:
         """Raise `UsageError` where what is needed for a selector is not said."""
         names = [s.name for s in self.selectors]
-        reading = [s.name for s in self.selectors if s.name not in (BASE, TASK)]
+        reading = [s.name for s in self.selectors if s.way not in (BASE, TASK)]
         if reading and not self.pile:
             raise bad_setting("pile", f"given for {', '.join(reading)}", "nothing")
         lacking = [t.name for t in self.tasks if not t.oracle]
-        if ORACLE in names and lacking:
+        if any(s.way == ORACLE for s in self.selectors) and lacking:
             cure = 'For instance oracle = ["bio_*"]: names of the pile\'s sources.'
             allowed = "given for every task with the selector oracle"
             raise bad_setting("tasks.oracle", allowed, f"nothing for {', '.join(lacking)}", cure)

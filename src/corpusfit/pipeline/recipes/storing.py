@@ -50,7 +50,7 @@ def made_of(recipe: Recipe, folder: RecipeFolder, machine: Machine, *, store: bo
         pile = source_identity(corpus.find(recipe.pile, read, spool=folder.work, role="pile"))
     models = {name: head_fingerprint(name) for name in recipe.models}
     models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
-    plans = [s.select for s in recipe.selectors if s.selects and s.name != ORACLE]
+    plans = [s.select for s in recipe.selectors if s.selects and s.way != ORACLE]
     encoders = {
         embed: prepare(embed, machine.cache_folder())
         for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))

@@ -6,8 +6,10 @@ Why: what two cells share has one digest, so it is made once, and a recipe that 
 finds what it had.
 Trade-off: a digest goes by the content of tasks, pile and models, so all are read at the start.
 `general` and `random` do not look at the task, so all tasks share their models, which may then
-hold no dev or test text of any of them: another task is another model of these two.
-Reference: TADPOLE, sections 4.1 and 4.2.
+hold no dev or test text of any of them: another task is another model of these two. A control is
+adapted on another task's selection but without dev and test texts of both, so it is a model of its
+own.
+Reference: TADPOLE, sections 4.1 and 4.2; mDAPT, section 5.2.
 """
 
 from __future__ import annotations
@@ -65,25 +67,26 @@ def _adapted(made: Made, selector: Selector, cell: Cell, work: Work) -> list[str
 def _adapting(made: Made, selector: Selector, cell: Cell, nth: int, work: Work) -> Adapting:
     """A cell's nth adaptation; its selection goes to the work."""
     stored, recipe = made.tasks[cell.task, cell.size], made.recipe
+    taught = _taught(made, selector, cell)
     best = selector.adapt.train.keep == "best"  # then the task decides which weights are kept
     shared = not best and (
         selector.name == GENERAL or (selector.name == RANDOM and _blind(selector))
     )
-    guarded = list(made.tasks.values()) if shared else [stored]
+    guarded = list(made.tasks.values()) if shared else [stored, taught]
     judged = {} if recipe.keep_overlap else {t.judged: t for t in guarded}
-    data, key = (TASK,) if selector.name == TASK else recipe.pile, ""
+    data, key = (TASK,) if selector.way == TASK else recipe.pile, ""
     if selector.selects:
         selecting = _selecting(made, selector, cell, nth)
         work.selections.setdefault(selecting.key, selecting)
         data, key = (str(made.folder.selections / selecting.key),), selecting.key
-    own = best or selector.name == TASK  # else texts of the task are at most measured on
+    own = best or selector.way == TASK  # else texts of the task are at most measured on
     plan = adapt_plan(recipe, selector, cell, nth)
     identity = {
         "plan": content.adapting(plan),
         "model": made.models[cell.model],
         "selection": key,
         "data": made.pile if selector.name == GENERAL else {},
-        "texts": stored.texts if own else "",
+        "texts": taught.texts if own else "",
         "guard": sorted(judged),
     }
     return Adapting(
@@ -91,11 +94,19 @@ def _adapting(made: Made, selector: Selector, cell: Cell, nth: int, work: Work) 
         plan,
         key,
         data,
-        (str(made.folder.texts(stored.key, "train")),) if own else (),
+        (str(made.folder.texts(taught.key, "train")),) if own else (),
         _held_out(made, judged.values()),
         shared,
-        f"{_words(cell)} for {'all tasks' if shared else _named(stored)}{_nth(nth)}",
+        f"{_words(cell)} for {'all tasks' if shared else _named(stored)}"
+        f"{f' ({selector.of} for {_named(taught)})' if selector.of else ''}{_nth(nth)}",
     )
+
+
+def _taught(made: Made, selector: Selector, cell: Cell) -> StoredTask:
+    """The task whose text a cell's model is adapted on, in the cell's size or as large as it is."""
+    name = made.recipe.taught(selector, cell.task).name
+    sizes = [size for task, size in made.tasks if task == name]
+    return made.tasks[name, cell.size if cell.size in sizes else sizes[-1]]
 
 
 def _held_out(made: Made, tasks: Iterable[StoredTask]) -> tuple[str, ...]:
@@ -107,9 +118,9 @@ def _held_out(made: Made, tasks: Iterable[StoredTask]) -> tuple[str, ...]:
 
 def _selecting(made: Made, selector: Selector, cell: Cell, nth: int) -> Selecting:
     """The selection of a cell's nth adaptation; `random` alone draws anew for each."""
-    entry = next(t for t in made.recipe.tasks if t.name == cell.task)
+    entry = made.recipe.taught(selector, cell.task)
     blind, random = _blind(selector), selector.name == RANDOM
-    stored = made.first() if random and blind else made.tasks[cell.task, cell.size]
+    stored = made.first() if random and blind else _taught(made, selector, cell)
     drawn = nth if random else 0
     plan = select_plan(made.recipe, selector, cell, entry, drawn)
     scores = content.step(
@@ -119,7 +130,7 @@ def _selecting(made: Made, selector: Selector, cell: Cell, nth: int) -> Selectin
         target="" if blind else stored.texts,
     )
     key = f"{scores}-{content.step('choose', plan=dataclasses.asdict(plan.choose))}"
-    words = _words(dataclasses.replace(cell, weights="off", adapter=""))
+    words = _words(dataclasses.replace(cell, selector=selector.way, weights="off", adapter=""))
     label = f"{words} for {_named(stored)}{_nth(drawn)}"
     target = made.folder.texts(stored.key, "train")
     return Selecting(key, scores, plan, target, content.sampled(plan), label)
@@ -127,7 +138,7 @@ def _selecting(made: Made, selector: Selector, cell: Cell, nth: int) -> Selectin
 
 def _blind(selector: Selector) -> bool:
     """Whether it looks at no text of the task; the stages of a cascade do."""
-    return selector.name in (RANDOM, ORACLE) and not selector.select.cascade.stages
+    return selector.way in (RANDOM, ORACLE) and not selector.select.cascade.stages
 
 
 def _words(cell: Cell) -> str:

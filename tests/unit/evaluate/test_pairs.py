@@ -1,0 +1,92 @@
+"""Line-aligned files and two columns: what is read, what is left out, what is refused."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from corpusfit.errors import EmptyInputError, InputError, UsageError
+from corpusfit.evaluate.pairs import read_pairs
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a file; returns the folder with a slash."""
+
+    def write(name, text):
+        data = text.encode()
+        (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        return f"{tmp_path}/"
+
+    return write
+
+
+def test_files_of_one_name_in_the_order_that_it_says(write):
+    """Moses: NAME.X and NAME.Y; a last line without its end is a line, and an end begins none."""
+    write("tatoeba.spa-eng.eng", "Good day\nThe night\n")
+    folder = write("tatoeba.spa-eng.spa", "\ufeffBuenos días\r\nLa noche")
+    found = read_pairs(f"{folder}tatoeba.spa-eng")
+    assert (found.name, found.languages) == ("tatoeba.spa-eng", ("spa", "eng"))
+    assert found.sides == (["Buenos días", "La noche"], ["Good day", "The night"])
+    assert (len(found), found.blank) == (2, 0)
+
+
+def test_packed_files_and_files_named_together(write):
+    write("a.de.gz", "eins\nzwei\n")
+    folder = write("b.en", "one\ntwo\n")
+    found = read_pairs(f"{folder}a.de.gz,{folder}b.en")
+    assert (found.name, found.languages) == ("a-b", ("de", "en"))
+    write("a.en", "one\ntwo\n")
+    assert read_pairs(f"{folder}a").sides == found.sides
+    write("c.de.gz", "drei\nvier\n")
+    same = read_pairs(f"{folder}a.de.gz,{folder}c.de.gz")
+    assert (same.name, same.languages) == ("a-c", ("a", "c"))
+
+
+def test_two_columns(write):
+    folder = write("pairs.tsv", "eins\tone\r\nzwei\ttwo\n\n")
+    found = read_pairs(f"{folder}pairs.tsv")
+    assert found.sides == (["eins", "zwei"], ["one", "two"])
+    assert (found.languages, found.blank) == (("first", "second"), 1)
+
+
+def test_pairs_with_a_blank_side_are_left_out_and_counted(write):
+    write("a.de", "eins\n\ndrei\n \u00a0\nfünf\n")
+    folder = write("a.en", "one\ntwo\n\t\nfour\nfive\n")
+    found = read_pairs(f"{folder}a")
+    assert found.sides == (["eins", "fünf"], ["one", "five"])
+    assert found.blank == 3
+
+
+@pytest.mark.parametrize("longer", ["de", "en"])
+def test_unequal_sides_are_an_error_that_names_the_line(write, longer):
+    for side in ("de", "en"):
+        folder = write(f"a.{side}", "x\n" * (1_003 if side == longer else 1_001))
+    with pytest.raises(InputError, match=rf"a\.{longer} has 1,003 .*: line 1,002 of the first has"):
+        read_pairs(f"{folder}a")
+
+
+def test_a_line_of_other_columns_is_named(write):
+    folder = write("a.tsv", "eins\tone\nzwei\n")
+    with pytest.raises(InputError, match=r"a\.tsv, line 2: must have two columns.*got 1: 'zwei'"):
+        read_pairs(f"{folder}a.tsv")
+
+
+def test_what_is_no_test_set(write):
+    write("a.de", "eins\n")
+    folder = write("b.txt", "eins\n")
+    with pytest.raises(UsageError, match=r"--pairs must be NAME .*There is a\.de\."):
+        read_pairs(f"{folder}a")
+    with pytest.raises(UsageError, match=r"One file has to hold both sides"):
+        read_pairs(f"{folder}b.txt")
+    with pytest.raises(UsageError, match=r"There is no such file"):
+        read_pairs(f"{folder}nowhere/c")
+    for side in ("en", "fr"):
+        write(f"a.{side}", "x\n")
+    with pytest.raises(UsageError, match=r"There are a\.de, a\.en, a\.fr: name two"):
+        read_pairs(f"{folder}a")
+    write("d.de", "\n")
+    write("d.en", "x\n")
+    with pytest.raises(EmptyInputError, match="no pair with text on both sides"):
+        read_pairs(f"{folder}d")

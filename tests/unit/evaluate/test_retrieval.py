@@ -1,0 +1,70 @@
+"""Precision at 1 against scikit-learn's search on the same vectors, and its rules by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.neighbors import NearestNeighbors
+
+from corpusfit.evaluate.metrics import metric
+from corpusfit.evaluate.retrieval import found, nearest, numbered, tallies
+
+
+def vectors(seed, n, d=12):
+    return np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
+
+
+@pytest.mark.parametrize("block", [1, 1_000, 2**23])
+def test_the_nearest_and_its_lead_are_scikit_learns(block):
+    queries, others = vectors(0, 200), vectors(1, 90)
+    search = NearestNeighbors(n_neighbors=2, metric="cosine", algorithm="brute").fit(others)
+    distances, places = search.kneighbors(queries)
+    told = []
+    place, lead = nearest(queries, others, block, told.append)
+    assert sum(told) == 200
+    assert len(told) == -(-200 // max(1, block // 90))
+    assert (place == places[:, 0]).all()
+    np.testing.assert_allclose(lead, distances[:, 1] - distances[:, 0], atol=1e-6)
+
+
+def test_precision_is_that_of_scikit_learns_search():
+    """Translations near their sentences, so that some are found and some are not."""
+    source = vectors(2, 300)
+    target = source + 1.2 * vectors(3, 300)
+    side = numbered([str(i) for i in range(300)])
+    for queries, others in ((source, target), (target, source)):
+        search = NearestNeighbors(n_neighbors=1, metric="cosine", algorithm="brute").fit(others)
+        expected = search.kneighbors(queries, return_distance=False)[:, 0] == np.arange(300)
+        assert 0.2 < expected.mean() < 0.9
+        assert (found(side, side, queries, others) == expected).all()
+
+
+def test_a_tie_is_a_miss():
+    """A model that gives all sentences one vector, or none, finds nothing."""
+    side = numbered(["a", "b", "c"])
+    for same in (np.ones((3, 4), np.float32), np.zeros((3, 4), np.float32)):
+        assert not found(side, side, same, same).any()
+    close = np.array([[1, 0], [0.6, 0.8], [0.6, 0.8]], np.float32)
+    assert found(side, side, close, close).tolist() == [True, False, False]
+
+
+def test_copies_are_one_sentence():
+    """Two pairs of one translation: each finds it, and it is no rival of itself."""
+    source, target = numbered(["Guten Tag", "Hallo", "Nacht"]), numbered(["Hi", "Hi", "Night"])
+    assert (target.texts, target.places.tolist()) == (["Hi", "Night"], [0, 0, 1])
+    queries = np.array([[1, 0.1], [1, 0.2], [0, 1]], np.float32)
+    others = np.array([[1, 0], [0, 1]], np.float32)
+    assert found(source, target, queries, others).tolist() == [True, True, True]
+    # from English, one vector has one nearest: of its two translations one at most is found
+    assert found(target, source, others, queries).tolist() == [True, False, True]
+
+
+def test_length_does_not_count():
+    side = numbered(["a", "b"])
+    near = np.array([[3, 0], [0, 0.01]], np.float32)
+    assert found(side, side, near, np.array([[0.5, 0.1], [90, 100]], np.float32)).all()
+
+
+def test_tallies_give_the_precision():
+    hits = np.array([True, False, True, True])
+    assert metric("accuracy", tallies(hits).sum(0)) == 0.75
