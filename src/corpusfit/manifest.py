@@ -25,6 +25,7 @@ from corpusfit.types import Source
 
 __all__ = [
     "AdaptFolder",
+    "ComposeFolder",
     "EvaluateFolder",
     "OutFolder",
     "RecipeFolder",
@@ -39,6 +40,7 @@ FORMAT = 1
 _LIBRARIES = (
     *("numpy", "pyarrow", "numba", "torch", "transformers", "model2vec", "scikit-learn"),
     *("tokenizers", "accelerate", "peft"),
+    *("sentencex", "py3langid", "langcodes", "transliterate"),
 )
 
 
@@ -196,6 +198,30 @@ class AdaptFolder(OutFolder):
             remove(folder)
         for file in (self.best, self.tokenizer, self.general, self.guard, self.settled):
             file.unlink(missing_ok=True)
+
+
+class ComposeFolder(OutFolder):
+    """A composition's folder: the text, and what was seen of the sources."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.composed = path / "composed"
+        self.surveyed = self.work / "surveyed"
+        self.counted = self.work / "surveyed.json"
+        self.relevance = self.work / "relevance"
+        self.written = self.work / "written"
+
+    def _has_work(self) -> bool:
+        """Whether a shard was looked at."""
+        return self.surveyed.is_dir()
+
+    def _clear(self) -> None:
+        """Throw away another composition, marks before what they vouch for."""
+        super()._clear()
+        self.counted.unlink(missing_ok=True)
+        for folder in (self.written, self.composed, self.surveyed, self.relevance):
+            remove(folder)
+        (self.path / "rejects.jsonl").unlink(missing_ok=True)
 
 
 class EvaluateFolder(OutFolder):

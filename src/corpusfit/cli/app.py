@@ -13,6 +13,7 @@ from corpusfit.cli import (
     adapt,
     audit,
     choose,
+    compose,
     contamination,
     demo,
     evaluate,
@@ -41,7 +42,7 @@ app = typer.Typer(
 )
 for module in (
     *(demo, select, score, choose, explain, audit, rank, methods),
-    *(contamination, forecast, adapt, evaluate, run, report),
+    *(contamination, forecast, compose, adapt, evaluate, run, report),
 ):
     module.register(app)
 
