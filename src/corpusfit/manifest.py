@@ -211,6 +211,13 @@ class ComposeFolder(OutFolder):
         self.relevance = self.work / "relevance"
         self.written = self.work / "written"
 
+    def is_composition(self) -> bool:
+        """Whether the folder holds a composition, finished or not."""
+        begun = self.work / "run.json"
+        if not begun.exists():
+            return False
+        return bool(json.loads(begun.read_text("utf-8")).get("command") == "compose")
+
     def _has_work(self) -> bool:
         """Whether a shard was looked at."""
         return self.surveyed.is_dir()

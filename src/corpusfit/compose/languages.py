@@ -64,7 +64,10 @@ def identifier() -> Callable[[str], str]:
     known = _opened()
 
     def identify(text: str) -> str:
-        label = known.classify(text[:_LOOKED_AT])[0]
+        beginning = text[:_LOOKED_AT]
+        if not any(map(str.isalpha, beginning)):
+            return ""
+        label = known.classify(beginning)[0]
         return code_of(label) if _SHAPE.fullmatch(label) and label != "zxx" else ""
 
     return identify

@@ -112,11 +112,7 @@ def decide(pool: Pool, recipe: Recipe) -> Taking:
         for which in (kept & is_specific, kept & ~is_specific)
     )
     _require_text(recipe, specific, general)
-    own = np.array(
-        [min(size, recipe.limits.get(code, size))
-         for code, size in zip(recipe.languages, specific.tolist(), strict=True)],
-        np.int64,
-    )  # fmt: skip
+    own = np.minimum(specific, [_limit(recipe, code) for code in recipe.languages])
     notes: list[str] = []
     targets, weights = _targets(recipe, specific, general, own, notes)
     amounts = np.zeros(len(pool.size), np.int64)
@@ -143,6 +139,12 @@ def decide(pool: Pool, recipe: Recipe) -> Taking:
             )
         )
     return Taking(amounts, shares, int((~kept).sum()) - elsewhere, elsewhere, notes)
+
+
+def _limit(recipe: Recipe, code: str) -> int:
+    """How much of a language's specific text is its own at most; E_D's English is not."""
+    without = 0 if recipe.composition == MD_ED and code == ENGLISH else np.iinfo(np.int64).max
+    return recipe.limits.get(code, without)
 
 
 def _filled(sizes: NDArray[np.int64], target: int) -> NDArray[np.int64]:

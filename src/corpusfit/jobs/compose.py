@@ -22,7 +22,7 @@ import xxhash
 import zstandard
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import text_keys
+from corpusfit.adapt.keys import key_of
 from corpusfit.artifacts import read_arrays, write_arrays, write_bytes
 from corpusfit.compose.clean import Sentences, clean, without_markup
 from corpusfit.compose.languages import code_of, identifier
@@ -117,7 +117,7 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
             "language": np.array([self.languages.index(languages[i]) for i in used], np.int16),
             "sentences": sentences[used].astype(np.int32),
             "pieces": pieces[used].astype(np.int32),
-            "text": text_keys(_joined(found, len(documents), used)),
+            "text": np.fromiter(map(key_of, _joined(found, len(documents), used)), np.uint64),
             "page": _pages([documents[i] for i in used] if source.page else [], len(used)),
         }
         seen = {
