@@ -42,7 +42,8 @@ def find(
             `-` for standard input. What is a mistyped path is never looked up on a hub.
         plan: how rows will be read.
         spool: folder for a copy of standard input; made when needed.
-        role: `target` or `corpus`; messages call the setting `--target` or `--corpus`.
+        role: `target` or `corpus`; messages call the setting `--target` or `--corpus`; one of
+            several words is a setting of a recipe and called so.
         looking: where the stored bytes are looked at (`survey`).
 
     Returns:
@@ -57,7 +58,7 @@ def find(
         UsageError: the plan has a value that is not allowed.
     """
     plan.check()
-    setting = f"--{role}"
+    setting = role if " " in role else f"--{role}"
     files: dict[str, Found] = {}
     others: dict[str, Source] = {}
     for given in map(str, inputs):

@@ -101,7 +101,7 @@ def test_unimax_by_hand(sizes, budget, cap, wanted):
     st.integers(1, 5),
 )
 def test_unimax_is_max_min_fair(sizes, budget, cap):
-    """The closed form: there is one level, and every language has it or its cap, whichever is less."""
+    """The closed form: one level for all; a language whose cap is below it has its cap."""
     sizes = np.array(sizes)
     got = unimax(sizes, budget, cap)
     assert got.sum() == min(budget, cap * sizes.sum())

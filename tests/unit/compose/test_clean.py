@@ -16,8 +16,8 @@ def sentences(text, language="en", longest=128, **options):
     [
         # worked out by hand: abbreviations of the language end no sentence
         ("en", "Mr. Smith came. He left.", ["Mr. Smith came.", "He left."]),
-        ("de", "Das ist z. B. der Fall. Dr. Meier kam.", ["Das ist z. B. der Fall.", "Dr. Meier kam."]),
-        ("ja", "今日は良い天気です。明日も晴れるでしょう。", ["今日は良い天気です。", "明日も晴れるでしょう。"]),
+        ("de", "Das ist z. B. so. Dr. Meier kam.", ["Das ist z. B. so.", "Dr. Meier kam."]),
+        ("ja", "今日は良い天気。明日も晴れる。", ["今日は良い天気。", "明日も晴れる。"]),
         ("hi", "यह है। वह है।", ["यह है।", "वह है।"]),
         # a language without rules is cut at full stops
         ("haw", "Ua hele au. Ua noho ia.", ["Ua hele au.", "Ua noho ia."]),
@@ -33,7 +33,7 @@ def test_markup_goes_and_mathematics_stays():
         "<!DOCTYPE html><html><head><title>T&amp;C</title><script>var x = '<p>';</script></head>"
         '<body class="a b"><p>One <b>bold</b> word.</p><!-- not this --><p>If a < b and c > d.</p>'
     )
-    assert without_markup(page).split() == "T&C One bold word. If a < b and c > d.".split()
+    assert " ".join(without_markup(page).split()) == "T&C One bold word. If a < b and c > d."
     assert sentences(page) == ["T&C", "One bold word.", "If a < b and c > d."]
     plain = "x<y and y>z, 3 < 4, <https://a.b>"
     assert without_markup(plain) == plain
@@ -42,17 +42,17 @@ def test_markup_goes_and_mathematics_stays():
 def test_comment_lines_and_lines_without_letters_go():
     """mDAPT, appendix B: lines that begin with #, and sentences without letters."""
     found = clean(
-        ["# 12345678 Meier A, Smith B\nA sentence.\n  # another\n\n1.2 (3) 4!\n\nC# is not a comment."],
+        ["# 12345678 Meier A, Smith B\nA sentence.\n  # another\n\n1.2 (3) 4!\n\nC# is none."],
         ["en"],
         128,
     )  # fmt: skip
-    assert found.texts.to_pylist() == ["A sentence.", "C# is not a comment."]
+    assert found.texts.to_pylist() == ["A sentence.", "C# is none."]
     assert found.counts["comment_lines"] == 2
     assert found.counts["without_letters"] == 1
 
 
 def test_long_sentences_are_cut_and_nothing_is_lost():
-    """No sentence is over the limit, by the estimate of the cutting kernel; the words are the same."""
+    """No sentence is over the limit by the kernel's estimate; the words are the same."""
     text = "First one. " + " ".join(f"word{i}" for i in range(500)) + ". Last one."
     found = clean([text, "Short."], ["en", "en"], 50)
     assert (found.pieces <= 50).all()
