@@ -20,10 +20,10 @@ Example:
 
 \b
   corpusfit compose examples/compose/three_languages.toml --out mixed/
-  corpusfit adapt --model bert-base-multilingual-cased --data mixed/ --out adapted/
 
 A recipe is a TOML file: sources with a language and a kind, a budget, and how the languages share
-it. What was stopped goes on with the same command. docs/composing.md says it all."""
+it (docs/composing.md). What was stopped goes on with the same command, and adapt takes the folder
+as its data."""
 
 _MOST_SOURCES = 4
 
