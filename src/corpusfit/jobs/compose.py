@@ -233,19 +233,23 @@ class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
         about: dict[str, Any],
     ) -> int:
         """Write the documents' lines, then what they come to."""
-        texts, ends = found.texts.to_pylist(), np.cumsum(found.sums(len(picked))[0])
+        counts, pieces = found.sums(len(picked))
+        texts, begins = found.texts.to_pylist(), np.cumsum(counts) - counts
+        sizes = counts if self.unit == SENTENCES else pieces
         given: dict[int, list[int]] = {}
         buffer = io.BytesIO()
         for place, (row, language) in enumerate(zip(picked, numbers, strict=True)):
-            begin, end = int(ends[place - 1]) if place else 0, int(ends[place])
-            pieces = found.pieces[begin:end]
-            sizes = np.ones(end - begin, np.int64) if self.unit == SENTENCES else pieces
-            for k in _copies(np.cumsum(sizes), int(amounts[place])):
+            begin, n = int(begins[place]), int(counts[place])
+            times, rest = divmod(int(amounts[place]), int(sizes[place]))
+            parts = [(n, int(pieces[place]))] * times
+            if rest:
+                parts += self._part(found.pieces[begin : begin + n], rest)
+            for k, tokens in parts:
                 line: dict[str, Any] = {"text": "\n".join(texts[begin : begin + k])}
                 line |= {"language": self.languages[language], **about, "row": row}
                 buffer.write(orjson.dumps(line) + b"\n")
                 sums = given.setdefault(language, [0, 0, 0])
-                for i, more in enumerate((1, k, int(pieces[:k].sum()))):
+                for i, more in enumerate((1, k, tokens)):
                     sums[i] += more
         if buffer.tell():
             data = zstandard.ZstdCompressor(level=_LEVEL).compress(buffer.getvalue())
@@ -254,15 +258,16 @@ class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
         write_bytes(mark_path(self.done, number, shard), mark)
         return sum(sums[0] for sums in given.values())
 
+    def _part(self, pieces: NDArray[np.int32], amount: int) -> list[tuple[int, int]]:
+        """Sentences and word pieces of a document's beginning that is no more than an amount."""
+        through = np.cumsum(pieces, dtype=np.int64)
+        k = amount
+        if self.unit != SENTENCES:
+            k = int(np.searchsorted(through, amount, side="right"))
+        return [(k, int(through[k - 1]))] if k else []
+
     def _changed(self, number: int, shard: Shard) -> InputError:
         return InputError(
             f"{self.names[number][shard.source]} changed while it was read. Run again with "
             "--overwrite when nobody writes to it."
         )
-
-
-def _copies(through: NDArray[np.int64], amount: int) -> list[int]:
-    """How many sentences each copy of a document has, whose sizes add up as in `through`."""
-    times, rest = divmod(amount, int(through[-1]))
-    last = int(np.searchsorted(through, rest, side="right"))
-    return [len(through)] * times + [last] * (last > 0)

