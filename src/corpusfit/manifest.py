@@ -208,6 +208,7 @@ class ComposeFolder(OutFolder):
         self.composed = path / "composed"
         self.surveyed = self.work / "surveyed"
         self.counted = self.work / "surveyed.json"
+        self.surveyed_as = self.work / "surveyed.txt"
         self.relevance = self.work / "relevance"
         self.written = self.work / "written"
 
@@ -219,14 +220,16 @@ class ComposeFolder(OutFolder):
         return bool(json.loads(begun.read_text("utf-8")).get("command") == "compose")
 
     def _has_work(self) -> bool:
-        """Whether a shard was looked at."""
-        return self.surveyed.is_dir()
+        """Whether text was written."""
+        return self.written.is_dir()
 
     def _clear(self) -> None:
-        """Throw away another composition, marks before what they vouch for."""
+        """Throw away the text of another composition, marks before what they vouch for.
+
+        What was seen of the sources stays: it is known by itself for what it was seen of.
+        """
         super()._clear()
-        self.counted.unlink(missing_ok=True)
-        for folder in (self.written, self.composed, self.surveyed, self.relevance):
+        for folder in (self.written, self.composed):
             remove(folder)
         (self.path / "rejects.jsonl").unlink(missing_ok=True)
 

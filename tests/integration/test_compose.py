@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import io
 import json
 from collections import Counter
 
 import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 from journeys import digests, rejects, stamps
@@ -190,6 +193,20 @@ def test_another_composition_is_not_mixed_in(compose, recipe):
     assert sum(sentences(done).values()) == 101
 
 
+def test_what_was_seen_serves_another_budget(compose, recipe, tmp_path):
+    """A budget that was refused, or is replaced, costs no second look at the texts."""
+    with pytest.raises(UsageError, match="at most 550"):
+        compose(recipe(RECIPE.replace("201", "551")))
+    seen = stamps(tmp_path / "out/.corpusfit/surveyed", "part-*")
+    assert len(seen) == 6
+    compose(recipe())
+    compose(recipe(RECIPE.replace("201", "101")), overwrite=True)
+    assert stamps(tmp_path / "out/.corpusfit/surveyed", "part-*") == seen
+    compose(recipe(RECIPE, top="longest = 5"), overwrite=True)
+    now = stamps(tmp_path / "out/.corpusfit/surveyed", "part-*")
+    assert not seen.items() & now.items()
+
+
 def test_a_budget_in_tokens(compose, recipe):
     """Short of it by less than the last sentence of each of the two languages."""
     done = compose(recipe(RECIPE.replace("budget = 201", 'budget = 2500\nunit = "tokens"')))
@@ -267,6 +284,36 @@ path = "pages.jsonl"
     done = compose(recipe(text))
     assert sentences(done) == {("de", "general"): 12, ("fr", "general"): 8}
     assert done.manifest["copies"] == {"same_language": 0, "other_language": 4}
+
+
+def test_sources_of_other_formats(compose, recipe, tmp_path):
+    """CSV and lines of text, compressed; of Parquet one field is read beside the text."""
+    rows = "".join(f"{text},{i},de\n" for i, text in enumerate(documents(GERMAN, 4)))
+    (tmp_path / "a.csv").write_text("text,page,lang\n" + rows, "utf-8")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress("\n".join(documents(FRENCH, 4)).encode()))
+    text = """
+composition = "M_D+M_WIKI"
+budget = 16
+languages = ["de", "fr"]
+[[sources]]
+name = "a"
+kind = "specific"
+language_field = "lang"
+page = "page"
+path = "a.csv"
+[[sources]]
+name = "b"
+kind = "specific"
+language = "fr"
+txt = "lines"
+path = "b.txt.gz"
+"""
+    made = sentences(compose(recipe(text)))
+    assert made == {("de", "specific"): 8, ("fr", "specific"): 8}
+    columns = {"text": ["Ein Satz."], "page": ["1"], "lang": ["de"]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(UsageError, match="page must be left out with language_field"):
+        compose(recipe(text.replace("a.csv", "a.parquet")), "b")
 
 
 def test_rejects_arrive_and_are_counted(compose, recipe, tmp_path):

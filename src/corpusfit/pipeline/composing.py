@@ -40,6 +40,7 @@ from corpusfit.pipeline.surveying import (
     headers,
     pool,
     relevant,
+    seen_of,
     surveyed,
 )
 from corpusfit.score import registry
@@ -169,17 +170,20 @@ def _require_two_columns(source: TextSource, files: list[Source]) -> None:
 def _identity(under: Under) -> dict[str, Any]:
     """What must be the same for a composition to be resumed."""
     recipe = dataclasses.asdict(under.recipe)
-    for source in recipe["sources"]:
-        del source["path"], source["target"]
-    recipe["sources"] = {source.pop("name"): source for source in recipe["sources"]}
-    files = {
-        f"{source.name}/{name}": fingerprint
-        for source, found in zip(under.recipe.sources, under.sources, strict=True)
-        for name, fingerprint in source_identity(found).items()
+    del recipe["sources"]
+    sources = {
+        source.name: {"kind": source.kind, "choose": source.choose, "embedder": source.embedder}
+        for source in under.recipe.sources
     }
-    used = ("corpusfit", "sentencex", "py3langid", "langcodes", "transliterate")
-    known = {name: version for name, version in versions().items() if name in used}
-    identity = {"command": "compose", "recipe": recipe, "versions": known}
+    seen = seen_of(under)
+    files = {
+        f"{name}/{file}": fingerprint
+        for name, source in seen["sources"].items()
+        for file, fingerprint in source.pop("files").items()
+    }
+    named = {name: {**seen["sources"][name], **source} for name, source in sources.items()}
+    identity = {"command": "compose", "recipe": {**recipe, "sources": named}}
+    identity |= {"order": seen["order"], "versions": seen["versions"]}
     return {**identity, "corpus": files, "target": under.targets}
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
-from corpusfit.artifacts import is_local, listed, read_arrays, write_bytes
+from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_bytes
 from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe
 from corpusfit.compose.taking import Pool, quantiles
 from corpusfit.engine import Engine
@@ -30,7 +30,7 @@ from corpusfit.errors import EmptyInputError
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
 from corpusfit.jobs.reading import Reasons
 from corpusfit.kernels.chance import place_keys, uniform
-from corpusfit.manifest import ComposeFolder
+from corpusfit.manifest import ComposeFolder, digest, source_identity, versions
 from corpusfit.pipeline.commands import score
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
@@ -46,6 +46,7 @@ __all__ = [
     "headers",
     "pool",
     "relevant",
+    "seen_of",
     "surveyed",
 ]
 
@@ -54,6 +55,12 @@ LOOK = "look at texts"
 
 _ONE_SEGMENT = 1 << 40
 """Units of a segment: a document has one score, the mean of its units'."""
+
+_SEEN_BY = (
+    *("language", "language_field", "text_field", "txt", "page"),
+    "transliterated",
+)
+"""Settings of a source that change what is seen of it."""
 
 Columns = list[dict[str, NDArray[Any]]]
 """What was seen of a source, shard by shard."""
@@ -116,10 +123,14 @@ class Under:
 
 def surveyed(under: Under) -> dict[str, Any]:
     """Look at all texts; returns how many shards each source has, and what was counted in it."""
-    folder = under.folder
+    folder, wanted = under.folder, digest(seen_of(under))
+    if not folder.surveyed_as.exists() or folder.surveyed_as.read_text("utf-8") != wanted:
+        folder.counted.unlink(missing_ok=True)
+        remove(folder.surveyed)
+        write_bytes(folder.surveyed_as, wanted.encode())
     if folder.counted.exists():
-        found: dict[str, Any] = json.loads(folder.counted.read_bytes())
-        return found
+        shards = json.loads(folder.counted.read_bytes())
+        return {"shards": shards, "counts": _counted(under, shards)}
     done, shards = listed(folder.surveyed), [0] * len(under.sources)
     if is_local(folder.surveyed):
         folder.surveyed.mkdir(parents=True, exist_ok=True)
@@ -133,9 +144,23 @@ def surveyed(under: Under) -> dict[str, Any]:
     with under.stage(LOOK):
         for documents in under.engine.map(SurveyTexts(**under.cleaning()), missing()):
             under.machine.progress.advance(0, documents)
-    found = {"shards": shards, "counts": _counted(under, shards)}
-    write_bytes(folder.counted, json.dumps(found).encode())
-    return found
+    counts = _counted(under, shards)
+    write_bytes(folder.counted, json.dumps(shards).encode())
+    return {"shards": shards, "counts": counts}
+
+
+def seen_of(under: Under) -> dict[str, Any]:
+    """All that decides what is seen of the sources: a part of what decides the composition."""
+    recipe = under.recipe
+    sources = {}
+    for source, found in zip(recipe.sources, under.sources, strict=True):
+        plain = {name: getattr(source, name) for name in _SEEN_BY}
+        sources[source.name] = {**plain, "files": source_identity(found)}
+    used = ("corpusfit", "sentencex", "py3langid", "langcodes", "transliterate")
+    known = {name: version for name, version in versions().items() if name in used}
+    order = [source.name for source in recipe.sources]
+    seen = {"sources": sources, "order": order, "versions": known}
+    return {**seen, "languages": list(recipe.languages), "longest": recipe.longest}
 
 
 def headers(under: Under, shards: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -225,7 +250,7 @@ def relevant(under: Under, number: int, columns: Columns) -> list[NDArray[np.flo
         seed=under.recipe.seed,
     )
     began = time.perf_counter()
-    score(plan, source.target, source.path, folder, machine=under.machine)
+    score(plan, source.target, source.path, folder, machine=under.machine, overwrite=True)
     scores = [_scores_of(folder / "scores", i, c["row"]) for i, c in enumerate(columns)]
     under.seconds[f"score {source.name}"] = round(time.perf_counter() - began, 3)
     languages = np.concatenate([c["language"] for c in columns])
