@@ -25,6 +25,7 @@ from corpusfit.types import Source
 
 __all__ = [
     "AdaptFolder",
+    "ComposeFolder",
     "EvaluateFolder",
     "OutFolder",
     "RecipeFolder",
@@ -40,6 +41,7 @@ FORMAT = 1
 _LIBRARIES = (
     *("numpy", "pyarrow", "numba", "torch", "transformers", "model2vec", "scikit-learn"),
     *("tokenizers", "accelerate", "peft"),
+    *("sentencex", "py3langid", "langcodes", "transliterate"),
 )
 
 
@@ -197,6 +199,40 @@ class AdaptFolder(OutFolder):
             remove(folder)
         for file in (self.best, self.tokenizer, self.general, self.guard, self.settled):
             file.unlink(missing_ok=True)
+
+
+class ComposeFolder(OutFolder):
+    """A composition's folder: the text, and what was seen of the sources."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.composed = path / "composed"
+        self.surveyed = self.work / "surveyed"
+        self.counted = self.work / "surveyed.json"
+        self.surveyed_as = self.work / "surveyed.txt"
+        self.relevance = self.work / "relevance"
+        self.written = self.work / "written"
+
+    def is_composition(self) -> bool:
+        """Whether the folder holds a composition, finished or not."""
+        begun = self.work / "run.json"
+        if not begun.exists():
+            return False
+        return bool(json.loads(begun.read_text("utf-8")).get("command") == "compose")
+
+    def _has_work(self) -> bool:
+        """Whether text was written."""
+        return self.written.is_dir()
+
+    def _clear(self) -> None:
+        """Throw away the text of another composition, marks before what they vouch for.
+
+        What was seen of the sources stays: it is known by itself for what it was seen of.
+        """
+        super()._clear()
+        for folder in (self.written, self.composed):
+            remove(folder)
+        (self.path / "rejects.jsonl").unlink(missing_ok=True)
 
 
 class EvaluateFolder(OutFolder):

@@ -14,6 +14,8 @@ import dataclasses
 import difflib
 import json
 import math
+import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,7 +24,17 @@ from typing import Any, Self
 
 from corpusfit.errors import UsageError, bad_setting
 
-__all__ = ["KINDS", "Settings", "finite", "one_of", "positive", "typed", "unknown"]
+__all__ = [
+    "KINDS",
+    "Settings",
+    "expanded",
+    "finite",
+    "located",
+    "one_of",
+    "positive",
+    "typed",
+    "unknown",
+]
 
 KINDS = {
     "int": "a whole number",
@@ -172,3 +184,31 @@ def typed(path: str, annotation: str, value: Any) -> Any:
     if type(value).__name__ not in names and not (value is None and "None" in names):
         raise bad_setting(path, " or ".join(KINDS.get(n, n) for n in names), value)
     return value
+
+
+def expanded(value: Any) -> Any:
+    """Nested values of a recipe with the environment's variables in their texts.
+
+    Raises:
+        UsageError: a variable is not set.
+    """
+    if isinstance(value, Mapping):
+        return {k: expanded(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [expanded(v) for v in value]
+    if not isinstance(value, str):
+        return value
+    for name in re.findall(r"\$\{(\w+)\}", value):
+        if name not in os.environ:
+            cure = f"For instance export {name}=/data before the command."
+            allowed = "a variable of the environment that is set"
+            raise bad_setting(f"${{{name}}} in the recipe", allowed, "nothing", cure)
+        value = value.replace(f"${{{name}}}", os.environ[name])
+    return value
+
+
+def located(named: str, home: Path) -> str:
+    """An input as a recipe names it, found from the recipe's folder."""
+    if "://" in named or named.startswith("hub:"):
+        return named
+    return str(home / Path(named).expanduser())

@@ -8,6 +8,7 @@ rest as `"cut.gamma=5"`.
 """
 
 from corpusfit.api.adapting import adapt, contamination, estimate_adaptation, forecast
+from corpusfit.api.composing import compose, estimate_composition
 from corpusfit.api.crosslingual import retrieval, tokenizers
 from corpusfit.api.judging import estimate_evaluation, evaluate, missing, run
 from corpusfit.api.plans import build_adapt_plan, build_evaluate_plan, build_plan
@@ -17,6 +18,7 @@ from corpusfit.api.telling import report
 from corpusfit.pipeline import (
     Adapted,
     Audit,
+    Composition,
     Contamination,
     Evaluated,
     Explanation,
@@ -34,6 +36,7 @@ from corpusfit.pipeline import (
 __all__ = [
     "Adapted",
     "Audit",
+    "Composition",
     "Contamination",
     "Evaluated",
     "Explanation",
@@ -52,9 +55,11 @@ __all__ = [
     "build_evaluate_plan",
     "build_plan",
     "choose",
+    "compose",
     "contamination",
     "estimate",
     "estimate_adaptation",
+    "estimate_composition",
     "estimate_evaluation",
     "evaluate",
     "explain",

@@ -13,6 +13,7 @@ from corpusfit.cli import (
     adapt,
     audit,
     choose,
+    compose,
     contamination,
     demo,
     evaluate,
@@ -44,7 +45,7 @@ app = typer.Typer(
 )
 for module in (
     *(demo, select, score, choose, explain, audit, rank, methods),
-    *(split, contamination, forecast, adapt, evaluate, run, report),
+    *(split, contamination, forecast, compose, adapt, evaluate, run, report),
     *(retrieval, tokenizers),
 ):
     module.register(app)

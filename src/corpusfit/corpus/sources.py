@@ -43,7 +43,8 @@ def find(
             never looked up on a hub.
         plan: how rows will be read.
         spool: folder for a copy of standard input; made when needed.
-        role: `target` or `corpus`; messages call the setting `--target` or `--corpus`.
+        role: `target` or `corpus`; messages call the setting `--target` or `--corpus`; one of
+            several words is a setting of a recipe and called so.
         looking: where the stored bytes are looked at (`survey`).
 
     Returns:
@@ -58,7 +59,7 @@ def find(
         UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
     plan.check()
-    setting = f"--{role}"
+    setting = role if " " in role else f"--{role}"
     inputs = list(map(str, inputs))
     if any(map(pairs.is_pair, inputs)):
         _require_alone(inputs, setting)

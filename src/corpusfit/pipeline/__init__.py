@@ -11,6 +11,7 @@ from corpusfit.pipeline.adaptestimate import estimate_adaptation
 from corpusfit.pipeline.adapting import Adapted, adapt
 from corpusfit.pipeline.auditing import Audit, audit
 from corpusfit.pipeline.commands import choose, rank, score, select
+from corpusfit.pipeline.composing import Composition, compose, estimate_composition
 from corpusfit.pipeline.estimate import estimate
 from corpusfit.pipeline.evaluateestimate import estimate_evaluation
 from corpusfit.pipeline.evaluating import Evaluated, evaluate
@@ -31,6 +32,7 @@ __all__ = [
     "TASK",
     "Adapted",
     "Audit",
+    "Composition",
     "Contamination",
     "Evaluated",
     "Explanation",
@@ -48,9 +50,11 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "compose",
     "contamination",
     "estimate",
     "estimate_adaptation",
+    "estimate_composition",
     "estimate_evaluation",
     "evaluate",
     "explain",

@@ -32,6 +32,7 @@ from corpusfit.pipeline.run import Machine, Run, same_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
 from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
 from corpusfit.pipeline.stages import settled, stages_of
+from corpusfit.pipeline.tongues import expect_languages
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod, Method
@@ -210,6 +211,7 @@ def _run(
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
+            expect_languages(run)
             scoring = score_cascade if plan.cascade.stages else score_corpus
             used = scoring(run, folder)
             hold_strict(run, folder)

@@ -1,7 +1,7 @@
 """The texts that `adapt` is given, found and fingerprinted.
 
 What: the data, the task's texts and general text; a selection's folder stands for its text, its
-target and its scores.
+target and its scores, a composition's for its text.
 Why: a selection knows its task and how that was read, so that `adapt` need only be told where it
 is; any other corpus does as well, without weights.
 Trade-off: a selection has to lie on this machine, and be the only data.
@@ -21,7 +21,7 @@ from corpusfit.corpus.survey import Looking
 from corpusfit.engine import Engine
 from corpusfit.errors import CorpusfitError, EmptyInputError, InputError, bad_setting
 from corpusfit.jobs.survey import look_with
-from corpusfit.manifest import RunFolder
+from corpusfit.manifest import ComposeFolder, RunFolder
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Source
@@ -91,7 +91,8 @@ def given(
         return Given([], tasks, general, read=read, task_read=read)
     folder, manifest = _selection(data)
     if folder is None or manifest is None:
-        return Given(find(data, "data"), tasks, general, read=read, task_read=read)
+        texts = [_composed(given) for given in data]
+        return Given(find(texts, "data"), tasks, general, read=read, task_read=read)
     task_read, own = read, not tasks
     if own:
         task_read = Plan.from_dict(manifest["plan"]).read
@@ -120,6 +121,23 @@ def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]
             raise bad_setting("--data", "a selection on this machine", given, cure)
         return found.path, _finished(found)
     return None, None
+
+
+def _composed(given: str) -> str:
+    """The texts of the composition that an input is, or the input.
+
+    Raises:
+        InputError: the composition is not finished.
+    """
+    found = ComposeFolder(place(given, "--data") if "://" in given else Path(given))
+    if not found.is_composition():
+        return given
+    if found.finished() is None:
+        raise InputError(
+            f"--data {given} holds a composition that is not finished. Run the same `corpusfit "
+            "compose` again."
+        )
+    return str(found.composed)
 
 
 def _finished(found: RunFolder) -> dict[str, Any]:

@@ -11,8 +11,6 @@ Reference: https://toml.io
 from __future__ import annotations
 
 import dataclasses
-import os
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +24,7 @@ from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.recipes.recipe import OWN, Recipe, RecipeTask, Selector, near
 from corpusfit.plan import Plan
 from corpusfit.score import registry
-from corpusfit.settings import typed, unknown
+from corpusfit.settings import expanded, located, typed, unknown
 
 __all__ = ["read_recipe"]
 
@@ -101,7 +99,7 @@ def read_recipe(path: Path) -> Recipe:
         raw = tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
         raise UsageError(f"The recipe must be a readable TOML file; {path}: {e}.") from e
-    values = _expanded(raw)
+    values = expanded(raw)
     for key in values.keys() - set(_KNOWN):
         raise unknown(key, list(_KNOWN))
     home = path.absolute().parent
@@ -109,7 +107,7 @@ def read_recipe(path: Path) -> Recipe:
     if "train_sizes" in values:
         given["train_sizes"] = _list("train_sizes", values["train_sizes"], "int")
     given["models"] = tuple(_model(m, home) for m in _models(values))
-    given["pile"] = tuple(_located(p, home) for p in _list("pile", values.get("pile", []), "str"))
+    given["pile"] = tuple(located(p, home) for p in _list("pile", values.get("pile", []), "str"))
     given["tasks"] = _tasks(values.get("tasks", []), home)
     given["pairs"] = tuple(_list("pairs", p, "str") for p in _array("pairs", values))
     plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
@@ -117,23 +115,6 @@ def read_recipe(path: Path) -> Recipe:
     given["selectors"] = _selectors(values, plans, home)
     given.setdefault("name", "")
     return Recipe(**given).check()
-
-
-def _expanded(value: Any) -> Any:
-    """Nested values with the environment's variables in their texts."""
-    if isinstance(value, Mapping):
-        return {k: _expanded(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_expanded(v) for v in value]
-    if not isinstance(value, str):
-        return value
-    for name in re.findall(r"\$\{(\w+)\}", value):
-        if name not in os.environ:
-            cure = f"For instance export {name}=/data before the command."
-            allowed = "a variable of the environment that is set"
-            raise bad_setting(f"${{{name}}} in the recipe", allowed, "nothing", cure)
-        value = value.replace(f"${{{name}}}", os.environ[name])
-    return value
 
 
 def _array(setting: str, values: Mapping[str, Any]) -> list[Any]:
@@ -161,18 +142,11 @@ def _models(values: Mapping[str, Any]) -> tuple[str, ...]:
     return _list("models", values["models"], "str")
 
 
-def _located(named: str, home: Path) -> str:
-    """An input as the recipe names it, found from its folder."""
-    if "://" in named or named.startswith("hub:"):
-        return named
-    return str(home / Path(named).expanduser())
-
-
 def _model(named: str, home: Path) -> str:
     """A model's folder or a file, if there is one; else a hub id, or an embedder."""
     if named.startswith("static:"):
         return f"static:{_model(named.removeprefix('static:'), home)}"
-    return _located(named, home) if named and (home / Path(named).expanduser()).exists() else named
+    return located(named, home) if named and (home / Path(named).expanduser()).exists() else named
 
 
 def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
@@ -186,7 +160,7 @@ def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
             raise unknown(f"tasks.{key}", [f"tasks.{k}" for k in (*types, "oracle")])
         given = {k: typed(f"tasks.{k}", types[k], v) for k, v in table.items() if k in types}
         place = given.get("path", "")
-        given["path"] = _located(place, home) if place else ""
+        given["path"] = located(place, home) if place else ""
         oracle = _list("tasks.oracle", table.get("oracle", []), "str")
         found.append(RecipeTask(**{"name": "", **given}, oracle=oracle))
     return tuple(found)

@@ -1,0 +1,273 @@
+"""Jobs that compose: look at the documents of a shard, and write those that are taken.
+
+What: `SurveyTexts` cleans a shard and keeps what the decision needs, some 30 bytes a document;
+`WriteComposed` cleans again what was taken, and writes it.
+Why: nobody knows what is taken before all languages are counted.
+Trade-off: text is read and cleaned twice, so that none of it has to be kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import xxhash
+import zstandard
+from numpy.typing import NDArray
+
+from corpusfit.adapt.keys import key_of
+from corpusfit.artifacts import read_arrays, write_arrays, write_bytes
+from corpusfit.compose.clean import Sentences, clean, without_markup
+from corpusfit.compose.languages import code_of, identifier
+from corpusfit.compose.recipe import SENTENCES, TextSource
+from corpusfit.corpus import rows
+from corpusfit.engine import Job
+from corpusfit.errors import InputError, UsageError
+from corpusfit.types import Document, Shard
+
+__all__ = ["SurveyTexts", "WriteComposed", "composed_path", "mark_path", "surveyed_path"]
+
+_LEVEL = 3
+_BEGINNING = 4000  # characters, of which the identifier sees the first without markup
+
+
+def surveyed_path(folder: Path, source: int, shard: int) -> Path:
+    """Where it is written what was seen in a shard of a source."""
+    return folder / f"part-{source:03d}-{shard:05d}.safetensors"
+
+
+def composed_path(folder: Path, source: int, shard: int) -> Path:
+    """Where the text is that was taken from a shard of a source."""
+    return folder / f"part-{source:03d}-{shard:05d}.jsonl.zst"
+
+
+def mark_path(folder: Path, source: int, shard: int) -> Path:
+    """Where it is written what a shard of a source gave."""
+    return folder / f"part-{source:03d}-{shard:05d}.json"
+
+
+@dataclass(frozen=True)
+class _Cleaning:
+    """How documents of some sources are cleaned.
+
+    Attributes:
+        sources: the recipe's.
+        names: by source, the names of its files.
+        languages: codes of those that take part.
+        longest: word pieces of a sentence at most.
+    """
+
+    sources: tuple[TextSource, ...]
+    names: tuple[tuple[str, ...], ...]
+    languages: tuple[str, ...]
+    longest: int
+
+    def clean(self, number: int, texts: list[str], languages: list[str]) -> Sentences:
+        """The sentences of documents of a source; those of other languages have none."""
+        codes = [code if code in self.languages else "" for code in languages]
+        return clean(texts, codes, self.longest, transliterated=self.sources[number].transliterated)
+
+
+@dataclass(frozen=True)
+class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
+    """Look at the documents of a shard of a source; returns how many have sentences.
+
+    Attributes:
+        folder: for what was seen: of each document that has sentences its row, language, number of
+            sentences and word pieces, and keys of its text and its page.
+    """
+
+    folder: Path
+
+    def start(self) -> Callable[[tuple[int, Shard]], int]:
+        """Open the identifier, if some source leaves a row's language open."""
+        identify = None if all(s.language for s in self.sources) else identifier()
+
+        def work(piece: tuple[int, Shard]) -> int:
+            return self._work(*piece, identify)
+
+        return work
+
+    def _work(self, number: int, shard: Shard, identify: Callable[[str], str] | None) -> int:
+        source = self.sources[number]
+        documents, rejects = [], []
+        for row in rows(shard, source.read):
+            if isinstance(row, Document):
+                documents.append(row)
+            else:
+                rejects.append((row.row, row.byte, row.reason))
+        counts: Counter[str] = Counter(documents=len(documents), rejected=len(rejects))
+        counts["characters"] = sum(len(d.text) for d in documents)
+        languages = self._languages(source, shard, documents, identify, counts)
+        found = self.clean(number, [d.text for d in documents], languages)
+        sentences, pieces = found.sums(len(documents))
+        used = np.flatnonzero(sentences)
+        others = Counter(code or "unknown" for code in languages if code not in self.languages)
+        counts["in_other_languages"] = others.total()
+        counts["empty"] = len(documents) - others.total() - len(used)
+        columns: dict[str, NDArray[Any]] = {
+            "row": np.array([documents[i].row for i in used], np.int64),
+            "language": np.array([self.languages.index(languages[i]) for i in used], np.int16),
+            "sentences": sentences[used].astype(np.int32),
+            "pieces": pieces[used].astype(np.int32),
+            "text": np.fromiter(map(key_of, _joined(found, len(documents), used)), np.uint64),
+            "page": _pages([documents[i] for i in used] if source.page else [], len(used)),
+        }
+        seen = {
+            "file": shard.source,
+            "rejects": rejects,
+            "counts": {**counts, **found.counts},
+            "others": dict(others),
+        }
+        write_arrays(surveyed_path(self.folder, number, shard.index), columns, seen)
+        return len(used)
+
+    def _languages(
+        self,
+        source: TextSource,
+        shard: Shard,
+        documents: list[Document],
+        identify: Callable[[str], str] | None,
+        counts: Counter[str],
+    ) -> list[str]:
+        """The code of each document's language: the source's, or the row's, or identified."""
+        if source.language:
+            return [source.language] * len(documents)
+        said: dict[int, str] = {}
+        if source.language_field:
+            labelled = documents
+            if source.page:  # the id was the page: read again, with the language as the id
+                read = dataclasses.replace(source.read, id_field=source.language_field)
+                labelled = [d for d in rows(shard, read) if isinstance(d, Document)]
+            said = {d.row: code for d in labelled if (code := _said(d.id))}
+        assert identify is not None  # noqa: S101
+        counts["identified"] = len(documents) - len(said)
+        return [said.get(d.row) or identify(without_markup(d.text[:_BEGINNING])) for d in documents]
+
+
+def _said(label: str | int | None) -> str:
+    """The code that a row names, if it is one."""
+    try:
+        return code_of(label.strip()) if isinstance(label, str) else ""
+    except UsageError:
+        return ""
+
+
+def _joined(found: Sentences, n: int, used: NDArray[np.int64]) -> list[str]:
+    """The texts of some of n documents: their sentences, one a line."""
+    ends = np.cumsum(np.bincount(found.owner, minlength=n))
+    begins = np.concatenate(([0], ends[:-1]))
+    texts = found.texts.to_pylist()
+    return ["\n".join(texts[begins[i] : ends[i]]) for i in used.tolist()]
+
+
+def _pages(documents: list[Document], n: int) -> NDArray[np.uint64]:
+    """uint64 [n]: keys of the documents' pages; 0 where there is none."""
+    if not documents:
+        return np.zeros(n, np.uint64)
+    named = (str(d.id).strip() if d.id is not None else "" for d in documents)
+    keys = (xxhash.xxh3_64_intdigest(name.encode()) | 1 if name else 0 for name in named)
+    return np.fromiter(keys, np.uint64, n)
+
+
+@dataclass(frozen=True)
+class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
+    """Write what is taken of a shard: of each surveyed document so much, int64 [n].
+
+    Returns how many documents that were, and leaves a mark: by language's number, the documents,
+    sentences and word pieces.
+
+    Attributes:
+        unit: of these amounts.
+        folder: with what was seen of the shards.
+        out: folder for the text.
+        done: folder for what each shard gave.
+    """
+
+    unit: str
+    folder: Path
+    out: Path
+    done: Path
+
+    def start(self) -> Callable[[tuple[int, Shard, NDArray[np.int64]]], int]:
+        """Nothing to open."""
+        return lambda piece: self._work(*piece)
+
+    def _work(self, number: int, shard: Shard, amounts: NDArray[np.int64]) -> int:
+        source = self.sources[number]
+        seen, _ = read_arrays(surveyed_path(self.folder, number, shard.index))
+        wanted = np.flatnonzero(amounts)
+        documents = {d.row: d for d in rows(shard, source.read) if isinstance(d, Document)}
+        picked = seen["row"][wanted].tolist()
+        if any(row not in documents for row in picked):
+            raise self._changed(number, shard)
+        numbers = seen["language"][wanted].tolist()
+        found = self.clean(
+            number, [documents[r].text for r in picked], [self.languages[i] for i in numbers]
+        )
+        sentences, pieces = found.sums(len(picked))
+        if not (
+            np.array_equal(sentences, seen["sentences"][wanted])
+            and np.array_equal(pieces, seen["pieces"][wanted])
+        ):
+            raise self._changed(number, shard)
+        file = self.names[number][shard.source]
+        about = {"kind": source.kind, "source": f"{source.name}/{file}"}
+        return self._written(number, shard.index, found, picked, numbers, amounts[wanted], about)
+
+    def _written(
+        self,
+        number: int,
+        shard: int,
+        found: Sentences,
+        picked: list[int],
+        numbers: list[int],
+        amounts: NDArray[np.int64],
+        about: dict[str, Any],
+    ) -> int:
+        """Write the documents' lines, then what they come to."""
+        counts, pieces = found.sums(len(picked))
+        texts, begins = found.texts.to_pylist(), np.cumsum(counts) - counts
+        sizes = counts if self.unit == SENTENCES else pieces
+        given: dict[int, list[int]] = {}
+        buffer = io.BytesIO()
+        for place, (row, language) in enumerate(zip(picked, numbers, strict=True)):
+            begin, n = int(begins[place]), int(counts[place])
+            times, rest = divmod(int(amounts[place]), int(sizes[place]))
+            parts = [(n, int(pieces[place]))] * times
+            if rest:
+                parts += self._part(found.pieces[begin : begin + n], rest)
+            for k, tokens in parts:
+                line: dict[str, Any] = {"text": "\n".join(texts[begin : begin + k])}
+                line |= {"language": self.languages[language], **about, "row": row}
+                buffer.write(orjson.dumps(line) + b"\n")
+                sums = given.setdefault(language, [0, 0, 0])
+                for i, more in enumerate((1, k, tokens)):
+                    sums[i] += more
+        if buffer.tell():
+            data = zstandard.ZstdCompressor(level=_LEVEL).compress(buffer.getvalue())
+            write_bytes(composed_path(self.out, number, shard), data)
+        mark = orjson.dumps({str(language): sums for language, sums in given.items()})
+        write_bytes(mark_path(self.done, number, shard), mark)
+        return sum(sums[0] for sums in given.values())
+
+    def _part(self, pieces: NDArray[np.int32], amount: int) -> list[tuple[int, int]]:
+        """Sentences and word pieces of a document's beginning that is no more than an amount."""
+        through = np.cumsum(pieces, dtype=np.int64)
+        k = amount
+        if self.unit != SENTENCES:
+            k = int(np.searchsorted(through, amount, side="right"))
+        return [(k, int(through[k - 1]))] if k else []
+
+    def _changed(self, number: int, shard: Shard) -> InputError:
+        return InputError(
+            f"{self.names[number][shard.source]} changed while it was read. Run again with "
+            "--overwrite when nobody writes to it."
+        )

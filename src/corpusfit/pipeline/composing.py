@@ -1,0 +1,268 @@
+"""The command `compose`: from sources in several languages to one corpus.
+
+What: looks at every document, decides, and writes what is taken.
+Why: how much of a language is taken depends on all languages, so nothing can be written before all
+text was looked at once.
+Trade-off: text is read and cleaned twice; what is held meanwhile is some hundred bytes a document
+(three 8-byte keys, a language, a size, a place), and no text.
+Reference: mDAPT, sections 3.1 and 3.2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from corpusfit import corpus
+from corpusfit.artifacts import is_local, listed, read_many, writing
+from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe, TextSource
+from corpusfit.compose.summary import Amounts, by_kind, by_language
+from corpusfit.compose.taking import Pool, Taking, decide
+from corpusfit.engine import Engine
+from corpusfit.errors import bad_setting
+from corpusfit.jobs.compose import WriteComposed, mark_path
+from corpusfit.jobs.survey import look_with
+from corpusfit.manifest import ComposeFolder, as_plain, source_identity, versions
+from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.surveying import (
+    LOOK,
+    Places,
+    Under,
+    by_chance,
+    headers,
+    pool,
+    relevant,
+    seen_of,
+    surveyed,
+)
+from corpusfit.score import registry
+from corpusfit.types import Source
+
+__all__ = ["Composition", "compose", "estimate_composition"]
+
+_ONE_COLUMN = ("parquet", "hub")
+"""Formats of which one column is read beside the text."""
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A finished composition.
+
+    Attributes:
+        path: its folder; the text is in `composed/`.
+        manifest: what `manifest.json` says.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+
+def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = False) -> Composition:
+    """Compose a corpus.
+
+    Args:
+        recipe: what goes in, and how much.
+        out: a new or empty folder, or one of the same composition to resume.
+        machine: where it runs.
+        overwrite: replace another composition in `out`.
+
+    Raises:
+        CorpusfitError: see `errors.py`; every shard that is finished is kept.
+    """
+    folder = ComposeFolder(out)
+    folder.claim()
+    _check_methods(recipe)
+    with machine.start() as engine:
+        under = _open(recipe, folder, machine, engine)
+        folder.begin(_identity(under), overwrite=overwrite)
+        engine.require_shared(folder.work, "--out")
+        done = folder.finished()
+        if done is not None:
+            return Composition(out, done)
+        read = surveyed(under)
+        places, texts = pool(under, read["shards"], relevant)
+        taking = _decided(under, texts)
+        given = _write(under, places, taking)
+        _write_rejects(under, read["shards"])
+        folder.finish(_manifest(under, read, taking, given))
+    return Composition(out, json.loads((out / "manifest.json").read_text("utf-8")))
+
+
+def estimate_composition(recipe: Recipe, *, machine: Machine) -> dict[str, Any]:
+    """What `compose` would take: all texts are looked at, none is scored and nothing is written.
+
+    Returns:
+        languages (as in the manifest, without what each source gives), counts, documents, taken and
+        unit; seconds that writing would take, and disk_mb, both estimated.
+
+    Raises:
+        CorpusfitError: as `compose`.
+    """
+    _check_methods(recipe)
+    with machine.start() as engine, machine.scratch() as scratch:
+        engine.require_shared(scratch, "--cache")
+        under = _open(recipe, ComposeFolder(scratch), machine, engine)
+        read = surveyed(under)
+        _, texts = pool(under, read["shards"], by_chance)
+        taking = _decided(under, texts)
+        share = min(1.0, taking.amounts.sum() / max(1, texts.size.sum()))
+        characters = sum(c["characters"] for c in read["counts"].values())
+        return {
+            "languages": by_language(recipe, taking.shares, {}),
+            "counts": read["counts"],
+            "documents": int((taking.amounts > 0).sum()),
+            "taken": sum(s.total for s in taking.shares),
+            "unit": recipe.unit,
+            "seconds": round(under.seconds[LOOK] * (1 + share), 1),
+            "disk_mb": round(characters * share * _COMPRESSED / 1e6, 1),
+            "warnings": under.warnings,
+        }
+
+
+_COMPRESSED = 0.4
+"""Stored bytes of a character of text, about."""
+
+
+def _check_methods(recipe: Recipe) -> None:
+    """Raise `UsageError` for a way to choose that does not exist."""
+    for source in recipe.sources:
+        if source.choose not in (RANDOM, "auto"):
+            registry.build(source.choose, {})
+
+
+def _open(recipe: Recipe, folder: ComposeFolder, machine: Machine, engine: Engine) -> Under:
+    """Find and fingerprint the inputs."""
+    sources: list[list[Source]] = []
+    targets: dict[str, str] = {}
+    for number, source in enumerate(recipe.sources):
+        spool, looking = folder.work / f"input-{number}", partial(look_with, engine)
+        role = f"source {source.name}: path"
+        found = corpus.find(source.path, source.read, spool=spool, role=role, looking=looking)
+        if source.page and source.language_field:
+            _require_two_columns(source, found)
+        sources.append(found)
+        if source.target:
+            role = f"source {source.name}: target"
+            texts = corpus.find(source.target, source.read, spool=spool, role=role)
+            targets |= {f"{source.name}/{k}": v for k, v in source_identity(texts).items()}
+    return Under(recipe, machine, engine, folder, sources, targets)
+
+
+def _require_two_columns(source: TextSource, files: list[Source]) -> None:
+    """Raise `UsageError` where a page and a language cannot both be read."""
+    for file in files:
+        if file.format in _ONE_COLUMN:
+            raise bad_setting(
+                f"source {source.name!r}: page",
+                f"left out with language_field: of {file.format} one field is read beside the text",
+                source.page,
+            )
+
+
+def _identity(under: Under) -> dict[str, Any]:
+    """What must be the same for a composition to be resumed."""
+    recipe = dataclasses.asdict(under.recipe)
+    del recipe["sources"]
+    sources = {
+        source.name: {"kind": source.kind, "choose": source.choose, "embedder": source.embedder}
+        for source in under.recipe.sources
+    }
+    seen = seen_of(under)
+    files = {
+        f"{name}/{file}": fingerprint
+        for name, source in seen["sources"].items()
+        for file, fingerprint in source.pop("files").items()
+    }
+    named = {name: {**seen["sources"][name], **source} for name, source in sources.items()}
+    identity = {"command": "compose", "recipe": {**recipe, "sources": named}}
+    identity |= {"order": seen["order"], "versions": seen["versions"]}
+    return {**identity, "corpus": files, "target": under.targets}
+
+
+def _decided(under: Under, texts: Pool) -> Taking:
+    """Decide, and say what there is to say."""
+    taking = decide(texts, under.recipe)
+    for note in taking.notes:
+        under.warn(note)
+    return taking
+
+
+def _write(under: Under, places: Places, taking: Taking) -> Amounts:
+    """Write what is taken of every shard that is not written; returns what came of all."""
+    folder, begin = under.folder, 0
+    amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
+    for number, index, n in places:
+        if taking.amounts[begin : begin + n].any():
+            amounts[number, index] = taking.amounts[begin : begin + n]
+        begin += n
+    for path in (folder.composed, folder.written):
+        if is_local(path):
+            path.mkdir(parents=True, exist_ok=True)
+    done = listed(folder.written)
+    missing = {at for at in amounts if mark_path(folder.written, *at).name not in done}
+    pieces = (
+        (number, shard, amounts[number, shard.index])
+        for number, shard in (under.shards() if missing else ())
+        if (number, shard.index) in missing
+    )
+    job = WriteComposed(
+        **under.cleaning(), unit=under.recipe.unit, out=folder.composed, done=folder.written
+    )
+    with under.stage("write"):
+        for documents in under.engine.map(job, pieces):
+            under.machine.progress.advance(0, documents)
+    return _given(folder, list(amounts))
+
+
+def _given(folder: ComposeFolder, written: list[tuple[int, int]]) -> Amounts:
+    """What shards gave, by source and language."""
+    given: dict[tuple[int, int], NDArray[np.int64]] = {}
+    marks = read_many([mark_path(folder.written, *at) for at in written])
+    for (number, _), mark in zip(written, marks, strict=True):
+        for language, sums in json.loads(mark).items():
+            at = number, int(language)
+            given[at] = given.get(at, np.zeros(3, np.int64)) + np.array(sums, np.int64)
+    return {at: (int(v[0]), int(v[1]), int(v[2])) for at, v in sorted(given.items())}
+
+
+def _write_rejects(under: Under, shards: list[int]) -> None:
+    """Write `rejects.jsonl`."""
+    with writing(under.folder.path / "rejects.jsonl") as out:
+        for number, seen in headers(under, shards):
+            name = under.recipe.sources[number].name
+            file = under.names[number][seen["file"]]
+            for row, byte, reason in seen["rejects"]:
+                line = {"source": f"{name}/{file}", "row": row, "byte": byte, "reason": reason}
+                out.write(orjson.dumps(line) + b"\n")
+
+
+def _manifest(under: Under, read: dict[str, Any], taking: Taking, given: Amounts) -> dict[str, Any]:
+    """All that is known at the end."""
+    recipe, languages = under.recipe, by_language(under.recipe, taking.shares, given)
+    taken = sum(row["sentences" if recipe.unit == SENTENCES else "tokens"] for row in languages)
+    return {
+        "corpusfit": versions()["corpusfit"],
+        "versions": versions(),
+        "command": "compose",
+        "recipe": dataclasses.asdict(recipe),
+        "corpus": {
+            source.name: [as_plain(file) for file in files]
+            for source, files in zip(recipe.sources, under.sources, strict=True)
+        },
+        "counts": read["counts"],
+        "copies": {"same_language": taking.copies, "other_language": taking.elsewhere},
+        "budget": {"asked": recipe.budget, "taken": taken, "unit": recipe.unit},
+        "languages": languages,
+        "kinds": by_kind(recipe, given),
+        "warnings": under.warnings,
+        "seconds": under.seconds,
+        "workers": under.engine.workers,
+    }
