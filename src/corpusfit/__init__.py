@@ -12,6 +12,7 @@ from corpusfit.api import (
     adapt,
     audit,
     choose,
+    clusters,
     contamination,
     evaluate,
     explain,
@@ -24,9 +25,11 @@ from corpusfit.api import (
 )
 from corpusfit.errors import CorpusfitError
 from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.explore.plan import ClustersPlan
 from corpusfit.pipeline import (
     Adapted,
     Audit,
+    Clustered,
     Contamination,
     Evaluated,
     Explanation,
@@ -40,6 +43,8 @@ __all__ = [
     "AdaptPlan",
     "Adapted",
     "Audit",
+    "Clustered",
+    "ClustersPlan",
     "Contamination",
     "CorpusfitError",
     "EvaluatePlan",
@@ -52,6 +57,7 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "clusters",
     "contamination",
     "evaluate",
     "explain",

@@ -8,6 +8,7 @@ rest as `"cut.gamma=5"`.
 """
 
 from corpusfit.api.adapting import adapt, contamination, estimate_adaptation, forecast
+from corpusfit.api.exploring import clusters
 from corpusfit.api.judging import estimate_evaluation, evaluate, missing, run
 from corpusfit.api.plans import build_adapt_plan, build_evaluate_plan, build_plan
 from corpusfit.api.selecting import audit, choose, estimate, explain, rank, score, select
@@ -15,6 +16,7 @@ from corpusfit.api.telling import report
 from corpusfit.pipeline import (
     Adapted,
     Audit,
+    Clustered,
     Contamination,
     Evaluated,
     Explanation,
@@ -27,6 +29,7 @@ from corpusfit.pipeline import (
 __all__ = [
     "Adapted",
     "Audit",
+    "Clustered",
     "Contamination",
     "Evaluated",
     "Explanation",
@@ -40,6 +43,7 @@ __all__ = [
     "build_evaluate_plan",
     "build_plan",
     "choose",
+    "clusters",
     "contamination",
     "estimate",
     "estimate_adaptation",

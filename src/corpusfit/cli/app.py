@@ -13,6 +13,7 @@ from corpusfit.cli import (
     adapt,
     audit,
     choose,
+    clusters,
     contamination,
     demo,
     evaluate,
@@ -40,7 +41,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for module in (
-    *(demo, select, score, choose, explain, audit, rank, methods),
+    *(demo, clusters, select, score, choose, explain, audit, rank, methods),
     *(contamination, forecast, adapt, evaluate, run, report),
 ):
     module.register(app)

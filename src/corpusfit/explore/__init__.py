@@ -1,1 +1,1 @@
-"""See which domains a corpus holds before choosing from it (Aharoni and Goldberg 2020)."""
+"""See which domains a corpus holds, without labels (Aharoni and Goldberg, 2020)."""

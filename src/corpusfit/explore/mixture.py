@@ -84,7 +84,7 @@ def fit_mixture(
     tolerance: float = 1e-3,
     ridge: float = 1e-6,
 ) -> Mixture:
-    """Fit k Gaussians.
+    """Fit k Gaussians, the heaviest first.
 
     Args:
         x: [n, d], at least k rows.
@@ -111,6 +111,8 @@ def fit_mixture(
     if n > _SAMPLE:
         now = _climbed(few, now, steps, tolerance, ridge)[0]
     found, likelihood, taken, converged = _climbed(placed, now, steps, tolerance, ridge)
+    order = np.argsort(-found.weights, kind="stable")
+    found = Gaussians(found.weights[order], found.means[order], found.factors[order])
     raw = likelihood - float(np.log(scale).sum())
     return Mixture(found, centre, scale, raw, n, taken, converged)
 

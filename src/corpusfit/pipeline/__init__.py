@@ -10,6 +10,7 @@ Reference: TADPOLE, Algorithm 1.
 from corpusfit.pipeline.adaptestimate import estimate_adaptation
 from corpusfit.pipeline.adapting import Adapted, adapt
 from corpusfit.pipeline.auditing import Audit, audit
+from corpusfit.pipeline.clustering import Clustered, clusters
 from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.estimate import estimate
 from corpusfit.pipeline.evaluateestimate import estimate_evaluation
@@ -27,6 +28,7 @@ __all__ = [
     "TASK",
     "Adapted",
     "Audit",
+    "Clustered",
     "Contamination",
     "Evaluated",
     "Explanation",
@@ -38,6 +40,7 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "clusters",
     "contamination",
     "estimate",
     "estimate_adaptation",
