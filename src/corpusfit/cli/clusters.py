@@ -44,7 +44,7 @@ def clusters(
         typer.Option(
             "--k",
             help="How many clusters, or several numbers as 5,10,15, of which BIC keeps one; "
-            "BIC chooses from 2 to 30 if not.",
+            "BIC chooses from 1 to 30 if not.",
         ),
     ] = None,
     components: Annotated[

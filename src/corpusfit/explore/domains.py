@@ -92,7 +92,12 @@ def fit_domains(
     """Fit k domains to vectors [n, d], the largest first; raises as `fit_mixture`."""
     n, d = vectors.shape
     projection = principal(vectors, max(1, min(components or d, d, n - 1)))
-    return Domains(projection, fit_mixture(projection.place(vectors), k, seed=seed, steps=steps))
+    placed = projection.place(vectors)
+    return Domains(projection, fit_mixture(placed, k, seed=seed, steps=steps, ridge=_RIDGE))
+
+
+_RIDGE = 1e-4
+"""Of a dimension's variance: texts that are nearly copies would else make a cluster of no width."""
 
 
 def write_domains(path: Path, domains: Domains) -> None:

@@ -51,7 +51,8 @@ class MixturePlan:
 
     Attributes:
         k: numbers of clusters with commas between, as `5,10,15`; the one that BIC finds best is
-            kept. When left out, BIC chooses from 2 to 30.
+            kept. When left out, BIC chooses from 1 to 30, as far as
+            there are units enough for so many.
         components: principal components that the mixture is fitted in; 0 fits it in all
             dimensions.
         fits: with different starts, for each k; the likeliest is kept.

@@ -111,7 +111,7 @@ def maximised(sums: Sums, ridge: float) -> Gaussians:
 
     Args:
         sums: of all rows.
-        ridge: added to every variance, so that none vanishes.
+        ridge: added to every variance, so that none vanishes; above 0.
     """
     counts = sums.weights + 10.0 * np.finfo(np.float64).eps
     means = sums.first / counts[:, None]
@@ -119,6 +119,11 @@ def maximised(sums: Sums, ridge: float) -> Gaussians:
     d = means.shape[1]
     covariances[:, np.arange(d), np.arange(d)] += ridge
     # of covariance = L L', the precision is (L'^-1)(L'^-1)'
-    lower = np.linalg.cholesky(covariances)
+    try:
+        lower = np.linalg.cholesky(covariances)
+    except np.linalg.LinAlgError:  # rounding left a direction without variance, or less
+        values, axes = np.linalg.eigh(covariances)
+        wide = axes * np.maximum(values, ridge)[:, None, :]
+        lower = np.linalg.cholesky(wide @ axes.transpose(0, 2, 1))
     factors = np.linalg.inv(lower).transpose(0, 2, 1)
     return Gaussians(counts / counts.sum(), means, factors)

@@ -100,7 +100,8 @@ def _quota(
         return np.ones(domains.k)
     if run.plan.choose.quota == "corpus":
         paths = [assigned_path(parts, i) for i, _ in table.parts(folder.scores)]
-        return np.sum([read_shares(p).sum(axis=0, dtype=np.float64) for p in paths], axis=0)
+        sums = [read_shares(path).sum(axis=0, dtype=np.float64) for path in paths]
+        return np.asarray(np.sum(sums, axis=0))
     target = Sample(parts, "target")
     if not target.vectors.exists():
         target.write_texts(Sample(folder.fit, "target").read_texts())

@@ -56,8 +56,15 @@ from corpusfit.score.contract import SOURCE
 
 __all__ = ["Clustered", "assign", "clusters"]
 
-TRIED = (2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
+TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
 """Numbers of clusters that BIC chooses from."""
+
+_ROOM = 2
+"""Units for each dimension of each cluster, at least: with fewer, a cluster's covariance is
+singular, its likelihood without bound, and BIC means nothing."""
+
+WORD_VECTORS = "static"
+"""The embedder that stands for averaged word vectors: it is the mean of its words' vectors."""
 
 _SPARE = 2
 """How many times as many units are drawn as are wanted, so that copies can be left out."""
@@ -287,7 +294,9 @@ def _tried(
         sample, tuple(known.tolist()), t, plan.mixture.components, plan.mixture.steps, folder.fits
     )
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
-    numbers = asked or tuple(k for k in TRIED if k <= n) or (1,)
+    width = read_arrays(sample.vectors)[0]["vectors"].shape[1]
+    room = n // (_ROOM * (min(plan.mixture.components, width) or width))
+    numbers = asked or tuple(k for k in TRIED if k <= max(1, room))
     first = list(run.over("choose k", job, [(k, seeds[0]) for k in numbers])) if not asked else []
     if not asked:
         numbers = (min(first, key=_criterion).k,)
@@ -319,7 +328,7 @@ def _figures(fits: Sequence[Fitted], t: int) -> dict[str, Any]:
         "k": fits[0].k,
         "fits": len(fits),
         "purity": float(np.mean(pure)) if t > 1 else None,
-        "deviation": float(np.std(pure)) if t > 1 else None,
+        "deviation": float(np.std(pure)) if t > 1 and len(pure) > 1 else None,
         "likelihood": best.likelihood,
         "bic": best.bic,
     }
@@ -345,7 +354,7 @@ def _baselines(
     done = list(run.over("baselines", Baseline(sample, domains, t), pieces))
     words = Sample(folder.drawn, "words")
     words.write_texts(sample.read_texts())
-    static = dataclasses.replace(plan.embed, embedder="static")
+    static = dataclasses.replace(plan.embed, embedder=WORD_VECTORS)
     with run.stage("prepare encoder"):
         run.one(PrepareEncoder(run.cache), static)
     add_vectors(run, words, static)

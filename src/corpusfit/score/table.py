@@ -93,7 +93,7 @@ def rewrite(path: Path, **columns: NDArray[Any]) -> None:
     table = read(path)
     for name, values in columns.items():
         place = SCHEMA.get_field_index(name)
-        table = table.setcolumn(place, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
+        table = table.set_column(place, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
     _write(path, table)
 
 

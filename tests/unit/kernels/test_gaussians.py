@@ -62,3 +62,11 @@ def test_likelihood_never_falls(rows):
         sums = gathered(rows, now)
         assert sums.likelihood >= before - 1e-2
         now, before = maximised(sums, 1e-6), sums.likelihood
+
+
+def test_a_component_of_copies_keeps_a_width():
+    """Its covariance is rounding alone, and may come out with variances below 0."""
+    x = (np.random.default_rng(0).normal(size=(1, 40)) * 9).astype(np.float32).repeat(50, axis=0)
+    found = maximised(gathered(x, started(x, 1)), 1e-6)
+    assert np.isfinite(found.factors).all()
+    assert np.isfinite(densities(x, found)).all()
