@@ -33,7 +33,7 @@ unit: install
 
 bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt
-	for name in encode isolation_forest memory dsir; do $(BIN)/python benchmarks/$$name.py || exit 1; done
+	for name in encode isolation_forest mixtures memory dsir; do $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 clean:
 	rm -rf .venv demo-out build dist src/*.egg-info

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.explore.plan import ClustersPlan
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.settings import Settings
@@ -37,6 +38,9 @@ def page() -> str:
     lines += _groups(AdaptPlan(), ("seed", "read"))
     lines += ["# Settings of `corpusfit evaluate`", "", "Also `seed`, as above.", ""]
     lines += _groups(EvaluatePlan(), ("seed",))
+    lines += ["# Settings of `corpusfit clusters`", ""]
+    lines += ["Also `read`, `cut`, `embed` and `seed`, as above.", ""]
+    lines += _groups(ClustersPlan(), ("seed", "read", "cut", "embed"))
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -12,6 +12,7 @@ from corpusfit.api import (
     adapt,
     audit,
     choose,
+    clusters,
     compose,
     contamination,
     evaluate,
@@ -29,9 +30,11 @@ from corpusfit.api import (
 )
 from corpusfit.errors import CorpusfitError
 from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.explore.plan import ClustersPlan
 from corpusfit.pipeline import (
     Adapted,
     Audit,
+    Clustered,
     Composition,
     Contamination,
     Evaluated,
@@ -50,6 +53,8 @@ __all__ = [
     "AdaptPlan",
     "Adapted",
     "Audit",
+    "Clustered",
+    "ClustersPlan",
     "Composition",
     "Contamination",
     "CorpusfitError",
@@ -67,6 +72,7 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "clusters",
     "compose",
     "contamination",
     "evaluate",

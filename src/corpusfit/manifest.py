@@ -25,6 +25,7 @@ from corpusfit.types import Source
 
 __all__ = [
     "AdaptFolder",
+    "ClustersFolder",
     "ComposeFolder",
     "EvaluateFolder",
     "OutFolder",
@@ -264,6 +265,39 @@ class EvaluateFolder(OutFolder):
         remove(self.accompanied)
 
 
+class ClustersFolder(OutFolder):
+    """The folder of domains that were found in a corpus."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.domains = path / "domains.safetensors"
+        self.sample = path / "sample.parquet"
+        self.assigned = path / "assigned"
+        self.drawn = self.work / "drawn"
+        self.fits = self.work / "fits"
+
+    def _clear(self) -> None:
+        """Throw away what was found in another corpus, or in another way."""
+        super()._clear()
+        for folder in (self.drawn, self.fits, self.assigned):
+            remove(folder)
+        for written in (self.domains, self.sample):
+            written.unlink(missing_ok=True)
+
+    def require(self) -> dict[str, Any]:
+        """The manifest.
+
+        Raises:
+            InputError: the folder holds no domains.
+        """
+        manifest = self.finished()
+        if manifest is None or manifest.get("command") != "clusters" or not self.domains.exists():
+            raise InputError(
+                f"{self.path} holds no clusters. Run `corpusfit clusters` with --out there first."
+            )
+        return manifest
+
+
 class RunFolder(OutFolder):
     """A selection's folder."""
 
@@ -276,6 +310,7 @@ class RunFolder(OutFolder):
         self.fit = self.work / "fit"
         self.stages = self.work / "stages"
         self.looked_at = self.work / "examples"
+        self.balanced = self.work / "clusters"
 
     def aligned(self, side: str) -> Path:
         """Where one side of the selected pairs is."""
@@ -304,7 +339,8 @@ class RunFolder(OutFolder):
             (self.work / file).unlink(missing_ok=True)
         for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
             remove(folder)
-        remove(self.looked_at)
+        for folder in (self.looked_at, self.balanced):
+            remove(folder)
         self.remove_aligned()
         for written in (self.examples, self.path / "rejects.jsonl"):
             written.unlink(missing_ok=True)

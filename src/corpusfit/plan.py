@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corpusfit.errors import bad_setting
-from corpusfit.settings import Settings, finite, positive
+from corpusfit.settings import Settings, finite, one_of, positive
 
 __all__ = [
     "AutoPlan",
@@ -32,6 +32,7 @@ __all__ = [
 
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 POLICIES = ("top", "continuous", "resample")
+QUOTAS = ("target", "even", "corpus")
 
 
 @dataclass(frozen=True)
@@ -355,6 +356,12 @@ class ChoosePlan:
         threshold: the lowest score taken.
         c: steepness C of lambda.
         alpha: midpoint of lambda, in standard deviations of the anomaly score.
+        balance: `cluster` gives each cluster that `corpusfit clusters` found its quota of the
+            amount; with lambda, its weight. Nothing is balanced when left out.
+        clusters: the folder that `corpusfit clusters` wrote.
+        quota: what a cluster's is: `target` (its share of the target's texts), `even` (all the
+            same) or `corpus` (its share of the corpus). What a small cluster cannot fill goes to
+            the others.
     """
 
     policy: str = "top"
@@ -364,9 +371,13 @@ class ChoosePlan:
     threshold: float | None = None
     c: float = 1.0
     alpha: float = 0.0
+    balance: str = ""
+    clusters: str = ""
+    quota: str = "target"
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
+        self._check_balance()
         if self.policy not in POLICIES:
             raise bad_setting("--weights", f"one of {', '.join(POLICIES)}", self.policy)
         amounts = ("fraction", "segments", "tokens", "threshold")
@@ -393,6 +404,26 @@ class ChoosePlan:
         finite("choose.c", self.c)
         if self.c < 0:
             raise bad_setting("choose.c", "0 or more", self.c)
+
+    def _check_balance(self) -> None:
+        one_of("--balance", self.balance, ("", "cluster"))
+        one_of("choose.quota", self.quota, QUOTAS)
+        if self.balance and not self.clusters:
+            raise bad_setting(
+                "--clusters",
+                "the folder of a `corpusfit clusters` with --balance cluster",
+                "nothing",
+                "Make one with: corpusfit clusters --corpus … --out DIR",
+            )
+        if self.clusters and not self.balance:
+            raise bad_setting("--clusters", "given with --balance cluster", self.clusters)
+        if self.balance and self.threshold is not None:
+            raise bad_setting(
+                "--threshold",
+                "left out with --balance",
+                self.threshold,
+                "Say how much to take with --fraction, --segments or --tokens.",
+            )
 
 
 @dataclass(frozen=True)

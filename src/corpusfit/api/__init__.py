@@ -10,6 +10,7 @@ rest as `"cut.gamma=5"`.
 from corpusfit.api.adapting import adapt, contamination, estimate_adaptation, forecast
 from corpusfit.api.composing import compose, estimate_composition
 from corpusfit.api.crosslingual import retrieval, tokenizers
+from corpusfit.api.exploring import clusters
 from corpusfit.api.judging import estimate_evaluation, evaluate, missing, run
 from corpusfit.api.plans import build_adapt_plan, build_evaluate_plan, build_plan
 from corpusfit.api.selecting import audit, choose, estimate, explain, rank, score, select
@@ -18,6 +19,7 @@ from corpusfit.api.telling import report
 from corpusfit.pipeline import (
     Adapted,
     Audit,
+    Clustered,
     Composition,
     Contamination,
     Evaluated,
@@ -36,6 +38,7 @@ from corpusfit.pipeline import (
 __all__ = [
     "Adapted",
     "Audit",
+    "Clustered",
     "Composition",
     "Contamination",
     "Evaluated",
@@ -55,6 +58,7 @@ __all__ = [
     "build_evaluate_plan",
     "build_plan",
     "choose",
+    "clusters",
     "compose",
     "contamination",
     "estimate",

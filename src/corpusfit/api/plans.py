@@ -18,10 +18,18 @@ from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.presets import preset as preset_of
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.explore.plan import ClustersPlan
 from corpusfit.plan import Plan
 from corpusfit.settings import Settings
 
-__all__ = ["Inputs", "build_adapt_plan", "build_evaluate_plan", "build_plan", "listed"]
+__all__ = [
+    "Inputs",
+    "build_adapt_plan",
+    "build_clusters_plan",
+    "build_evaluate_plan",
+    "build_plan",
+    "listed",
+]
 
 Inputs: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -32,6 +40,8 @@ _WORDS = {
     "tokens": "choose.tokens",
     "threshold": "choose.threshold",
     "weights": "choose.policy",
+    "balance": "choose.balance",
+    "clusters": "choose.clusters",
     "embedder": "embed.embedder",
     "budget": "auto.budget",
     "cascade": "cascade.stages",
@@ -79,6 +89,21 @@ _EVALUATE_WORDS = {
     "seed": "seed",
 }
 """The same for an evaluation's plan."""
+
+
+_CLUSTERS_WORDS = {
+    "k": "mixture.k",
+    "components": "mixture.components",
+    "baselines": "mixture.baselines",
+    "sample": "draw.sample",
+    "per_source": "draw.per_source",
+    "truth": "draw.truth",
+    "embedder": "embed.embedder",
+    "unit": "cut.unit",
+    "text_field": "read.text_field",
+    "seed": "seed",
+}
+"""The same for a look at a corpus's domains."""
 
 _P = TypeVar("_P", bound=Settings)
 
@@ -128,6 +153,16 @@ def build_evaluate_plan(
     if not built.model.name:
         raise bad_setting("--model", "a model folder, a hub id or an adapter's folder", "nothing")
     return built
+
+
+def build_clusters_plan(
+    plan: ClustersPlan | Path | str | None, settings: Sequence[str], **words: Any
+) -> ClustersPlan:
+    """The same for a look at a corpus's domains; raises as `build_plan`."""
+    k = words.pop("k", None)
+    numbers = ",".join(map(str, k)) if isinstance(k, Sequence) and not isinstance(k, str) else k
+    words["k"] = None if numbers is None else str(numbers)
+    return _built(ClustersPlan(), _CLUSTERS_WORDS, plan, settings, words).check()
 
 
 def _built(

@@ -46,8 +46,9 @@ def select(
         settings: further settings as `"cut.gamma=5"`.
         overwrite: replace another run in `out`.
         machine: where it runs, with how many workers, and what is told of it.
-        **words: method, fraction, segments, tokens, threshold, weights, embedder, budget, cascade,
-            recall, unit, text_field, strict, seed: as the options of the same name.
+        **words: method, fraction, segments, tokens, threshold, weights, balance, clusters,
+            embedder, budget, cascade, recall, unit, text_field, strict, seed: as the options of
+            the same name.
 
     Returns:
         The finished run: iterate over it for the selected segments.
@@ -123,7 +124,7 @@ def choose(
         out: the folder of a `select` or `score`.
         settings: further settings as `"choose.alpha=-1"`.
         machine: as in `select`.
-        **words: fraction, segments, tokens, threshold, weights.
+        **words: fraction, segments, tokens, threshold, weights, balance, clusters.
 
     Returns:
         The run with its new selection.
@@ -133,7 +134,7 @@ def choose(
     if plan != dataclasses.replace(Plan(), choose=plan.choose):
         raise bad_setting(
             "A setting of choose",
-            "fraction, segments, tokens, threshold, weights, choose.c or choose.alpha",
+            "fraction, segments, tokens, threshold, weights, balance, clusters, or one of choose",
             ", ".join(given),
             "What was scored is settled: score again with another --out to change the rest.",
         )

@@ -13,6 +13,7 @@ from corpusfit.cli import (
     adapt,
     audit,
     choose,
+    clusters,
     compose,
     contamination,
     demo,
@@ -44,7 +45,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for module in (
-    *(demo, select, score, choose, explain, audit, rank, methods),
+    *(demo, clusters, select, score, choose, explain, audit, rank, methods),
     *(split, contamination, forecast, compose, adapt, evaluate, run, report),
     *(retrieval, tokenizers),
 ):

@@ -36,8 +36,11 @@ def choose(
     tokens: o.TokenCount = None,
     threshold: o.Threshold = None,
     weights: o.WeightPolicy = None,
+    balance: o.Balance = None,
+    clusters: o.Clusters = None,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
+    cache: o.Cache = None,
     settings: o.Settings = None,
     no_report: o.NoReport = False,
     json: o.Json = False,
@@ -46,12 +49,14 @@ def choose(
     run = api.choose(
         folder,
         settings=settings or (),
-        machine=api.Machine(engine, workers, progress=Bar()),
+        machine=api.Machine(engine, workers, cache, Bar()),
         fraction=fraction,
         segments=segments,
         tokens=tokens,
         threshold=threshold,
         weights=weights,
+        balance=balance,
+        clusters=clusters,
     )
     if json:
         as_json({"out": str(folder), **run.manifest})

@@ -11,9 +11,11 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "Balance",
     "Budget",
     "Cache",
     "Cascade",
+    "Clusters",
     "Corpus",
     "DryRun",
     "Embedder",
@@ -117,6 +119,18 @@ WeightPolicy = Annotated[
         "--weights",
         help="top (the default), continuous (lambda as weight) or resample (drawn by lambda).",
     ),
+]
+Balance = Annotated[
+    str | None,
+    typer.Option(
+        "--balance",
+        help="cluster: each cluster of --clusters gives its quota, by default its share of the "
+        "target's texts (--set choose.quota=target, even or corpus).",
+    ),
+]
+Clusters = Annotated[
+    str | None,
+    typer.Option("--clusters", help="With --balance: a folder that corpusfit clusters wrote."),
 ]
 Unit = Annotated[
     str | None,

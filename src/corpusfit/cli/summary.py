@@ -93,6 +93,27 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     table(title, columns, shown)
     if rest > 0:
         say(f"… and {rest} more sources; all are in manifest.json.")
+    if selected.get("by_cluster"):
+        _show_clusters(selected)
+
+
+def _show_clusters(selected: Mapping[str, Any]) -> None:
+    """What each cluster gave, where the selection was balanced."""
+    rows = [
+        [
+            str(number),
+            f"{n['segments']:,}",
+            percent(quota, 1),
+            f"{n['selected']:,}",
+            percent(n["selected"], selected["segments"]),
+            f"{n['tokens']:,}",
+        ]
+        for number, (n, quota) in enumerate(
+            zip(selected["by_cluster"], selected["quota"], strict=True), 1
+        )
+    ]
+    columns = ["cluster", "segments", "quota", "selected", "of selected", "word pieces"]
+    table("By cluster", columns, rows)
 
 
 _ROWS = 30

@@ -28,7 +28,16 @@ from corpusfit.score import registry, table
 from corpusfit.score.contract import SOURCE
 from corpusfit.types import Document, Shard
 
-__all__ = ["NONE", "CountLabels", "Counted", "ScoreLabels", "matches", "other_pieces", "shown"]
+__all__ = [
+    "NONE",
+    "CountLabels",
+    "Counted",
+    "ScoreLabels",
+    "labels_at",
+    "matches",
+    "other_pieces",
+    "shown",
+]
 
 NONE = "(none)"
 """The label of rows whose field is missing, empty, or no string, whole number or boolean."""
@@ -59,6 +68,17 @@ def _labels(
     if not np.array_equal(different, found):
         raise other_pieces(read.id_field)
     return list(number), np.array(places, np.int64)[nth]
+
+
+def labels_at(shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]) -> list[str]:
+    """The label of each of some rows, int64 [n]; `read.id_field` is the field with it."""
+    needed = set(wanted.tolist())
+    found = {
+        row.row: NONE if row.id in (None, "") else str(row.id)
+        for row in rows(shard, read)
+        if isinstance(row, Document) and row.row in needed
+    }
+    return [found[row] for row in wanted.tolist()]
 
 
 def other_pieces(field: str) -> InputError:

@@ -34,7 +34,9 @@ __all__ = [
     "SampleTexts",
     "SampleVectors",
     "TextsAt",
+    "below",
     "first_bound",
+    "lowest",
     "merge",
     "strings",
 ]
@@ -71,13 +73,31 @@ class SampleTexts(Job[tuple[Shard, int], tuple[Drawn[str], Tally]]):
 
     def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[str], Tally]:
         shard, bound = piece
-        draw = _Draw(self.seed, shard.index, bound, _typical_bytes(self.cut))
-        found, tally = read_shard(shard, self.read, self.names, draw.pick)
-        units, texts = cut_units(found, self.cut)
-        keys, places = draw.units(found.row, np.unique(units.row, return_counts=True)[1])
-        kept = np.argsort(keys, kind="stable")[: self.k]
-        kept = kept[np.argsort(places[kept], kind="stable")]
-        return Drawn(shard.index, keys[kept], strings(texts, places[kept])), tally
+        keys, _, texts, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
+        kept = lowest(keys, self.k)
+        return Drawn(shard.index, keys[kept], strings(texts, kept)), tally
+
+
+def below(
+    shard: Shard, bound: int, read: ReadPlan, cut: CutPlan, names: tuple[str, ...], seed: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], Texts, Tally]:
+    """Of a shard, the n units with keys below a bound, in reading order.
+
+    Returns:
+        Their keys uint64 [n], rows int64 [n] and texts, and what was read for them.
+    """
+    draw = _Draw(seed, shard.index, bound, _typical_bytes(cut))
+    found, tally = read_shard(shard, read, names, draw.pick)
+    units, texts = cut_units(found, cut)
+    keys, places = draw.units(found.row, np.unique(units.row, return_counts=True)[1])
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    return keys[order], units.row[places], taken(texts, places), tally
+
+
+def lowest(keys: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
+    """The places of the k smallest keys, int64, in the order of the places."""
+    return np.sort(np.argsort(keys, kind="stable")[:k])
 
 
 def _typical_bytes(cut: CutPlan) -> int:

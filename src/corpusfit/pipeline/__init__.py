@@ -10,6 +10,7 @@ Reference: TADPOLE, Algorithm 1.
 from corpusfit.pipeline.adaptestimate import estimate_adaptation
 from corpusfit.pipeline.adapting import Adapted, adapt
 from corpusfit.pipeline.auditing import Audit, audit
+from corpusfit.pipeline.clustering import Clustered, clusters
 from corpusfit.pipeline.commands import choose, rank, score, select
 from corpusfit.pipeline.composing import Composition, compose, estimate_composition
 from corpusfit.pipeline.estimate import estimate
@@ -32,6 +33,7 @@ __all__ = [
     "TASK",
     "Adapted",
     "Audit",
+    "Clustered",
     "Composition",
     "Contamination",
     "Evaluated",
@@ -50,6 +52,7 @@ __all__ = [
     "adapt",
     "audit",
     "choose",
+    "clusters",
     "compose",
     "contamination",
     "estimate",

@@ -22,6 +22,7 @@ from corpusfit.artifacts import is_local, listed, remove, write_bytes, writing
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.balancing import Balance, balance
 from corpusfit.pipeline.examples import draw_examples, write_examples
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.scoring import tallies
@@ -36,12 +37,18 @@ __all__ = ["Chosen", "choose_segments", "count_rows", "write_selected"]
 
 @dataclass
 class Chosen:
-    """What was taken: counts, the lowest score taken, and composition by source."""
+    """What was taken: counts, the lowest score taken, and composition by source and by cluster.
+
+    With quotas, `quota` has what each cluster was to give, `by_cluster` what there is of each, by
+    its segments' main cluster, and what was taken.
+    """
 
     segments: int = 0
     tokens: int = 0
     threshold: float | None = None
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
+    quota: list[float] | None = None
+    by_cluster: list[dict[str, int]] = field(default_factory=list)
     parts: list[int] = field(default_factory=list)
 
     def add(self, part: ScoredPart, selected: Any, source: str) -> None:
@@ -50,6 +57,8 @@ class Chosen:
         counted["segments"] += len(selected)
         counted["selected"] += int(selected.sum())
         counted["tokens"] += int(part.tokens[selected].sum())
+        if part.shares is not None:
+            self._add_clusters(part.shares, part.tokens, selected)
         if selected.any():
             self.parts.append(part.index)
             self.segments += int(selected.sum())
@@ -57,26 +66,46 @@ class Chosen:
             lowest = float(part.scores[selected].min())
             self.threshold = lowest if self.threshold is None else min(self.threshold, lowest)
 
+    def _add_clusters(self, shares: Any, tokens: Any, selected: Any) -> None:
+        k, main = shares.shape[1], shares.argmax(axis=1)
+        if not self.by_cluster:
+            self.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in range(k)]
+        for own, n, taken, pieces in zip(
+            self.by_cluster,
+            np.bincount(main, minlength=k).tolist(),
+            np.bincount(main[selected], minlength=k).tolist(),
+            np.bincount(main[selected], tokens[selected], minlength=k).tolist(),
+            strict=True,
+        ):
+            own["segments"] += n
+            own["selected"] += taken
+            own["tokens"] += int(pieces)
 
-def _scored(folder: RunFolder) -> Iterator[ScoredPart]:
+
+def _scored(folder: RunFolder, by: Balance | None = None) -> Iterator[ScoredPart]:
     for index, path in table.parts(folder.scores):
         scores, tokens = table.read_columns(path, "score", "tokens")
-        yield ScoredPart(index, np.asarray(scores, np.float32), np.asarray(tokens, np.int64))
+        shares = by.shares(index) if by is not None else None
+        yield ScoredPart(
+            index, np.asarray(scores, np.float32), np.asarray(tokens, np.int64), shares
+        )
 
 
 def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
     """Decide, and write weight and selected beside the scores of a method."""
     source_of = {shard: tally.source for shard, tally in tallies(folder)}
-    chosen = Chosen()
+    by = balance(run, folder)
+    chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
     paths = dict(table.parts(folder.scores))
     with run.stage("choose", len(paths)):
         choices = decide(
-            lambda: _scored(folder),
+            lambda: _scored(folder, by),
             run.plan.choose,
             seed=run.plan.seed,
             log_weights=method.log_weights,
+            quota=by.quota if by is not None else None,
         )
-        for choice, part in zip(choices, _scored(folder), strict=True):
+        for choice, part in zip(choices, _scored(folder, by), strict=True):
             table.rewrite(paths[choice.index], weight=choice.weight, selected=choice.selected)
             chosen.add(part, choice.selected, run.names[source_of[choice.index]])
             run.machine.progress.advance(1)

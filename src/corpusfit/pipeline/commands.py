@@ -21,6 +21,7 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
 from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
 from corpusfit.pipeline.aligned import whole_lines, write_aligned
+from corpusfit.pipeline.balancing import clusters_file
 from corpusfit.pipeline.budget import Decision, keep, kept, within
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
@@ -103,7 +104,9 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
     with machine.start() as engine:
         sources = same_again(sources, plan.read, engine, out)
         run = Run(plan, machine, engine, folder.work, target, sources)
-        run.encoder, run.files = manifest["encoder"], manifest["files"]
+        run.encoder = manifest["encoder"]
+        balanced = {file: corpus.fingerprint(file)[0] for file in clusters_file(amount)}
+        run.files = {**manifest["files"], **balanced}
         run.encoders = manifest["encoders"]
         if manifest["budget"]:
             run.plan = within(plan, Decision(**manifest["budget"]))
@@ -222,11 +225,20 @@ def _run(
         return _finish(run, folder, manifest, selecting=selecting)
 
 
+def _overrides(plan: Plan) -> list[str]:
+    """What differs from the defaults, clusters named by their whole path."""
+    clusters = absolute([plan.choose.clusters])[0]
+    return dataclasses.replace(
+        plan, choose=dataclasses.replace(plan.choose, clusters=clusters)
+    ).overrides()
+
+
 def _files(plan: Plan) -> list[str]:
-    """Files that the settings of any stage's method name."""
+    """Files that the settings name: of any stage's method, and of the clusters to balance by."""
     used = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
     methods = [registry.build(m.name, m.options) for m in used if m and m.name != "auto"]
-    return sorted({file for method in methods for file in method.files})
+    used_files = {file for method in methods for file in method.files}
+    return sorted(used_files.union(clusters_file(plan.choose)))
 
 
 def _decide(run: Run, folder: RunFolder) -> str:
@@ -306,7 +318,7 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
     whole = {
         **manifest,
         "command": command,
-        "repeat": command_words(command, given, {}, run.asked.overrides()),
+        "repeat": command_words(command, given, {}, _overrides(run.asked)),
         "plan": run.asked.as_dict(),
         "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,

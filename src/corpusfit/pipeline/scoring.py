@@ -27,11 +27,18 @@ from corpusfit.pipeline.labelling import goes_by_labels, score_labels
 from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
-from corpusfit.plan import MethodPlan
+from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 
-__all__ = ["expect_common_words", "hold_strict", "prepare_encoder", "score_corpus", "tallies"]
+__all__ = [
+    "embed_corpus",
+    "expect_common_words",
+    "hold_strict",
+    "prepare_encoder",
+    "score_corpus",
+    "tallies",
+]
 
 RECIPE = 2
 """Counts up when reading or cutting changes, so that older embeddings are not taken for new."""
@@ -54,7 +61,7 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
             background_texts(run, background, run.plan.fit.background)
         expect_common_words(run, target, background)
     else:
-        store, counts = _embed(run)
+        store, counts = embed_corpus(run, run.plan.embed, run.encoder)
         add_vectors(run, target)
         _background(run, store, counts, background)
     chosen = run.plan.method
@@ -116,14 +123,23 @@ def expect_common_words(run: Run, target: Sample, background: Sample) -> None:
         )
 
 
-def _embed(run: Run) -> tuple[Path, list[int]]:
-    """Encode what is not in the store yet; returns the store and the number of units by shard."""
+def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path, list[int]]:
+    """Encode what is not in the store yet; returns the store and the number of units by shard.
+
+    Args:
+        run: whose corpus it is.
+        embed: the embedder.
+        encoder: its fingerprint.
+
+    Raises:
+        EmptyInputError: the corpus has no usable row.
+    """
     identity = {
         "recipe": [RECIPE, unicodedata.unidata_version],
         "sources": source_identity(run.sources),
         "read": {k: v for k, v in vars(run.plan.read).items() if k != "strict"},
         "cut": [run.plan.cut.unit, run.plan.cut.pieces],
-        "encoder": run.encoder,
+        "encoder": encoder,
     }
     folder = run.cache / "embeddings" / digest(identity)
     complete = folder / "complete.json"
@@ -131,7 +147,7 @@ def _embed(run: Run) -> tuple[Path, list[int]]:
         counts: list[int] = json.loads(complete.read_bytes())
         return folder, counts
     store = VectorStore(folder)
-    job = EmbedShards(run.plan.read, run.plan.cut, run.plan.embed, run.cache, folder, run.names)
+    job = EmbedShards(run.plan.read, run.plan.cut, embed, run.cache, folder, run.names)
     rejected, found = Reasons(), {}
     for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
         found[shard] = tally.units

@@ -16,10 +16,13 @@ from corpusfit.report.harmless import harmless
 from corpusfit.report.part import Spec
 
 __all__ = [
+    "clusters_chart",
     "composition_chart",
+    "confusion_chart",
     "curve_chart",
     "map_chart",
     "overlap_chart",
+    "proximity_chart",
     "results_chart",
     "scores_chart",
     "shares_chart",
@@ -300,7 +303,52 @@ def curve_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
 
 def overlap_chart(rows: Sequence[dict[str, Any]]) -> Spec:
     """How much of one selection another took too: rows of one, other, share."""
-    share = {"field": "share", "type": "quantitative"}
+    return _squares(
+        rows,
+        "Overlap of selections",
+        "The share of each row's segments that the column's selection took too.",
+        ("one", "of what this took"),
+        ("other", "this took too"),
+        "share",
+    )
+
+
+def confusion_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """What each cluster is made of: rows of cluster, domain, share (Domain Clusters, Figure 2)."""
+    return _squares(
+        rows,
+        "Clusters and domains",
+        "The share of each domain's units that lie in each cluster.",
+        ("domain", "of the units of"),
+        ("cluster", "lie in the cluster"),
+        "share",
+    )
+
+
+def proximity_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """How near domains are: rows of one, other, cosine (Domain Clusters, section 3.2)."""
+    return _squares(
+        rows,
+        "Proximity of domains",
+        "The cosine between the mean vectors of each two domains.",
+        ("one", None),
+        ("other", None),
+        "cosine",
+        ".2f",
+    )
+
+
+def _squares(
+    rows: Sequence[dict[str, Any]],
+    title: str,
+    description: str,
+    y: tuple[str, str | None],
+    x: tuple[str, str | None],
+    value: str,
+    written: str = ".0%",
+) -> Spec:
+    """A square for each pair, the fuller the darker, with its value."""
+    share = {"field": value, "type": "quantitative"}
     axis = {"type": "nominal", "sort": None}
     squares = {
         "mark": {"type": "rect", "tooltip": True},
@@ -310,23 +358,64 @@ def overlap_chart(rows: Sequence[dict[str, Any]]) -> Spec:
     }
     words = {
         "mark": {"type": "text", "color": "black"},
-        "encoding": {"text": {**share, "format": ".0%"}},
+        "encoding": {"text": {**share, "format": written}},
     }
     return _chart(
-        "Overlap of selections",
-        "The share of each row's segments that the column's selection took too.",
-        **_rows(len({row["one"] for row in rows})),
+        title,
+        description,
+        **_rows(len({row[y[0]] for row in rows})),
         data={"values": list(rows)},
         encoding={
-            "y": {"field": "one", **axis, "title": "of what this took"},
-            "x": {
-                "field": "other",
-                **axis,
-                "title": "this took too",
-                "axis": {"labelAngle": -30},
-            },
+            "y": {"field": y[0], **axis, "title": y[1]},
+            "x": {"field": x[0], **axis, "title": x[1], "axis": {"labelAngle": -30}},
         },
         layer=[squares, words],
+    )
+
+
+def clusters_chart(
+    rows: Sequence[dict[str, Any]], outlines: Sequence[dict[str, Any]], title: str
+) -> Spec:
+    """Units by the first two components, and an ellipse a cluster (Domain Clusters, Figure 3).
+
+    Args:
+        rows: of x, y, cluster, domain, text.
+        outlines: of x, y, cluster, step, the points of each ellipse in order.
+        title: of the chart.
+    """
+    axis = {"type": "quantitative", "axis": {"labels": False, "ticks": False}}
+    x = {"field": "x", **axis, "title": "first component"}
+    y = {"field": "y", **axis, "title": "second component"}
+    scheme = {"scheme": "tableau10"} if len({row["cluster"] for row in rows}) <= 10 else _TWENTY
+    colour = {"field": "cluster", "type": "nominal", "title": "cluster", "scale": scheme}
+    points = {
+        "data": {"values": list(rows)},
+        "mark": {"type": "point", "filled": True, "opacity": 0.6, "size": 22},
+        "encoding": {
+            "x": x,
+            "y": y,
+            "color": colour,
+            "tooltip": [
+                {"field": name, "type": "nominal"} for name in ("cluster", "domain", "text")
+            ],
+        },
+    }
+    ellipses = {
+        "data": {"values": list(outlines)},
+        "mark": {"type": "line", "strokeWidth": 2, "interpolate": "linear-closed"},
+        "encoding": {
+            "x": x,
+            "y": y,
+            "color": colour,
+            "order": {"field": "step", "type": "quantitative"},
+        },
+    }
+    return _chart(
+        title,
+        "Units by the first two principal components, coloured by cluster; each ellipse is two "
+        "deviations around a cluster's mean.",
+        height=420,
+        layer=[points, ellipses],
     )
 
 

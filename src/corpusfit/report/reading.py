@@ -1,7 +1,7 @@
 """What is in the folders that a report is asked for.
 
-What: every finished selection, adaptation, evaluation and recipe in them, told apart by its
-manifest; a folder that is none of these is looked into, as that of the demo.
+What: every finished look at clusters, selection, adaptation, evaluation and recipe in them, told
+apart by its manifest; a folder that is none of these is looked into, as that of the demo.
 Why: a report is about one run, or several, or all that belongs to one piece of work.
 Trade-off: a recipe's selections and models are shown with it, and what it threw away is not.
 """
@@ -30,7 +30,7 @@ class Found:
     """A finished run.
 
     Attributes:
-        kind: the command that made it: select, adapt, evaluate or run.
+        kind: the command that made it: clusters, select, adapt, evaluate or run.
         path: its folder.
         manifest: what it says; a recipe's is all of `table.json`.
         title: what it is called.
@@ -53,9 +53,10 @@ def found_in(folders: Sequence[Path]) -> list[Found]:
         runs = list(_runs(folder, folder, _DEPTH))
         if not runs:
             raise InputError(
-                f"{folder} holds nothing that is finished and could be shown: a selection, an "
-                "adapted model, an evaluation or a recipe's table. A run that was stopped goes on "
-                "with the same command; after `corpusfit score`, run `corpusfit choose`."
+                f"{folder} holds nothing that is finished and could be shown: clusters, a "
+                "selection, an adapted model, an evaluation or a recipe's table. A run that was "
+                "stopped goes on with the same command; after `corpusfit score`, run "
+                "`corpusfit choose`."
             )
         found += runs
     return _told_apart(found)
@@ -110,7 +111,7 @@ def _kind(manifest: dict[str, Any]) -> str:
     if manifest.get("selected") and "counts" in manifest:
         return "select"
     command = manifest.get("command", "")
-    return command if command in ("adapt", "evaluate") else ""
+    return command if command in ("adapt", "evaluate", "clusters") else ""
 
 
 def _name(folder: Path, named: Path) -> str:

@@ -158,6 +158,17 @@ def _sheets(name: str, manifest: dict[str, Any], data: dict[str, Any]) -> dict[s
                 for source, n in by_source
             ],
         ),
+        "clusters": Sheet(
+            f"{name}-clusters",
+            "By cluster",
+            ["cluster", "segments", "quota", "taken", "word pieces"],
+            [
+                (str(i), n["segments"], round(quota, 4), n["selected"], n["tokens"])
+                for i, (n, quota) in enumerate(
+                    zip(taken.get("by_cluster", []), taken.get("quota") or [], strict=True), 1
+                )
+            ],
+        ),
         "ranking": Sheet(
             f"{name}-ranking",
             "Methods on this task and corpus, mean and standard deviation over seeds",
@@ -228,6 +239,6 @@ def _figures(manifest: dict[str, Any], sheets: dict[str, Sheet]) -> str:
         elif what == "cascade":
             shown += ["<h3>The cascade</h3>", plain_table(sheet)]
             shown.append(paragraphs([recall_in_words(manifest["cascade"])]))
-        elif what in ("read", "rejects"):
+        elif what in ("read", "rejects", "clusters"):
             shown.append(plain_table(sheet))
     return "".join(shown)

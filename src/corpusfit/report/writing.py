@@ -16,6 +16,7 @@ from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.report.beside import beside_part
+from corpusfit.report.explored import explored_part
 from corpusfit.report.judged import evaluated_part, recipe_part
 from corpusfit.report.page import page
 from corpusfit.report.part import Part, Sheet, Spec
@@ -65,6 +66,8 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield recipe_part(f"recipe-{i}", run.title, run.manifest)
     for i, run in enumerate(numbered["evaluate"], 1):
         yield evaluated_part(f"evaluation-{i}", f"Did it help? {run.title}", run.manifest)
+    for i, run in enumerate(numbered["clusters"], 1):
+        yield explored_part(f"domains-{i}", run)
     chosen, models = numbered["select"], numbered["adapt"]
     if len(chosen) > 1:
         yield beside_part("beside", chosen, most=_MOST)
@@ -77,7 +80,7 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield selected_part(f"selection-{i}", title, run.path, run.manifest, room)
 
 
-_ORDER = ("run", "evaluate", "select", "adapt")
+_ORDER = ("run", "evaluate", "clusters", "select", "adapt")
 
 
 def write_figures(parts: Sequence[Part], folder: Path) -> None:

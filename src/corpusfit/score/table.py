@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.types import Segments, text_array
 
-__all__ = ["part_path", "parts", "read", "read_columns", "rewrite", "source_of", "write"]
+__all__ = ["column", "part_path", "parts", "read", "read_columns", "rewrite", "source_of", "write"]
 
 SCHEMA = pa.schema(
     [
@@ -75,13 +75,13 @@ def write(
         np.zeros(m, np.float32),
         np.zeros(m, bool),
     )
-    place = _column(np.zeros(m, np.int32), pa.int32())
+    place = column(np.zeros(m, np.int32), pa.int32())
     names = pa.DictionaryArray.from_arrays(place, text_array([source]).cast(pa.string()))
-    columns = [_column(v, f.type) for v, f in zip(values, list(SCHEMA)[1:], strict=True)]
+    columns = [column(v, f.type) for v, f in zip(values, list(SCHEMA)[1:], strict=True)]
     _write(part_path(folder, shard), pa.table([names, *columns], schema=SCHEMA))
 
 
-def _column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
     """An array as an Arrow one of the same type; not by `pa.array`, which imports pandas."""
     bits = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
     data = pa.py_buffer(np.ascontiguousarray(bits))
@@ -93,9 +93,7 @@ def rewrite(path: Path, **columns: NDArray[Any]) -> None:
     table = read(path)
     for name, values in columns.items():
         place = SCHEMA.get_field_index(name)
-        table = table.set_column(
-            place, SCHEMA.field(name), _column(values, SCHEMA.field(name).type)
-        )
+        table = table.set_column(place, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
     _write(path, table)
 
 

@@ -3,7 +3,7 @@
 What: reads the stored scores part by part, decides, and says for every segment of every part
 whether it is taken and with what weight.
 Why: choosing again with another amount or policy must not touch text or models.
-Trade-off: nothing is kept between parts but counters, so the parts are read up to four times.
+Trade-off: nothing is kept between parts but counters, so the parts are read up to five times.
 Reference: TADPOLE, section 3.2 (discrete and continuous lambda).
 """
 
@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.plan import ChoosePlan
-from corpusfit.select.top import Cut, Taker, find_cut
+from corpusfit.select.balance import filled, ratios
+from corpusfit.select.top import Cut, Grouped, Taker, find_cuts
 from corpusfit.select.weights import Moments, draw_keys, importance, moments, relevance
 
 __all__ = ["Choice", "ScoredPart", "choose"]
@@ -27,11 +28,15 @@ DEFAULT_FRACTION = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ScoredPart:
-    """One part's scores (float32 [n]) and word pieces (int64 [n]), by segment."""
+    """One part's scores (float32 [n]) and word pieces (int64 [n]), by segment.
+
+    With quotas also the shares of k groups in each segment, float32 [n, k].
+    """
 
     index: int
     scores: NDArray[np.float32]
     tokens: NDArray[np.int64]
+    shares: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,12 @@ Parts = Callable[[], Iterable[ScoredPart]]
 
 
 def choose(
-    parts: Parts, plan: ChoosePlan, *, seed: int, log_weights: bool = False
+    parts: Parts,
+    plan: ChoosePlan,
+    *,
+    seed: int,
+    log_weights: bool = False,
+    quota: NDArray[np.float64] | None = None,
 ) -> Iterator[Choice]:
     """Decide for every part, in order.
 
@@ -56,32 +66,71 @@ def choose(
         plan: policy and amount.
         seed: of the draw, for `resample`.
         log_weights: the scores are log importance weights; `resample` then goes by them.
+        quota: float64 [k], what each group gives of the amount, adding up to one; the parts then
+            have shares. `top` takes of each segment's main group, the best first; lambda is
+            multiplied by how much each group counts.
 
     Yields:
         One `Choice` a part. With `top` the weight is 1 or 0; with the others it is lambda, or the
         importance weight relative to the highest.
     """
+    top = plan.policy == "top"
+    apart = top and quota is not None
     weigh = _weigher(parts, plan, log_weights=log_weights)
+    counts = None if quota is None or top else ratios(quota, _mean_shares(parts))
 
     def keyed() -> Iterator[tuple[ScoredPart, NDArray[np.float32], NDArray[np.float32]]]:
         for part in parts():
-            if plan.policy == "top":
+            if top:
                 yield part, np.ones_like(part.scores), part.scores
                 continue
             weight, logs = weigh(part.scores)
+            if counts is not None:
+                more = _shares(part) @ counts
+                weight = (weight * more).astype(np.float32)
+                logs = logs + np.log(np.maximum(more, np.finfo(np.float32).tiny))
             drawn = plan.policy == "resample"
             keys = draw_keys(logs, seed=seed, part=part.index) if drawn else part.scores
             yield part, weight, keys
 
-    def costed() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
         for part, _, keys in keyed():
-            yield keys, _costs(part, plan)
+            yield keys, _costs(part, plan), _group(part, apart=apart)
 
-    taker = Taker(_cut(costed, plan, parts))
+    takers = [Taker(cut) for cut in _cuts(grouped, plan, parts, quota if apart else None)]
     for part, weight, keys in keyed():
-        selected = taker.take(keys, _costs(part, plan))
-        top = plan.policy == "top"
+        costs, group = _costs(part, plan), _group(part, apart=apart)
+        selected = np.zeros(len(keys), np.bool_)
+        for number, taker in enumerate(takers):
+            own = group == number
+            selected[own] = taker.take(keys[own], costs[own])
         yield Choice(part.index, selected.astype(np.float32) if top else weight, selected)
+
+
+def _shares(part: ScoredPart) -> NDArray[np.float32]:
+    assert part.shares is not None  # noqa: S101 (a quota comes with shares)
+    return part.shares
+
+
+def _group(part: ScoredPart, *, apart: bool) -> NDArray[np.int64]:
+    """The main group of each segment, int64 [n]; all are of one where they are not told apart."""
+    if not apart:
+        return np.zeros(len(part.scores), np.int64)
+    return np.asarray(_shares(part).argmax(axis=1), np.int64)
+
+
+def _mean_shares(parts: Parts) -> NDArray[np.float64]:
+    """The groups' shares of all segments, float64 [k]."""
+    sums = [(_shares(part).sum(axis=0, dtype=np.float64), len(part.scores)) for part in parts()]
+    return np.asarray(sum(own for own, _ in sums) / max(1, sum(n for _, n in sums)))
+
+
+def _sizes(parts: Parts, plan: ChoosePlan, k: int) -> list[int]:
+    """What there is of each of k groups, in segments or tokens."""
+    found = np.zeros(k, np.int64)
+    for part in parts():
+        np.add.at(found, _group(part, apart=True), _costs(part, plan))
+    return [int(n) for n in found]
 
 
 def _weigher(
@@ -105,20 +154,25 @@ def _costs(part: ScoredPart, plan: ChoosePlan) -> NDArray[np.int64]:
     return part.tokens if plan.tokens is not None else np.ones(len(part.scores), np.int64)
 
 
-def _cut(
-    costed: Callable[[], Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]],
-    plan: ChoosePlan,
-    parts: Parts,
-) -> Cut:
-    """The cut that the plan's amount asks for."""
+def _cuts(
+    grouped: Grouped, plan: ChoosePlan, parts: Parts, quota: NDArray[np.float64] | None
+) -> list[Cut]:
+    """The cut of each group, or of all together."""
     if plan.threshold is not None:
-        return Cut(plan.threshold, 1 << 62)
+        return [Cut(plan.threshold, 1 << 62)]
+    amount = _amount(plan, parts)
+    if quota is None:
+        return find_cuts(grouped, [amount])
+    return find_cuts(grouped, filled(quota, _sizes(parts, plan, len(quota)), amount))
+
+
+def _amount(plan: ChoosePlan, parts: Parts) -> int:
+    """How much is taken, in tokens where these are counted, else in segments."""
     if plan.tokens is not None:
-        return find_cut(costed, plan.tokens)
+        return plan.tokens
     if plan.segments is not None:
-        return find_cut(costed, plan.segments)
+        return plan.segments
     fraction = plan.fraction
     if fraction is None:
         fraction = 1.0 if plan.policy == "continuous" else DEFAULT_FRACTION
-    total = sum(len(p.scores) for p in parts())
-    return find_cut(costed, max(1, round(fraction * total)))
+    return max(1, round(fraction * sum(len(p.scores) for p in parts())))

@@ -10,17 +10,19 @@ Reference: radix select; TADPOLE, section 3.2 (the beta fraction of segments).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cut", "Taker", "find_cut"]
+__all__ = ["Cut", "Grouped", "Taker", "find_cut", "find_cuts"]
 
 _BUCKETS = 1 << 16
 Parts = Callable[[], Iterable[tuple[NDArray[np.float32], NDArray[np.int64]]]]
 """The keys of the corpus, part by part, with what each segment costs; read anew at each call."""
+Grouped = Callable[[], Iterable[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]]
+"""The same with each segment's group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +61,38 @@ def find_cut(parts: Parts, budget: int) -> Cut:
         parts: finite keys and costs (1 each to count segments, tokens for a token budget).
         budget: cost that may be taken.
     """
-    first = np.zeros(_BUCKETS, np.int64)
-    for keys, costs in parts():
-        np.add.at(first, _ordered(keys) >> 16, costs)
-    high, left = _bucket(first, budget)
-    if high is None:
-        return Cut(-np.inf, left)
-    second = np.zeros(_BUCKETS, np.int64)
-    for keys, costs in parts():
+
+    def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
+        return ((keys, costs, np.zeros(len(keys), np.int64)) for keys, costs in parts())
+
+    return find_cuts(grouped, [budget])[0]
+
+
+def find_cuts(parts: Grouped, budgets: Sequence[int]) -> list[Cut]:
+    """A cut for each of g groups of segments, by the same two passes for all.
+
+    Args:
+        parts: as for `find_cut`, with each segment's group, int64 [n].
+        budgets: cost that may be taken of each group.
+    """
+    first = np.zeros((len(budgets), _BUCKETS), np.int64)
+    for keys, costs, group in parts():
+        np.add.at(first, (group, _ordered(keys) >> 16), costs)
+    found = [_bucket(own, budget) for own, budget in zip(first, budgets, strict=True)]
+    high = np.array([-1 if place is None else place for place, _ in found], np.int64)
+    second = np.zeros((len(budgets), _BUCKETS), np.int64)
+    for keys, costs, group in parts() if np.any(high >= 0) else ():
         ordered = _ordered(keys)
-        inside = ordered >> 16 == high
-        np.add.at(second, ordered[inside] & 0xFFFF, costs[inside])
-    low, left = _bucket(second, left)
-    return Cut(_key_of((high << 16) | (low or 0)), left)
+        inside = ordered >> 16 == high[group]
+        np.add.at(second, (group[inside], ordered[inside] & 0xFFFF), costs[inside])
+    cuts = []
+    for (place, left), own in zip(found, second, strict=True):
+        if place is None:
+            cuts.append(Cut(-np.inf, left))
+            continue
+        low, rest = _bucket(own, left)
+        cuts.append(Cut(_key_of((place << 16) | (low or 0)), rest))
+    return cuts
 
 
 def _bucket(histogram: NDArray[np.int64], budget: int) -> tuple[int | None, int]:

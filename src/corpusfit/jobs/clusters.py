@@ -1,0 +1,270 @@
+"""Jobs that look for domains: draw units with what is known of them, fit, assign a corpus.
+
+What: a sample of the corpus's units with their domains; clusters of its vectors held against
+these; the shares of each cluster in every segment of a shard.
+Why: fitting is done in workers, several starts at once, each on one thread: the same anywhere.
+Trade-off: what is drawn is held in memory; the corpus is read by shard and never is.
+Reference: Aharoni and Goldberg (2020), sections 2.2 to 2.4.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from corpusfit.artifacts import is_local, read_arrays, write_bytes
+from corpusfit.embed.store import VectorStore
+from corpusfit.engine import Job
+from corpusfit.explore.baselines import at_random, by_topic
+from corpusfit.explore.domains import fit_domains, read_domains, write_domains
+from corpusfit.explore.purity import confusion
+from corpusfit.jobs.fit import Sample
+from corpusfit.jobs.labels import labels_at
+from corpusfit.jobs.reading import Tally
+from corpusfit.jobs.sample import Drawn, below, lowest, strings
+from corpusfit.plan import CutPlan, ReadPlan
+from corpusfit.score.contract import SOURCE
+from corpusfit.score.table import column
+from corpusfit.segments import join_units
+from corpusfit.types import Shard, text_array
+
+__all__ = [
+    "Assign",
+    "Baseline",
+    "DrawKnown",
+    "FitDomains",
+    "Fitted",
+    "Known",
+    "assigned_path",
+    "read_shares",
+]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A unit that was drawn.
+
+    Attributes:
+        text: its text.
+        source: the name of its source.
+        row: its row there.
+        domain: what it is known to be of.
+    """
+
+    text: str
+    source: str
+    row: int
+    domain: str
+
+
+@dataclass(frozen=True)
+class DrawKnown(Job[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
+    """Of a shard, the different units with the k smallest keys below a bound.
+
+    Attributes:
+        read: its `id_field` is the field with the domain, where that is not the source.
+        cut: how documents are cut.
+        names: of the sources.
+        k: units at most.
+        seed: the only source of chance.
+        words: units with fewer are left out.
+        truth: `source`, or the field.
+    """
+
+    read: ReadPlan
+    cut: CutPlan
+    names: tuple[str, ...]
+    k: int
+    seed: int
+    words: int
+    truth: str
+
+    def start(self) -> Callable[[tuple[Shard, int]], tuple[Drawn[Known], Tally]]:
+        """Nothing to open."""
+        return self._work
+
+    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[Known], Tally]:
+        shard, bound = piece
+        keys, row, drawn, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
+        texts = strings(drawn, np.arange(len(drawn)))
+        long = np.array([len(text.split()) >= self.words for text in texts], np.bool_)
+        texts = [text for text, is_long in zip(texts, long.tolist(), strict=True) if is_long]
+        keys, row = keys[long], row[long]
+        order = np.argsort(keys, kind="stable")
+        first: dict[str, int] = {}
+        for place in order.tolist():
+            first.setdefault(texts[place].strip(), place)
+        places = np.sort(np.fromiter(first.values(), np.int64, len(first)))
+        places = places[lowest(keys[places], self.k)]
+        name = self.names[shard.source]
+        domains = [name] * len(places)
+        if self.truth != SOURCE and len(places):
+            domains = labels_at(shard, self.read, row[places])
+        units = [
+            Known(texts[place].strip(), name, int(row[place]), domain)
+            for place, domain in zip(places.tolist(), domains, strict=True)
+        ]
+        return Drawn(shard.index, keys[places], units), tally
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fit of k clusters, or what stands beside it.
+
+    Attributes:
+        k: how many.
+        seed: of its start.
+        counts: int64 [k, t], units by cluster and known domain.
+        likelihood: the mean log-likelihood of a unit, nats; None of a baseline.
+        bic: None of a baseline.
+        converged: None of a baseline.
+    """
+
+    k: int
+    seed: int
+    counts: NDArray[np.int64]
+    likelihood: float | None = None
+    bic: float | None = None
+    converged: bool | None = None
+
+
+@dataclass(frozen=True)
+class FitDomains(Job[tuple[int, int], Fitted]):
+    """Fit k clusters with a seed to a sample's vectors, and keep them; what is kept is not redone.
+
+    Attributes:
+        sample: whose vectors.
+        domains: its units' known domains, by number.
+        t: how many there are.
+        components: principal components; 0 for all dimensions.
+        steps: of EM at most.
+        out: the folder for what is fitted.
+    """
+
+    sample: Sample
+    domains: tuple[int, ...]
+    t: int
+    components: int
+    steps: int
+    out: Path
+
+    def path(self, k: int, seed: int) -> Path:
+        """Where a fit is kept."""
+        return self.out / f"{k}-{seed}.safetensors"
+
+    def start(self) -> Callable[[tuple[int, int]], Fitted]:
+        """Read the vectors."""
+        vectors = read_arrays(self.sample.vectors)[0]["vectors"]
+        known = np.array(self.domains, np.int64)
+
+        def work(piece: tuple[int, int]) -> Fitted:
+            k, seed = piece
+            path = self.path(k, seed)
+            if path.exists():
+                found = read_domains(path)
+            else:
+                how = {"components": self.components, "steps": self.steps}
+                found = fit_domains(vectors, k, seed=seed, **how)
+                write_domains(path, found)
+            counts = confusion(found.shares(vectors).argmax(axis=1), known, k, self.t)
+            mixture = found.mixture
+            return Fitted(k, seed, counts, mixture.likelihood, mixture.bic(), mixture.converged)
+
+        return work
+
+
+@dataclass(frozen=True)
+class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
+    """Assign a sample's texts at `random` or by `lda`: (which, k, seed) to the same and its fit."""
+
+    sample: Sample
+    domains: tuple[int, ...]
+    t: int
+
+    def start(self) -> Callable[[tuple[str, int, int]], tuple[str, Fitted]]:
+        """Read the texts."""
+        texts = self.sample.read_texts()
+        known = np.array(self.domains, np.int64)
+
+        def work(piece: tuple[str, int, int]) -> tuple[str, Fitted]:
+            which, k, seed = piece
+            of = at_random(len(texts), k, seed) if which == "random" else by_topic(texts, k, seed)
+            return which, Fitted(k, seed, confusion(of, known, k, self.t))
+
+        return work
+
+
+def assigned_path(folder: Path, shard: int) -> Path:
+    """Where a shard's assignments are."""
+    return folder / f"part-{shard:05d}.parquet"
+
+
+@dataclass(frozen=True)
+class Assign(Job[int, int]):
+    """Write how much of each cluster is in every segment of a stored shard.
+
+    A segment's share is the mean of its units'. Returns how many segments.
+
+    Attributes:
+        domains: the file with what was fitted.
+        store: the corpus's vectors.
+        names: of the sources.
+        gamma: units in a segment.
+        out: the folder of the parts.
+    """
+
+    domains: Path
+    store: Path
+    names: tuple[str, ...]
+    gamma: int
+    out: Path
+
+    def start(self) -> Callable[[int], int]:
+        """Open what was fitted."""
+        domains, store = read_domains(self.domains), VectorStore(self.store)
+
+        def work(shard: int) -> int:
+            units, vectors, tally = store.read(shard)
+            segments = join_units(units, self.gamma)
+            own = domains.shares(vectors).astype(np.float64)
+            if len(segments):
+                own = np.add.reduceat(own, segments.first_unit, axis=0) / segments.units[:, None]
+            shares = own.astype(np.float32)
+            nothing = np.zeros(len(segments), np.int32)
+            name = text_array([self.names[tally["source"]]]).cast(pa.string())
+            table = pa.table(
+                {
+                    "source": pa.DictionaryArray.from_arrays(column(nothing, pa.int32()), name),
+                    "row": column(segments.row, pa.int64()),
+                    "segment": column(segments.segment, pa.int32()),
+                    "start": column(segments.start, pa.int64()),
+                    "end": column(segments.end, pa.int64()),
+                    "tokens": column(segments.tokens, pa.int64()),
+                    "cluster": column(shares.argmax(axis=1).astype(np.int32), pa.int32()),
+                    "shares": pa.FixedSizeListArray.from_arrays(
+                        column(shares.ravel(), pa.float32()), domains.k
+                    ),
+                }
+            )
+            buffer = io.BytesIO()
+            pq.write_table(table, buffer, compression="zstd")
+            write_bytes(assigned_path(self.out, shard), buffer.getvalue())
+            return len(segments)
+
+        return work
+
+
+def read_shares(path: Path) -> NDArray[np.float32]:
+    """The shares of a part's segments: float32 [m, k]."""
+    opened = path if is_local(path) else pa.BufferReader(path.read_bytes())
+    column = pq.ParquetFile(opened).read(columns=["shares"]).column("shares").combine_chunks()
+    width = column.type.list_size
+    flat = column.flatten().to_numpy()
+    return np.asarray(flat, np.float32).reshape(-1, width)

@@ -1,0 +1,264 @@
+"""Domains found in a corpus, and a selection balanced by them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from journeys import WORDS, digests, prose, scores
+
+import corpusfit
+from corpusfit.errors import (
+    ChangedInputError,
+    EmptyInputError,
+    InputError,
+    OutputFolderError,
+    UsageError,
+)
+
+SMALL = ("cut.pieces=16", "cut.gamma=2", "read.shard_mb=0.01", "mixture.fits=2")
+FILES = ("sample.parquet", "domains.safetensors", "assigned")
+
+
+@pytest.fixture
+def find(pile, tiny_encoder, tmp_path, inline):
+    """Look for domains in the pile, a few units of each source."""
+
+    def find(name="domains", settings=(), **words):
+        how = {"corpus": pile, "embedder": tiny_encoder, "per_source": 60, "k": 3, **words}
+        return corpusfit.clusters(
+            out=tmp_path / name, settings=(*SMALL, *settings), machine=inline, **how
+        )
+
+    return find
+
+
+def test_what_is_found_is_written(find, tiny_static, monkeypatch):
+    monkeypatch.setattr("corpusfit.pipeline.clustering.WORD_VECTORS", str(tiny_static))
+    found = find(baselines=True)
+    said = found.manifest
+    assert said["units"] == 180
+    assert said["domains"] == {f"{topic}.jsonl": 60 for topic in WORDS}
+    assert [row["k"] for row in said["tried"]] == [3]
+    assert {row["of"] for row in said["baselines"]} == {"random", "lda", "word vectors"}
+    assert sum(cluster["units"] for cluster in said["clusters"]) == 180
+    assert np.diag(said["proximity"]) == pytest.approx(1.0, abs=1e-3)
+    units = pq.read_table(found.path / "sample.parquet").to_pylist()
+    assert len({unit["text"] for unit in units}) == 180
+    for unit in units:
+        assert sum(unit["shares"]) == pytest.approx(1.0, abs=1e-4)
+        assert unit["cluster"] == 1 + int(np.argmax(unit["shares"]))
+        topic = unit["domain"].removesuffix(".jsonl")
+        assert set(unit["text"].split()[:-1]) <= set(WORDS[topic])  # the last one may be a number
+
+
+def test_purity_is_that_of_the_sample(find):
+    from sklearn.metrics.cluster import contingency_matrix
+
+    found = find(settings=("mixture.fits=1",))
+    units = pq.read_table(found.path / "sample.parquet").to_pylist()
+    table = contingency_matrix([u["domain"] for u in units], [u["cluster"] for u in units])
+    purity = table.max(axis=0).sum() / len(units)
+    assert found.manifest["tried"][0]["purity"] == pytest.approx(purity)
+
+
+def test_the_same_for_any_number_of_workers_and_again(command, pile, tiny_encoder, tmp_path):
+    made = []
+    for workers in ("1", "3"):
+        out = tmp_path / f"with-{workers}"
+        words = ("--corpus", pile, "--embedder", tiny_encoder, "--k", "2,3", "--sample", "100")
+        more = [word for setting in SMALL for word in ("--set", setting)]
+        done = command(
+            "clusters", *words, *more, "--out", out, "--workers", workers, "--assign", "--json",
+            "--cache", tmp_path / f"cache-{workers}",
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        said = json.loads(done.out)
+        made.append((digests(out, *FILES), said["tried"], said["clusters"], said["outliers"]))
+    assert made[0] == made[1]
+
+
+def test_every_segment_is_assigned_as_a_selection_cuts_it(find, pile, task, tiny_encoder, tmp_path, inline):  # fmt: skip  # noqa: E501
+    found = find(assign=True)
+    run = corpusfit.select(
+        target=task, corpus=pile, out=tmp_path / "out", method="centroid_distance",
+        embedder=tiny_encoder, settings=SMALL[:3], machine=inline,
+    )  # fmt: skip
+    parts = sorted((found.path / "assigned").iterdir())
+    rows = [row for part in parts for row in pq.read_table(part).to_pylist()]
+    place = ("source", "row", "segment", "start", "end", "tokens")
+    assert [[r[k] for k in place] for r in rows] == [[r[k] for k in place] for r in scores(run)]
+    for row in rows:
+        assert sum(row["shares"]) == pytest.approx(1.0, abs=1e-4)
+        assert row["cluster"] == int(np.argmax(row["shares"]))
+
+
+def test_assigned_later_and_only_once(find):
+    first = find()
+    assert first.manifest["assigned"] is None
+    before = digests(first.path, "sample.parquet", "domains.safetensors")
+    again = find(assign=True)
+    assert again.manifest["assigned"] == len(list((first.path / "assigned").iterdir()))
+    assert digests(first.path, "sample.parquet", "domains.safetensors") == before
+    assert find().manifest == again.manifest
+
+
+def test_bic_chooses_where_no_k_is_given(find):
+    said = find(k=None, components=12).manifest
+    assert [row["k"] for row in said["tried"]] == [1, 2, 3, 4, 5, 6]  # two units a dimension each
+    best = min(said["tried"], key=lambda row: row["bic"])
+    assert said["k"] == best["k"]
+    assert best["fits"] == 2
+
+
+def test_domains_by_a_field(jsonl, find):
+    rows = [{"text": text, "kind": topic} for topic in WORDS for text in prose(topic, 50, seed=9)]
+    said = find(corpus=jsonl("mixed.jsonl", rows), truth="kind", per_source=None, sample=120).manifest  # fmt: skip  # noqa: E501
+    assert set(said["domains"]) == set(WORDS)
+    assert said["tried"][0]["purity"] is not None
+
+
+def test_one_source_has_no_purity(jsonl, find):
+    said = find(corpus=jsonl("one.jsonl", prose("task", 50))).manifest
+    assert said["tried"][0]["purity"] is None
+    assert said["outliers"] is None
+
+
+def test_copies_and_fragments_are_not_drawn(jsonl, find):
+    path = jsonl("many.jsonl", ["the same text", "the same text", "short", *prose("task", 30)])
+    said = find(corpus=path, settings=("draw.words=2", "cut.unit=document"), k=2).manifest
+    assert said["units"] == 31
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"k": "0"}, "--k must be whole numbers from 1"),
+        ({"k": "five"}, "--k must be whole numbers from 1"),
+        ({"k": 500}, "at most the number of different units drawn, which is 180"),
+        ({"components": -1}, "--components must be 0"),
+        ({"per_source": 0}, "--per-source"),
+        ({"truth": "kind"}, None),
+    ],
+)
+def test_what_cannot_be(find, words, said):
+    if said is None:
+        assert any("'kind'" in warning for warning in find(**words).manifest["warnings"])
+        return
+    with pytest.raises(UsageError, match=said):
+        find(**words)
+
+
+def test_no_text_and_another_corpus(jsonl, find, pile):
+    with pytest.raises(EmptyInputError, match="--text-field"):
+        find(corpus=jsonl("none.jsonl", [{"body": "x"}]))
+    find("other")
+    jsonl("pile/task.jsonl", prose("task", 30))
+    with pytest.raises(ChangedInputError, match=r"task\.jsonl"):
+        find("other")
+
+
+def test_not_into_a_selection(find, task, pile, tmp_path, inline):
+    corpusfit.select(
+        target=task, corpus=pile, out=tmp_path / "domains", method="dsir", machine=inline
+    )
+    with pytest.raises(OutputFolderError, match="another command"):
+        find()
+
+
+@pytest.fixture
+def select(task, pile, tiny_encoder, tmp_path, inline):
+    """Choose by length, which knows no topic, so that only a balance tells topics apart."""
+
+    def select(out="out", **words):
+        return corpusfit.select(
+            **{"target": task, "corpus": pile, "method": "moore_lewis"}
+            | {"out": tmp_path / out, "settings": SMALL[:3], "machine": inline}
+            | {"fraction": 0.3}
+            | words
+        )
+
+    return select
+
+
+def test_each_cluster_gives_its_quota(find, select, tmp_path):
+    find()
+    words = {"balance": "cluster", "clusters": tmp_path / "domains"}
+    run = select(**words, settings=(*SMALL[:3], "choose.quota=even"))
+    taken = run.manifest["selected"]
+    assert taken["quota"] == pytest.approx([1 / 3] * 3, abs=1e-5)
+    amount = sum(own["selected"] for own in taken["by_cluster"])
+    assert amount == taken["segments"] == round(0.3 * run.manifest["counts"]["segments"])
+    full = [own["selected"] for own in taken["by_cluster"] if own["selected"] < own["segments"]]
+    assert max(full) - min(full) <= 1
+    assert len(list(run)) == amount
+
+
+def test_the_targets_own_spread_is_the_default(find, select, tmp_path):
+    find()
+    words = {"balance": "cluster", "clusters": tmp_path / "domains"}
+    target = select("by-target", **words).manifest["selected"]
+    corpus = select("by-corpus", **words, settings=(*SMALL[:3], "choose.quota=corpus"))
+    assert target["quota"] != pytest.approx(corpus.manifest["selected"]["quota"], abs=0.05)
+    assert sum(target["quota"]) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_chosen_again_with_and_without_a_balance(find, select, tmp_path, inline):
+    find()
+    words = {"balance": "cluster", "clusters": tmp_path / "domains"}
+    balanced = digests(select("balanced", **words).path)
+    run = select()
+    plain = digests(run.path)
+    assert plain != balanced
+    corpusfit.choose(run.path, fraction=0.3, machine=inline, **words)
+    assert digests(run.path, "scores", "selected") == {
+        k: v for k, v in balanced.items() if k != "examples.parquet"
+    }
+    corpusfit.choose(run.path, fraction=0.3, machine=inline)
+    assert digests(run.path) == plain
+
+
+def test_balance_on_the_command_line_and_in_the_report(find, cli, task, pile, tmp_path, tiny_encoder):  # fmt: skip  # noqa: E501
+    find()
+    out = tmp_path / "out"
+    words = ("--target", task, "--corpus", pile, "--method", "dsir", "--out", out)
+    done = cli("select", *words, "--balance", "cluster", "--clusters", tmp_path / "domains")
+    assert done.code == 0, done.err
+    assert "By cluster" in done.out
+    page = (out / "report.html").read_text("utf-8")
+    assert "By cluster" in page
+    repeat = json.loads((out / "manifest.json").read_text())["repeat"]
+    assert f'choose.clusters="{tmp_path / "domains"}"' in repeat
+
+
+def test_what_a_balance_needs(select, tmp_path):
+    with pytest.raises(UsageError, match="--clusters must be the folder"):
+        select(balance="cluster")
+    with pytest.raises(UsageError, match="given with --balance"):
+        select(clusters=tmp_path)
+    with pytest.raises(UsageError, match="--balance must be one of cluster"):
+        select(balance="topic")
+    with pytest.raises(InputError, match="holds no clusters"):
+        select(balance="cluster", clusters=tmp_path / "nothing")
+    with pytest.raises(UsageError, match="--threshold must be left out"):
+        select(balance="cluster", clusters=tmp_path, fraction=None, threshold=0.5)
+
+
+def test_on_the_terminal_and_as_a_page(cli, pile, tiny_encoder, tmp_path):
+    out = tmp_path / "domains"
+    words = ("--corpus", pile, "--embedder", tiny_encoder, "--per-source", "40", "--k", "3")
+    more = [word for setting in SMALL for word in ("--set", setting)]
+    done = cli("clusters", *words, *more, "--out", out)
+    assert done.code == 0, done.err
+    assert "purity" in done.out
+    assert "Cosine between centroids" in done.out
+    page = (out / "report.html").read_text("utf-8")
+    for heading in ("How many clusters", "Units that lie with another domain", "Proximity"):
+        assert heading in page
+    figures = tmp_path / "figures"
+    assert cli("report", out, "--figures", figures).code == 0
+    assert {"domains-1-map.svg", "domains-1-confusion.png", "domains-1-clusters.csv"} <= {
+        p.name for p in figures.iterdir()
+    }
