@@ -19,13 +19,13 @@ Units are drawn, encoded and clustered; each cluster is shown with its own words
 it is made of. Where the domains are known (the names of the sources, or a field), the clusters are
 held against them.
 
-Examples:
+Example:
 
 \b
   corpusfit clusters --corpus pile/ --out domains/
-  corpusfit clusters --corpus pile/ --unit sentence --per-source 2000 --k 5,10,15 --baselines --out domains/
-  corpusfit clusters --corpus pile/ --out domains/ --assign
-  corpusfit select --target task.jsonl --corpus pile/ --balance cluster --clusters domains/ --out out/"""  # noqa: E501
+  corpusfit clusters --corpus pile/ --unit sentence --per-source 2000 --k 5,10,15 --out domains/
+
+With `select --balance cluster --clusters domains/` each cluster gives its quota."""
 
 
 def register(app: typer.Typer) -> None:
