@@ -276,6 +276,10 @@ class ClustersFolder(OutFolder):
         self.drawn = self.work / "drawn"
         self.fits = self.work / "fits"
 
+    def _has_work(self) -> bool:
+        """Whether something was fitted."""
+        return self.fits.is_dir() or self.finished() is not None
+
     def _clear(self) -> None:
         """Throw away what was found in another corpus, or in another way."""
         super()._clear()

@@ -137,7 +137,8 @@ def test_copies_and_fragments_are_not_drawn(jsonl, find):
     [
         ({"k": "0"}, "--k must be whole numbers from 1"),
         ({"k": "five"}, "--k must be whole numbers from 1"),
-        ({"k": 500}, "at most the number of different units drawn, which is 180"),
+        ({"k": 500}, "--k must be whole numbers from 1 to 256"),
+        ({"k": 200}, "at most the number of different units drawn, which is 180"),
         ({"components": -1}, "--components must be 0"),
         ({"per_source": 0}, "--per-source"),
         ({"truth": "kind"}, None),
@@ -262,3 +263,56 @@ def test_on_the_terminal_and_as_a_page(cli, pile, tiny_encoder, tmp_path):
     assert {"domains-1-map.svg", "domains-1-confusion.png", "domains-1-clusters.csv"} <= {
         p.name for p in figures.iterdir()
     }
+
+
+def test_other_clusters_in_the_same_folder_are_noticed(find, select, tmp_path, inline):
+    find()
+    words = {"balance": "cluster", "clusters": tmp_path / "domains", "fraction": 0.3}
+    run = select(**words)
+    before = digests(run.path)
+    find(k=5, overwrite=True)
+    with pytest.raises(ChangedInputError, match=r"choose\.clusters.*corpusfit choose"):
+        select(**words)
+    chosen = corpusfit.choose(run.path, machine=inline, **words)
+    assert len(chosen.manifest["selected"]["quota"]) == 5
+    assert digests(run.path) != before
+    fresh = digests(select("fresh", **words).path)
+    assert digests(run.path) == fresh
+
+
+def test_clusters_are_known_by_what_they_are(find, select, tmp_path, inline):
+    """Moved, they are the same; and a plain selection after a balanced one is what it was."""
+    find()
+    words = {"balance": "cluster", "clusters": tmp_path / "domains"}
+    before = digests(select(**words).path)
+    (tmp_path / "domains").rename(tmp_path / "moved")
+    words["clusters"] = tmp_path / "moved"
+    assert digests(select(**words).path) == before
+    corpusfit.choose(tmp_path / "out", fraction=0.3, machine=inline)
+    select()  # the same run, chosen as it stands
+    with pytest.raises(InputError, match="holds no clusters"):
+        corpusfit.choose(tmp_path / "out", machine=inline, balance="cluster", clusters="nowhere")
+    assert select().manifest["selected"]["quota"] is None  # nothing was lost by the mistake
+
+
+@pytest.mark.parametrize("texts", [["one text"], ["one text", "another"]])
+def test_a_unit_or_two(jsonl, cli, tiny_static, tmp_path, texts):
+    words = ("--corpus", jsonl("few.jsonl", texts), "--embedder", tiny_static, "--baselines")
+    done = cli("clusters", *words, "--k", "1", "--out", tmp_path / "few")
+    assert done.code == 0, done.err
+    assert (tmp_path / "few" / "report.html").exists()
+
+
+def test_a_mistake_can_be_mended(find):
+    with pytest.raises(UsageError, match="at most the number of different units"):
+        find(k=200)
+    assert find(k=3).manifest["k"] == 3
+
+
+def test_too_many_domains_to_tell_apart(jsonl, find):
+    rows = [{"text": text, "kind": f"k{i}"} for i, text in enumerate(prose("task", 240, seed=4))]
+    path = jsonl("many.jsonl", rows)
+    said = find(corpus=path, truth="kind", per_source=None, sample=2_000).manifest
+    assert list(said["domains"]) == ["all"]
+    assert any("too many" in warning for warning in said["warnings"])
+    assert said["tried"][0]["purity"] is None

@@ -25,7 +25,7 @@ def at_random(n: int, k: int, seed: int) -> NDArray[np.int64]:
 
 
 def by_topic(texts: Sequence[str], k: int, seed: int) -> NDArray[np.int64]:
-    """The likeliest of k topics of each text, int64 [n].
+    """The likeliest of k topics of each text, int64 [n]; one for all where they share no word.
 
     Raises:
         MissingDependencyError: scikit-learn is not installed.
@@ -35,6 +35,10 @@ def by_topic(texts: Sequence[str], k: int, seed: int) -> NDArray[np.int64]:
         from sklearn.feature_extraction.text import CountVectorizer
     except ImportError as e:
         raise MissingDependencyError("LDA", "embed") from e
-    counts = CountVectorizer(min_df=2, max_df=0.5).fit_transform(list(texts))
-    model = LatentDirichletAllocation(k, learning_method="online", random_state=seed)
+    try:
+        counts = CountVectorizer(min_df=2, max_df=0.5).fit_transform(list(texts))
+    except ValueError:  # no word that two texts share, as in scripts without spaces
+        return np.zeros(len(texts), np.int64)
+    chance = seed % 2**32  # all that scikit-learn takes
+    model = LatentDirichletAllocation(k, learning_method="online", random_state=chance)
     return np.asarray(model.fit_transform(counts).argmax(axis=1), np.int64)

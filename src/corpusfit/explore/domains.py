@@ -70,7 +70,8 @@ class Domains:
     def ellipses(self, points: int = 48) -> list[F64]:
         """Of each domain the ellipse [points, 2] two deviations from its mean, on the map.
 
-        The map is the first two components: what a Gaussian is in them is read off its parameters.
+        The map is the first two components (a single one lies on a line): what a Gaussian is in
+        them is read off its parameters.
         """
         m = self.mixture
         factors = np.linalg.inv(m.gaussians.factors)  # covariance = factor.T^-1 factor^-1
@@ -82,7 +83,8 @@ class Domains:
             values, vectors = np.linalg.eigh(spread)
             around = 2.0 * (vectors * np.sqrt(np.maximum(values, 0.0))) @ circle[: len(values)]
             centre = mean[:2] * m.scale[:2] + m.centre[:2]
-            found.append((centre[:, None] + around).T)
+            outline = (centre[:, None] + around).T
+            found.append(np.pad(outline, ((0, 0), (0, 2 - outline.shape[1]))))
         return found
 
 

@@ -17,7 +17,7 @@ from corpusfit.settings import Settings, positive
 
 __all__ = ["ClustersPlan", "DrawPlan", "MixturePlan"]
 
-MOST = 1_000
+MOST = 256
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class DrawPlan:
     Attributes:
         sample: units drawn from the whole corpus.
         per_source: or so many from each source.
-        words: units with fewer words are not drawn; a fragment says too little to be of a domain
-            (section 2.6).
+        words: units with fewer words, between spaces, are not drawn; a fragment says too little to
+            be of a domain (section 2.6).
         truth: what a unit's domain is known as: `source` for the name of its source, or a field.
     """
 
@@ -78,7 +78,7 @@ class MixturePlan:
         """The numbers of clusters asked for, in order; none where BIC chooses.
 
         Raises:
-            UsageError: they are not whole numbers from 1 to 1,000 with commas between.
+            UsageError: they are not whole numbers from 1 to 256 with commas between.
         """
         try:
             numbers = [int(part) for part in self.k.split(",")] if self.k else []
@@ -87,7 +87,7 @@ class MixturePlan:
         if any(not 1 <= number <= MOST for number in numbers):
             raise bad_setting(
                 "--k",
-                f"whole numbers from 1 to {MOST:,} with commas between",
+                f"whole numbers from 1 to {MOST} with commas between",
                 self.k,
                 "For instance 5,10,15; leave it out and BIC chooses.",
             )
@@ -113,6 +113,8 @@ class ClustersPlan(Settings):
         """
         for group in (self.read, self.cut, self.embed, self.draw, self.mixture):
             group.check()
+        if not 0 <= self.seed < 2**63:
+            raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
         return self
 
     def reading(self) -> Plan:

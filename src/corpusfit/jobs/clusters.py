@@ -43,8 +43,13 @@ __all__ = [
     "Fitted",
     "Known",
     "assigned_path",
+    "read_clusters",
     "read_shares",
 ]
+
+
+_LABEL = 200
+"""Characters of a domain's name."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,7 @@ class DrawKnown(Job[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
         if self.truth != SOURCE and len(places):
             domains = labels_at(shard, self.read, row[places])
         units = [
-            Known(texts[place].strip(), name, int(row[place]), domain)
+            Known(texts[place].strip(), name, int(row[place]), domain[:_LABEL])
             for place, domain in zip(places.tolist(), domains, strict=True)
         ]
         return Drawn(shard.index, keys[places], units), tally
@@ -263,8 +268,16 @@ class Assign(Job[int, int]):
 
 def read_shares(path: Path) -> NDArray[np.float32]:
     """The shares of a part's segments: float32 [m, k]."""
+    column = _column(path, "shares").combine_chunks()
+    flat = np.asarray(column.flatten().to_numpy(), np.float32)
+    return flat.reshape(-1, column.type.list_size)
+
+
+def read_clusters(path: Path) -> NDArray[np.int64]:
+    """The main cluster of a part's segments, from 0: int64 [m]."""
+    return np.asarray(_column(path, "cluster").to_numpy(), np.int64)
+
+
+def _column(path: Path, name: str) -> pa.ChunkedArray:
     opened = path if is_local(path) else pa.BufferReader(path.read_bytes())
-    column = pq.ParquetFile(opened).read(columns=["shares"]).column("shares").combine_chunks()
-    width = column.type.list_size
-    flat = column.flatten().to_numpy()
-    return np.asarray(flat, np.float32).reshape(-1, width)
+    return pq.ParquetFile(opened).read(columns=[name]).column(name)

@@ -59,6 +59,11 @@ class Sample:
         texts: list[str] = orjson.loads(self.texts.read_bytes())["texts"]
         return texts
 
+    def repeats(self) -> NDArray[np.int64]:
+        """How often each text counts, int64 [n]."""
+        kept = orjson.loads(self.texts.read_bytes())
+        return np.array(kept["repeats"] or [1] * len(kept["texts"]), np.int64)
+
     def batch(self, reads: str) -> Any:
         """What a method that reads this gets: Arrow texts, float32 [n, d], or both."""
         if reads == "text":

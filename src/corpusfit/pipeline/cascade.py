@@ -132,6 +132,8 @@ def cascade_of(
     if not kept.exists():
         return None
     found: dict[str, Any] = json.loads(kept.read_bytes())
+    if amount.balance:  # each cluster has a cut of its own, and the recall is that of one for all
+        return {**found, "recall": None}
     if taken is None and (amount.segments or amount.tokens or amount.threshold is not None):
         return {**found, "recall": None}
     arrays, header = read_arrays(folder.fit / "lost.safetensors")

@@ -57,8 +57,8 @@ class Chosen:
         counted["segments"] += len(selected)
         counted["selected"] += int(selected.sum())
         counted["tokens"] += int(part.tokens[selected].sum())
-        if part.shares is not None:
-            self._add_clusters(part.shares, part.tokens, selected)
+        if part.groups is not None and self.quota is not None:
+            self._add_clusters(part.groups, part.tokens, selected, len(self.quota))
         if selected.any():
             self.parts.append(part.index)
             self.segments += int(selected.sum())
@@ -66,8 +66,7 @@ class Chosen:
             lowest = float(part.scores[selected].min())
             self.threshold = lowest if self.threshold is None else min(self.threshold, lowest)
 
-    def _add_clusters(self, shares: Any, tokens: Any, selected: Any) -> None:
-        k, main = shares.shape[1], shares.argmax(axis=1)
+    def _add_clusters(self, main: Any, tokens: Any, selected: Any, k: int) -> None:
         if not self.by_cluster:
             self.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in range(k)]
         for own, n, taken, pieces in zip(
@@ -82,12 +81,18 @@ class Chosen:
             own["tokens"] += int(pieces)
 
 
-def _scored(folder: RunFolder, by: Balance | None = None) -> Iterator[ScoredPart]:
+def _scored(
+    folder: RunFolder, by: Balance | None = None, *, weighted: bool = False
+) -> Iterator[ScoredPart]:
+    """The scored parts; with a balance the segments' clusters, and for weights their shares."""
     for index, path in table.parts(folder.scores):
         scores, tokens = table.read_columns(path, "score", "tokens")
-        shares = by.shares(index) if by is not None else None
         yield ScoredPart(
-            index, np.asarray(scores, np.float32), np.asarray(tokens, np.int64), shares
+            index,
+            np.asarray(scores, np.float32),
+            np.asarray(tokens, np.int64),
+            by.groups(index) if by is not None else None,
+            by.shares(index) if by is not None and weighted else None,
         )
 
 
@@ -99,7 +104,7 @@ def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
     paths = dict(table.parts(folder.scores))
     with run.stage("choose", len(paths)):
         choices = decide(
-            lambda: _scored(folder, by),
+            lambda: _scored(folder, by, weighted=run.plan.choose.policy != "top"),
             run.plan.choose,
             seed=run.plan.seed,
             log_weights=method.log_weights,
@@ -115,7 +120,8 @@ def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
 def write_selected(run: Run, folder: RunFolder, chosen: Chosen, method: MethodPlan) -> None:
     """Write the text of what was taken, and the examples; those of another choice go first."""
     mark = folder.work / "chosen.json"
-    wanted = json.dumps(vars(run.plan.choose), sort_keys=True).encode()
+    choice = {**vars(run.plan.choose), "clusters": run.clusters}
+    wanted = json.dumps(choice, sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
         for stale in (folder.selected, folder.looked_at):
             remove(stale)

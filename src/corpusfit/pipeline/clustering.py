@@ -43,6 +43,7 @@ from corpusfit.jobs.clusters import (
     assigned_path,
 )
 from corpusfit.jobs.fit import PrepareEncoder, Sample
+from corpusfit.jobs.labels import NONE
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
 from corpusfit.jobs.survey import look_with
@@ -69,7 +70,11 @@ WORD_VECTORS = "static"
 _SPARE = 2
 """How many times as many units are drawn as are wanted, so that copies can be left out."""
 
-_EXAMPLES = 5
+_EXAMPLES, _LONG = 5, 2_000
+"""Units that stand for a cluster, or a pair of domains, and how many characters of each."""
+
+_NUMBERS = 2**26
+"""Numbers in the covariances of all clusters, at most: half a GB, and several of these are held."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,8 @@ def _identity(plan: ClustersPlan, run: Run) -> dict[str, Any]:
 
 def _overrides(plan: ClustersPlan) -> list[str]:
     """The settings that were asked for; the field of the domains is read as the id."""
+    if plan.draw.truth == SOURCE:
+        return plan.overrides()
     plain = dataclasses.replace(plan.read, id_field=ClustersPlan().read.id_field)
     return dataclasses.replace(plan, read=plain).overrides()
 
@@ -171,8 +178,9 @@ def _found(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, An
     units = _drawn(plan, run, folder, sample)
     if not sample.vectors.exists():
         add_vectors(run, sample)
-    names = sorted({unit.domain for unit in units})
-    known = np.array([names.index(unit.domain) for unit in units], np.int64)
+    names = _domains(run, plan, units)
+    number = {name: i for i, name in enumerate(names)}
+    known = np.array([number.get(unit.domain, 0) for unit in units], np.int64)
     tried, best = _tried(plan, run, sample, known, len(names), folder)
     domains = read_domains(best)
     write_domains(folder.domains, domains)
@@ -182,8 +190,6 @@ def _found(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, An
     _write_sample(folder.sample, units, of, shares, domains.projection.place(vectors)[:, :2])
     counts = confusion(of, known, domains.k, len(names))
     beside = _baselines(plan, run, sample, known, len(names), domains.k, tried, folder)
-    if plan.draw.truth != SOURCE and names == ["(none)"]:
-        run.warn(f"No unit that was drawn has the field {plan.draw.truth!r}.")
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -208,6 +214,24 @@ def _found(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, An
     }
 
 
+def _domains(run: Run, plan: ClustersPlan, units: Sequence[Known]) -> list[str]:
+    """The names of the known domains; one for all where there are too many to tell apart."""
+    names = sorted({unit.domain for unit in units})
+    if plan.draw.truth != SOURCE and names == [NONE]:
+        run.warn(f"No unit that was drawn has the field {plan.draw.truth!r}.")
+    if len(names) <= _DOMAINS:
+        return names
+    run.warn(
+        f"The units are of {len(names):,} different domains by {plan.draw.truth}, too many to hold "
+        f"clusters against ({_DOMAINS} at most). Name a field with fewer with --truth."
+    )
+    return ["all"]
+
+
+_DOMAINS = 200
+"""Known domains that are told apart, at most."""
+
+
 def _drawn(plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample) -> list[Known]:
     """The units that are looked at, in the order of their shards; kept for a command resumed.
 
@@ -226,7 +250,8 @@ def _drawn(plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample)
     sizes = {i: s.size if by_source else run.size for i, s in enumerate(run.sources)}
     bounds = {i: first_bound(size, spare, plan.cut) for i, size in sizes.items()}
     found, rejected = _below(run, job, bounds, by_source=by_source)
-    short = {i for i in bounds if _count(found.get(i if by_source else 0, [])) < wanted}
+    groups = {i: found.get(i if by_source else 0, []) for i in bounds}
+    short = {i for i, group in groups.items() if len(_different(group, wanted)) < wanted}
     if any(bounds[i] < ALL for i in short):  # fewer than could be expected
         found, rejected = _below(
             run, job, {i: ALL if i in short else b for i, b in bounds.items()}, by_source=by_source
@@ -283,6 +308,16 @@ def _tried(
 ) -> tuple[list[dict[str, Any]], Path]:
     """Every k that was tried, with its figures; and where the fit that is kept is."""
     n, asked = len(known), plan.mixture.numbers()
+    width = read_arrays(sample.vectors)[0]["vectors"].shape[1]
+    dimensions = min(plan.mixture.components or width, width)
+    if asked and asked[-1] * dimensions**2 > _NUMBERS:
+        raise bad_setting(
+            "--k",
+            f"at most {_NUMBERS // dimensions**2} in {dimensions} dimensions, whose covariances "
+            "are held in memory",
+            asked[-1],
+            "Lower it, or --components.",
+        )
     if asked and asked[-1] > n:
         raise bad_setting(
             "--k",
@@ -294,8 +329,7 @@ def _tried(
         sample, tuple(known.tolist()), t, plan.mixture.components, plan.mixture.steps, folder.fits
     )
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
-    width = read_arrays(sample.vectors)[0]["vectors"].shape[1]
-    room = n // (_ROOM * (min(plan.mixture.components, width) or width))
+    room = n // (_ROOM * dimensions)
     numbers = asked or tuple(k for k in TRIED if k <= max(1, room))
     first = list(run.over("choose k", job, [(k, seeds[0]) for k in numbers])) if not asked else []
     if not asked:
@@ -393,7 +427,7 @@ def _described(
                 "share": float(shares[:, number].mean(dtype=np.float64)),
                 "words": words[number],
                 "domains": dict(made.most_common()),
-                "examples": [units[i].text for i in typical[:_EXAMPLES]],
+                "examples": [units[i].text[:_LONG] for i in typical[:_EXAMPLES]],
             }
         )
     return found
@@ -412,25 +446,28 @@ def _outliers(
     taken_for = majority(counts)[of]
     outside = np.flatnonzero(taken_for != known)
     texts = [unit.text for unit in units]
-    pairs = Counter((int(known[i]), int(taken_for[i])) for i in outside)
-    examples = {
-        pair: [texts[i] for i in outside if (known[i], taken_for[i]) == pair][:_EXAMPLES]
-        for pair in pairs
-    }
-    attracted = [
-        {
-            "domain": name,
-            **dataclasses.asdict(traits([texts[i] for i in outside if taken_for[i] == number])),
-        }
-        for number, name in enumerate(names)
-    ]
+    pairs: dict[tuple[int, int], list[str]] = {}
+    attracted: dict[int, list[str]] = {}
+    for place, own, other in zip(
+        outside.tolist(), known[outside].tolist(), taken_for[outside].tolist(), strict=True
+    ):
+        pairs.setdefault((own, other), []).append(texts[place])
+        attracted.setdefault(other, []).append(texts[place])
     return {
         "all": dataclasses.asdict(traits(texts)),
         "outliers": dataclasses.asdict(traits([texts[i] for i in outside])),
-        "attracted": [row for row in attracted if row["texts"]],
+        "attracted": [
+            {"domain": names[other], **dataclasses.asdict(traits(attracted[other]))}
+            for other in sorted(attracted)
+        ],
         "pairs": [
-            {"domain": names[a], "taken_for": names[b], "texts": n, "examples": examples[a, b]}
-            for (a, b), n in sorted(pairs.items(), key=lambda pair: (-pair[1], pair[0]))
+            {
+                "domain": names[own],
+                "taken_for": names[other],
+                "texts": len(found),
+                "examples": [text[:_LONG] for text in found[:_EXAMPLES]],
+            }
+            for (own, other), found in sorted(pairs.items(), key=lambda p: (-len(p[1]), p[0]))
         ],
     }
 

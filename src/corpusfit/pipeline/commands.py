@@ -21,7 +21,7 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
 from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
 from corpusfit.pipeline.aligned import whole_lines, write_aligned
-from corpusfit.pipeline.balancing import clusters_file
+from corpusfit.pipeline.balancing import prepare_balance
 from corpusfit.pipeline.budget import Decision, keep, kept, within
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
@@ -105,12 +105,12 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
         sources = same_again(sources, plan.read, engine, out)
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder = manifest["encoder"]
-        balanced = {file: corpus.fingerprint(file)[0] for file in clusters_file(amount)}
-        run.files = {**manifest["files"], **balanced}
+        run.files = manifest["files"]
         run.encoders = manifest["encoders"]
         if manifest["budget"]:
             run.plan = within(plan, Decision(**manifest["budget"]))
         engine.require_shared(folder.work, "DIR")
+        prepare_balance(run)
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
 
@@ -167,6 +167,7 @@ def _identity(run: Run) -> dict[str, Any]:
     """What must be the same for a run to be resumed; `strict` may be given or dropped."""
     settings = run.asked.as_dict()
     del settings["read"]["strict"]
+    settings["choose"]["clusters"] = run.clusters  # what they are, wherever they lie
     return {
         **settings,
         "target": source_identity(run.target),
@@ -204,6 +205,7 @@ def _run(
         asked = _decide(run, folder)
         prepare_encoder(run)
         prepare_stages(run)
+        prepare_balance(run)
         folder.begin(_identity(run), overwrite=overwrite)
         if run.decision is not None:
             keep(folder, run.decision, asked)
@@ -234,11 +236,10 @@ def _overrides(plan: Plan) -> list[str]:
 
 
 def _files(plan: Plan) -> list[str]:
-    """Files that the settings name: of any stage's method, and of the clusters to balance by."""
+    """Files that the settings of any stage's method name."""
     used = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
     methods = [registry.build(m.name, m.options) for m in used if m and m.name != "auto"]
-    used_files = {file for method in methods for file in method.files}
-    return sorted(used_files.union(clusters_file(plan.choose)))
+    return sorted({file for method in methods for file in method.files})
 
 
 def _decide(run: Run, folder: RunFolder) -> str:

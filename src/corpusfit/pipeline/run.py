@@ -104,6 +104,7 @@ class Run:
     Attributes:
         plan: what is done: with a budget, the plan after its decision.
         asked: what was asked for: the plan that the command began with.
+        clusters: the fingerprint of the clusters that the selection is balanced by.
         role: what the sources were given as.
     """
 
@@ -120,6 +121,7 @@ class Run:
     encoders: dict[str, str] = field(default_factory=dict)
     remark: str = ""
     files: dict[str, str] = field(default_factory=dict)
+    clusters: str = ""
     decision: Decision | None = None
     role: str = "corpus"
     asked: Plan = field(init=False)

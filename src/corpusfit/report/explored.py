@@ -49,7 +49,10 @@ def explored_part(name: str, run: Found) -> Part:
         charts[f"{name}-confusion"] = confusion_chart(_confusion(said))
         charts[f"{name}-proximity"] = proximity_chart(_proximity(said))
         shown += [
-            figure(f"{name}-confusion", "Where the units of each domain lie."),
+            figure(
+                f"{name}-confusion",
+                f"Where the units of each domain lie; of many clusters the {_MOST} largest.",
+            ),
             figure(f"{name}-proximity", "Cosine between the domains' centroids."),
         ]
     if said["outliers"]:
@@ -128,7 +131,7 @@ def _map(run: Found) -> Spec:
     ]
     outlines = [
         {"x": x, "y": y, "cluster": number, "step": step}
-        for number, points in enumerate(run.manifest["ellipses"], 1)
+        for number, points in enumerate(run.manifest["ellipses"][:_MOST], 1)
         for step, (x, y) in enumerate(points)
     ]
     return clusters_chart(rows, outlines, "Domains")

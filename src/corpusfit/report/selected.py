@@ -88,7 +88,10 @@ def _cut(name: str, data: dict[str, Any]) -> str:
     own, last = cuts["own"], len(cuts["threshold"]) - 1
     said = "It begins at this run's own cut."
     if own is None:
-        said = "This run has no cut: it took nothing, or drew by weight. What a cut would take:"
+        said = (
+            "This run has no one cut: it took nothing, drew by weight, or cut each cluster by "
+            "itself. What a cut would take:"
+        )
     return (
         f'<fieldset><legend>Where to cut</legend><label for="{name}-cut">From few to many. '
         f'{said}</label><input type="range" id="{name}-cut" min="0" max="{last}" '

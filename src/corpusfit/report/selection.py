@@ -31,7 +31,8 @@ def selection_data(folder: RunFolder, manifest: dict[str, Any], room: int) -> di
         manifest: of a run that selected.
         room: bytes that its examples may take.
     """
-    by_score = manifest["plan"]["choose"]["policy"] == "top"
+    choose = manifest["plan"]["choose"]
+    by_score = choose["policy"] == "top" and not choose.get("balance")
     threshold = manifest["selected"]["threshold"] if by_score else None
     spread = spread_of(folder.scores, seed=manifest["plan"]["seed"], threshold=threshold)
     examples = read_examples(folder.examples, room)

@@ -47,12 +47,13 @@ def filled(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> list
     return [int(n) for n in whole]
 
 
-def ratios(quota: NDArray[np.float64], have: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How much a segment of each group counts, float64 [k] in [0, 1], the most being 1.
+def ratios(quota: NDArray[np.float64], sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """How much more a segment of each group counts than one of the mean group, float64 [k].
 
     Args:
         quota: float64 [k].
-        have: float64 [k], the corpus's shares.
+        sums: float64 [k], the groups' shares of all segments added up; a group that is less than
+            one segment counts as one.
+        n: segments.
     """
-    found = quota / np.maximum(have, 1e-12)
-    return np.asarray(found / max(float(found.max()), 1e-300))
+    return np.asarray(quota / (np.maximum(sums, 1.0) / max(1, n)))

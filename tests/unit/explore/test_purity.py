@@ -45,3 +45,7 @@ def test_proximity_is_the_cosine_of_means():
     vectors, domains = chance.normal(size=(60, 8)), np.repeat([0, 1, 2], 20)
     means = np.stack([vectors[domains == i].mean(axis=0) for i in range(3)])
     np.testing.assert_allclose(proximity(vectors, domains, 3), cosine_similarity(means), atol=1e-12)
+
+
+def test_texts_without_a_word_in_common_have_one_topic():
+    assert by_topic(["蛋白質 結合", "市場 株式"], 2, 2**40).tolist() == [0, 0]

@@ -35,8 +35,15 @@ def test_whatever_the_quota_it_adds_up():
         assert all(0 <= t <= h for t, h in zip(taken, have, strict=True))
 
 
-def test_ratios_are_at_most_one():
-    np.testing.assert_allclose(ratios(np.array([0.5, 0.5]), np.array([0.25, 0.75])), [1.0, 1 / 3])
+def test_ratios_are_of_quota_and_corpus():
+    np.testing.assert_allclose(
+        ratios(np.array([0.5, 0.5]), np.array([25.0, 75.0]), 100), [2, 2 / 3]
+    )
+
+
+def test_a_group_that_is_hardly_there_counts_as_one_segment():
+    found = ratios(np.array([0.5, 0.5]), np.array([1e-9, 100.0]), 100)
+    np.testing.assert_allclose(found, [50.0, 0.5])
 
 
 def parts(n=90, k=3, seed=0):
@@ -45,7 +52,8 @@ def parts(n=90, k=3, seed=0):
     for index in range(3):
         shares = chance.dirichlet(np.full(k, 0.2), n // 3).astype(np.float32)
         scores = chance.normal(size=n // 3).astype(np.float32) + shares[:, 0]
-        made.append(ScoredPart(index, scores, chance.integers(5, 50, n // 3), shares))
+        groups = shares.argmax(axis=1).astype(np.int64)
+        made.append(ScoredPart(index, scores, chance.integers(5, 50, n // 3), groups, shares))
     return made
 
 
@@ -73,7 +81,15 @@ def test_a_token_budget_is_kept_in_each_group():
     plan = ChoosePlan(tokens=400, balance="cluster", clusters="x")
     selected, _ = together(choose(lambda: made, plan, seed=0, quota=np.full(3, 1 / 3)))
     tokens = np.concatenate([p.tokens for p in made])
-    assert 250 < tokens[selected].sum() <= 400
+    assert 400 - 50 < tokens[selected].sum() <= 400
+
+
+def test_a_token_budget_too_small_for_its_groups_takes_the_best_of_all():
+    made = parts(k=3)
+    plan = ChoosePlan(tokens=100, balance="cluster", clusters="x")
+    quota = np.full(3, 1 / 3)
+    selected, _ = together(choose(lambda: made, plan, seed=0, quota=quota))
+    assert 50 < np.concatenate([p.tokens for p in made])[selected].sum() <= 100
 
 
 @pytest.mark.parametrize("policy", ["continuous", "resample"])
@@ -84,8 +100,8 @@ def test_weights_count_the_groups(policy):
     _, before = together(choose(lambda: made, plain, seed=0))
     selected, after = together(choose(lambda: made, plan, seed=0, quota=quota))
     shares = np.concatenate([p.shares for p in made])
-    more = shares @ ratios(quota, shares.mean(axis=0, dtype=np.float64))
-    np.testing.assert_allclose(after, before * more, rtol=1e-5)
+    more = shares @ ratios(quota, shares.sum(axis=0, dtype=np.float64), len(shares))
+    np.testing.assert_allclose(after, before * more / more.max(), rtol=1e-5)
     if policy == "resample":
         only = shares[:, 0] > 0.9
         assert selected[~only].mean() > selected[only].mean()
