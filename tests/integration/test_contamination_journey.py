@@ -225,7 +225,7 @@ def test_no_tokenizer_is_made_of_guarded_text(pile, labelled):
 
 
 def test_of_pairs_both_sides_are_looked_at(labelled, inline, tmp_path):
-    """A dev text among the translations, a test text among the texts, one on both sides of a row."""
+    """A dev text among the translations, a test text among the texts, one on both sides."""
     dev, test = texts_of(labelled, "dev"), texts_of(labelled, "test")
     sides = prose("market", 30), prose("task", 30)
     sides[1][4], sides[0][9] = dev[3], test[5]

@@ -1,7 +1,7 @@
 """What of a task's held-out texts lies in some sources.
 
-What: `find_leaks` looks for the texts that `heldtexts.py` read; `find_all_leaks` in the translations
-of aligned pairs too.
+What: `find_leaks` looks for the texts that `heldtexts.py` read; `find_all_leaks` looks on both
+sides of aligned pairs.
 Why: the report (`leakage.py`) and the guard of a training (`guarding.py`) must find the same.
 Trade-off: what is found is held in memory: some 30 bytes, and the name of where it is from, for
 each pair of a watched text and a text that holds it.
