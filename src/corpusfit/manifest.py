@@ -146,6 +146,17 @@ class OutFolder:
         """Throw away what an earlier run made, marks before what they vouch for."""
         self.reopen()
 
+    def will_write(self, names: Sequence[str]) -> None:
+        """Keep the names of files of which a run's inputs decide, before they are written."""
+        write_bytes(self.work / "files.json", json.dumps(list(names)).encode())
+
+    def remove_written(self) -> None:
+        """Throw away the files that `will_write` named, and none of the user's."""
+        kept = self.work / "files.json"
+        for name in json.loads(kept.read_text("utf-8")) if kept.exists() else ():
+            (self.path / name).unlink(missing_ok=True)
+        kept.unlink(missing_ok=True)
+
     def reopen(self) -> None:
         """Take the completion mark away, and the page that tells of what was complete."""
         for stale in (self.path / "manifest.json", self.report):
@@ -320,11 +331,6 @@ class RunFolder(OutFolder):
         """Where one side of the selected pairs is."""
         return self.path / f"selected.{side}"
 
-    def remove_aligned(self) -> None:
-        """Throw away the selected pairs."""
-        for file in self.path.glob("selected.*"):
-            file.unlink()
-
     def _cure(self, differing: list[str]) -> str:
         """What to do about a run that differs."""
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
@@ -345,7 +351,7 @@ class RunFolder(OutFolder):
             remove(folder)
         for folder in (self.looked_at, self.balanced):
             remove(folder)
-        self.remove_aligned()
+        self.remove_written()
         for written in (self.examples, self.path / "rejects.jsonl"):
             written.unlink(missing_ok=True)
 
@@ -392,8 +398,7 @@ class SplitFolder(OutFolder):
     def _clear(self) -> None:
         """Throw away an earlier split."""
         super()._clear()
-        for file in (p for split in ("train", "dev", "test") for p in self.path.glob(f"{split}.*")):
-            file.unlink()
+        self.remove_written()
         self.rejects.unlink(missing_ok=True)
 
 

@@ -29,11 +29,12 @@ __all__ = [
     "Settings",
     "expanded",
     "finite",
-    "located",
     "one_of",
     "positive",
+    "seed_below",
     "typed",
     "unknown",
+    "whole_number",
 ]
 
 KINDS = {
@@ -145,6 +146,18 @@ def positive(setting: str, value: float) -> None:
         raise bad_setting(setting, "above 0", value)
 
 
+def whole_number(setting: str, value: int, most: int) -> None:
+    """Raise `UsageError` unless a number is from 1 to the most."""
+    if not 1 <= value <= most:
+        raise bad_setting(setting, f"from 1 to {most:,}", value)
+
+
+def seed_below(setting: str, value: int, power: int = 63) -> None:
+    """Raise `UsageError` unless a seed is from 0 to below a power of 2."""
+    if not 0 <= value < 2**power:
+        raise bad_setting(setting, f"0 or more, and below 2^{power}", value)
+
+
 def finite(setting: str, value: float) -> None:
     """Raise `UsageError` unless a value is a finite number."""
     if not math.isfinite(value):
@@ -205,10 +218,3 @@ def expanded(value: Any) -> Any:
             raise bad_setting(f"${{{name}}} in the recipe", allowed, "nothing", cure)
         value = value.replace(f"${{{name}}}", os.environ[name])
     return value
-
-
-def located(named: str, home: Path) -> str:
-    """An input as a recipe names it, found from the recipe's folder."""
-    if "://" in named or named.startswith("hub:"):
-        return named
-    return str(home / Path(named).expanduser())

@@ -222,3 +222,19 @@ def test_no_tokenizer_is_made_of_guarded_text(pile, labelled):
     assert len(everything) == 70
     dropped = [*everything[5:8], everything[43]]
     assert left == [t for t in everything if t not in dropped]
+
+
+def test_of_pairs_both_sides_are_looked_at(labelled, inline, tmp_path):
+    """A dev text among the translations, a test text among the texts, one on both sides."""
+    dev, test = texts_of(labelled, "dev"), texts_of(labelled, "test")
+    sides = prose("market", 30), prose("task", 30)
+    sides[1][4], sides[0][9] = dev[3], test[5]
+    sides[0][12] = sides[1][12] = dev[7]
+    for name, lines in zip(("de", "en"), sides, strict=True):
+        (tmp_path / f"all.{name}").write_text("".join(f"{line}\n" for line in lines))
+    data = f"pair:{tmp_path}/all.de,{tmp_path}/all.en"
+    found = corpusfit.contamination(task=labelled, data=data, machine=inline)
+    counts = {name: (split.found, split.holders) for name, split in found.splits.items()}
+    assert counts == {"dev": (2, 2), "test": (1, 1)}
+    assert (found.texts, found.holders, found.rows) == (30, 3, {"all.de": [4, 9, 12]})
+    assert any(dev[3].startswith(example.excerpt) for example in found.examples)

@@ -84,6 +84,16 @@ def test_the_same_for_any_other_test_set_beside_it(pairs, tiny_encoder, inline, 
     assert [r.pairs for r in both.results] == ["two"] * 2 + ["set"] * 2
 
 
+def test_sets_of_one_name_go_by_their_path(pairs, tiny_static, inline, tmp_path):
+    (tmp_path / "other").mkdir()
+    for side in ("en", "xx"):
+        (tmp_path / "other" / f"set.{side}").write_text("a cell\nthe oven\n", "utf-8")
+    given = [str(pairs), f"pair:{tmp_path}/other/set.en,{tmp_path}/other/set.xx"]
+    found = corpusfit.retrieval(model=tiny_static, pairs=given, machine=inline)
+    assert [r.pairs for r in found.results] == [given[0]] * 2 + [given[1]] * 2
+    assert found.blank == dict.fromkeys(given, 0)
+
+
 def test_retrieval_on_the_command_line(cli, pairs, tiny_static):
     args = ("retrieval", "--model", tiny_static, "--pairs", pairs)
     done = cli(*args)
@@ -98,7 +108,7 @@ def test_retrieval_on_the_command_line(cli, pairs, tiny_static):
 def test_what_cannot_be_looked_for(pairs, tiny_static, inline, tmp_path):
     with pytest.raises(UsageError, match=r"--model must be at least one, .*twice"):
         corpusfit.retrieval(model=[tiny_static] * 2, pairs=pairs, machine=inline)
-    with pytest.raises(UsageError, match=r"--pairs must be at least one, .*set twice"):
+    with pytest.raises(UsageError, match=r"--pairs must be at least one, each another; .*twice"):
         corpusfit.retrieval(model=tiny_static, pairs=[pairs, pairs], machine=inline)
     (tmp_path / "one.tsv").write_text("a\tb\na\tc\n", "utf-8")
     with pytest.raises(InputError, match="two or more different sentences on each side; it has 1"):

@@ -387,3 +387,19 @@ def test_the_papers_split_of_the_koran_has_no_overlap(inline):
     for side in ("de", "en"):
         assert figures[side, "dev", "train"] == (2000, 0)
         assert figures[side, "train", "train"] == (17_982, 0)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_has_the_bounds_that_it_has_elsewhere(split, rows, seed):
+    with pytest.raises(UsageError, match=r"--seed must be 0 or more, and below 2\^63"):
+        split(rows, dev=10, seed=seed)
+
+
+@pytest.mark.parametrize("files", [("dev.en", "dev.fr"), ("dev.jsonl",)])
+def test_splits_of_other_sides_are_not_compared(tmp_path, inline, files):
+    for name in ("train.de", "train.en", *files):
+        line = '{"text": "eins"}' if name.endswith("jsonl") else "eins"
+        (tmp_path / name).write_text(f"{line}\n")
+    came = "en, fr" if len(files) == 2 else "no pairs"
+    with pytest.raises(InputError, match=f"same sides; train has de, en, dev has {came}"):
+        corpusfit.overlaps(tmp_path, machine=inline)

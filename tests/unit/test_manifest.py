@@ -3,7 +3,7 @@
 import pytest
 
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
-from corpusfit.manifest import RunFolder
+from corpusfit.manifest import RunFolder, SplitFolder
 
 IDENTITY = {
     "seed": 0,
@@ -87,3 +87,17 @@ def test_scores_deleted_by_hand_are_missed(tmp_path):
     folder.keep_scored({})
     with pytest.raises(InputError, match="no scored corpus"):
         folder.require_scored()
+
+
+@pytest.mark.parametrize("kind", [RunFolder, SplitFolder])
+def test_of_files_that_inputs_name_only_its_own_are_thrown_away(tmp_path, kind):
+    folder = kind(tmp_path)
+    folder.begin({**IDENTITY, "command": "any"}, overwrite=False)
+    mine = ["selected.txt", "train.py", "selected.de"]
+    for name in [*mine, "selected.en", "train.en"]:
+        (tmp_path / name).write_text("x")
+    folder.will_write(["selected.en", "train.en"])
+    folder.begin({**IDENTITY, "command": "any", "seed": 1}, overwrite=True)
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == sorted(mine)
+    folder.remove_written()
+    assert (tmp_path / "selected.de").exists()

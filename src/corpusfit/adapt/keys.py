@@ -22,12 +22,15 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 def bare(text: str) -> str:
-    """A text's letters and digits, case-folded; of its beginning, the beginning of these."""
+    """A text's letters and digits, case-folded; of its beginning, the beginning of these.
+
+    Blanks, punctuation, symbols and combining marks are left out.
+    """
     return _NO_WORD.sub("", text.casefold())
 
 
 def key_of(letters: str) -> int:
-    """The key of what `bare` gave."""
+    """The key of a string as it is: what differs in it, in one character, gets another."""
     return xxhash.xxh3_64_intdigest(letters.encode("utf-8", "surrogatepass"))
 
 

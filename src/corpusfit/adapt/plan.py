@@ -14,7 +14,7 @@ from typing import Any
 
 from corpusfit.errors import bad_setting
 from corpusfit.plan import ReadPlan
-from corpusfit.settings import Settings, finite, one_of, positive
+from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
 __all__ = [
     "AdaptPlan",
@@ -273,6 +273,5 @@ class AdaptPlan(Settings):
         if self.model.new_head and self.adapter.kind:
             cure = "A new head has to be trained, and with an adapter nothing else is."
             raise bad_setting("--adapter", "left out with --new-head", self.adapter.kind, cure)
-        if not 0 <= self.seed < 2**63:
-            raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
+        seed_below("--seed", self.seed)
         return self

@@ -26,7 +26,8 @@ def retrieval(
 
     Args:
         model: a model folder, a hub id, `minilm` or `static`; others are held against the first.
-        pairs: `NAME` for `NAME.de` beside `NAME.en`, `FILE,FILE`, or a `.tsv` of two columns.
+        pairs: `NAME` for `NAME.de` beside `NAME.en`, `FILE,FILE`, a `.tsv` of two columns, or
+            `pair:…` as for `corpus` of `select`.
         settings: how models encode, as `"embed.pooling=cls"`; the mean over tokens if not said.
         seed: of the intervals and tests.
         machine: where it runs, and what is told of it.

@@ -51,6 +51,7 @@ def contamination(
         str, typer.Option("--task-field", help="The same of the task, where it is another.")
     ] = "",
     workers: o.Workers = None,
+    cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
@@ -59,7 +60,7 @@ def contamination(
         data=data,
         text_field=text_field,
         task_field=task_field,
-        machine=api.Machine(workers=workers, progress=Bar()),
+        machine=api.Machine(workers=workers, cache=cache, progress=Bar()),
     )
     if json:
         as_json(_plain(found))

@@ -44,8 +44,8 @@ def retrieval(
         list[str],
         typer.Option(
             "--pairs",
-            help="NAME for NAME.de beside NAME.en; or FILE,FILE; or a .tsv of two columns. May be "
-            "repeated.",
+            help="NAME for NAME.de beside NAME.en; FILE,FILE; a .tsv of two columns; or pair:… as "
+            "--corpus of select takes it. May be repeated.",
             show_default=False,
         ),
     ],

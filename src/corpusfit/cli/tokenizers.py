@@ -56,6 +56,7 @@ def tokenizers(
     seed: o.Seed = None,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
+    cache: o.Cache = None,
     settings: o.Settings = None,
     json: o.Json = False,
 ) -> None:
@@ -67,7 +68,7 @@ def tokenizers(
         settings=settings or (),
         text_field=text_field,
         seed=seed,
-        machine=api.Machine(engine, workers, progress=Bar()),
+        machine=api.Machine(engine, workers, cache, Bar()),
     )
     if json:
         as_json(dataclasses.asdict(found))

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.compose.languages import code_of
+from corpusfit.corpus import located
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.plan import ReadPlan
-from corpusfit.settings import expanded, located, one_of, positive, typed, unknown
+from corpusfit.settings import expanded, one_of, seed_below, typed, unknown, whole_number
 
 __all__ = [
     "COMPOSITIONS",
@@ -42,6 +43,9 @@ SENTENCES, TOKENS = UNITS = ("sentences", "tokens")
 SMOOTHED, UNIMAX = SAMPLINGS = ("smoothed", "unimax")
 ENGLISH = "en"
 RANDOM = "random"
+
+_MOST = {"budget": 10**15, "repeats": 10**6, "longest": 10**6}
+"""What may be asked for at most; sums and products of it stay whole numbers of 64 bits."""
 
 _LONGEST = 128
 """Word pieces of a sentence at most: the length the paper trains with (section 3.3)."""
@@ -90,7 +94,7 @@ class TextSource:
         if not self.name or "/" in self.name:
             raise bad_setting("sources.name", "a name without /", self.name)
         where = f"source {self.name!r}:"
-        if not self.path:
+        if not self.path or not all(self.path):
             raise bad_setting(f"{where} path", "a list of files or folders", list(self.path))
         one_of(f"{where} kind", self.kind, KINDS)
         one_of(f"{where} txt", self.txt, ("blocks", "lines"))
@@ -100,6 +104,8 @@ class TextSource:
         if self.choose != RANDOM and self.kind != GENERAL:
             cure = "Specific text is taken whole; leave choose out."
             raise bad_setting(f"{where} choose", "random for specific text", self.choose, cure)
+        if not all(self.target):
+            raise bad_setting(f"{where} target", "a list of files or folders", list(self.target))
         if (self.choose != RANDOM) != bool(self.target):
             came = f"choose {self.choose!r} with {len(self.target)} targets"
             cure = 'Name both, or neither: choose = "dsir" and target = ["task.jsonl"].'
@@ -146,13 +152,12 @@ class Recipe:
         one_of("composition", self.composition, COMPOSITIONS)
         one_of("unit", self.unit, UNITS)
         one_of("sampling", self.sampling, SAMPLINGS)
-        for name in ("budget", "repeats", "longest"):
-            positive(name, getattr(self, name))
+        for name, most in _MOST.items():
+            whole_number(name, getattr(self, name), most)
         if not 0 <= self.alpha <= 1:
             cure = "1 keeps the languages' shares, 0 makes them equal; the paper has 0.3."
             raise bad_setting("alpha", "from 0 to 1", self.alpha, cure)
-        if not 0 <= self.seed < 2**63:
-            raise bad_setting("seed", "0 or more, and below 2^63", self.seed)
+        seed_below("seed", self.seed)
         if not self.sources:
             raise bad_setting("sources", "one table [[sources]] at least", "none")
         for source in self.sources:
@@ -172,7 +177,7 @@ class Recipe:
         for code, amount in self.limits.items():
             if code not in self.languages:
                 raise bad_setting("limits", f"for one of {', '.join(self.languages)}", code)
-            positive(f"limits.{code}", amount)
+            whole_number(f"limits.{code}", amount, _MOST["budget"])
         if self.composition != MD_MWIKI and ENGLISH not in self.languages:
             cure = f"Name an English source, or take {MD_MWIKI}."
             allowed = f"with en in {self.composition}"
@@ -276,7 +281,7 @@ def _sources(tables: Any, home: Path) -> tuple[TextSource, ...]:
         given = {k: typed(f"sources.{k}", _SOURCE[k], v) for k, v in table.items() if k in _SOURCE}
         for key in _SOURCE_LISTS:
             paths = _texts(f"sources.{key}", table.get(key, []))
-            given[key] = tuple(located(p, home) for p in paths)
+            given[key] = tuple(located(p, home) if p else "" for p in paths)
         for key in ("name", "kind"):
             if key not in given:
                 allowed = " or ".join(KINDS) if key == "kind" else "given"

@@ -35,7 +35,7 @@ class Pool:
         source: int16 [n], the number of the recipe's source.
         language: int16 [n], the number of the recipe's language.
         size: int64 [n], sentences or word pieces, as the budget counts; above 0.
-        text: uint64 [n], the same for documents with the same words.
+        text: uint64 [n], the same for documents whose clean sentences are the same to the letter.
         page: uint64 [n], the same for the same page in other languages; `NO_PAGE` without one.
         order: float64 [n] in (0, 1), within its source and language; the smallest is taken first.
     """
@@ -85,7 +85,7 @@ class Taking:
     Attributes:
         amounts: int64 [n], how much of each document; above its size, it is taken again.
         shares: by language.
-        copies: documents left out because another of the same language has the same words.
+        copies: documents left out because another of the same language has the same text.
         elsewhere: documents left out because they are taken for another language.
         notes: what the user should know.
     """

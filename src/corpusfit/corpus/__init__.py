@@ -12,7 +12,7 @@ from corpusfit.corpus.raw import header, raw_rows
 from corpusfit.corpus.rejects import kind
 from corpusfit.corpus.rows import documents, rows
 from corpusfit.corpus.shards import shards
-from corpusfit.corpus.sources import content, find, found_again
+from corpusfit.corpus.sources import content, find, found_again, located
 from corpusfit.corpus.survey import Glimpse, Look, fingerprint, glimpse
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "header",
     "is_pair",
     "kind",
+    "located",
     "normalise",
     "raw_rows",
     "rows",

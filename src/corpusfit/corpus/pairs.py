@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 PREFIX = "pair:"
+_HERE = Path()
 _ARCHIVE = "|".join(COMPRESSIONS)
 _TSV = re.compile(rf"(.+\.tsv(?:\.(?:{_ARCHIVE}))?)(?::([^,:]+),([^,:]+))?", re.IGNORECASE)
 _FORMS = (
@@ -63,9 +64,13 @@ def is_pair(given: str) -> bool:
     return given.startswith(PREFIX)
 
 
-def whole(given: str) -> str:
-    """The same input with whole paths, so that it means the same in another folder."""
-    source = _parsed(given, "The input")
+def whole(given: str, home: Path = _HERE) -> str:
+    """The same input with whole paths, counted from a folder, so that it means the same in another.
+
+    Raises:
+        UsageError: it is of none of the forms.
+    """
+    source = _parsed(given, "The input", home)
     if source.format == "moses":
         return f"{PREFIX}{source.url},{source.translation}"
     return PREFIX + source.url + (f":{source.translation}" if source.translation else "")
@@ -136,32 +141,32 @@ def combined(source: Source, digests: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join([named, *digests]).encode(), digest_size=16).hexdigest()
 
 
-def _parsed(given: str, setting: str) -> Source:
+def _parsed(given: str, setting: str, home: Path = _HERE) -> Source:
     """An input as a source that was not looked at yet."""
     rest = given.removeprefix(PREFIX)
     tsv = _TSV.fullmatch(rest)
     if tsv:
         named = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
-        url = _whole(tsv[1])
+        url = _whole(tsv[1], home)
         return Source("", url, "columns", _archive(url), 0, "", translation=named)
-    files = _two_files(rest)
+    files = _two_files(rest, home)
     if files is None:
         raise bad_setting(setting, _FORMS, given)
-    first, second = map(_whole, files)
+    first, second = (_whole(file, home) for file in files)
     return Source("", first, "moses", _archive(first), 0, "", translation=second)
 
 
-def _two_files(rest: str) -> tuple[str, str] | None:
+def _two_files(rest: str, home: Path) -> tuple[str, str] | None:
     """The two files, at the one comma, or at that which has files on both sides."""
     cuts = [(rest[: m.start()], rest[m.end() :]) for m in re.finditer(",", rest)]
     if len(cuts) > 1:
-        cuts = [cut for cut in cuts if all(Path(_whole(file)).is_file() for file in cut)]
+        cuts = [cut for cut in cuts if all(Path(_whole(file, home)).is_file() for file in cut)]
     return cuts[0] if len(cuts) == 1 and all(cuts[0]) else None
 
 
-def _whole(file: str) -> str:
+def _whole(file: str, home: Path) -> str:
     """A file's whole path, or its URL."""
-    return file if is_url(file) else str(Path(file).expanduser().absolute())
+    return file if is_url(file) else str((home / Path(file).expanduser()).absolute())
 
 
 def _archive(url: str) -> str:

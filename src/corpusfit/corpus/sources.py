@@ -24,7 +24,7 @@ from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["content", "find", "found_again"]
+__all__ = ["content", "find", "found_again", "located"]
 
 
 def find(
@@ -117,6 +117,19 @@ def found_again(
 def content(source: Source) -> str:
     """The fingerprint of what a source's files hold now; raises as `survey` does."""
     return pairs.combined(source, [fingerprint(url)[0] for url in pairs.files_of(source)])
+
+
+def located(given: str, home: Path) -> str:
+    """An input as a file names it, with paths that count from that file's folder.
+
+    Raises:
+        UsageError: it begins as pairs do and names none.
+    """
+    if pairs.is_pair(given):
+        return pairs.whole(given, home)
+    if "://" in given or given.startswith(hub.PREFIX):
+        return given
+    return str(home / Path(given).expanduser())
 
 
 def _is_pipe(given: str) -> bool:

@@ -1,10 +1,10 @@
-"""Sentences and their translations: read from line-aligned files or from two columns.
+"""Sentences and their translations: a test set in which translations are looked for.
 
-What: `NAME.de` beside `NAME.en`, two files named together, or a `.tsv` of two columns; line i of
-one side is the translation of line i of the other.
+What: what `--pairs` names is read as aligned pairs of a corpus are (`corpus/pairs.py`): `pair:…`,
+or what is put as that, `NAME` for NAME.de beside NAME.en, two files with a comma, or a `.tsv`.
 Why: that is how test sets of translation are published (Moses, WMT, OPUS, Tatoeba).
-Trade-off: nothing is aligned here. Sides of unequal length are an error, because one line too many
-makes every pair after it a wrong one; a pair with a blank side is left out and counted.
+Trade-off: a pair with a blank side is left out and counted, where a test set that is broken in any
+other way is an error: half of one is another.
 Reference: Koehn et al. (2007), Moses; Artetxe and Schwenk (2019) for Tatoeba's test sets.
 """
 
@@ -14,14 +14,20 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from corpusfit import corpus
+from corpusfit.corpus.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
 from corpusfit.corpus.unpack import COMPRESSIONS
 from corpusfit.errors import EmptyInputError, InputError, bad_setting
-from corpusfit.evaluate.formats.labelled import whole_text
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Document, Source
 
 __all__ = ["Pairs", "read_pairs"]
 
-_BOM = "\ufeff"
-_ALLOWED = "NAME for NAME.de beside NAME.en, two files as FILE,FILE, or a .tsv of two columns"
+_ALLOWED = (
+    "NAME for NAME.de beside NAME.en, two files as FILE,FILE, a .tsv of two columns, or pair:… as "
+    "of a corpus"
+)
+_BLANK = {EMPTY_LINE, EMPTY_TEXT, in_translation(EMPTY_LINE), in_translation(EMPTY_TEXT)}
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,8 @@ class Pairs:
 
     Attributes:
         name: of the files, without the languages.
-        languages: what both sides are called: the files' last suffixes, or `first` and `second`.
+        languages: what both sides are called: the files' last suffixes, the names of the columns,
+            or `text` and `translation`.
         sides: n sentences each.
         blank: pairs that were left out because a side is blank.
     """
@@ -48,35 +55,42 @@ def read_pairs(given: str) -> Pairs:
     """Read what one `--pairs` names.
 
     Args:
-        given: `NAME` where exactly two files NAME.X and NAME.Y are, `FILE,FILE`, or a `.tsv`; all
-            plain or packed (.gz, .zst, .bz2, .xz).
+        given: `pair:…` as for a corpus; `NAME` where exactly two files NAME.X and NAME.Y are,
+            `FILE,FILE`, or a `.tsv`; all plain or packed (.gz, .zst, .bz2, .xz).
 
     Raises:
         UsageError: it names something else.
-        InputError: a file cannot be read, a line has other than two columns, or one side is longer.
+        InputError: a file cannot be read, has a line that cannot, or is longer than the other.
         EmptyInputError: no pair has text on both sides.
     """
-    path = Path(given).expanduser()
-    if path.is_file():
-        if _bare(path).suffix != ".tsv":
-            cure = "One file has to hold both sides; of two files name what they have in common."
-            raise bad_setting("--pairs", _ALLOWED, given, cure)
-        name, languages = _bare(path).stem, ("first", "second")
-        sides = _columns(path)
-    else:
-        files = _two(given, path)
-        name, languages = _named(files)
-        sides = _lines(files[0]), _lines(files[1])
-        _require_even(files, sides)
-    whole = [(a, b) for a, b in zip(*sides, strict=True) if a.strip() and b.strip()]
-    if not whole:
+    read, blank = ReadPlan(), 0
+    sources = corpus.find([_as_corpus(given)], read, spool=Path(), role="pairs")
+    sides: tuple[list[str], list[str]] = ([], [])
+    for shard in corpus.shards(sources, read):
+        for row in corpus.rows(shard, read):
+            if isinstance(row, Document):
+                sides[0].append(row.text.strip())
+                sides[1].append(str(row.translation).strip())
+            elif row.reason in _BLANK:
+                blank += 1
+            else:
+                raise InputError(f"--pairs {given} cannot be read at row {row.row}: {row.reason}.")
+    if not sides[0]:
         raise EmptyInputError(f"--pairs {given} holds no pair with text on both sides.")
-    return Pairs(
-        name,
-        languages,
-        ([a.strip() for a, _ in whole], [b.strip() for _, b in whole]),
-        len(sides[0]) - len(whole),
-    )
+    return Pairs(_name(sources[0]), corpus.sides(sources), sides, blank)
+
+
+def _as_corpus(given: str) -> str:
+    """The input as a corpus takes it."""
+    if corpus.is_pair(given):
+        return given
+    path = Path(given).expanduser()
+    if not path.is_file():
+        return "pair:{},{}".format(*_two(given, path))
+    if _bare(path).suffix != ".tsv":
+        cure = "One file has to hold both sides; of two files name what they have in common."
+        raise bad_setting("--pairs", _ALLOWED, given, cure)
+    return f"pair:{path}"
 
 
 def _bare(path: Path) -> Path:
@@ -106,46 +120,7 @@ def _language(path: Path) -> str:
     return _bare(path).suffix[1:]
 
 
-def _named(files: tuple[Path, Path]) -> tuple[str, tuple[str, str]]:
-    """The name of two files, and of their languages; files of one suffix go by their names."""
-    stems, suffixes = [_bare(f).stem for f in files], [_language(f) for f in files]
-    if suffixes[0] != suffixes[1] and all(suffixes):
-        name = stems[0] if stems[0] == stems[1] else "-".join(stems)
-        return name, (suffixes[0], suffixes[1])
-    if stems[0] != stems[1]:
-        return "-".join(stems), (stems[0], stems[1])
-    return stems[0], ("first", "second")
-
-
-def _lines(path: Path) -> list[str]:
-    """The lines of a file; its last line end begins no line."""
-    lines = whole_text(path).removeprefix(_BOM).split("\n")
-    return lines[:-1] if not lines[-1] else lines
-
-
-def _columns(path: Path) -> tuple[list[str], list[str]]:
-    """The two columns of a file."""
-    first, second = [], []
-    for number, line in enumerate(_lines(path), 1):
-        found = line.rstrip("\r").split("\t")
-        if len(found) != 2 and line.strip():
-            raise InputError(
-                f"--pairs {path}, line {number}: must have two columns, a sentence and its "
-                f"translation with a tab between; got {len(found)}: {line[:60]!r}."
-            )
-        first.append(found[0])
-        second.append(found[1] if len(found) == 2 else "")
-    return first, second
-
-
-def _require_even(files: tuple[Path, Path], sides: tuple[list[str], list[str]]) -> None:
-    """Raise `InputError` where one side has more lines."""
-    counts = len(sides[0]), len(sides[1])
-    if counts[0] != counts[1]:
-        longer, shorter = (0, 1) if counts[0] > counts[1] else (1, 0)
-        raise InputError(
-            f"--pairs: both files must have as many lines; {files[longer]} has "
-            f"{counts[longer]:,} and {files[shorter]} has {counts[shorter]:,}: line "
-            f"{counts[shorter] + 1:,} of the first has no translation. A line is missing or "
-            "broken in two somewhere before it."
-        )
+def _name(source: Source) -> str:
+    """What the files' names have in common, or both with a hyphen."""
+    stems = [_bare(Path(url)).stem for url in corpus.files_of(source)]
+    return "-".join(dict.fromkeys(stems))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusfit.errors import bad_setting
-from corpusfit.settings import Settings, finite, one_of, positive
+from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
 __all__ = [
     "AugmentPlan",
@@ -187,8 +187,7 @@ class EvaluatePlan(Settings):
         for group in (self.model, self.task, self.tune, self.augment):
             group.check()
         finite("--seed", self.seed)
-        if not 0 <= self.seed < 2**31:
-            raise bad_setting("--seed", "0 or more, and below 2^31", self.seed)
+        seed_below("--seed", self.seed, 31)
         return self
 
 

@@ -50,10 +50,11 @@ class Keyed:
 
 
 def same_text_key(text: str) -> int:
-    """The key that two texts share when they are the same but for case, blanks and punctuation.
+    """The key of a text's letters and digits, case folded; all else is left out.
 
-    A text without a letter or a digit is the same as another only if it is written so, but for
-    blanks around it.
+    So texts are the same that differ in case, blanks, punctuation, symbols or combining marks
+    alone; `é` as one character is a letter, and another than `e`. A text without a letter or a
+    digit goes by all that is written, but for blanks around it.
     """
     return key_of(bare(text) or text.strip())
 

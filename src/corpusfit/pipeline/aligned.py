@@ -50,13 +50,15 @@ def write_aligned(folder: RunFolder, sources: Sequence[Source]) -> list[str]:
     Returns:
         Their names, as `selected.de` and `selected.en`; none if the corpus is not of pairs.
     """
-    folder.remove_aligned()
+    folder.remove_written()
     if not all(source.format in ("moses", "columns") for source in sources):
         return []
     paths = [folder.aligned(side) for side in corpus.sides(sources)]
+    names = [path.name for path in paths]
+    folder.will_write(names)
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(writing(path)) for path in paths]
         for row in Selection(folder.path, {}):
             for file, side in zip(files, ("text", "translation"), strict=True):
                 file.write(_LINE_ENDS.sub(" ", row[side]).encode() + b"\n")
-    return [path.name for path in paths]
+    return names

@@ -3,7 +3,8 @@
 What: by split, how many texts were found, in how many texts to train on, from where; and examples.
 Why: pre-training on the test texts makes every score after it worthless, and piles of web text
 hold them more often than one thinks.
-Trade-off: the text is read once more for it, at about the speed at which it is cut into words.
+Trade-off: the text is read once more for it, at about the speed at which it is cut into words;
+aligned pairs twice, as a text of either side may be the task's.
 Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
 """
 
@@ -23,7 +24,7 @@ from corpusfit.evaluate.contamination import Watched
 from corpusfit.pipeline.given import given
 from corpusfit.pipeline.heldtexts import held_out
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.watching import Leaks, find_leaks
+from corpusfit.pipeline.watching import Leaks, find_all_leaks
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -124,7 +125,9 @@ def contamination(
         texts = given(data, (), (), read, spool, engine, machine)
         began = time.perf_counter()
         origin = "source" if texts.selection is not None else ""
-        leaks = find_leaks(watched, texts.data, texts.read, spool, engine, machine, origin=origin)
+        leaks = find_all_leaks(
+            watched, texts.data, texts.read, spool, engine, machine, origin=origin
+        )
         seconds = time.perf_counter() - began
     if not leaks.texts:
         raise EmptyInputError(

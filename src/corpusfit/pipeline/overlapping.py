@@ -120,6 +120,7 @@ def overlaps_in(
         for split in SPLITS
         if split in places
     }
+    _require_same_sides(name, sources)
     rows = {
         split: key_rows(found, read, engine, machine, f"read {split}")
         for split, found in sources.items()
@@ -144,6 +145,19 @@ def overlaps_in(
                 for split in asked
             ]
     return found
+
+
+def _require_same_sides(name: str, sources: Mapping[str, Sequence[Source]]) -> None:
+    """Raise `InputError` where splits are of other languages, so that nothing could be compared."""
+    sides = {s: ", ".join(corpus.sides(f)) if of_pairs(f) else "" for s, f in sources.items()}
+    (first, own), *others = sides.items()
+    for split, found in others:
+        if found != own:
+            raise InputError(
+                f"The splits of {name} must have the same sides; {first} has {own or 'no pairs'}, "
+                f"{split} has {found or 'no pairs'}. Give each split files of the same suffixes, "
+                "in a folder of its own if there are more."
+            )
 
 
 def split_input(folder: Path, found: Mapping[str, Any]) -> str:

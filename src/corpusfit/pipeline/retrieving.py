@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -119,8 +120,8 @@ def retrieval(
         CorpusfitError: a model cannot be used.
     """
     _require_different("--model", models)
-    tests = [_test(given) for given in pairs]
-    _require_different("--pairs", [test.pairs.name for test in tests])
+    _require_different("--pairs", pairs)
+    tests = _named(pairs, [_test(given) for given in pairs])
     hits: dict[tuple[int, int], list[NDArray[np.bool_]]] = {}
     encoders: dict[str, str] = {}
     with machine.start() as engine:
@@ -144,7 +145,7 @@ def _require_different(setting: str, names: Sequence[str]) -> None:
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if not names or twice:
         came = f"{twice[0]} twice" if twice else "nothing"
-        raise bad_setting(setting, "at least one, each of another name", came)
+        raise bad_setting(setting, "at least one, each another", came)
 
 
 def _test(given: str) -> _Test:
@@ -161,6 +162,17 @@ def _test(given: str) -> _Test:
             f"{len(first.texts)} and {len(second.texts)}."
         )
     return _Test(pairs, (first, second))
+
+
+def _named(given: Sequence[str], tests: Sequence[_Test]) -> list[_Test]:
+    """The test sets under different names: as they were given, where files are called the same."""
+    counts = Counter(test.pairs.name for test in tests)
+    return [
+        dataclasses.replace(test, pairs=dataclasses.replace(test.pairs, name=whole))
+        if counts[test.pairs.name] > 1
+        else test
+        for whole, test in zip(given, tests, strict=True)
+    ]
 
 
 def _encoded(

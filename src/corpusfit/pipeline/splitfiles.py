@@ -118,6 +118,8 @@ def write_split(
         StorageError: a file cannot be written.
     """
     form, written, at = form_of(sources, read), Written(), 0
+    folder.remove_written()
+    folder.will_write([folder.part(n, s).name for n in names.values() for s in form.suffixes])
     machine.progress.begin("write", sum(s.size for s in sources))
     with contextlib.ExitStack() as stack:
         stack.callback(machine.progress.end)

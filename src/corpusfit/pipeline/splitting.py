@@ -39,6 +39,7 @@ from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.splitfiles import Written, form_of, write_split
 from corpusfit.pipeline.watching import find_leaks
 from corpusfit.plan import ReadPlan
+from corpusfit.settings import seed_below
 from corpusfit.types import Source
 
 __all__ = ["Split", "SplitPlan", "split"]
@@ -75,6 +76,7 @@ class SplitPlan:
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
         self.read.check()
+        seed_below("--seed", self.seed)
         for name in ("dev", "test"):
             value = getattr(self, name)
             if not 0 <= value < float("inf") or (value >= 1 and value != int(value)):

@@ -1,6 +1,7 @@
 """What of a task's held-out texts lies in some sources.
 
-What: `find_leaks` looks for the texts that `heldtexts.py` read.
+What: `find_leaks` looks for the texts that `heldtexts.py` read; `find_all_leaks` looks on both
+sides of aligned pairs.
 Why: the report (`leakage.py`) and the guard of a training (`guarding.py`) must find the same.
 Trade-off: what is found is held in memory: some 30 bytes, and the name of where it is from, for
 each pair of a watched text and a text that holds it.
@@ -19,12 +20,12 @@ from corpusfit.engine import Engine
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
-from corpusfit.pipeline.keying import moving
+from corpusfit.pipeline.keying import moving, of_pairs
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["Leaks", "find_leaks"]
+__all__ = ["Leaks", "find_all_leaks", "find_leaks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +101,42 @@ def find_leaks(
         machine.progress.end()
         path.unlink(missing_ok=True)
     return _joined(found)
+
+
+def find_all_leaks(
+    watched: Watched,
+    sources: list[Source],
+    read: ReadPlan,
+    spool: Path,
+    engine: Engine,
+    machine: Machine,
+    *,
+    origin: str = "",
+) -> Leaks:
+    """As `find_leaks`, of aligned pairs in the texts and then in their translations.
+
+    A row is one text to train on, of which both sides count as bytes. A key is that of the side
+    that holds.
+    """
+    first = find_leaks(watched, sources, read, spool, engine, machine, origin=origin)
+    if not of_pairs(sources):
+        return first
+    other = find_leaks(
+        watched, sources, read, spool, engine, machine, origin=origin, translations=True
+    )
+    after = len(first.origins)
+    return Leaks(
+        first.texts,
+        first.size + other.size,
+        np.concatenate([first.source, other.source]),
+        np.concatenate([first.rows, other.rows]),
+        np.concatenate([first.watched, other.watched]),
+        np.concatenate([first.containment, other.containment]),
+        np.concatenate([first.keys, other.keys]),
+        first.origins + other.origins,
+        first.excerpts | {after + at: text for at, text in other.excerpts.items()},
+        first.reasons,
+    )
 
 
 def _joined(found: list[Finds]) -> Leaks:

@@ -57,6 +57,16 @@ def test_defaults_codes_and_places(recipe, tmp_path):
     )
 
 
+def test_pairs_count_from_the_recipe_too(recipe, tmp_path):
+    given = 'path = ["pair:a.de,sub/a.en", "pair:/x/b.tsv:de,en", "pair:s3://b/c.tsv"]'
+    found = recipe(PLAIN.replace('path = ["b", "s3://bucket/b"]', given))
+    assert found.sources[1].path == (
+        f"pair:{tmp_path}/a.de,{tmp_path}/sub/a.en",
+        "pair:/x/b.tsv:de,en",
+        "pair:s3://b/c.tsv",
+    )
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda p: p.stem)
 def test_the_examples_can_be_read(path, monkeypatch):
     monkeypatch.setenv("CORPUSFIT_DATA", "/somewhere")
@@ -66,12 +76,24 @@ def test_the_examples_can_be_read(path, monkeypatch):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("budget = 1000", "budget = 0", "budget must be above 0; got 0"),
+        ("budget = 1000", "budget = 0", "budget must be from 1 to 1,000,000,000,000,000; got 0"),
+        ("budget = 1000", f"budget = {2**62}", "budget must be from 1 to 1,000,000,000,000,000"),
+        ("budget = 1000", f"budget = {2**64}", "budget must be from 1 to 1,000,000,000,000,000"),
+        ("budget", f"limits = {{de = {2**63}}}\nbudget", "limits.de must be from 1 to 1,000,000,0"),
+        ("budget", "repeats = 1000001\nbudget", "repeats must be from 1 to 1,000,000; got 1000001"),
+        ("budget", "seed = -1\nbudget", "seed must be 0 or more, and below 2^63; got -1"),
+        ('"a.jsonl"', '""', "source 'a': path must be a list of files or folders; got ['']"),
+        (
+            '["b", "s3://bucket/b"]',
+            '["b", ""]',
+            "source 'b': path must be a list of files or folders",
+        ),
+        ('"a.jsonl"', '"pair:a.de"', "The input must be pair:TEXTS,TRANSLATIONS"),
         ("budget = 1000", "budget = 1.5", "budget must be a whole number; got 1.5"),
         ("budget = 1000", "", "budget must be a number; got 'nothing'"),
         ("budget", "alpha = 1.5\nbudget", "alpha must be from 0 to 1; got 1.5. 1 keeps"),
         ("budget", "alpha = -0.1\nbudget", "alpha must be from 0 to 1; got -0.1"),
-        ("budget", "repeats = 0\nbudget", "repeats must be above 0"),
+        ("budget", "repeats = 0\nbudget", "repeats must be from 1 to 1,000,000; got 0"),
         ("budget", 'sampling = "even"\nbudget', "sampling must be one of smoothed, unimax"),
         ("budget", 'unit = "words"\nbudget', "unit must be one of sentences, tokens"),
         ("budget", "budgets = 1\nbudget", "got 'budgets'. Perhaps budget?"),

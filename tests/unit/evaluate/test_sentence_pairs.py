@@ -41,14 +41,14 @@ def test_packed_files_and_files_named_together(write):
     assert read_pairs(f"{folder}a").sides == found.sides
     write("c.de.gz", "drei\nvier\n")
     same = read_pairs(f"{folder}a.de.gz,{folder}c.de.gz")
-    assert (same.name, same.languages) == ("a-c", ("a", "c"))
+    assert (same.name, same.languages) == ("a-c", ("text", "translation"))
 
 
 def test_two_columns(write):
     folder = write("pairs.tsv", "eins\tone\r\nzwei\ttwo\n\n")
     found = read_pairs(f"{folder}pairs.tsv")
     assert found.sides == (["eins", "zwei"], ["one", "two"])
-    assert (found.languages, found.blank) == (("first", "second"), 1)
+    assert (found.languages, found.blank) == (("text", "translation"), 1)
 
 
 def test_pairs_with_a_blank_side_are_left_out_and_counted(write):
@@ -63,14 +63,26 @@ def test_pairs_with_a_blank_side_are_left_out_and_counted(write):
 def test_unequal_sides_are_an_error_that_names_the_line(write, longer):
     for side in ("de", "en"):
         folder = write(f"a.{side}", "x\n" * (1_003 if side == longer else 1_001))
-    with pytest.raises(InputError, match=rf"a\.{longer} has 1,003 .*: line 1,002 of the first has"):
+    with pytest.raises(InputError, match=rf"line 1,001, and .*a\.{longer} goes on with line 1,002"):
         read_pairs(f"{folder}a")
 
 
-def test_a_line_of_other_columns_is_named(write):
-    folder = write("a.tsv", "eins\tone\nzwei\n")
-    with pytest.raises(InputError, match=r"a\.tsv, line 2: must have two columns.*got 1: 'zwei'"):
-        read_pairs(f"{folder}a.tsv")
+def test_columns_of_a_header_as_a_corpus_has_them(write):
+    """A column too many is not looked at; a row with one too few lacks its translation."""
+    folder = write("a.tsv", "id\tde\ten\n1\teins\tone\n2\tzwei\n3\tdrei\tthree\tx\n")
+    found = read_pairs(f"pair:{folder}a.tsv:en,de")
+    assert (found.name, found.languages, found.blank) == ("a", ("en", "de"), 1)
+    assert found.sides == (["one", "three"], ["eins", "drei"])
+    write("a.de", "eins\n")
+    write("a.en", "one\n")
+    assert read_pairs(f"pair:{folder}a.de,{folder}a.en") == read_pairs(f"{folder}a.de,{folder}a.en")
+
+
+def test_a_line_that_cannot_be_read_is_named(write, tmp_path):
+    folder = write("a.de", "eins\nzwei\n")
+    (tmp_path / "a.en").write_bytes(b"one\n\xff\n")
+    with pytest.raises(InputError, match=r"at row 1: invalid UTF-8 \(translation\)"):
+        read_pairs(f"{folder}a.de,{folder}a.en")
 
 
 def test_what_is_no_test_set(write):

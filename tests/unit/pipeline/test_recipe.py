@@ -45,6 +45,16 @@ def test_defaults_and_places(recipe, tmp_path):
     assert [s.select.method.name for s in found.selectors] == ["auto", "random", "auto"]
 
 
+def test_pairs_count_from_the_recipe_too(recipe, tmp_path):
+    """Of two commas that is meant which has files on both sides, there."""
+    for name in ("a,b.de", "a.en"):
+        (tmp_path / name).touch()
+    found = recipe(PLAIN.replace('["pile"]', '["pair:a,b.de,a.en", "pair:c.tsv:de,en"]'))
+    assert found.pile == (f"pair:{tmp_path}/a,b.de,{tmp_path}/a.en", f"pair:{tmp_path}/c.tsv:de,en")
+    with pytest.raises(UsageError, match=r"pile must be a list of files or folders; got \[''\]"):
+        recipe(PLAIN.replace('["pile"]', '[""]'))
+
+
 def test_urls_and_datasets_are_left(recipe):
     found = recipe(PLAIN.replace('["pile"]', '["hub:wiki", "s3://b/pile"]'))
     assert found.pile == ("hub:wiki", "s3://b/pile")

@@ -18,13 +18,14 @@ from typing import Any
 
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.presets import preset
+from corpusfit.corpus import located
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.recipes.recipe import OWN, Recipe, RecipeTask, Selector, near
 from corpusfit.plan import Plan
 from corpusfit.score import registry
-from corpusfit.settings import expanded, located, typed, unknown
+from corpusfit.settings import expanded, typed, unknown
 
 __all__ = ["read_recipe"]
 
@@ -107,7 +108,10 @@ def read_recipe(path: Path) -> Recipe:
     if "train_sizes" in values:
         given["train_sizes"] = _list("train_sizes", values["train_sizes"], "int")
     given["models"] = tuple(_model(m, home) for m in _models(values))
-    given["pile"] = tuple(located(p, home) for p in _list("pile", values.get("pile", []), "str"))
+    pile = _list("pile", values.get("pile", []), "str")
+    if not all(pile):
+        raise bad_setting("pile", "a list of files or folders", list(pile))
+    given["pile"] = tuple(located(p, home) for p in pile)
     given["tasks"] = _tasks(values.get("tasks", []), home)
     given["pairs"] = tuple(_list("pairs", p, "str") for p in _array("pairs", values))
     plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
