@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corpusfit.errors import bad_setting
-from corpusfit.settings import Settings, finite, one_of, positive
+from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
 __all__ = [
     "AutoPlan",
@@ -457,8 +457,7 @@ class Plan(Settings):
                 self.choose.policy,
                 "Leave out --cascade to score everything by one method.",
             )
-        if not 0 <= self.seed < 2**63:
-            raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
+        seed_below("--seed", self.seed)
         return self
 
     def _check_budget(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from corpusfit.errors import bad_setting
 from corpusfit.plan import CutPlan, EmbedPlan, Plan, ReadPlan
-from corpusfit.settings import Settings, positive
+from corpusfit.settings import Settings, positive, seed_below
 
 __all__ = ["ClustersPlan", "DrawPlan", "MixturePlan"]
 
@@ -113,8 +113,7 @@ class ClustersPlan(Settings):
         """
         for group in (self.read, self.cut, self.embed, self.draw, self.mixture):
             group.check()
-        if not 0 <= self.seed < 2**63:
-            raise bad_setting("--seed", "0 or more, and below 2^63", self.seed)
+        seed_below("--seed", self.seed)
         return self
 
     def reading(self) -> Plan:
