@@ -27,10 +27,10 @@ from corpusfit.errors import UsageError, bad_setting
 __all__ = [
     "KINDS",
     "Settings",
-    "expanded",
     "finite",
     "one_of",
     "positive",
+    "recipe_values",
     "seed_below",
     "typed",
     "unknown",
@@ -199,16 +199,34 @@ def typed(path: str, annotation: str, value: Any) -> Any:
     return value
 
 
-def expanded(value: Any) -> Any:
+def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
+    """What a recipe's TOML file says, with the environment's variables in its texts.
+
+    Raises:
+        UsageError: the file cannot be read or is not TOML, a variable is not set, or a setting is
+            none of those known.
+    """
+    try:
+        raw = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise UsageError(f"The recipe must be a readable TOML file; {path}: {e}.") from e
+    values: dict[str, Any] = _expanded(raw)
+    names = list(known)
+    for key in values.keys() - set(names):
+        raise unknown(key, names)
+    return values
+
+
+def _expanded(value: Any) -> Any:
     """Nested values of a recipe with the environment's variables in their texts.
 
     Raises:
         UsageError: a variable is not set.
     """
     if isinstance(value, Mapping):
-        return {k: expanded(v) for k, v in value.items()}
+        return {k: _expanded(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [expanded(v) for v in value]
+        return [_expanded(v) for v in value]
     if not isinstance(value, str):
         return value
     for name in re.findall(r"\$\{(\w+)\}", value):

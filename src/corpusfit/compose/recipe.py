@@ -9,7 +9,6 @@ Reference: mDAPT, section 3.
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,9 +17,9 @@ from typing import Any
 
 from corpusfit.compose.languages import code_of
 from corpusfit.corpus import located
-from corpusfit.errors import UsageError, bad_setting
+from corpusfit.errors import bad_setting
 from corpusfit.plan import ReadPlan
-from corpusfit.settings import expanded, one_of, seed_below, typed, unknown, whole_number
+from corpusfit.settings import one_of, recipe_values, seed_below, typed, unknown, whole_number
 
 __all__ = [
     "COMPOSITIONS",
@@ -242,13 +241,7 @@ def read_recipe(path: Path) -> Recipe:
         UsageError: the file cannot be read or is not TOML; a setting does not exist, has a value
             that is not allowed, or names a variable that is not set.
     """
-    try:
-        raw = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-        raise UsageError(f"The recipe must be a readable TOML file; {path}: {e}.") from e
-    values = expanded(raw)
-    for key in values.keys() - set(_KNOWN):
-        raise unknown(key, list(_KNOWN))
+    values = recipe_values(path, _KNOWN)
     for key in ("composition", "budget"):
         if key not in values:
             allowed = f"one of {', '.join(COMPOSITIONS)}" if key == "composition" else "a number"

@@ -181,15 +181,15 @@ def _found(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, An
     names = _domains(run, plan, units)
     number = {name: i for i, name in enumerate(names)}
     known = np.array([number.get(unit.domain, 0) for unit in units], np.int64)
-    tried, best = _tried(plan, run, sample, known, len(names), folder)
+    vectors = read_arrays(sample.vectors)[0]["vectors"]
+    tried, best = _tried(plan, run, sample, vectors.shape[1], known, len(names), folder)
     domains = read_domains(best)
     write_domains(folder.domains, domains)
-    vectors = read_arrays(sample.vectors)[0]["vectors"]
     shares = domains.shares(vectors)
     of = shares.argmax(axis=1).astype(np.int64)
     _write_sample(folder.sample, units, of, shares, domains.projection.place(vectors)[:, :2])
     counts = confusion(of, known, domains.k, len(names))
-    beside = _baselines(plan, run, sample, known, len(names), domains.k, tried, folder)
+    beside = _baselines(plan, run, sample, known, len(names), domains.k, folder)
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -302,13 +302,13 @@ def _tried(
     plan: ClustersPlan,
     run: Run,
     sample: Sample,
+    width: int,
     known: NDArray[np.int64],
     t: int,
     folder: ClustersFolder,
 ) -> tuple[list[dict[str, Any]], Path]:
     """Every k that was tried, with its figures; and where the fit that is kept is."""
     n, asked = len(known), plan.mixture.numbers()
-    width = read_arrays(sample.vectors)[0]["vectors"].shape[1]
     dimensions = min(plan.mixture.components or width, width)
     if asked and asked[-1] * dimensions**2 > _NUMBERS:
         raise bad_setting(
@@ -375,7 +375,6 @@ def _baselines(
     known: NDArray[np.int64],
     t: int,
     k: int,
-    tried: Sequence[dict[str, Any]],
     folder: ClustersFolder,
 ) -> list[dict[str, Any]]:
     """Purities of simpler ways, for each k that was asked for."""

@@ -7,23 +7,21 @@ Trade-off: about 30 bytes a row are held in memory, 50 for pairs.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit import corpus
 from corpusfit.engine import Engine
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.textkeys import KeyTexts
-from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.run import Machine, moving
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Shard, Source
+from corpusfit.types import Source
 
-__all__ = ["Rows", "key_rows", "moving", "of_pairs"]
+__all__ = ["Rows", "key_rows", "of_pairs"]
 
 _ROWS = 1 << 40
 """More rows than a source has."""
@@ -64,15 +62,6 @@ class Rows:
 def of_pairs(sources: Sequence[Source]) -> bool:
     """Whether the sources are aligned pairs."""
     return all(source.format in ("moses", "columns") for source in sources)
-
-
-def moving(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Iterator[Shard]:
-    """The shards of some sources; progress moves as stored bytes are read."""
-    before: Counter[int] = Counter()
-    for shard in corpus.shards(sources, read):
-        machine.progress.advance(shard.position - before[shard.source])
-        before[shard.source] = shard.position
-        yield shard
 
 
 def key_rows(

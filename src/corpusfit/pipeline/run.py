@@ -13,6 +13,7 @@ import os
 import tempfile
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +30,7 @@ from corpusfit.pipeline.budget import Decision
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Shard, Source
 
-__all__ = ["Machine", "Run", "default_cache", "same_again"]
+__all__ = ["Machine", "Run", "default_cache", "moving", "same_again"]
 
 ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "ray": RayEngine}
 P = TypeVar("P")
@@ -201,12 +202,7 @@ class Run:
 
     def shards(self) -> Iterator[Shard]:
         """The corpus's shards; progress moves as stored bytes are read."""
-        source, before = -1, 0
-        for shard in corpus.shards(self.sources, self.plan.read):
-            if shard.source != source:
-                source, before = shard.source, 0
-            self.machine.progress.advance(shard.position - before)
-            before = shard.position
+        for shard in moving(self.sources, self.plan.read, self.machine):
             self.shard_count = shard.index + 1
             yield shard
 
@@ -216,6 +212,15 @@ class Run:
             f"--{self.role} has no usable row ({rejected}). Name the field with the text "
             f"with --text-field, or point --{self.role} at other files."
         )
+
+
+def moving(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Iterator[Shard]:
+    """The shards of some sources; progress moves as stored bytes are read."""
+    before: Counter[int] = Counter()
+    for shard in corpus.shards(sources, read):
+        machine.progress.advance(shard.position - before[shard.source])
+        before[shard.source] = shard.position
+        yield shard
 
 
 def same_again(

@@ -25,8 +25,8 @@ from corpusfit.artifacts import writing
 from corpusfit.errors import ChangedInputError
 from corpusfit.jobs.reading import Reasons
 from corpusfit.manifest import SplitFolder
-from corpusfit.pipeline.keying import Rows, moving, of_pairs
-from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.keying import Rows, of_pairs
+from corpusfit.pipeline.run import Machine, moving
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 

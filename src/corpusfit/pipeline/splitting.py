@@ -32,10 +32,10 @@ from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_t
 from corpusfit.jobs.survey import look_with
 from corpusfit.jobs.textkeys import TextsOfRows
 from corpusfit.manifest import SplitFolder, as_plain, source_identity, versions
-from corpusfit.pipeline.keying import Rows, key_rows, moving, of_pairs
+from corpusfit.pipeline.keying import Rows, key_rows, of_pairs
 from corpusfit.pipeline.overlapping import overlaps_in, split_input
 from corpusfit.pipeline.repeating import absolute
-from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.run import Machine, moving
 from corpusfit.pipeline.splitfiles import Written, form_of, write_split
 from corpusfit.pipeline.watching import find_leaks
 from corpusfit.plan import ReadPlan

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit import corpus
 from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_bytes
 from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe
 from corpusfit.compose.taking import Pool, quantiles
@@ -32,7 +31,7 @@ from corpusfit.jobs.reading import Reasons
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.manifest import ComposeFolder, digest, source_identity, versions
 from corpusfit.pipeline.commands import score
-from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.run import Machine, moving
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.score import table
 from corpusfit.types import Shard, Source
@@ -114,10 +113,7 @@ class Under:
     def shards(self) -> Iterator[tuple[int, Shard]]:
         """Every shard with the number of its source; progress moves as stored bytes are read."""
         for number, files in enumerate(self.sources):
-            before: Counter[int] = Counter()
-            for shard in corpus.shards(files, self.recipe.sources[number].read):
-                self.machine.progress.advance(shard.position - before[shard.source])
-                before[shard.source] = shard.position
+            for shard in moving(files, self.recipe.sources[number].read, self.machine):
                 yield number, shard
 
 

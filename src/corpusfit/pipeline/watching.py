@@ -20,8 +20,8 @@ from corpusfit.engine import Engine
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
-from corpusfit.pipeline.keying import moving, of_pairs
-from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.keying import of_pairs
+from corpusfit.pipeline.run import Machine, moving
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 

@@ -11,7 +11,6 @@ Reference: https://toml.io
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,13 @@ from typing import Any
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.presets import preset
 from corpusfit.corpus import located
-from corpusfit.errors import UsageError, bad_setting
+from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.pipeline.given import TASK
 from corpusfit.pipeline.recipes.recipe import OWN, Recipe, RecipeTask, Selector, near
 from corpusfit.plan import Plan
 from corpusfit.score import registry
-from corpusfit.settings import expanded, typed, unknown
+from corpusfit.settings import recipe_values, typed, unknown
 
 __all__ = ["read_recipe"]
 
@@ -96,13 +95,7 @@ def read_recipe(path: Path) -> Recipe:
         UsageError: the file cannot be read or is not TOML; a setting does not exist, has a value
             that is not allowed, or names a variable that is not set.
     """
-    try:
-        raw = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-        raise UsageError(f"The recipe must be a readable TOML file; {path}: {e}.") from e
-    values = expanded(raw)
-    for key in values.keys() - set(_KNOWN):
-        raise unknown(key, list(_KNOWN))
+    values = recipe_values(path, _KNOWN)
     home = path.absolute().parent
     given: dict[str, Any] = {k: typed(k, _PLAIN[k], v) for k, v in values.items() if k in _PLAIN}
     if "train_sizes" in values:
