@@ -19,6 +19,7 @@ from corpusfit import corpus
 from corpusfit.artifacts import writing
 from corpusfit.errors import bad_setting
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.keying import of_pairs
 from corpusfit.pipeline.result import Selection
 from corpusfit.plan import Plan
 from corpusfit.types import Source
@@ -51,7 +52,7 @@ def write_aligned(folder: RunFolder, sources: Sequence[Source]) -> list[str]:
         Their names, as `selected.de` and `selected.en`; none if the corpus is not of pairs.
     """
     folder.remove_written()
-    if not all(source.format in ("moses", "columns") for source in sources):
+    if not of_pairs(sources):
         return []
     paths = [folder.aligned(side) for side in corpus.sides(sources)]
     names = [path.name for path in paths]
