@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -71,6 +71,8 @@ class FirstToken(Predictor):
     model has them, and a row may hold one text.
     """
 
+    pools: ClassVar[bool] = True  # each state that is kept is the first of a row
+
     def _parts(self) -> Iterator[Any]:
         base = self.model.base_model
         yield getattr(base, "encoder", None)  # BERT's pooler is in its base, after this
@@ -79,12 +81,9 @@ class FirstToken(Predictor):
     def _tried(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
-        try:
-            own = self.model(input_ids=ids).logits.flip(0)  # a hook without effect keeps the order
-            at = torch.tensor([4, 0], device=ids.device)
-            return own, self.logits(self.model, {"input_ids": ids}, at)
-        except Exception:  # a head refuses some rows in its own way
-            return ids, ids[:0]
+        own = self.model(input_ids=ids).logits.flip(0)  # a hook without effect keeps the order
+        at = torch.tensor([4, 0], device=ids.device)
+        return own, self.logits(self.model, {"input_ids": ids}, at)
 
     def _arranged(self, states: torch.Tensor) -> torch.Tensor:
         return states[:, None]  # each is the first and only one of its row
@@ -100,11 +99,7 @@ class FirstToken(Predictor):
         Returns:
             [M, C].
         """
-        self._at, self._seen = at, False
-        try:
-            logits: torch.Tensor = call(**inputs, **self._more).logits
-        finally:
-            self._at = None
+        logits: torch.Tensor = self._asked(call, inputs, at).logits
         return logits
 
 

@@ -188,7 +188,8 @@ def test_every_layer_of_an_architecture_gets_an_adapter_that_begins_as_nothing(n
     before = states(model)
     keys = set(model.state_dict())
     add_adapter(model, PFEIFFER, seed=3)
-    assert torch.equal(states(model), before)
+    close = {"rtol": 0, "atol": 1e-5}  # a transposed product, as Longformer's, rounds by its kernel
+    torch.testing.assert_close(states(model), before, **close)
     new = set(model.state_dict()) - keys
     assert keys <= set(model.state_dict())
     assert new == set(trainable(model))

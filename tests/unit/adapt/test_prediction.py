@@ -77,10 +77,45 @@ def test_both_outputs_of_a_next_sentence_model(kind):
     inputs = {"input_ids": ids, "token_type_ids": types}
     labels = labels_at(ids, at)
     theirs = model(**inputs, labels=labels, next_sentence_label=follows).loss
-    logits, next_sentence = Predictor(model).pair(model, inputs, at)
+    predictor = Predictor(model)
+    assert not predictor.early  # the pooler reads the first token of each row
+    logits, next_sentence = predictor.pair(model, inputs, at)
     assert next_sentence.shape == (ROWS, 2)
     ours = cross_entropy(logits, ids.view(-1)[at]) + cross_entropy(next_sentence, follows)
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+
+
+EARLY = ["bert", "camembert", "deberta-v2", "electra", "roberta", "xlm-roberta"]
+
+
+@pytest.mark.parametrize("name", sorted(MASKED))
+def test_most_of_a_last_layer_like_berts_sees_the_chosen_positions_alone(name):
+    model = model_of(name)
+    predictor = Predictor(model)
+    assert predictor.early == (name in EARLY)
+    if not predictor.early:
+        return
+    seen = []
+    for layer in model.base_model.encoder.layer:
+        layer.intermediate.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape[:2]))
+    ids, at = batch()
+    predictor.logits(model, {"input_ids": ids}, at)
+    assert seen == [(ROWS, LENGTH), (1, len(at))]
+
+
+@pytest.mark.parametrize(("length", "early"), [(22, False), (24, True)])
+def test_rows_that_a_model_pads_are_taken_when_they_have_their_length_again(length, early):
+    torch.manual_seed(0)
+    model = tf.LongformerForMaskedLM(tf.LongformerConfig(**WIDE, attention_window=8)).eval()
+    predictor = Predictor(model)
+    ids, seen = batch()[0][:, :length], []
+    inside = model.base_model.encoder.layer[-1].intermediate
+    inside.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape[:2]))
+    own = model(input_ids=ids).logits.flatten(0, 1)
+    at = torch.tensor([1, 2 * length + 3])
+    found = predictor.logits(model, {"input_ids": ids}, at)
+    torch.testing.assert_close(found, own[at], rtol=1e-4, atol=1e-4)
+    assert seen == [(ROWS, 24), (1, 2) if early else (ROWS, 24)]
 
 
 class Smooth(tf.BertForMaskedLM):
