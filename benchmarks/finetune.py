@@ -9,8 +9,8 @@ DataCollatorWithPadding, or AutoModelForTokenClassification with DataCollatorFor
 batch, rate, epochs, warm-up and decay as ours, and all else the Trainer's own defaults. Weights are
 float32 on both sides; transformers 5 would open some models in bf16, and train bf16 weights, unless
 told otherwise. A Trainer that is told nothing computes in fp32, ours in bf16 where the processor
-has it; so each is timed in both. Our bf16 on a CPU has eager attention; so the peer is timed with
-that too.
+has it; so each is timed in both, and in fp32 alone where bf16 would be emulated. Our bf16 on a CPU
+has eager attention; so the peer is timed with that too.
 
 Timed is all that a step does: batches, forward, backward, clipping, AdamW. Left out, on both sides:
 loading, tokenising, looking at dev, the first block of steps.
@@ -37,6 +37,7 @@ from typing import Any
 
 import numpy as np
 
+from corpusfit.embed.hardware import cpu_has_bf16
 from corpusfit.evaluate.finetune import finetune
 from corpusfit.evaluate.metrics import measure
 from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, TaskPlan, TunePlan, settled
@@ -262,7 +263,7 @@ def work(side: str, case: Case, pipe: Connection) -> None:
 
 def speed(case: Case) -> None:
     """All sides in turn, block by block."""
-    names = (*SIDES, EAGER)
+    names = there((*SIDES, EAGER))
     sides = {name: Side(work, name, case) for name in names}
     clock: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(case.rounds + 1):
@@ -290,11 +291,17 @@ def speed(case: Case) -> None:
                 "processor": ratio(sides[ours].busy, sides[peer].busy),
             }
             for what, ours, peer in RATIOS
+            if ours in names and peer in names
         },
         "work": {"amount": examples, "unit": "examples"},
         "machine": machine(),
     }
     write(result)
+
+
+def there(sides: Sequence[str]) -> list[str]:
+    """Those whose precision this processor has."""
+    return [side for side in sides if cpu_has_bf16() or "bf16" not in side]
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
@@ -321,12 +328,12 @@ def results(case: Case, sizes: tuple[int, int, int], seeds: Sequence[int]) -> No
     def theirs(side: str, seed: int) -> float:
         return Plain(task, as_told(case, side), side, seed, judged=True).judged()[metric]
 
-    found: dict[str, list[float]] = {name: [] for name in JUDGED}
+    found: dict[str, list[float]] = {name: [] for name in there(JUDGED)}
     for seed in seeds:
-        for name in JUDGED:
+        for name, scores in found.items():
             run: Callable[[str, int], float] = ours if name.startswith("ours") else theirs
-            found[name].append(run(name, seed))
-            print(f"seed {seed}, {name}: {found[name][-1]:.4f}", flush=True)
+            scores.append(run(name, seed))
+            print(f"seed {seed}, {name}: {scores[-1]:.4f}", flush=True)
     write(
         {
             "name": f"finetune_{case.task.name}_results",
