@@ -78,12 +78,12 @@ class FirstToken(Predictor):
         yield getattr(base, "encoder", None)  # BERT's pooler is in its base, after this
         yield base
 
-    def _tried(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _tried(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
-        own = self.model(input_ids=ids).logits.flip(0)  # a hook without effect keeps the order
-        at = torch.tensor([4, 0], device=ids.device)
-        return own, self.logits(self.model, {"input_ids": ids}, at)
+        own = self.model(**inputs).logits.flip(0)  # a hook without effect keeps the order
+        at = torch.tensor([4, 0], device=self.model.device)
+        return own, self.logits(self.model, inputs, at)
 
     def _arranged(self, states: torch.Tensor) -> torch.Tensor:
         return states[:, None]  # each is the first and only one of its row

@@ -6,6 +6,7 @@ import transformers as tf
 from shapes import CAUSAL, MASKED, NO_SDPA, WIDE, V, model_of
 from torch.nn.functional import cross_entropy
 
+from corpusfit.adapt.attended import attended
 from corpusfit.adapt.prediction import Predictor
 
 ROWS, LENGTH = 3, 24
@@ -85,37 +86,52 @@ def test_both_outputs_of_a_next_sentence_model(kind):
     assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
 
 
-EARLY = ["bert", "camembert", "deberta-v2", "electra", "roberta", "xlm-roberta"]
+EARLY = {
+    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), "attention"),
+    "deberta-v2": "layer",
+}
 
 
 @pytest.mark.parametrize("name", sorted(MASKED))
-def test_most_of_a_last_layer_like_berts_sees_the_chosen_positions_alone(name):
+def test_a_last_layer_like_berts_is_for_the_chosen_positions_alone(name):
     model = model_of(name)
     predictor = Predictor(model)
-    assert predictor.early == (name in EARLY)
+    assert predictor.early == EARLY.get(name, "")
     if not predictor.early:
         return
     seen = []
     for layer in model.base_model.encoder.layer:
-        layer.intermediate.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape[:2]))
+        for part in (layer.attention.output, layer.intermediate):
+            part.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape[:2]))
     ids, at = batch()
     predictor.logits(model, {"input_ids": ids}, at)
-    assert seen == [(ROWS, LENGTH), (1, len(at))]
+    assert seen == [(ROWS, LENGTH)] * 2 + [(1, len(at))] * 2
 
 
-@pytest.mark.parametrize(("length", "early"), [(22, False), (24, True)])
-def test_rows_that_a_model_pads_are_taken_when_they_have_their_length_again(length, early):
+@pytest.mark.parametrize("kind", [bool, float])
+@pytest.mark.parametrize("shape", [(ROWS, 1, LENGTH, LENGTH), (1, 2, LENGTH, LENGTH), (ROWS, 1, 1, LENGTH)])  # fmt: skip  # noqa: E501
+def test_attention_of_some_tokens_is_that_of_all(shape, kind):
+    part = model_of("bert", "sdpa").base_model.encoder.layer[-1].attention.self
+    chance = torch.Generator().manual_seed(2)
+    states = torch.randn(ROWS, LENGTH, 32, generator=chance)
+    mask = torch.rand(shape, generator=chance) < 0.7
+    mask[..., 0] = True
+    if kind is float:
+        mask = torch.where(mask, 0.0, -1e9)
+    at = torch.tensor([70, 3, 4, 25, 0, 24])  # 3 of the first row, 2 of the second, 1 of the third
+    found = attended(part, states, mask, at)
+    torch.testing.assert_close(found, part(states, mask)[0].flatten(0, 1)[at])
+
+
+@pytest.mark.parametrize("length", [22, 24])
+def test_rows_that_a_model_pads(length):
     torch.manual_seed(0)
     model = tf.LongformerForMaskedLM(tf.LongformerConfig(**WIDE, attention_window=8)).eval()
-    predictor = Predictor(model)
-    ids, seen = batch()[0][:, :length], []
-    inside = model.base_model.encoder.layer[-1].intermediate
-    inside.register_forward_pre_hook(lambda _, args: seen.append(args[0].shape[:2]))
+    ids = batch()[0][:, :length]
     own = model(input_ids=ids).logits.flatten(0, 1)
     at = torch.tensor([1, 2 * length + 3])
-    found = predictor.logits(model, {"input_ids": ids}, at)
+    found = Predictor(model).logits(model, {"input_ids": ids}, at)
     torch.testing.assert_close(found, own[at], rtol=1e-4, atol=1e-4)
-    assert seen == [(ROWS, 24), (1, 2) if early else (ROWS, 24)]
 
 
 class Smooth(tf.BertForMaskedLM):
