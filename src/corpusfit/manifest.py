@@ -111,24 +111,28 @@ class OutFolder:
             ChangedInputError: it holds a run with another identity; names what differs.
             OutputFolderError: it holds what another command wrote.
         """
-        begun = self.work / "run.json"
-        wanted = _plain(identity)
-        if begun.exists():
-            before = json.loads(begun.read_text("utf-8"))
-            if before.get("command") != wanted.get("command"):
-                raise OutputFolderError(
-                    f"--out must be a new or empty folder; {self.path} holds what another command "
-                    "wrote. Name another folder."
-                )
-            differing = _differences(before, wanted)
-            if differing and not overwrite and self._has_work():
-                raise ChangedInputError(
-                    f"{self.path} holds a run that began with other inputs or settings: "
-                    f"{'; '.join(differing[:5])}. {self._cure(differing)}"
-                )
-            if differing:
-                self._clear()
+        if self.differs(identity, overwrite=overwrite):
+            self._clear()
         self._write_identity(identity)
+
+    def differs(self, identity: Mapping[str, Any], *, overwrite: bool) -> bool:
+        """Whether `begin` would throw an earlier run away; raises as it does, writes nothing."""
+        begun = self.work / "run.json"
+        if not begun.exists():
+            return False
+        before, wanted = json.loads(begun.read_text("utf-8")), _plain(identity)
+        if before.get("command") != wanted.get("command"):
+            raise OutputFolderError(
+                f"--out must be a new or empty folder; {self.path} holds what another command "
+                "wrote. Name another folder."
+            )
+        differing = _differences(before, wanted)
+        if differing and not overwrite and self._has_work():
+            raise ChangedInputError(
+                f"{self.path} holds a run that began with other inputs or settings: "
+                f"{'; '.join(differing[:5])}. {self._cure(differing)}"
+            )
+        return bool(differing)
 
     def _cure(self, differing: list[str]) -> str:
         """What to do about a run that differs."""

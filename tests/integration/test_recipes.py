@@ -317,6 +317,13 @@ def test_a_dry_run_writes_nothing_and_counts(recipe, cli, run, tmp_path):
     found = json.loads(cli("run", path, "--out", out, "--dry-run", "--json").out)
     assert found["steps"]["fine-tunings"] == [12, 1]
     assert found["seconds"] > 0
+    other = recipe(title="other")
+    done = cli("run", other, "--out", out, "--dry-run")
+    assert done.code != 0
+    assert "other inputs or settings" in done.err
+    done = cli("run", other, "--out", out, "--dry-run", "--overwrite", "--json")
+    assert json.loads(done.out)["steps"]["fine-tunings"] == [12, 12]  # all is thrown away
+    assert len(list((out / "scores").iterdir())) == 11
 
 
 def test_a_folder_of_something_else_is_refused(recipe, cli, tmp_path):

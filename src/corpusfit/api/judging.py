@@ -138,10 +138,12 @@ def missing(
     out: Path | str,
     keep_overlap: bool = False,
     machine: Machine | None = None,
+    overwrite: bool = False,
 ) -> Missing:
     """What `run` would do; takes its arguments, and writes nothing but encoders into the cache."""
     found = _recipe(recipe, keep_overlap=keep_overlap)
-    return pipeline.missing(found, place(out, "--out"), machine=machine or Machine())
+    machine = machine or Machine()
+    return pipeline.missing(found, place(out, "--out"), machine=machine, overwrite=overwrite)
 
 
 def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:

@@ -56,9 +56,10 @@ def run(
     """Parse, call, print."""
     machine = api.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
-        show_missing(
-            api.missing(recipe, out=out, keep_overlap=keep_overlap, machine=machine), json=json
+        found = api.missing(
+            recipe, out=out, keep_overlap=keep_overlap, machine=machine, overwrite=overwrite
         )
+        show_missing(found, json=json)
         return
     ran = api.run(recipe, out=out, keep_overlap=keep_overlap, overwrite=overwrite, machine=machine)
     if json:

@@ -50,17 +50,22 @@ class Missing:
     seconds: float | None
 
 
-def missing(recipe: Recipe, out: Path, *, machine: Machine = HERE) -> Missing:
+def missing(
+    recipe: Recipe, out: Path, *, machine: Machine = HERE, overwrite: bool = False
+) -> Missing:
     """What `run_recipe` would do; nothing is written but encoders into the cache.
 
     Raises:
-        CorpusfitError: something that it reads cannot be read.
+        CorpusfitError: something that it reads cannot be read, or it would not begin in `out`.
     """
     if not is_local(out):
         raise bad_setting("--out", "a folder of this machine", str(out))
     check_plans(recipe)
     recipe = on_machine(recipe, machine)
     folder = RecipeFolder(out.absolute())
+    folder.claim()
+    if folder.differs(recipe.identity, overwrite=overwrite):
+        folder = RecipeFolder(folder.path / "anew")  # where nothing is
     made = made_of(recipe, folder, machine, store=False)
     work = work_of(made)
     todo = todo_of(work, looks_of(made, work), folder)

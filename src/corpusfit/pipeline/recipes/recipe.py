@@ -17,6 +17,7 @@ from typing import Any
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.evaluate.plan import METRICS, EvaluatePlan
+from corpusfit.manifest import versions
 from corpusfit.pipeline.given import TASK
 from corpusfit.plan import Plan
 from corpusfit.settings import one_of, positive
@@ -158,6 +159,12 @@ class Recipe:
     keep_overlap: bool = False
     watts: float = 10.0
     gpu_watts: float = 400.0
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Under what its folder is gone on with; steps know for themselves what they are of."""
+        own = {"corpusfit": versions()["corpusfit"]}
+        return {"command": "run", "recipe": self.name, "versions": own}
 
     def check(self) -> Recipe:
         """The recipe itself, after everything in it was checked.

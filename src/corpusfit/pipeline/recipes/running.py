@@ -90,10 +90,7 @@ def run_recipe(
     folder = RecipeFolder(out.absolute())
     folder.claim()
     with alone(folder.work):
-        identity = {"command": "run", "recipe": recipe.name}
-        folder.begin(
-            {**identity, "versions": {"corpusfit": versions()["corpusfit"]}}, overwrite=overwrite
-        )
+        folder.begin(recipe.identity, overwrite=overwrite)
         made = made_of(recipe, folder, machine, store=True)
         work = work_of(made)
         looks = looks_of(made, work)
