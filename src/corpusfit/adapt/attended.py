@@ -17,14 +17,20 @@ if TYPE_CHECKING:
 
 __all__ = ["attended", "like_bert"]
 
+_MAPS = ("query", "key", "value")
+
 
 def like_bert(part: Any) -> bool:
-    """Whether a part has what `attended` takes; if it computes the same has to be tried."""
+    """Whether a part has what `attended` takes; if it computes the same has to be tried.
+
+    One that hides what comes after a token may do so without a mask.
+    """
     import torch
 
-    maps = [getattr(part, name, None) for name in ("query", "key", "value")]
-    whole = all(isinstance(own, torch.nn.Module) for own in (*maps, getattr(part, "dropout", None)))
-    return whole and hasattr(part, "attention_head_size")
+    maps = all(isinstance(getattr(part, of, None), torch.nn.Module) for of in _MAPS)
+    dropout = isinstance(getattr(part, "dropout", None), torch.nn.Dropout)
+    ahead = getattr(part, "is_causal", False) or getattr(part, "is_decoder", False)
+    return maps and dropout and hasattr(part, "attention_head_size") and not ahead
 
 
 def attended(

@@ -123,6 +123,36 @@ def test_attention_of_some_tokens_is_that_of_all(shape, kind):
     torch.testing.assert_close(found, part(states, mask)[0].flatten(0, 1)[at])
 
 
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_an_encoder_that_was_made_a_decoder_sees_nothing_ahead(attention):
+    torch.manual_seed(0)
+    config = tf.BertConfig(**WIDE, is_decoder=True, initializer_range=0.3)
+    model = tf.BertLMHeadModel._from_config(config, attn_implementation=attention).eval()
+    ids, at = batch()
+    predictor = Predictor(model)
+    assert predictor.early == "layer"
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    own = model(**inputs).logits.flatten(0, 1)[at]
+    torch.testing.assert_close(predictor.logits(model, inputs, at), own)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_in_bf16_it_is_as_near_as_the_whole_layer(attention):
+    model = model_of("bert", attention)
+    ids, at = batch()
+    seen = torch.ones_like(ids)
+    seen[1, 20:] = 0
+    at = at[(at < LENGTH + 20) | (at >= 2 * LENGTH)]
+    inputs = {"input_ids": ids, "attention_mask": seen}
+    exact = model(**inputs).logits.flatten(0, 1)[at]
+    predictor = Predictor(model)
+    assert predictor.early == "attention"
+    with torch.autocast("cpu", torch.bfloat16):
+        whole = model(**inputs).logits.flatten(0, 1)[at]
+        some = predictor.logits(model, inputs, at)
+    assert (some - exact).abs().mean() < 1.5 * (whole - exact).abs().mean()
+
+
 @pytest.mark.parametrize("length", [22, 24])
 def test_rows_that_a_model_pads(length):
     torch.manual_seed(0)
