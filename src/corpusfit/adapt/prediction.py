@@ -55,7 +55,6 @@ class Predictor:
         self._at: torch.Tensor | None = None
         self._laid: torch.Size | None = None  # rows and columns that `_at` is about
         self._seen = ""  # where they were picked
-        self._mixed: torch.Tensor | None = None  # what the last attention gave
         takes = inspect.signature(model.forward).parameters
         self._more = {"use_cache": False} if "use_cache" in takes else {}
         for part in self._parts():
@@ -131,16 +130,15 @@ class Predictor:
         if at is None or not len(at) or at.is_cuda or states.shape[:2] != self._laid or not known:
             return own(states, *args, **more)
         self._seen = _ATTENTION
-        self._mixed = self._arranged(attended(part, states, mask, at))
-        return self._mixed, None
+        return self._arranged(attended(part, states, mask, at)), None
 
     def _keep_early(self, _module: Any, args: Any) -> Any:
         """The same of all that goes into the part; rows that a model has padded are left alone."""
-        mixed, self._mixed = self._mixed, None
         if self._at is None or args[-1].shape[:2] != self._laid:
             return None
+        rest = args[1:] if self._seen == _ATTENTION else args  # attention's own were picked there
         self._seen = self._seen or _LAYER
-        return tuple(states if states is mixed else self._picked(states) for states in args)
+        return *args[: len(args) - len(rest)], *map(self._picked, rest)
 
     def _picked(self, states: torch.Tensor) -> torch.Tensor:
         """Of states [B, L, d] those that are asked for, arranged."""

@@ -80,10 +80,16 @@ def told(outcome):
     return {k: v for k, v in dataclasses.asdict(outcome).items() if k not in times}
 
 
-def test_topics_are_learned_from_their_words(task, plan):
-    outcome = finetune(task, plan, 0)
-    assert outcome.scores["test"]["accuracy"] >= 0.9  # 0.95 to 1 with twelve seeds
-    assert outcome.size == 64
+@pytest.fixture(scope="module")
+def ample(task):
+    """Twice the texts, so that less hangs on the draws of dropout."""
+    return dataclasses.replace(task, train=texts(128, 1), dev=texts(40, 2))
+
+
+def test_topics_are_learned_from_their_words(ample, plan):
+    outcome = finetune(ample, plan, 0)
+    assert outcome.scores["test"]["accuracy"] == 1.0
+    assert outcome.size == 128
     assert [h["epoch"] for h in outcome.history] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert outcome.history[-1]["loss"] < outcome.history[0]["loss"] / 2
 
@@ -216,15 +222,12 @@ def test_an_adapted_adapter_is_trained_on(task, plan, tmp_path, tiny_lm):
     assert head_fingerprint(str(tmp_path / "a")) != head_fingerprint(str(tiny_lm))
 
 
-def test_a_label_that_train_lacks_is_never_predicted_and_counts_as_wrong(task, plan):
-    strange = Examples([*task.test.pieces, ["zebra"]], [*task.test.labels, [2]])
-    task = dataclasses.replace(task, labels=("bio", "money", "sports"), test=strange)
+def test_a_label_that_train_lacks_is_never_predicted_and_counts_as_wrong(ample, plan):
+    strange = Examples([*ample.test.pieces, ["zebra"]], [*ample.test.labels, [2]])
+    task = dataclasses.replace(ample, labels=("bio", "money", "sports"), test=strange)
     outcome = finetune(task, plan, 0)
-    predicted = outcome.predicted["test"]
-    assert set(predicted) <= {0, 1}
-    right = sum(p == label for p, [label] in zip(predicted, strange.labels, strict=True))
-    assert 36 <= right <= 40
-    assert outcome.scores["test"]["accuracy"] == pytest.approx(right / 41)
+    assert set(outcome.predicted["test"]) <= {0, 1}
+    assert outcome.scores["test"]["accuracy"] == pytest.approx(40 / 41)
 
 
 def test_long_texts_are_cut_off_and_counted(task, plan):
