@@ -279,9 +279,9 @@ def same(case: Case, folder: Path, steps: int) -> None:
     from torch.utils.data import SequentialSampler, default_collate
     from transformers import AutoModelForMaskedLM, AutoTokenizer, Trainer
 
-    from corpusfit.adapt.marks import marks_of
     from corpusfit.adapt.packing import find_packing
     from corpusfit.adapt.prediction import Predictor
+    from corpusfit.adapt.special_tokens import marks_of
 
     model = AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32)
     marks = marks_of(AutoTokenizer.from_pretrained(case.model), "model", 10**9)

@@ -26,7 +26,7 @@ import numpy as np
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.pipeline.stages import settled
+from corpusfit.pipeline.cascade_stages import settled
 from corpusfit.plan import Plan
 from harness import RESULTS, machine
 

@@ -14,15 +14,15 @@ from corpusfit.adapt.batches import Stock
 from corpusfit.adapt.checkpoints import Checkpoints
 from corpusfit.adapt.chunks import cut_chunks
 from corpusfit.adapt.heldout import Heldout
-from corpusfit.adapt.marks import Marks
 from corpusfit.adapt.objectives import Network, objective
 from corpusfit.adapt.packing import find_packing
 from corpusfit.adapt.passes import Passes
 from corpusfit.adapt.plan import ObjectivePlan, TrainPlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.processes import started
+from corpusfit.adapt.special_tokens import Marks
 from corpusfit.adapt.tokens import Part, Tokens, write_part
-from corpusfit.adapt.trainer import Teller, Training
+from corpusfit.adapt.trainer import TrainerCallback, Training
 
 VOCABULARY, LENGTH = 40, 32
 _ORDINARY = np.arange(VOCABULARY) >= 5
@@ -191,7 +191,7 @@ class Stopped(Exception):
     """A training that was stopped from outside."""
 
 
-class Stopping(Teller):
+class Stopping(TrainerCallback):
     """Stops a training once it has made a step; keeps what it was told."""
 
     def __init__(self, after=None):

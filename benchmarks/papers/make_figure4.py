@@ -19,7 +19,7 @@ import data
 from corpusfit.embed.finetune import Tuned, Tuning, finetune, opened
 from corpusfit.embed.load import transformer
 from corpusfit.score import registry
-from corpusfit.score.figures import figures
+from corpusfit.score.metrics import figures
 from corpusfit.types import Vectors
 from data import Setting
 from report import Report, cell, of_seeds, spread, table

@@ -30,23 +30,6 @@ from safetensors.numpy import load, save
 
 from corpusfit.errors import ModelError, StorageError, bad_setting
 
-__all__ = [
-    "is_local",
-    "listed",
-    "packed",
-    "place",
-    "read_arrays",
-    "read_many",
-    "remove",
-    "restore",
-    "store",
-    "sweep",
-    "unpacked",
-    "write_arrays",
-    "write_bytes",
-    "writing",
-]
-
 _ASIDE = re.compile(r"\.\d+\.part$")
 _AT_ONCE = 256
 

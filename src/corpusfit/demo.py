@@ -20,8 +20,6 @@ import orjson
 
 from corpusfit.artifacts import write_bytes
 
-__all__ = ["FAMILIES", "KINDS", "TARGET_FAMILY", "docstrings", "write_demo_text"]
-
 TARGET_FAMILY = "network"
 KINDS = {
     "web": "http urllib xmlrpc",

@@ -23,23 +23,6 @@ program would act differently.
 
 from __future__ import annotations
 
-__all__ = [
-    "ChangedInputError",
-    "CorpusfitError",
-    "EmptyInputError",
-    "InputError",
-    "MissingDependencyError",
-    "ModelError",
-    "OutputFolderError",
-    "StorageError",
-    "StrictError",
-    "TrainingError",
-    "UnknownMethodError",
-    "UsageError",
-    "WorkerError",
-    "bad_setting",
-]
-
 
 class CorpusfitError(Exception):
     """Root of the tree; its text is one sentence for the user."""

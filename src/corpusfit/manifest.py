@@ -23,21 +23,6 @@ from corpusfit.artifacts import remove, sweep, write_bytes
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
 from corpusfit.types import Source
 
-__all__ = [
-    "AdaptFolder",
-    "ClustersFolder",
-    "ComposeFolder",
-    "EvaluateFolder",
-    "OutFolder",
-    "RecipeFolder",
-    "RunFolder",
-    "SplitFolder",
-    "as_plain",
-    "digest",
-    "source_identity",
-    "versions",
-]
-
 FORMAT = 1
 _LIBRARIES = (
     *("numpy", "pyarrow", "numba", "torch", "transformers", "model2vec", "scikit-learn"),

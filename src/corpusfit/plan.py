@@ -17,19 +17,6 @@ from typing import Any
 from corpusfit.errors import bad_setting
 from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
-__all__ = [
-    "AutoPlan",
-    "CascadePlan",
-    "ChoosePlan",
-    "CutPlan",
-    "EmbedPlan",
-    "FitPlan",
-    "MethodPlan",
-    "Plan",
-    "ReadPlan",
-    "StageText",
-]
-
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 POLICIES = ("top", "continuous", "resample")
 QUOTAS = ("target", "even", "corpus")

@@ -24,19 +24,6 @@ from typing import Any, Self
 
 from corpusfit.errors import UsageError, bad_setting
 
-__all__ = [
-    "KINDS",
-    "Settings",
-    "finite",
-    "one_of",
-    "positive",
-    "recipe_values",
-    "seed_below",
-    "typed",
-    "unknown",
-    "whole_number",
-]
-
 KINDS = {
     "int": "a whole number",
     "float": "a number",

@@ -16,28 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = [
-    "Cells",
-    "Corpus",
-    "Document",
-    "Documents",
-    "Paired",
-    "Reads",
-    "Reject",
-    "Segments",
-    "Shard",
-    "Source",
-    "Span",
-    "Texts",
-    "Units",
-    "Vectors",
-    "buffers",
-    "read_as",
-    "taken",
-    "taken_of",
-    "text_array",
-]
-
 Texts: TypeAlias = pa.LargeStringArray
 """n texts as one Arrow array: bytes and offsets, no Python objects."""
 

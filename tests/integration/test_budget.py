@@ -11,7 +11,7 @@ from journeys import digests
 import corpusfit
 from corpusfit.errors import ChangedInputError, MissingDependencyError
 from corpusfit.pipeline import commands
-from corpusfit.pipeline.costs import Gigabyte
+from corpusfit.pipeline.cost_model import Gigabyte
 from corpusfit.report.examples import read_examples
 
 HOUR = 3600.0

@@ -12,7 +12,7 @@ import corpusfit
 from corpusfit import Selection
 from corpusfit.cli.app import app
 from corpusfit.pipeline import commands, ranking
-from corpusfit.pipeline.costs import Gigabyte
+from corpusfit.pipeline.cost_model import Gigabyte
 from corpusfit.score import registry
 
 COMMANDS = [c.callback.__name__ for c in app.registered_commands]

@@ -12,8 +12,8 @@ import corpusfit
 from corpusfit import api
 from corpusfit.corpus import find
 from corpusfit.errors import EmptyInputError, InputError
-from corpusfit.pipeline.given import Given
-from corpusfit.pipeline.trainingtext import sample_texts
+from corpusfit.pipeline.inputs import Given
+from corpusfit.pipeline.training_data import sample_texts
 from corpusfit.plan import ReadPlan
 
 SETTINGS = ["train.device=cpu", "train.precision=fp32"]

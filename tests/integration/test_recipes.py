@@ -125,8 +125,8 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run):
     ]
     assert all(len(r.scores) == 2 and 0 <= r.mean <= 1 for r in results)
     assert all(r.mean == pytest.approx(sum(r.scores) / 2) for r in results)
-    made = finished(ran.path)
-    assert [len(found) for found in made.values()] == [12, 3, 3]  # random is shared by the tasks
+    inputs = finished(ran.path)
+    assert [len(found) for found in inputs.values()] == [12, 3, 3]  # random is shared by the tasks
     plain = json.loads((ran.path / "table.json").read_text("utf-8"))
     assert [r["scores"] for r in plain["results"]] == [r.scores for r in results]
     rows = list(csv.DictReader((ran.path / "table.csv").read_text("utf-8").splitlines()))
@@ -147,7 +147,7 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run):
     kept = [found["guard"] for found in plain["adapted"]]
     assert [found["texts"] for found in kept] == [80, 40, 40]  # dev and test; random: of both tasks
     again = run(recipe())
-    assert finished(again.path) == made
+    assert finished(again.path) == inputs
     assert again.judged == ran.judged
     told = corpusfit.report(ran.path).read_text("utf-8")
     for shown in (*(t.title for t in ran.tables), *(p.verdict for p in ran.judged.pairs)):
@@ -349,14 +349,14 @@ def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
         time.sleep(0.01)
     process.kill()
     assert process.wait() == -signal.SIGKILL
-    made = finished(out)
-    assert 3 <= len(made["scores/*.json"]) < 12
+    inputs = finished(out)
+    assert 3 <= len(inputs["scores/*.json"]) < 12
     process = begun()
     printed, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     after = finished(out)
-    assert all(after[p].items() >= files.items() for p, files in made.items())
-    assert f"of which {12 - len(made['scores/*.json'])} are to be made" in err
+    assert all(after[p].items() >= files.items() for p, files in inputs.items())
+    assert f"of which {12 - len(inputs['scores/*.json'])} are to be made" in err
     whole = run(path, "whole")
     assert json.loads(printed)["results"] == [
         json.loads(json.dumps(dataclasses.asdict(r))) for r in whole.judged.results

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_in, grams_of, table_of
-from corpusfit.score.spelled import spelled
+from corpusfit.score.surface_forms import spelled
 from corpusfit.types import buffers, text_array
 
 TEXTS = st.lists(st.text("aB .é日", max_size=20), max_size=6)

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from corpusfit.cli.app import app
-from corpusfit.pipeline.recipes.file import read_recipe
+from corpusfit.pipeline.recipes.loader import read_recipe
 
 ROOT = Path(__file__).parents[2]
 

@@ -31,16 +31,6 @@ from corpusfit.errors import MissingDependencyError, ModelError
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "Base",
-    "adapter_fingerprint",
-    "add_adapter",
-    "model_under",
-    "open_adapted",
-    "save_adapter",
-    "trainable",
-]
-
 
 WEIGHTS = {"pfeiffer": "adapter.safetensors", "lora": "adapter_model.safetensors"}
 """By the kind of adapter; LoRA's is peft's name."""

@@ -20,13 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.chunks import Chunks
-from corpusfit.adapt.marks import Marks
+from corpusfit.adapt.special_tokens import Marks
 from corpusfit.adapt.tokens import Tokens
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["Laid", "Micro", "Stock", "ahead", "lay_out", "lay_pairs"]
 
 PADDING = -1
 T = TypeVar("T")

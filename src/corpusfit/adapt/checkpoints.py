@@ -23,8 +23,6 @@ from corpusfit.artifacts import listed, remove, write_bytes, writing
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Checkpoints", "State", "load_weights", "restore", "save_weights"]
-
 _NAME = re.compile(r"step-(\d+)")
 
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.chance import uniform, value_keys
 
-__all__ = ["Chunks", "cut_chunks", "effective_size", "split_heldout", "without"]
-
 _TEXT, _CHUNK = range(2)  # what is drawn
 
 

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["cross_entropies"]
-
 _AT_ONCE = 2**18  # logits: 1 MB of float32
 
 

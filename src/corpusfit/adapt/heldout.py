@@ -23,8 +23,6 @@ from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.tokens import Tokens
 from corpusfit.kernels.chance import place_keys
 
-__all__ = ["Heldout"]
-
 _STREAM = 2**40  # apart from the steps' chances
 
 

@@ -16,8 +16,6 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-__all__ = ["bare", "key_of", "text_keys"]
-
 _NO_WORD = re.compile(r"[\W_]+")
 
 

@@ -23,8 +23,6 @@ from corpusfit.errors import MissingDependencyError, ModelError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["config", "insert", "linear", "merged", "prefix", "weights"]
-
 _NAME = "default"
 """What peft calls an adapter that was given no name."""
 

@@ -18,8 +18,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["kept_memory"]
-
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 _OWN = {_TRIM_THRESHOLD: 128 * 1024, _MMAP_MAX: 65_536}  # glibc's defaults
 _KEEP = {_TRIM_THRESHOLD: 2**31 - 1, _MMAP_MAX: 0}

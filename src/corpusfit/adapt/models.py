@@ -19,16 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.adapt.marks import Marks, marks_of
 from corpusfit.adapt.plan import ModelPlan
+from corpusfit.adapt.special_tokens import Marks, marks_of
 from corpusfit.artifacts import is_local, remove, writing
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError
-
-__all__ = ["AUTO", "Opened", "fingerprint", "open_model", "opened", "save_model", "without_weights"]
 
 MODEL = Setting(
     flag="--model",

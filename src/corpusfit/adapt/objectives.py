@@ -22,18 +22,16 @@ from numpy.typing import NDArray
 
 from corpusfit.adapt.batches import PADDING, Laid, Micro, Stock, lay_out, lay_pairs
 from corpusfit.adapt.crossentropy import cross_entropies
-from corpusfit.adapt.marks import Marks
 from corpusfit.adapt.packing import Packing
 from corpusfit.adapt.plan import ObjectivePlan
 from corpusfit.adapt.prediction import Predictor
+from corpusfit.adapt.special_tokens import Marks
 from corpusfit.errors import ModelError
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.kernels.masking import masked
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["Causal", "MaskedLM", "MaskedPairs", "Network", "Objective", "objective"]
 
 _DRAWS = 8  # of another chunk, of which one should be of another text
 

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corpusfit.adapt.marks import Marks
 from corpusfit.adapt.prediction import TOLERANCE, Predictor, apart, still
+from corpusfit.adapt.special_tokens import Marks
 from corpusfit.embed.transformer import first_position
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["Packing", "block_mask", "find_packing"]
 
 LEAK = 1e-2  # of what chunks do to each other where nothing keeps them apart
 SAMPLED = 32  # positions of a chunk whose logits are compared

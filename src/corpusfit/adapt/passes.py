@@ -21,8 +21,6 @@ from corpusfit.adapt.chunks import Chunks
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.kernels.packing import fill_rows
 
-__all__ = ["Feed", "Passes", "Rows", "drawn_counts"]
-
 _WINDOW = 64  # batches within which chunks are sorted by length
 _PASS, _REPLAY = range(2)  # what is drawn
 

@@ -23,8 +23,6 @@ from corpusfit.errors import ModelError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["insert", "weights", "without"]
-
 MARK = "pfeiffer"
 """What the bottleneck is called inside the norm or the matrix that it hangs on."""
 

@@ -16,16 +16,6 @@ from corpusfit.errors import bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
-__all__ = [
-    "AdaptPlan",
-    "AdapterPlan",
-    "MixPlan",
-    "ModelPlan",
-    "ObjectivePlan",
-    "TrainPlan",
-    "WeighPlan",
-]
-
 
 @dataclass(frozen=True)
 class ModelPlan:

@@ -19,13 +19,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from corpusfit.adapt.attended import attended, like_bert
+from corpusfit.adapt.partial_attention import attended, like_bert
 from corpusfit.embed.hardware import seeded
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["TOLERANCE", "Predictor", "apart", "still"]
 
 _HEAD, _LAYER, _ATTENTION = "head", "layer", "attention"  # where states are picked
 TOLERANCE = 1e-4  # of the largest logit: float32 sums of other shapes differ by less than 1e-5

@@ -18,8 +18,6 @@ from typing import Any
 from corpusfit.adapt.plan import AdaptPlan, TrainPlan
 from corpusfit.errors import bad_setting
 
-__all__ = ["PRESETS", "Size", "length_of", "preset", "settled"]
-
 _TADPOLE = {
     "objective.name": "mlm+nsp",
     "train.steps": 50_000,

@@ -15,8 +15,6 @@ from typing import Any
 
 from corpusfit.errors import MissingDependencyError, bad_setting
 
-__all__ = ["TRACKERS", "started"]
-
 TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 """Names for --track, and the packages they need."""
 

@@ -18,8 +18,6 @@ from corpusfit.adapt.plan import TrainPlan
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["evaluations", "goal", "optimizer", "rate_at"]
-
 
 def rate_at(step: int, plan: TrainPlan) -> float:
     """The learning rate of a step, counted from 0: transformers' schedules of the same names."""

@@ -23,8 +23,6 @@ from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import quiet
 from corpusfit.errors import EmptyInputError, MissingDependencyError
 
-__all__ = ["SIZES", "new_model"]
-
 SIZES = {"tiny": (2, 128, 8_192), "mini": (4, 256, 16_384), "small": (4, 512, 30_522)}
 """Layers, width and tokens of the vocabulary."""
 

@@ -23,8 +23,6 @@ from safetensors import safe_open
 
 from corpusfit.artifacts import listed, read_arrays, write_arrays
 
-__all__ = ["Part", "Tokens", "finished", "read_tally", "write_part"]
-
 _NAME = re.compile(r"part-(\d+)\.safetensors")
 _MAPS = 16_384  # files mapped at once; Linux lets a process map about 65,000
 

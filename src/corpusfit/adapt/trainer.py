@@ -27,25 +27,23 @@ from numpy.typing import NDArray
 from corpusfit.adapt.adapters import trainable
 from corpusfit.adapt.batches import Micro, Stock, ahead
 from corpusfit.adapt.checkpoints import Checkpoints, State, load_weights, restore, save_weights
+from corpusfit.adapt.failures import diverged, is_out_of_memory, require_possible, starved
 from corpusfit.adapt.heldout import Heldout
 from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
 from corpusfit.adapt.plan import TrainPlan
 from corpusfit.adapt.schedule import evaluations, goal, optimizer, rate_at
-from corpusfit.adapt.stops import diverged, is_out_of_memory, require_possible, starved
 from corpusfit.embed.hardware import seeded
 from corpusfit.kernels.chance import place_keys
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Teller", "Training", "train"]
-
 _RECORDS = 200
 
 
-class Teller:
+class TrainerCallback:
     """Told how a training is going; says nothing."""
 
     def step(self, steps: int, tokens: int) -> None:
@@ -103,12 +101,12 @@ class _Batch:
     after: tuple[int, int]
 
 
-def train(work: Training, teller: Teller) -> list[dict[str, Any]]:
+def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     """Train a model in place, from its last checkpoint if there is one.
 
     Args:
         work: what is trained, on what, and how.
-        teller: told how it goes; only the first of several processes should speak.
+        callback: told how it goes; only the first of several processes should speak.
 
     Returns:
         The history: records with `step` and `loss` (of the training text, weighted, since the last
@@ -123,7 +121,7 @@ def train(work: Training, teller: Teller) -> list[dict[str, Any]]:
     processes = work.accelerator.num_processes
     require_possible(work.plan, processes, measured=bool(work.heldout.micros))
     with seeded(work.seed), kept_memory():
-        loop = _Loop(work, teller)
+        loop = _Loop(work, callback)
         try:
             loop.run()
         except (MemoryError, RuntimeError) as e:
@@ -136,8 +134,8 @@ def train(work: Training, teller: Teller) -> list[dict[str, Any]]:
 class _Loop:
     """One training under way."""
 
-    def __init__(self, work: Training, teller: Teller) -> None:
-        self.work, self.teller = work, teller
+    def __init__(self, work: Training, callback: TrainerCallback) -> None:
+        self.work, self.callback = work, callback
         self.history: list[dict[str, Any]] = []
         self.parameters = trainable(work.network.predictor.model)
         self.optimizer = optimizer(self.parameters, work.plan)
@@ -179,7 +177,7 @@ class _Loop:
         """The state to go on from; the first one if there is no checkpoint."""
         import torch
 
-        found = self.work.checkpoints.newest(self.teller.warn)
+        found = self.work.checkpoints.newest(self.callback.warn)
         if found is None:
             return State(0, (0, 0), [], [])
         state, here = found
@@ -187,7 +185,7 @@ class _Loop:
         self.history, self._kept = state.history, state.step
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
         self._losses = list((losses if self.main else losses * 0).unbind())  # all are added up
-        self.teller.resume(state.step, state.history)
+        self.callback.resume(state.step, state.history)
         return state
 
     def _batch(self, feed: Feed, step: int) -> _Batch:
@@ -224,7 +222,7 @@ class _Loop:
         self.optimizer.zero_grad(set_to_none=True)
         self._losses.append(loss)
         tokens = sum(m.ids.numel() for m in batch.micros)
-        self.teller.step(1, tokens * self.world)
+        self.callback.step(1, tokens * self.world)
 
     def _gradient(self, batch: _Batch) -> torch.Tensor:
         """Add up a step's gradient; returns this process's part of its loss."""
@@ -276,7 +274,7 @@ class _Loop:
 
     def _record(self, record: dict[str, Any]) -> None:
         self.history.append(record)
-        self.teller.record(record)
+        self.callback.record(record)
         figures = {k: v for k, v in record.items() if k not in ("step", "heldout")}
         figures |= {f"heldout/{k}": v for k, v in record.get("heldout", {}).items()}
         self.work.accelerator.log(figures, step=record["step"])

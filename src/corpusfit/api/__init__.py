@@ -10,12 +10,12 @@ rest as `"cut.gamma=5"`.
 from corpusfit.api.adapting import adapt, contamination, estimate_adaptation, forecast
 from corpusfit.api.composing import compose, estimate_composition
 from corpusfit.api.crosslingual import retrieval, tokenizers
+from corpusfit.api.evaluating import estimate_evaluation, evaluate, missing, run
 from corpusfit.api.exploring import clusters
-from corpusfit.api.judging import estimate_evaluation, evaluate, missing, run
 from corpusfit.api.plans import build_adapt_plan, build_evaluate_plan, build_plan
+from corpusfit.api.reporting import report
 from corpusfit.api.selecting import audit, choose, estimate, explain, rank, score, select
 from corpusfit.api.splitting import overlaps, split
-from corpusfit.api.telling import report
 from corpusfit.pipeline import (
     Adapted,
     Audit,

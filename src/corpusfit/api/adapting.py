@@ -19,8 +19,6 @@ from corpusfit.pipeline import (
 )
 from corpusfit.plan import ReadPlan
 
-__all__ = ["adapt", "contamination", "estimate_adaptation", "forecast"]
-
 
 def contamination(
     *,
@@ -46,7 +44,7 @@ def contamination(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    return pipeline.contamination(
+    return pipeline.report_contamination(
         listed(task),
         listed(data),
         read=ReadPlan() if text_field is None else ReadPlan(text_field=text_field),

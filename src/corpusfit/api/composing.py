@@ -10,8 +10,6 @@ from corpusfit.artifacts import place
 from corpusfit.compose.recipe import Recipe, read_recipe
 from corpusfit.pipeline import Composition, Machine
 
-__all__ = ["compose", "estimate_composition"]
-
 
 def compose(
     recipe: Recipe | Path | str,

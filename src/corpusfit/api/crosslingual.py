@@ -11,8 +11,6 @@ from corpusfit.errors import bad_setting
 from corpusfit.pipeline import Machine, Retrieval, Tokenized
 from corpusfit.plan import EmbedPlan, FitPlan, Plan
 
-__all__ = ["retrieval", "tokenizers"]
-
 
 def retrieval(
     *,

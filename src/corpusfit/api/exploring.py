@@ -12,8 +12,6 @@ from corpusfit.artifacts import place
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.pipeline import Clustered, Machine
 
-__all__ = ["clusters"]
-
 
 def clusters(
     *,

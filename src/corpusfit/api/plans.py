@@ -22,15 +22,6 @@ from corpusfit.explore.plan import ClustersPlan
 from corpusfit.plan import Plan
 from corpusfit.settings import Settings
 
-__all__ = [
-    "Inputs",
-    "build_adapt_plan",
-    "build_clusters_plan",
-    "build_evaluate_plan",
-    "build_plan",
-    "listed",
-]
-
 Inputs: TypeAlias = str | Path | Sequence[str | Path]
 
 _WORDS = {

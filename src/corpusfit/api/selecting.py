@@ -21,8 +21,6 @@ from corpusfit.pipeline.ranking import Ranked
 from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
 
-__all__ = ["audit", "choose", "estimate", "explain", "rank", "score", "select"]
-
 
 def select(
     *,

@@ -11,8 +11,6 @@ from corpusfit.errors import bad_setting
 from corpusfit.pipeline import Machine, Split, SplitOverlap, SplitPlan
 from corpusfit.plan import ReadPlan
 
-__all__ = ["overlaps", "split"]
-
 
 def split(
     *,

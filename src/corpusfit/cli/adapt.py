@@ -11,8 +11,6 @@ from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, table
 
-__all__ = ["register"]
-
 EXAMPLE = """Continue the pre-training of a language model on what was selected.
 
 Example:

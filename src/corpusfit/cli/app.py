@@ -33,8 +33,6 @@ from corpusfit.cli import (
 from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="corpusfit",
     help="Find the part of a corpus that is like your task.",

@@ -12,8 +12,6 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 from corpusfit.pipeline.auditing import Finding
 
-__all__ = ["register"]
-
 EXAMPLE = """Hold a run against known domains: what was taken of each, and how well one was found.
 
 Example:

@@ -8,11 +8,9 @@ import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
-from corpusfit.cli.report import tell
+from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_run
-
-__all__ = ["register"]
 
 EXAMPLE = """Choose again from the scores of an earlier run: nothing is scored anew.
 
@@ -63,4 +61,4 @@ def choose(
     else:
         show_run(run.path, run.manifest)
     if not no_report:
-        tell(run.path, quiet=json)
+        write_report(run.path, quiet=json)

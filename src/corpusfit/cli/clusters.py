@@ -8,10 +8,8 @@ import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
-from corpusfit.cli.report import tell
+from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, one_line, percent, table
-
-__all__ = ["register"]
 
 EXAMPLE = """Find the domains of a corpus, without labels.
 
@@ -116,7 +114,7 @@ def clusters(
     else:
         show_clusters(found.manifest)
     if not no_report:
-        tell(found.path, quiet=json)
+        write_report(found.path, quiet=json)
 
 
 def show_clusters(found: dict[str, Any]) -> None:

@@ -12,8 +12,6 @@ from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 
-__all__ = ["register"]
-
 EXAMPLE = """Compose a corpus of several languages from specific and general text.
 
 Example:

@@ -11,8 +11,6 @@ from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 
-__all__ = ["register"]
-
 EXAMPLE = """Look for a task's dev and test texts in text that is to be trained on.
 
 Example:

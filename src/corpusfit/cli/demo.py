@@ -12,12 +12,10 @@ from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.evaluate import show_evaluated
-from corpusfit.cli.report import tell
+from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, percent, say
 from corpusfit.cli.summary import show_run
 from corpusfit.demo import FAMILIES, KINDS, TARGET_FAMILY, write_demo_text
-
-__all__ = ["register"]
 
 STEPS = 80
 """Of each training."""
@@ -101,7 +99,7 @@ def demo(
         as_json({"out": str(run.path), **found, **run.manifest, **after})
     else:
         show_evaluated(judged.manifest)
-    tell(out, quiet=json)
+    write_report(out, quiet=json)
     if not json:
         say(
             "A model this small, trained from nothing, seldom gains by it. Adapt a real one: "

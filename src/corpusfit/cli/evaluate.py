@@ -12,8 +12,6 @@ from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import cell
 
-__all__ = ["register"]
-
 EXAMPLE = """Fine-tune a model on a labelled task with several seeds, and say whether it is better.
 
 Example:

@@ -12,8 +12,6 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, say, table
 from corpusfit.jobs.explain import Neighbour
 
-__all__ = ["register"]
-
 EXAMPLE = """Explain one score of a run: what raised it, what lowered it, what it is like.
 
 Example:

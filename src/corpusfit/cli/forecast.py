@@ -11,8 +11,6 @@ from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, table
 
-__all__ = ["register"]
-
 EXAMPLE = """Say how near a selection is to its task, and how new that is to a model.
 
 Example:

@@ -14,8 +14,6 @@ from corpusfit.cli.show import as_json, say, table
 from corpusfit.score import registry
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod
 
-__all__ = ["register"]
-
 EXAMPLE = """List the scoring methods, or describe one with its settings.
 
 Example:

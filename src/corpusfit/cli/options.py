@@ -10,37 +10,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = [
-    "Balance",
-    "Budget",
-    "Cache",
-    "Cascade",
-    "Clusters",
-    "Corpus",
-    "DryRun",
-    "Embedder",
-    "EngineName",
-    "Fraction",
-    "Json",
-    "MethodName",
-    "NoReport",
-    "Out",
-    "Overwrite",
-    "PlanFile",
-    "Recall",
-    "Seed",
-    "SegmentCount",
-    "Settings",
-    "Strict",
-    "Target",
-    "TextField",
-    "Threshold",
-    "TokenCount",
-    "Unit",
-    "WeightPolicy",
-    "Workers",
-]
-
 INPUTS = (
     "a file, folder, glob, URL, hub:NAME (a dataset), pair:FILE,FILE (two line-aligned files) or - "
     "(standard input); may be repeated"

@@ -12,8 +12,6 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_ranking
 
-__all__ = ["register"]
-
 EXAMPLE = """Rank the methods on your own target and corpus.
 
 Two verdicts stand side by side: agreement with unlike methods on what is relevant (what

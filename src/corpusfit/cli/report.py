@@ -12,8 +12,6 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say
 from corpusfit.errors import CorpusfitError
 
-__all__ = ["register", "tell"]
-
 EXAMPLE = """Write one page that shows what was selected, and why, and whether it helped.
 
 Example:
@@ -58,7 +56,7 @@ def report(
             say(f"Figures and tables: {figures}")
 
 
-def tell(folder: Path, *, quiet: bool) -> None:
+def write_report(folder: Path, *, quiet: bool) -> None:
     """Write the report of what has just been done, if it can be."""
     try:
         said = f"Report: {api.report(folder)}"

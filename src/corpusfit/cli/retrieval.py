@@ -11,8 +11,6 @@ from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, short_names, table
 
-__all__ = ["register"]
-
 EXAMPLE = """Look for each sentence's translation by cosine, in both directions.
 
 Example:

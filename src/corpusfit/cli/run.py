@@ -10,11 +10,9 @@ import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
-from corpusfit.cli.report import tell
+from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.evaluate.tables import Table, plain
-
-__all__ = ["register"]
 
 EXAMPLE = """Make a recipe's table: select, adapt and fine-tune with seeds, then compare.
 
@@ -69,7 +67,7 @@ def run(
             show_table(shown)
         say(f"Tables: {ran.path / 'table.md'}, .tex, .csv and .json.")
     if not no_report:
-        tell(ran.path, quiet=json)
+        write_report(ran.path, quiet=json)
     if ran.judged.failed:
         say(f"{len(ran.judged.failed)} cells failed; why: {ran.path / 'failures'}.")
         raise typer.Exit(1)

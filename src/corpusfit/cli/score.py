@@ -9,8 +9,6 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_estimate, show_run
 
-__all__ = ["register"]
-
 EXAMPLE = """Score a corpus by how like your task it is, without choosing yet.
 
 Example:

@@ -6,11 +6,9 @@ import typer
 
 from corpusfit import api
 from corpusfit.cli import options as o
-from corpusfit.cli.report import tell
+from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_estimate, show_run
-
-__all__ = ["register"]
 
 EXAMPLE = """Find the part of a corpus that is like your task.
 
@@ -91,4 +89,4 @@ def select(
     else:
         show_run(run.path, run.manifest)
     if not no_report:
-        tell(run.path, quiet=json)
+        write_report(run.path, quiet=json)

@@ -27,8 +27,6 @@ from rich.text import Text
 
 from corpusfit.engine import Progress
 
-__all__ = ["Bar", "as_json", "one_line", "percent", "say", "short_names", "table"]
-
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
 _out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 

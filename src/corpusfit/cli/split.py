@@ -14,8 +14,6 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 from corpusfit.errors import bad_setting
 
-__all__ = ["register"]
-
 EXAMPLE = """Split a corpus into train, dev and test, with no text on two sides.
 
 Example:

@@ -13,8 +13,6 @@ from corpusfit.cli.show import as_json, percent, say, table
 from corpusfit.pipeline.budget import Decision, lasting
 from corpusfit.select.recall import recall_in_words
 
-__all__ = ["show_cascade", "show_composition", "show_estimate", "show_ranking", "show_run"]
-
 
 def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
     """The summary of a finished run."""

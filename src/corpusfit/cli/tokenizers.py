@@ -11,8 +11,6 @@ from corpusfit import api
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, short_names, table
 
-__all__ = ["register"]
-
 EXAMPLE = """Count the words that tokenizers split, on text of a domain and on general text.
 
 Example:

@@ -15,8 +15,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["allocate", "smoothed", "unimax"]
-
 _HALVINGS = 200
 
 

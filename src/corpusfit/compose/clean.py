@@ -26,8 +26,6 @@ from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Texts, taken, text_array
 
-__all__ = ["Sentences", "clean", "cyrillic", "without_markup"]
-
 _NAME = r"[A-Za-z][A-Za-z0-9:-]*"
 _VALUE = r"(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>\"'=]+)"
 _TAG = re.compile(rf"</?({_NAME})(?:\s+[\w:.-]+\s*=\s*{_VALUE})*\s*/?>")

@@ -16,8 +16,6 @@ from typing import Any
 
 from corpusfit.errors import MissingDependencyError, UsageError, bad_setting
 
-__all__ = ["EXTRA", "code_of", "identifier"]
-
 EXTRA = "languages"
 """What has to be installed for this."""
 

@@ -21,18 +21,6 @@ from corpusfit.errors import bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.settings import one_of, recipe_values, seed_below, typed, unknown, whole_number
 
-__all__ = [
-    "COMPOSITIONS",
-    "ENGLISH",
-    "GENERAL",
-    "RANDOM",
-    "SENTENCES",
-    "SPECIFIC",
-    "Recipe",
-    "TextSource",
-    "read_recipe",
-]
-
 E_D, MD_ED, MD_MWIKI = COMPOSITIONS = ("E_D", "M_D+E_D", "M_D+M_WIKI")
 """The paper's: English specific; multilingual specific, then English specific; multilingual
 specific, up-sampled by general text."""

@@ -13,9 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from corpusfit.compose.recipe import KINDS, Recipe
-from corpusfit.compose.taking import Share
-
-__all__ = ["Amounts", "by_kind", "by_language"]
+from corpusfit.compose.selection import Share
 
 Amounts = Mapping[tuple[int, int], tuple[int, int, int]]
 """Documents, sentences and word pieces by the numbers of source and language."""

@@ -27,8 +27,6 @@ from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-__all__ = ["blocks", "header_size", "parse"]
-
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _QUOTE = ord('"')
 

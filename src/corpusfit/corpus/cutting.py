@@ -23,8 +23,6 @@ from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Span
 
-__all__ = ["BOM", "MIB", "Block", "Chunks", "Lines", "Scan", "Scanner", "cut"]
-
 MIB = 1 << 20
 BOM = b"\xef\xbb\xbf"
 

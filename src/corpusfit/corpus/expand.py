@@ -21,8 +21,6 @@ from corpusfit.corpus.files import filesystem, is_url, unreadable
 from corpusfit.corpus.formats import allowed_suffixes, format_of
 from corpusfit.errors import EmptyInputError, InputError
 
-__all__ = ["Found", "expanded"]
-
 
 class Found(NamedTuple):
     """A file before it is opened.

@@ -17,8 +17,6 @@ from corpusfit.corpus import rejects
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject
 
-__all__ = ["Pick", "Row", "from_mapping", "from_value"]
-
 Row = Document | Reject
 """What reading one row gives."""
 

@@ -16,18 +16,6 @@ from typing import Any, BinaryIO, cast
 from corpusfit.errors import CorpusfitError, InputError
 from corpusfit.types import Span
 
-__all__ = [
-    "CHUNK",
-    "filesystem",
-    "is_url",
-    "open_stored",
-    "read_full",
-    "read_span",
-    "stated_digest",
-    "stored_size",
-    "unreadable",
-]
-
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""
 

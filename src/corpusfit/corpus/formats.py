@@ -18,8 +18,6 @@ from corpusfit.corpus.unpack import COMPRESSIONS
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Documents, Reject, Shard, Source
 
-__all__ = ["FORMATS", "Format", "allowed_suffixes", "format_of", "has_line_ends"]
-
 Columns = Callable[[Shard, ReadPlan, Pick | None], tuple[Documents, list[Reject]]]
 
 

@@ -26,8 +26,6 @@ from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["PREFIX", "blocks", "find", "is_id", "splits"]
-
 PREFIX = "hub:"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(:[\w.-]+)?(@[\w.-]+)?")
 _ROWS = 64

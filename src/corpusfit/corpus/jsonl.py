@@ -26,9 +26,6 @@ from corpusfit.kernels.jsonlines import field_texts, line_spans
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Documents, Reject, Shard, Source, Texts, taken, text_array
 
-__all__ = ["blocks", "columns", "lines_of", "parse"]
-
-
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 
 

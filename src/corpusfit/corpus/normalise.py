@@ -19,8 +19,6 @@ import html.entities
 import re
 from collections.abc import Callable
 
-__all__ = ["normalise"]
-
 _PASSES = 100
 """A pass undoes one layer (`&lt;b&gt;` has two); nobody writes a hundred on purpose."""
 

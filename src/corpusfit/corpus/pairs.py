@@ -32,21 +32,6 @@ from corpusfit.errors import InputError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Shard, Source
 
-__all__ = [
-    "columns_blocks",
-    "columns_header",
-    "columns_mark_size",
-    "columns_parse",
-    "combined",
-    "files_of",
-    "find",
-    "is_pair",
-    "moses_blocks",
-    "moses_parse",
-    "sides",
-    "whole",
-]
-
 PREFIX = "pair:"
 _HERE = Path()
 _ARCHIVE = "|".join(COMPRESSIONS)

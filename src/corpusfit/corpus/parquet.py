@@ -29,8 +29,6 @@ from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-__all__ = ["blocks", "parse"]
-
 _BATCH = 256
 _FIELDS, _TYPE = b"fields", b"type"
 

@@ -19,8 +19,6 @@ from corpusfit.corpus.shards import shards
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-__all__ = ["header", "raw_rows"]
-
 _HEADS = {"csv": csv.header_size, "tsv": csv.header_size, "columns": pairs.columns_mark_size}
 
 

@@ -12,18 +12,6 @@ from collections.abc import Iterable
 
 from corpusfit.plan import ReadPlan
 
-__all__ = [
-    "EMPTY_LINE",
-    "EMPTY_TEXT",
-    "INVALID_UTF8",
-    "MALFORMED_JSON",
-    "NOT_AN_OBJECT",
-    "NUL",
-    "NULL_TEXT",
-    "UNCLOSED_QUOTE",
-    "kind",
-]
-
 MALFORMED_JSON = "malformed JSON"
 INVALID_UTF8 = "invalid UTF-8"
 NOT_AN_OBJECT = "row is not an object"

@@ -21,8 +21,6 @@ from corpusfit.corpus.formats import FORMATS
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Documents, Reject, Shard, buffers, taken, text_array
 
-__all__ = ["documents", "in_hand", "rows"]
-
 
 def in_hand(shard: Shard) -> Shard:
     """The shard with its raw rows, read now if they still lie in a file."""

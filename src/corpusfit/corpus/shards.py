@@ -18,8 +18,6 @@ from corpusfit.corpus.formats import FORMATS
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard, Source, Span
 
-__all__ = ["shards"]
-
 
 def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """The whole corpus in reading order, a few MiB at a time.

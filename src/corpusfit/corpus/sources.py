@@ -24,8 +24,6 @@ from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["content", "find", "found_again", "located"]
-
 
 def find(
     inputs: Sequence[str],

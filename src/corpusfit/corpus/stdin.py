@@ -24,8 +24,6 @@ from corpusfit.errors import InputError, StorageError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["spooled"]
-
 _MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
 _used: weakref.WeakSet[TextIO] = weakref.WeakSet()
 """Standard inputs that were read to their end: another read would find nothing."""

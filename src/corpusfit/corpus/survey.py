@@ -27,8 +27,6 @@ from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Cells, Span
 
-__all__ = ["Glimpse", "Look", "Looking", "fingerprint", "glimpse", "look_here", "survey"]
-
 _PIECE = 32 * MIB  # the planning process remembers a little of each
 
 

@@ -21,8 +21,6 @@ from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-__all__ = ["blocks", "parse"]
-
 _BORDER = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
 _LEADING = re.compile(rb"(?:[ \t\r\f\v]*+\n)*+")
 _CURE = "--set read.txt=lines reads one document a line"

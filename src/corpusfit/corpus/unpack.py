@@ -24,8 +24,6 @@ from corpusfit.corpus.files import CHUNK, open_stored, read_full
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["COMPRESSIONS", "Stream"]
-
 _FREE = 32 << 20
 """Bytes unpacked before the bomb limit is looked at: small files compress well for good reasons."""
 _PART = 1 << 16

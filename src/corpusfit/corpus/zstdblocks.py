@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-__all__ = ["blocks"]
-
 _MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = b"\x2a\x4d\x18"
 _PART = 1 << 17

@@ -15,8 +15,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["pad", "token_batches"]
-
 
 def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.int64]]:
     """Split texts into batches; the longest come first, ties in the order given.

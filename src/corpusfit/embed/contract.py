@@ -18,8 +18,6 @@ from typing import Any
 
 from corpusfit.types import Vectors
 
-__all__ = ["Encoder", "Progress", "digest", "file_digest"]
-
 Progress = Callable[[int], None]
 """Told how many more texts are done since it was last told."""
 

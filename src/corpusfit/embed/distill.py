@@ -31,8 +31,6 @@ from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.errors import ModelError, StorageError
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["DIMENSIONS", "distilled_folder", "principal_components", "rarity"]
-
 DIMENSIONS = 256
 SIF = 1e-4  # the a of Arora et al., as model2vec has it
 RECIPE = "distil 1"

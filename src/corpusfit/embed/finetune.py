@@ -33,8 +33,6 @@ from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["Examples", "Tuned", "Tuning", "accumulate", "finetune", "opened", "write_folder"]
-
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
 """Of a pass forwards and back, which keeps the states of every layer; see `hardware.py`."""
 

@@ -18,16 +18,6 @@ from typing import Any, NamedTuple
 from corpusfit.embed.contract import file_digest
 from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 
-__all__ = [
-    "EMBEDDER",
-    "Setting",
-    "file_digests",
-    "find",
-    "is_static",
-    "model_files",
-    "transformer_folder",
-]
-
 
 class Setting(NamedTuple):
     """Where the user named a model, for errors.

@@ -16,16 +16,6 @@ from typing import NamedTuple, Protocol
 
 from corpusfit.errors import MissingDependencyError, bad_setting
 
-__all__ = [
-    "BATCH_TOKENS",
-    "Hardware",
-    "Wanted",
-    "cpu_has_bf16",
-    "resolve",
-    "resolve_device",
-    "seeded",
-]
-
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
 
 

@@ -20,8 +20,6 @@ from corpusfit.embed.transformer import fingerprint, load_transformer
 from corpusfit.errors import bad_setting
 from corpusfit.plan import EmbedPlan
 
-__all__ = ["has_network", "load", "prepare", "transformer", "transformer_files", "wants_gpu"]
-
 
 def prepare(plan: EmbedPlan, cache: Path) -> str:
     """Make the planned encoder ready to load: download, verify, distil.

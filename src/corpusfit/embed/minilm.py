@@ -16,8 +16,6 @@ from pathlib import Path
 from corpusfit.embed.contract import file_digest
 from corpusfit.errors import MissingDependencyError, ModelError
 
-__all__ = ["SHA256", "minilm_folder"]
-
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 

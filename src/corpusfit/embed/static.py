@@ -24,8 +24,6 @@ from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
 from corpusfit.errors import MissingDependencyError, ModelError
 from corpusfit.types import Vectors
 
-__all__ = ["StaticEncoder", "load_static", "static_fingerprint"]
-
 CHUNK = 2_048  # texts: their token lists stay small, and both cores have work in the tokenizer
 
 

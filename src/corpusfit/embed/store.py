@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import listed, read_arrays, write_arrays
 from corpusfit.types import Units, Vectors
 
-__all__ = ["VectorStore"]
-
 _PART = re.compile(r"part-(\d+)\.safetensors")
 _LARGEST = float(np.finfo(np.float16).max)
 

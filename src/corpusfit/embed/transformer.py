@@ -32,16 +32,6 @@ from corpusfit.types import Vectors
 if TYPE_CHECKING:
     import torch
 
-__all__ = [
-    "TransformerEncoder",
-    "fingerprint",
-    "first_position",
-    "load_model",
-    "load_transformer",
-    "position_limit",
-    "quiet",
-]
-
 CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and a sort over them is enough
 LONGEST = 8_192  # tokens; a decoder that takes 128k would need hours and all memory for one row
 DEFAULT_LENGTH = 512  # for models that state no limit, such as T5

@@ -16,8 +16,6 @@ from typing import Generic, TypeVar
 
 from corpusfit.errors import bad_setting
 
-__all__ = ["Engine", "Job", "Piece", "Result"]
-
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 

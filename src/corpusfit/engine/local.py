@@ -31,8 +31,6 @@ from corpusfit.engine.contract import Engine, Job, Piece, Result
 from corpusfit.engine.worker import ENVIRONMENT, opened, packed
 from corpusfit.errors import WorkerError
 
-__all__ = ["LocalEngine"]
-
 _AHEAD = 2  # pieces in flight for each worker: one being done, one waiting
 
 

@@ -7,8 +7,6 @@ Trade-off: a few calls, enough for a bar with a rate and the time left, and for 
 
 from __future__ import annotations
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Says nothing; a front end overrides what it wants to show."""

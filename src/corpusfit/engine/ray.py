@@ -1,6 +1,6 @@
 """Run jobs on a Ray cluster.
 
-What: pieces of plain jobs as Ray tasks, those of jobs that encode on actors (`engine/crew.py`); on
+What: pieces of plain jobs as Ray tasks, those of jobs that encode on actors (`actors.py`); on
 the cluster that is there, or on one that is started for the command.
 Why: a corpus of terabytes is for many machines; whatever one of them had in hand when it was lost
 is done again by the others.
@@ -21,12 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import is_local, write_bytes
+from corpusfit.engine.actors import AHEAD, RETRIES, RUNTIME, Crew, Order, lost, outcome
 from corpusfit.engine.contract import Engine, Job, Piece, Result
-from corpusfit.engine.crew import AHEAD, RETRIES, RUNTIME, Crew, Order, lost, outcome
 from corpusfit.engine.worker import packed
 from corpusfit.errors import MissingDependencyError, WorkerError, bad_setting
-
-__all__ = ["RayEngine"]
 
 
 class RayEngine(Engine):

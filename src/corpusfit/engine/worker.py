@@ -16,8 +16,6 @@ from typing import Any
 
 from corpusfit.engine.contract import Job
 
-__all__ = ["ENVIRONMENT", "opened", "packed"]
-
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",

@@ -28,8 +28,6 @@ from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples
 from corpusfit.kernels.chance import place_keys, uniform
 
-__all__ = ["Counted", "accompanied", "counted", "require_allowed", "reworded"]
-
 OUTSIDE = "O"
 """The label of a word that is part of nothing."""
 

@@ -35,8 +35,6 @@ from corpusfit.types import Documents, text_array
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TEMPERATURE", "ThereAndBack"]
-
 TEMPERATURE = 0.9
 """Of drawing (Xie et al. 2019); 0 takes the likeliest token each time."""
 

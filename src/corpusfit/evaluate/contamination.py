@@ -33,8 +33,6 @@ from corpusfit.kernels.grams import table_of
 from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
 from corpusfit.types import Texts, buffers, text_array
 
-__all__ = ["ENOUGH", "Held", "Watch", "Watched"]
-
 ENOUGH = 0.8
 """The containment from which a text counts as held."""
 

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.marks import Marks
+from corpusfit.adapt.special_tokens import Marks
 from corpusfit.evaluate.task import Examples
-from corpusfit.evaluate.words import Words
+from corpusfit.evaluate.vocabulary import Words
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["Batch", "Encoded", "encode", "laid_out", "packed_rows"]
 
 NOWHERE = -1
 """The place of a piece that was cut off, or has no token."""

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.adapters import trainable
+from corpusfit.adapt.failures import is_out_of_memory
 from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.plan import TrainPlan
 from corpusfit.adapt.schedule import optimizer, rate_at
-from corpusfit.adapt.stops import is_out_of_memory
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
 from corpusfit.errors import TrainingError
@@ -40,13 +40,11 @@ from corpusfit.evaluate.network import Headed, open_headed
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan, settled
 from corpusfit.evaluate.task import Examples, Task
-from corpusfit.evaluate.words import Words
+from corpusfit.evaluate.vocabulary import Words
 from corpusfit.kernels.chance import place_keys
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["finetune"]
 
 _ORDER, _DROPOUT = range(2)  # what is drawn
 _LOOKED_AT_ONCE = 4_096  # tokens

@@ -24,19 +24,6 @@ from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.score.methods.dsir import Dsir
 from corpusfit.types import Texts, buffers, taken
 
-__all__ = [
-    "FEATURES",
-    "LAYERS",
-    "PARTS",
-    "Counts",
-    "Known",
-    "Reduction",
-    "count",
-    "divergence",
-    "layers",
-    "reduction",
-]
-
 FEATURES = Dsir()
 """The n-grams are those that `dsir` goes by."""
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.chance import value_keys
 
-__all__ = ["KEPT", "REASONS", "Drawn", "Groups", "draw", "one_to_one"]
-
 KEPT = 0
 REASONS = {
     1: "the same pair came before",

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from corpusfit.errors import MissingDependencyError
 from corpusfit.evaluate.plan import METRICS
 
-__all__ = ["measure", "metric", "tallies"]
-
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Examples and classes, one of each for everything that is counted."""
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from corpusfit.adapt.adapters import adapter_fingerprint, add_adapter, model_under, open_adapted
-from corpusfit.adapt.marks import Marks, bare, marks_of
 from corpusfit.adapt.models import MODEL, fingerprint, without_weights
 from corpusfit.adapt.objectives import Network
 from corpusfit.adapt.packing import LEAK, find_packing
 from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.adapt.prediction import Predictor, apart, still
+from corpusfit.adapt.special_tokens import Marks, bare, marks_of
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seeded
 from corpusfit.embed.transformer import position_limit
@@ -33,8 +33,6 @@ from corpusfit.evaluate.plan import HeadPlan
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["FirstToken", "Headed", "head_fingerprint", "open_headed", "trains_adapter"]
 
 _WIDEST = 512  # tokens; wider rows are only for a text that is as long
 _HEADS = {

@@ -20,8 +20,6 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.metrics import tallies
 from corpusfit.evaluate.task import Task
 
-__all__ = ["Outcome"]
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -18,8 +18,6 @@ from typing import Any
 from corpusfit.adapt.keys import text_keys
 from corpusfit.evaluate.task import Examples, Task
 
-__all__ = ["Overlap", "Overlaps", "overlaps"]
-
 
 @dataclass(frozen=True)
 class Overlap:

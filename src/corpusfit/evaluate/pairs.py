@@ -21,8 +21,6 @@ from corpusfit.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Source
 
-__all__ = ["Pairs", "read_pairs"]
-
 _ALLOWED = (
     "NAME for NAME.de beside NAME.en, two files as FILE,FILE, a .tsv of two columns, or pair:… as "
     "of a corpus"

@@ -16,16 +16,6 @@ from typing import Any
 from corpusfit.errors import bad_setting
 from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
-__all__ = [
-    "AugmentPlan",
-    "EvaluatePlan",
-    "HeadPlan",
-    "TaskPlan",
-    "TunePlan",
-    "metric_of",
-    "settled",
-]
-
 KINDS = ("classification", "tagging")
 METRICS = (
     *("accuracy", "micro_f1", "macro_f1", "weighted_f1"),

@@ -25,8 +25,6 @@ from corpusfit.evaluate.splits import FORMS, SPLITS, Found, find_splits
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
 
-__all__ = ["read_task"]
-
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _APART = 1  # the stream of chance that sets examples aside; `nested_places` has another
 

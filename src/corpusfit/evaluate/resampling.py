@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from corpusfit.evaluate.metrics import metric as scored
 
-__all__ = ["SAME", "p_items", "percentiles", "redrawn", "side_by_side"]
-
 BLOCK_BYTES = 2**24
 SAME = 1e-12
 """Scores that differ by less are equal: the rest is rounding."""

@@ -23,8 +23,6 @@ from corpusfit.embed.contract import Progress
 from corpusfit.evaluate.resampling import SAME
 from corpusfit.types import Vectors
 
-__all__ = ["Numbered", "found", "nearest", "numbered", "tallies"]
-
 _BLOCK = 2**23  # cosines that are held at once: 64 MiB
 
 

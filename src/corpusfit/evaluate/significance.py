@@ -28,20 +28,6 @@ from corpusfit.evaluate.metrics import metric as scored
 from corpusfit.evaluate.resampling import SAME, p_items, percentiles, redrawn, side_by_side
 from corpusfit.evaluate.tables import Mark
 
-__all__ = [
-    "Comparison",
-    "Correlation",
-    "average_gain",
-    "compare",
-    "correlation",
-    "finding",
-    "holm",
-    "interval",
-    "mark",
-    "spread",
-    "verdict",
-]
-
 LEVEL = 0.05
 
 

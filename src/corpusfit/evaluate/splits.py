@@ -18,8 +18,6 @@ from corpusfit.corpus.formats import format_of
 from corpusfit.corpus.unpack import COMPRESSIONS
 from corpusfit.errors import InputError, bad_setting
 
-__all__ = ["FORMS", "SPLITS", "Found", "find_splits", "form_of_name", "split_of"]
-
 SPLITS = ("train", "dev", "test")
 FORMS = {"rows": "classification", "conll": "tagging", "brat": "tagging"}
 """The forms of a task, and what kind of task each holds."""

@@ -20,20 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = [
-    "Cell",
-    "Mark",
-    "Score",
-    "Table",
-    "cell",
-    "csv",
-    "latex",
-    "markdown",
-    "plain",
-    "records",
-    "with_best",
-]
-
 Mark = Literal["", "*", "†"]
 """What a test said against the base: nothing, significantly better, significantly worse."""
 

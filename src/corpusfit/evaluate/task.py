@@ -24,17 +24,6 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_bytes
 from corpusfit.kernels.chance import place_keys
 
-__all__ = [
-    "Examples",
-    "Task",
-    "load_examples",
-    "load_task",
-    "nested_places",
-    "store_examples",
-    "store_task",
-    "task_digest",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Examples:

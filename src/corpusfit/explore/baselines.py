@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from corpusfit.errors import MissingDependencyError
 
-__all__ = ["at_random", "by_topic"]
-
 
 def at_random(n: int, k: int, seed: int) -> NDArray[np.int64]:
     """A cluster each for n texts, all as likely."""

@@ -18,8 +18,6 @@ from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.explore.mixture import Mixture, fit_mixture
 from corpusfit.kernels.gaussians import Gaussians
 
-__all__ = ["Domains", "Projection", "fit_domains", "principal", "read_domains", "write_domains"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 

@@ -25,8 +25,6 @@ from corpusfit.kernels.gaussians import (
     responsibilities,
 )
 
-__all__ = ["Mixture", "fit_mixture"]
-
 _BLOCK = 1_024
 _SAMPLE = 20_000
 """Rows that the start is made from."""

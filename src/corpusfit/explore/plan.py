@@ -15,8 +15,6 @@ from corpusfit.errors import bad_setting
 from corpusfit.plan import CutPlan, EmbedPlan, Plan, ReadPlan
 from corpusfit.settings import Settings, positive, seed_below
 
-__all__ = ["ClustersPlan", "DrawPlan", "MixturePlan"]
-
 MOST = 256
 
 

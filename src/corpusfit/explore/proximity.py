@@ -11,8 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["proximity"]
-
 
 def proximity(
     vectors: NDArray[np.floating], domains: NDArray[np.int64], t: int

@@ -13,8 +13,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["confusion", "majority", "purity"]
-
 Ints = NDArray[np.int64]
 
 

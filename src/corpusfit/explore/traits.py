@@ -18,8 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Traits", "own_words", "traits"]
-
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _PRONOUN = re.compile(
     r"\b(?:i|me|my|mine|myself|we|us|our|ours|you|your|yours|he|him|his|she|her|hers|it|its"

@@ -18,8 +18,6 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job, Progress
 from corpusfit.evaluate.backtranslate import ThereAndBack
 
-__all__ = ["Backtranslate", "Passage"]
-
 
 @dataclass(frozen=True)
 class Passage:

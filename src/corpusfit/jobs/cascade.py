@@ -34,16 +34,6 @@ from corpusfit.score.surrogate import Surrogate, fit_surrogate
 from corpusfit.segments import join_units
 from corpusfit.types import Reads, Shard
 
-__all__ = [
-    "DrawSegments",
-    "DrawnSegment",
-    "DrawnShard",
-    "DrawnUnit",
-    "FitSurrogate",
-    "ScoreSample",
-    "StageScorer",
-]
-
 _SURROGATE = "cascade surrogate"
 _APART = 0x5E63
 """Added to the seed, so that a segment is not drawn because its unit is."""

@@ -35,19 +35,6 @@ from corpusfit.score.table import column
 from corpusfit.segments import join_units
 from corpusfit.types import Shard, text_array
 
-__all__ = [
-    "Assign",
-    "Baseline",
-    "DrawKnown",
-    "FitDomains",
-    "Fitted",
-    "Known",
-    "assigned_path",
-    "read_clusters",
-    "read_shares",
-]
-
-
 _LABEL = 200
 """Characters of a domain's name."""
 

@@ -32,8 +32,6 @@ from corpusfit.engine import Job
 from corpusfit.errors import InputError, UsageError
 from corpusfit.types import Document, Shard
 
-__all__ = ["SurveyTexts", "WriteComposed", "composed_path", "mark_path", "surveyed_path"]
-
 _LEVEL = 3
 _BEGINNING = 4000  # characters, of which the identifier sees the first without markup
 

@@ -23,8 +23,6 @@ from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Shard, Texts, buffers
 
-__all__ = ["Excerpt", "FindWatched", "Finds"]
-
 _SHOWN = 8
 _LENGTH = 300  # bytes
 

@@ -17,8 +17,6 @@ from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.types import Shard, Vectors
 
-__all__ = ["EmbedShards", "EmbedTexts"]
-
 
 @dataclass(frozen=True)
 class EmbedShards(Job[Shard, tuple[int, Tally]]):

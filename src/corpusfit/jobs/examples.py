@@ -29,8 +29,6 @@ from corpusfit.score.contract import Effect, Method, Scorer
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, read_as, taken_of, text_array
 
-__all__ = ["Describe", "Described"]
-
 _UNITS = 2
 """Units of a segment that its vector is made of."""
 

@@ -27,8 +27,6 @@ from corpusfit.score import registry
 from corpusfit.score.contract import Effect, Method, Scorer
 from corpusfit.types import Paired, read_as, text_array
 
-__all__ = ["Explain", "Explained", "Neighbour", "effects_of"]
-
 
 @dataclass(frozen=True)
 class Neighbour:

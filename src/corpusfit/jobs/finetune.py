@@ -16,8 +16,6 @@ from corpusfit.evaluate.finetune import finetune
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.evaluate.task import load_examples, load_task
 
-__all__ = ["FineTune", "FineTuning"]
-
 
 @dataclass(frozen=True)
 class FineTuning:

@@ -29,8 +29,6 @@ from corpusfit.score.contract import Scorer
 from corpusfit.score.rank import Trial, trial
 from corpusfit.types import Paired, buffers, taken_of, text_array
 
-__all__ = ["CommonWords", "Fit", "PrepareEncoder", "Rank", "Sample", "TimeScoring", "Unfit"]
-
 
 @dataclass(frozen=True)
 class Sample:

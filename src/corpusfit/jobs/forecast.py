@@ -18,8 +18,6 @@ from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.tokenise import read_selected
 from corpusfit.types import text_array
 
-__all__ = ["CountSelected"]
-
 
 @dataclass(frozen=True)
 class CountSelected(Job[Path, Counts]):

@@ -28,17 +28,6 @@ from corpusfit.score import registry, table
 from corpusfit.score.contract import SOURCE
 from corpusfit.types import Document, Shard
 
-__all__ = [
-    "NONE",
-    "CountLabels",
-    "Counted",
-    "ScoreLabels",
-    "labels_at",
-    "matches",
-    "other_pieces",
-    "shown",
-]
-
 NONE = "(none)"
 """The label of rows whose field is missing, empty, or no string, whole number or boolean."""
 

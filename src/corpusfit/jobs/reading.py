@@ -18,8 +18,6 @@ from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Shard, Texts, Units
 
-__all__ = ["Reasons", "Tally", "read_shard", "read_units", "require_none_rejected"]
-
 
 @dataclass
 class Tally:

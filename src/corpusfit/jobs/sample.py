@@ -28,19 +28,6 @@ from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Shard, Texts, taken
 
-__all__ = [
-    "ALL",
-    "Drawn",
-    "SampleTexts",
-    "SampleVectors",
-    "TextsAt",
-    "below",
-    "first_bound",
-    "lowest",
-    "merge",
-    "strings",
-]
-
 ALL = 2**64
 """A bound that every key is below."""
 

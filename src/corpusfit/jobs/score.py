@@ -24,8 +24,6 @@ from corpusfit.score.contract import Scorer
 from corpusfit.segments import join_units, segment_scores
 from corpusfit.types import Paired, Shard, Units
 
-__all__ = ["ScoreTexts", "ScoreVectors", "Scoring", "mark_path"]
-
 
 def mark_path(marks: Path, shard: int) -> Path:
     """Where a finished shard's mark is."""

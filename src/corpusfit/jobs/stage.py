@@ -34,8 +34,6 @@ from corpusfit.score import table
 from corpusfit.segments import cut_units, join_units, joined_scores
 from corpusfit.types import Paired, Segments, Shard, Texts, read_as, taken
 
-__all__ = ["JoinStages", "Placing", "ScoreStage", "StageParts"]
-
 _PART = re.compile(r"part-(\d+)\.safetensors")
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from corpusfit.corpus import Glimpse, Look, glimpse
 from corpusfit.engine import Engine, Job
 
-__all__ = ["look_with"]
-
 _BYTES = 16 << 20
 _PIECES = 256
 

@@ -30,8 +30,6 @@ from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
 
-__all__ = ["TokenTally", "TokeniseSelected", "TokeniseShard", "read_selected"]
-
 _AT_ONCE = 1_000_000  # characters; the library needs some 200 bytes a token while it works
 _NEAR = 4_096  # characters at the end of a piece in which a space is looked for
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")

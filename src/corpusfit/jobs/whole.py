@@ -23,8 +23,6 @@ from corpusfit.plan import CutPlan, MethodPlan, ReadPlan
 from corpusfit.score import registry
 from corpusfit.types import Paired, Reads, Source, Units
 
-__all__ = ["ScoreWhole"]
-
 
 @dataclass(frozen=True)
 class _Stream:

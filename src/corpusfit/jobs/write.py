@@ -26,8 +26,6 @@ from corpusfit.plan import ReadPlan
 from corpusfit.score import table
 from corpusfit.types import Document, Shard
 
-__all__ = ["WriteSelected", "looked_at_path", "selected_path"]
-
 _COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selected")
 
 

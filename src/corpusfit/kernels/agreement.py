@@ -17,8 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["agreed_depth", "kappas", "mid_ranks", "spectral_weights"]
-
 Array = NDArray[np.float64]
 
 _ENOUGH = 0.9

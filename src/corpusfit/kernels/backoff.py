@@ -22,19 +22,6 @@ from numpy.typing import NDArray
 from corpusfit.kernels.tokens import BEGIN, END, follow, tokenise
 from corpusfit.kernels.words import Word
 
-__all__ = [
-    "LONGEST",
-    "UNKNOWN",
-    "empty_table",
-    "find",
-    "incomplete",
-    "keys_of",
-    "log_probabilities",
-    "put",
-    "read_on",
-    "token_probabilities",
-]
-
 UNKNOWN = np.uint64(3)
 """Identity of a token that the model has no probability for."""
 

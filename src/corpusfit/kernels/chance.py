@@ -14,8 +14,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["bottom_k", "part_keys", "place_keys", "uniform", "value_keys"]
-
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 

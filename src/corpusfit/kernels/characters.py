@@ -16,8 +16,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KIND_SHIFT", "LAST", "SIGN", "SOLO", "SPACE", "WORD", "kind_of", "table"]
-
 SPACE, WORD, SIGN, SOLO = range(4)
 """Between words; part of a word; part of a run of signs; a token of its own."""
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from corpusfit.kernels.grams import find, gram_at, longest
 from corpusfit.kernels.tokens import tokenise
 
-__all__ = ["coverage"]
-
 
 @njit(cache=True, nogil=True)
 def coverage(

@@ -32,8 +32,6 @@ from corpusfit.kernels.words import (
     zeros_below,
 )
 
-__all__ = ["FIXED", "PARAGRAPH", "SENTENCE", "WHOLE", "WINDOW", "class_table", "cut_points"]
-
 WINDOW, SENTENCE, PARAGRAPH, FIXED, WHOLE = range(5)
 """Where units end: packed sentences, each sentence, each paragraph, fixed windows, nowhere."""
 

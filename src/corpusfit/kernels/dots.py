@@ -21,8 +21,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = ["WIDTH", "laid_out", "tile_of_dots"]
-
 WIDTH = 128
 """Bytes in a row."""
 

@@ -19,8 +19,6 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["complete_heap", "floor_float32", "walk"]
-
 _ROWS = 32
 
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Gaussians", "Sums", "densities", "gathered", "maximised", "responsibilities"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 

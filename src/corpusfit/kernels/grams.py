@@ -20,17 +20,6 @@ from numpy.typing import NDArray
 from corpusfit.kernels.tokens import follow, tokenise
 from corpusfit.kernels.words import Word
 
-__all__ = [
-    "count_each",
-    "find",
-    "find_each",
-    "gram_at",
-    "grams_in",
-    "grams_of",
-    "longest",
-    "table_of",
-]
-
 _EMPTY, _ONE = np.uint64(0), np.uint64(1)
 _HIGH = np.uint64(34)  # an identity's high bits are its best mixed; enough for 2^30 slots
 

@@ -18,8 +18,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["pagerank", "symmetric"]
-
 
 @njit(cache=True, nogil=True)
 def symmetric(

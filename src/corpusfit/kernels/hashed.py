@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from corpusfit.kernels.tokens import follow, tokenise
 from corpusfit.kernels.words import Word
 
-__all__ = ["MOST", "count", "grams", "score"]
-
 MOST = 5
 """The longest n-gram."""
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.words import bytes_before, first_stop, load, newline_bytes, store
 
-__all__ = ["field_texts", "line_ends", "line_spans"]
-
 _Bytes = NDArray[np.uint8]
 _QUOTE, _BACKSLASH, _OPEN, _CLOSE = 0x22, 0x5C, 0x7B, 0x7D
 _COMMA, _COLON, _LIST, _END_LIST, _NEWLINE, _MINUS, _ZERO, _POINT = (

@@ -24,8 +24,6 @@ from corpusfit.kernels.backoff import LONGEST, UNKNOWN, empty_table, put, read_o
 from corpusfit.kernels.tokens import BEGIN, END, follow
 from corpusfit.kernels.words import Word
 
-__all__ = ["estimate", "number_words"]
-
 FALLBACK = (0.5, 1.0, 1.5)
 """Discounts of counts 1, 2 and above where the counts do not determine them (lmplz's)."""
 

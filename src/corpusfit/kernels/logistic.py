@@ -14,8 +14,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["balanced", "class_share", "logistic", "loss", "platt", "sigmoid"]
-
 Array = NDArray[np.float64]
 
 _STEPS = 100

@@ -15,8 +15,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["masked"]
-
 MASKED, REPLACED = 0.8, 0.1
 """Of the tokens that are predicted; the rest are left as they are."""
 

@@ -33,8 +33,6 @@ from corpusfit.kernels.dots import WIDTH, laid_out, tile_of_dots
 from corpusfit.kernels.vectors import products
 from corpusfit.kernels.words import zeros_below
 
-__all__ = ["ONE", "fixed_point", "nearest", "strongest_pairs"]
-
 ONE = 32_000
 """The length of a row in fixed point: a cosine of 1 is a product of about ONE², below 2^30."""
 

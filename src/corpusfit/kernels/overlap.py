@@ -22,8 +22,6 @@ from corpusfit.kernels.grams import count_each, find, gram_at, grams_of, longest
 from corpusfit.kernels.tokens import tokenise
 from corpusfit.kernels.words import Word
 
-__all__ = ["bitmap", "inverted", "overlaps", "sketches"]
-
 _ONE, _SIX, _LOW = np.uint64(1), np.uint64(6), np.uint64(63)
 _APART = 2_000
 """Bytes between two n-grams of a sketch from which they are not of the same run."""

@@ -15,8 +15,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["OPEN", "fill_rows"]
-
 OPEN = 64
 """Rows that are open at once."""
 

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from corpusfit.kernels.grams import find, longest
 from corpusfit.kernels.tokens import tokenise
 
-__all__ = ["cosines", "nearest_cosines"]
-
 _SLACK = 1e-5  # above what sums in float32 can be off, as a share of the text's length
 _BLOCK = 64
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.vectors import lengths, products
 
-__all__ = ["spherical_k_means"]
-
 _STEPS = 15
 
 

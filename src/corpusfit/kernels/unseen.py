@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from corpusfit.kernels.grams import find, gram_at, longest
 from corpusfit.kernels.tokens import tokenise
 
-__all__ = ["greedy_order", "listed_in"]
-
 
 @njit(cache=True, nogil=True)
 def listed_in(

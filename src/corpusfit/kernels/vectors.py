@@ -17,8 +17,6 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["lengths", "products", "squared_distances"]
-
 _TILE = 8
 _FAST = {"contract", "reassoc", "nsz"}
 

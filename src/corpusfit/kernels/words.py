@@ -19,22 +19,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = [
-    "HIGH",
-    "REACH",
-    "Word",
-    "bytes_before",
-    "first_stop",
-    "letter_bits",
-    "letter_bytes",
-    "load",
-    "newline_bytes",
-    "store",
-    "word_bits",
-    "word_bytes",
-    "zeros_below",
-]
-
 Word: TypeAlias = Any
 """A uint64 inside a kernel; numba knows its type, mypy need not."""
 

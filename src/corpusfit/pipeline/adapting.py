@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from corpusfit.adapt.adapters import Base, save_adapter
-from corpusfit.adapt.marks import bare
 from corpusfit.adapt.models import Opened, open_model, save_model
 from corpusfit.adapt.objectives import objective
 from corpusfit.adapt.plan import AdaptPlan
@@ -30,6 +29,7 @@ from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.processes import started
 from corpusfit.adapt.schedule import goal
 from corpusfit.adapt.scratch import new_model
+from corpusfit.adapt.special_tokens import bare
 from corpusfit.adapt.trainer import Training, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
@@ -37,16 +37,14 @@ from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError, bad_setting
 from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
-from corpusfit.pipeline.assembly import ROLES, Ready, assembled
-from corpusfit.pipeline.given import TASK, Given, given
-from corpusfit.pipeline.guarding import kept_out
-from corpusfit.pipeline.heldtexts import held_out
-from corpusfit.pipeline.repeating import absolute, command_words, named_model
+from corpusfit.pipeline.contamination.filter import find_contaminated
+from corpusfit.pipeline.contamination.heldout import held_out
+from corpusfit.pipeline.inputs import TASK, Given, given
+from corpusfit.pipeline.progress import TrainingProgress
+from corpusfit.pipeline.reproduce import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine
-from corpusfit.pipeline.trainingtext import sample_texts, sharpness, training_text
-from corpusfit.pipeline.voice import Voice
-
-__all__ = ["Adapted", "adapt"]
+from corpusfit.pipeline.training_data import sample_texts, sharpness, training_text
+from corpusfit.pipeline.training_setup import ROLES, Ready, assembled
 
 HERE = Machine()
 
@@ -185,7 +183,7 @@ def _prepare(
         room = length - aim.overhead()
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
-            dropped, counts = kept_out(guarded, texts, plan.read, folder, engine, machine)
+            dropped, counts = find_contaminated(guarded, texts, plan.read, folder, engine, machine)
         text = training_text(plan, texts, folder, room, end, engine, machine, dropped=dropped)
         text.figures.update({"guard": counts} if guarded else {})
     return Ready(plan, texts, opened, aim, text, length)
@@ -265,7 +263,7 @@ def _trained(work: Training, progress: Progress) -> list[dict[str, Any]]:
     steps = work.plan.steps or 0
     progress.begin("adapt", steps, "tokens")
     try:
-        return train(work, Voice(progress, steps))
+        return train(work, TrainingProgress(progress, steps))
     finally:
         progress.end()
 

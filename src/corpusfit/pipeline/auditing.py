@@ -5,7 +5,7 @@ sought, how well the selection and the scores find it.
 Why: where texts come from is often known; a selection that finds its own field is to be trusted.
 Trade-off: a known domain is not relevance: text that helps may lie elsewhere. The counts grow with
 the number of different domains only; with a domain asked for, the scores of all segments are held:
-5 bytes each while the parts are read, about 25 at the end (`score/figures.py`).
+5 bytes each while the parts are read, about 25 at the end (`score/metrics.py`).
 Reference: TADPOLE, Figure 5 (DANA, Table 2); Aharoni and Goldberg (2020), section 4.4 and Table 7.
 """
 
@@ -28,10 +28,8 @@ from corpusfit.pipeline.run import Machine, Run, same_again
 from corpusfit.pipeline.scoring import tallies
 from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
-from corpusfit.score.figures import Figures, figures
+from corpusfit.score.metrics import Figures, figures
 from corpusfit.types import Reject, Shard, Source
-
-__all__ = ["Audit", "DomainCount", "Finding", "audit"]
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,6 @@ from corpusfit.embed import has_network
 from corpusfit.manifest import RunFolder
 from corpusfit.plan import MethodPlan, Plan
 
-__all__ = ["FAST", "WORDS", "Decision", "candidates", "decide", "keep", "kept", "lasting", "within"]
-
 FAST = "static"
 """The embedder that is tried after the run's own."""
 WORDS = "tfidf"

@@ -40,11 +40,11 @@ from corpusfit.jobs.sample import ALL, Drawn, merge
 from corpusfit.jobs.score import mark_path
 from corpusfit.jobs.stage import JoinStages, Placing, ScoreStage, StageParts
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.cascade_stages import Stage, stages_of
 from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
 from corpusfit.pipeline.scoring import expect_common_words
-from corpusfit.pipeline.stages import Stage, stages_of
 from corpusfit.plan import ChoosePlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.segments import joined_scores
@@ -52,8 +52,6 @@ from corpusfit.select.choose import DEFAULT_FRACTION
 from corpusfit.select.recall import Lost, estimated, shares_for, wanted
 from corpusfit.select.top import Cut, Taker, find_cut
 from corpusfit.types import Shard
-
-__all__ = ["cascade_of", "prepare_stages", "score_cascade", "stage_folder"]
 
 RECALL = 0.95
 FEW = 20

@@ -48,14 +48,12 @@ from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
 from corpusfit.jobs.survey import look_with
 from corpusfit.manifest import ClustersFolder, as_plain, source_identity, versions
-from corpusfit.pipeline.repeating import absolute, command_words
+from corpusfit.pipeline.reproduce import absolute, command_words
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.samples import add_vectors
 from corpusfit.pipeline.scoring import embed_corpus
 from corpusfit.plan import EmbedPlan
 from corpusfit.score.contract import SOURCE
-
-__all__ = ["Clustered", "assign", "clusters"]
 
 TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
 """Numbers of clusters that BIC chooses from."""

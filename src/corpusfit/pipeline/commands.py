@@ -20,28 +20,26 @@ from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
 from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
-from corpusfit.pipeline.aligned import whole_lines, write_aligned
-from corpusfit.pipeline.balancing import prepare_balance
+from corpusfit.pipeline.balance import prepare_balance
 from corpusfit.pipeline.budget import Decision, keep, kept, within
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
-from corpusfit.pipeline.choosing import choose_segments, count_rows, write_selected
-from corpusfit.pipeline.costs import budgeted
+from corpusfit.pipeline.cascade_stages import settled, stages_of
+from corpusfit.pipeline.cost_model import budgeted
+from corpusfit.pipeline.language_check import warn_language_mismatch
+from corpusfit.pipeline.parallel_files import whole_lines, write_aligned
 from corpusfit.pipeline.ranking import SEEDS, Ranked, candidates, rank_methods, ranking_of
-from corpusfit.pipeline.repeating import absolute, command_words
+from corpusfit.pipeline.reproduce import absolute, command_words
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine, Run, same_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
 from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
-from corpusfit.pipeline.stages import settled, stages_of
-from corpusfit.pipeline.tongues import expect_languages
+from corpusfit.pipeline.selection import choose_segments, count_rows, write_selected
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod, Method
 from corpusfit.types import Source
 
 HERE = Machine()
-
-__all__ = ["choose", "rank", "score", "select"]
 
 
 def select(
@@ -216,7 +214,7 @@ def _run(
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
-            expect_languages(run)
+            warn_language_mismatch(run)
             scoring = score_cascade if plan.cascade.stages else score_corpus
             used = scoring(run, folder)
             hold_strict(run, folder)

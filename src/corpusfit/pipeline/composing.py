@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from corpusfit import corpus
 from corpusfit.artifacts import is_local, listed, read_many, writing
 from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe, TextSource
+from corpusfit.compose.selection import Pool, Taking, decide
 from corpusfit.compose.summary import Amounts, by_kind, by_language
-from corpusfit.compose.taking import Pool, Taking, decide
 from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compose import WriteComposed, mark_path
@@ -34,8 +34,8 @@ from corpusfit.manifest import ComposeFolder, as_plain, source_identity, version
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.surveying import (
     LOOK,
+    ComposeContext,
     Places,
-    Under,
     by_chance,
     headers,
     pool,
@@ -45,8 +45,6 @@ from corpusfit.pipeline.surveying import (
 )
 from corpusfit.score import registry
 from corpusfit.types import Source
-
-__all__ = ["Composition", "compose", "estimate_composition"]
 
 _ONE_COLUMN = ("parquet", "hub")
 """Formats of which one column is read beside the text."""
@@ -81,18 +79,18 @@ def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = Fa
     folder.claim()
     _check_methods(recipe)
     with machine.start() as engine:
-        under = _open(recipe, folder, machine, engine)
-        folder.begin(_identity(under), overwrite=overwrite)
+        context = _open(recipe, folder, machine, engine)
+        folder.begin(_identity(context), overwrite=overwrite)
         engine.require_shared(folder.work, "--out")
         done = folder.finished()
         if done is not None:
             return Composition(out, done)
-        read = surveyed(under)
-        places, texts = pool(under, read["shards"], relevant)
-        taking = _decided(under, texts)
-        given = _write(under, places, taking)
-        _write_rejects(under, read["shards"])
-        folder.finish(_manifest(under, read, taking, given))
+        read = surveyed(context)
+        places, texts = pool(context, read["shards"], relevant)
+        selection = _decided(context, texts)
+        given = _write(context, places, selection)
+        _write_rejects(context, read["shards"])
+        folder.finish(_manifest(context, read, selection, given))
     return Composition(out, json.loads((out / "manifest.json").read_text("utf-8")))
 
 
@@ -109,21 +107,21 @@ def estimate_composition(recipe: Recipe, *, machine: Machine) -> dict[str, Any]:
     _check_methods(recipe)
     with machine.start() as engine, machine.scratch() as scratch:
         engine.require_shared(scratch, "--cache")
-        under = _open(recipe, ComposeFolder(scratch), machine, engine)
-        read = surveyed(under)
-        _, texts = pool(under, read["shards"], by_chance)
-        taking = _decided(under, texts)
-        share = min(1.0, taking.amounts.sum() / max(1, texts.size.sum()))
+        context = _open(recipe, ComposeFolder(scratch), machine, engine)
+        read = surveyed(context)
+        _, texts = pool(context, read["shards"], by_chance)
+        selection = _decided(context, texts)
+        share = min(1.0, selection.amounts.sum() / max(1, texts.size.sum()))
         characters = sum(c["characters"] for c in read["counts"].values())
         return {
-            "languages": by_language(recipe, taking.shares, {}),
+            "languages": by_language(recipe, selection.shares, {}),
             "counts": read["counts"],
-            "documents": int((taking.amounts > 0).sum()),
-            "taken": sum(s.total for s in taking.shares),
+            "documents": int((selection.amounts > 0).sum()),
+            "taken": sum(s.total for s in selection.shares),
             "unit": recipe.unit,
-            "seconds": round(under.seconds[LOOK] * (1 + share), 1),
+            "seconds": round(context.seconds[LOOK] * (1 + share), 1),
             "disk_mb": round(characters * share * _COMPRESSED / 1e6, 1),
-            "warnings": under.warnings,
+            "warnings": context.warnings,
         }
 
 
@@ -138,7 +136,9 @@ def _check_methods(recipe: Recipe) -> None:
             registry.build(source.choose, {})
 
 
-def _open(recipe: Recipe, folder: ComposeFolder, machine: Machine, engine: Engine) -> Under:
+def _open(
+    recipe: Recipe, folder: ComposeFolder, machine: Machine, engine: Engine
+) -> ComposeContext:
     """Find and fingerprint the inputs."""
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}
@@ -153,7 +153,7 @@ def _open(recipe: Recipe, folder: ComposeFolder, machine: Machine, engine: Engin
             role = f"source {source.name}: target"
             texts = corpus.find(source.target, source.read, spool=spool, role=role)
             targets |= {f"{source.name}/{k}": v for k, v in source_identity(texts).items()}
-    return Under(recipe, machine, engine, folder, sources, targets)
+    return ComposeContext(recipe, machine, engine, folder, sources, targets)
 
 
 def _require_two_columns(source: TextSource, files: list[Source]) -> None:
@@ -167,15 +167,15 @@ def _require_two_columns(source: TextSource, files: list[Source]) -> None:
             )
 
 
-def _identity(under: Under) -> dict[str, Any]:
+def _identity(context: ComposeContext) -> dict[str, Any]:
     """What must be the same for a composition to be resumed."""
-    recipe = dataclasses.asdict(under.recipe)
+    recipe = dataclasses.asdict(context.recipe)
     del recipe["sources"]
     sources = {
         source.name: {"kind": source.kind, "choose": source.choose, "embedder": source.embedder}
-        for source in under.recipe.sources
+        for source in context.recipe.sources
     }
-    seen = seen_of(under)
+    seen = seen_of(context)
     files = {
         f"{name}/{file}": fingerprint
         for name, source in seen["sources"].items()
@@ -184,24 +184,24 @@ def _identity(under: Under) -> dict[str, Any]:
     named = {name: {**seen["sources"][name], **source} for name, source in sources.items()}
     identity = {"command": "compose", "recipe": {**recipe, "sources": named}}
     identity |= {"order": seen["order"], "versions": seen["versions"]}
-    return {**identity, "corpus": files, "target": under.targets}
+    return {**identity, "corpus": files, "target": context.targets}
 
 
-def _decided(under: Under, texts: Pool) -> Taking:
+def _decided(context: ComposeContext, texts: Pool) -> Taking:
     """Decide, and say what there is to say."""
-    taking = decide(texts, under.recipe)
-    for note in taking.notes:
-        under.warn(note)
-    return taking
+    selection = decide(texts, context.recipe)
+    for note in selection.notes:
+        context.warn(note)
+    return selection
 
 
-def _write(under: Under, places: Places, taking: Taking) -> Amounts:
+def _write(context: ComposeContext, places: Places, selection: Taking) -> Amounts:
     """Write what is taken of every shard that is not written; returns what came of all."""
-    folder, begin = under.folder, 0
+    folder, begin = context.folder, 0
     amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
     for number, index, n in places:
-        if taking.amounts[begin : begin + n].any():
-            amounts[number, index] = taking.amounts[begin : begin + n]
+        if selection.amounts[begin : begin + n].any():
+            amounts[number, index] = selection.amounts[begin : begin + n]
         begin += n
     for path in (folder.composed, folder.written):
         if is_local(path):
@@ -210,15 +210,15 @@ def _write(under: Under, places: Places, taking: Taking) -> Amounts:
     missing = {at for at in amounts if mark_path(folder.written, *at).name not in done}
     pieces = (
         (number, shard, amounts[number, shard.index])
-        for number, shard in (under.shards() if missing else ())
+        for number, shard in (context.shards() if missing else ())
         if (number, shard.index) in missing
     )
     job = WriteComposed(
-        **under.cleaning(), unit=under.recipe.unit, out=folder.composed, done=folder.written
+        **context.cleaning(), unit=context.recipe.unit, out=folder.composed, done=folder.written
     )
-    with under.stage("write"):
-        for documents in under.engine.map(job, pieces):
-            under.machine.progress.advance(0, documents)
+    with context.stage("write"):
+        for documents in context.engine.map(job, pieces):
+            context.machine.progress.advance(0, documents)
     return _given(folder, list(amounts))
 
 
@@ -233,20 +233,22 @@ def _given(folder: ComposeFolder, written: list[tuple[int, int]]) -> Amounts:
     return {at: (int(v[0]), int(v[1]), int(v[2])) for at, v in sorted(given.items())}
 
 
-def _write_rejects(under: Under, shards: list[int]) -> None:
+def _write_rejects(context: ComposeContext, shards: list[int]) -> None:
     """Write `rejects.jsonl`."""
-    with writing(under.folder.path / "rejects.jsonl") as out:
-        for number, seen in headers(under, shards):
-            name = under.recipe.sources[number].name
-            file = under.names[number][seen["file"]]
+    with writing(context.folder.path / "rejects.jsonl") as out:
+        for number, seen in headers(context, shards):
+            name = context.recipe.sources[number].name
+            file = context.names[number][seen["file"]]
             for row, byte, reason in seen["rejects"]:
                 line = {"source": f"{name}/{file}", "row": row, "byte": byte, "reason": reason}
                 out.write(orjson.dumps(line) + b"\n")
 
 
-def _manifest(under: Under, read: dict[str, Any], taking: Taking, given: Amounts) -> dict[str, Any]:
+def _manifest(
+    context: ComposeContext, read: dict[str, Any], selection: Taking, given: Amounts
+) -> dict[str, Any]:
     """All that is known at the end."""
-    recipe, languages = under.recipe, by_language(under.recipe, taking.shares, given)
+    recipe, languages = context.recipe, by_language(context.recipe, selection.shares, given)
     taken = sum(row["sentences" if recipe.unit == SENTENCES else "tokens"] for row in languages)
     return {
         "corpusfit": versions()["corpusfit"],
@@ -255,14 +257,14 @@ def _manifest(under: Under, read: dict[str, Any], taking: Taking, given: Amounts
         "recipe": dataclasses.asdict(recipe),
         "corpus": {
             source.name: [as_plain(file) for file in files]
-            for source, files in zip(recipe.sources, under.sources, strict=True)
+            for source, files in zip(recipe.sources, context.sources, strict=True)
         },
         "counts": read["counts"],
-        "copies": {"same_language": taking.copies, "other_language": taking.elsewhere},
+        "copies": {"same_language": selection.copies, "other_language": selection.elsewhere},
         "budget": {"asked": recipe.budget, "taken": taken, "unit": recipe.unit},
         "languages": languages,
         "kinds": by_kind(recipe, given),
-        "warnings": under.warnings,
-        "seconds": under.seconds,
-        "workers": under.engine.workers,
+        "warnings": context.warnings,
+        "seconds": context.seconds,
+        "workers": context.engine.workers,
     }

@@ -30,11 +30,9 @@ from corpusfit.evaluate.significance import compare, holm, interval, spread, ver
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import EvaluateFolder, versions
-from corpusfit.pipeline.companions import make_companions
-from corpusfit.pipeline.repeating import absolute, command_words, named_model
+from corpusfit.pipeline.augment import make_companions
+from corpusfit.pipeline.reproduce import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine
-
-__all__ = ["Evaluated", "evaluate", "training_sizes"]
 
 HERE = Machine()
 OURS, BASE = "model", "base"

@@ -27,14 +27,12 @@ from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.write import looked_at_path
 from corpusfit.kernels.chance import place_keys
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.cascade_stages import stages_of
 from corpusfit.pipeline.run import Run
-from corpusfit.pipeline.stages import stages_of
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import Effect
 from corpusfit.select.choose import Parts
 from corpusfit.select.strata import drawn_between, edges
-
-__all__ = ["draw_examples", "write_examples"]
 
 _EACH = 16
 """Segments of each stretch between two possible cuts."""

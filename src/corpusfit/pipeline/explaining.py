@@ -29,16 +29,14 @@ from corpusfit.jobs.stage import StageParts
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.budget import Decision, within
 from corpusfit.pipeline.cascade import stage_folder
+from corpusfit.pipeline.cascade_stages import stages_of
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.scoring import tallies
-from corpusfit.pipeline.stages import stages_of
 from corpusfit.plan import MethodPlan, Plan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Effect, Method
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, taken, text_array
-
-__all__ = ["Explanation", "explain"]
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from corpusfit.adapt.chunks import cut_chunks, split_heldout
 from corpusfit.adapt.heldout import Heldout
-from corpusfit.adapt.marks import bare
 from corpusfit.adapt.models import Opened, open_model
 from corpusfit.adapt.objectives import Network, objective
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.presets import length_of
+from corpusfit.adapt.special_tokens import bare
 from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.embed.hardware import resolve
 from corpusfit.engine import Engine
@@ -41,16 +41,14 @@ from corpusfit.evaluate.forecast import (
     layers,
     reduction,
 )
-from corpusfit.evaluate.prospects import Prospect, words
+from corpusfit.evaluate.predictors import Prospect, words
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.forecast import CountSelected
 from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
-from corpusfit.pipeline.given import TASK, Given, given
+from corpusfit.pipeline.inputs import TASK, Given, given
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.tokenising import Tokenising
 from corpusfit.types import Source, taken
-
-__all__ = ["Forecast", "forecast"]
 
 
 @dataclass(frozen=True)

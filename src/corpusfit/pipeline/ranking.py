@@ -21,23 +21,12 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.errors import InputError
 from corpusfit.jobs.fit import Rank, Sample, Unfit
 from corpusfit.manifest import RunFolder
-from corpusfit.pipeline.costs import gigabyte
+from corpusfit.pipeline.cost_model import gigabyte
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
 from corpusfit.score.rank import Trial, Verdict, verdicts
-
-__all__ = [
-    "LEADING",
-    "Ranked",
-    "candidates",
-    "contenders",
-    "pick",
-    "preferred",
-    "rank_methods",
-    "ranking_of",
-]
 
 SEEDS = 3
 LEADING = "domain_moore_lewis"

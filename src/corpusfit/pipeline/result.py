@@ -22,8 +22,6 @@ from corpusfit.manifest import RunFolder
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Scorer
 
-__all__ = ["Selection"]
-
 
 @dataclass(frozen=True)
 class Selection:

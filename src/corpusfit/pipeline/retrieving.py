@@ -31,8 +31,6 @@ from corpusfit.pipeline.run import Machine
 from corpusfit.plan import EmbedPlan
 from corpusfit.types import Vectors
 
-__all__ = ["Retrieval", "Retrieved", "retrieval"]
-
 _BATCH = 128
 _SIDES = (0, 1)
 

@@ -30,8 +30,6 @@ from corpusfit.pipeline.budget import Decision
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Shard, Source
 
-__all__ = ["Machine", "Run", "default_cache", "moving", "same_again"]
-
 ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "ray": RayEngine}
 P = TypeVar("P")
 R = TypeVar("R")

@@ -25,8 +25,6 @@ from corpusfit.plan import EmbedPlan, Plan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, taken, text_array
 
-__all__ = ["FEW", "add_vectors", "background_texts", "check_shares", "target_texts"]
-
 FEW = 20
 _BATCH = 128
 

@@ -23,22 +23,13 @@ from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.manifest import RunFolder, digest, source_identity
-from corpusfit.pipeline.labelling import goes_by_labels, score_labels
+from corpusfit.pipeline.label_scoring import goes_by_labels, score_labels
 from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
-
-__all__ = [
-    "embed_corpus",
-    "expect_common_words",
-    "hold_strict",
-    "prepare_encoder",
-    "score_corpus",
-    "tallies",
-]
 
 RECIPE = 2
 """Counts up when reading or cutting changes, so that older embeddings are not taken for new."""

@@ -30,19 +30,17 @@ from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
 from corpusfit.jobs.survey import look_with
-from corpusfit.jobs.textkeys import TextsOfRows
+from corpusfit.jobs.text_keys import TextsOfRows
 from corpusfit.manifest import SplitFolder, as_plain, source_identity, versions
-from corpusfit.pipeline.keying import Rows, key_rows, of_pairs
-from corpusfit.pipeline.overlapping import overlaps_in, split_input
-from corpusfit.pipeline.repeating import absolute
+from corpusfit.pipeline.contamination.match import find_leaks
+from corpusfit.pipeline.overlap import overlaps_in, split_input
+from corpusfit.pipeline.reproduce import absolute
 from corpusfit.pipeline.run import Machine, moving
-from corpusfit.pipeline.splitfiles import Written, form_of, write_split
-from corpusfit.pipeline.watching import find_leaks
+from corpusfit.pipeline.text_keys import Rows, is_parallel, key_rows
+from corpusfit.pipeline.writers import Written, form_of, write_split
 from corpusfit.plan import ReadPlan
 from corpusfit.settings import seed_below
 from corpusfit.types import Source
-
-__all__ = ["Split", "SplitPlan", "split"]
 
 _DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 10, 11, 12, 13
 _NAMES = {KEPT: "train", _DEV: "dev", _TEST: "test"}
@@ -188,7 +186,7 @@ class _Task:
                 "--text-field."
             )
         side = np.full(len(rows), KEPT, np.int8)
-        if of_pairs(self.sources):
+        if is_parallel(self.sources):
             side = one_to_one(rows.keys)
         groups = Groups.of_keys(rows.keys[:, 0], side == KEPT, self.plan.seed)
         dev, test = self.plan.wanted(int((side == KEPT).sum()))

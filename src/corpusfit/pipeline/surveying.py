@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_bytes
 from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe
-from corpusfit.compose.taking import Pool, quantiles
+from corpusfit.compose.selection import Pool, quantiles
 from corpusfit.engine import Engine
 from corpusfit.errors import EmptyInputError
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
@@ -35,19 +35,6 @@ from corpusfit.pipeline.run import Machine, moving
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.score import table
 from corpusfit.types import Shard, Source
-
-__all__ = [
-    "LOOK",
-    "Columns",
-    "Places",
-    "Under",
-    "by_chance",
-    "headers",
-    "pool",
-    "relevant",
-    "seen_of",
-    "surveyed",
-]
 
 LOOK = "look at texts"
 """The first pass over the sources."""
@@ -66,7 +53,7 @@ Columns = list[dict[str, NDArray[Any]]]
 
 
 @dataclass
-class Under:
+class ComposeContext:
     """One composition under way."""
 
     recipe: Recipe
@@ -117,39 +104,39 @@ class Under:
                 yield number, shard
 
 
-def surveyed(under: Under) -> dict[str, Any]:
+def surveyed(context: ComposeContext) -> dict[str, Any]:
     """Look at all texts; returns how many shards each source has, and what was counted in it."""
-    folder, wanted = under.folder, digest(seen_of(under))
+    folder, wanted = context.folder, digest(seen_of(context))
     if not folder.surveyed_as.exists() or folder.surveyed_as.read_text("utf-8") != wanted:
         folder.counted.unlink(missing_ok=True)
         remove(folder.surveyed)
         write_bytes(folder.surveyed_as, wanted.encode())
     if folder.counted.exists():
         shards = json.loads(folder.counted.read_bytes())
-        return {"shards": shards, "counts": _counted(under, shards)}
-    done, shards = listed(folder.surveyed), [0] * len(under.sources)
+        return {"shards": shards, "counts": _counted(context, shards)}
+    done, shards = listed(folder.surveyed), [0] * len(context.sources)
     if is_local(folder.surveyed):
         folder.surveyed.mkdir(parents=True, exist_ok=True)
 
     def missing() -> Iterator[tuple[int, Shard]]:
-        for number, shard in under.shards():
+        for number, shard in context.shards():
             shards[number] = shard.index + 1
             if surveyed_path(folder.surveyed, number, shard.index).name not in done:
                 yield number, shard
 
-    with under.stage(LOOK):
-        for documents in under.engine.map(SurveyTexts(**under.cleaning()), missing()):
-            under.machine.progress.advance(0, documents)
-    counts = _counted(under, shards)
+    with context.stage(LOOK):
+        for documents in context.engine.map(SurveyTexts(**context.cleaning()), missing()):
+            context.machine.progress.advance(0, documents)
+    counts = _counted(context, shards)
     write_bytes(folder.counted, json.dumps(shards).encode())
     return {"shards": shards, "counts": counts}
 
 
-def seen_of(under: Under) -> dict[str, Any]:
+def seen_of(context: ComposeContext) -> dict[str, Any]:
     """All that decides what is seen of the sources: a part of what decides the composition."""
-    recipe = under.recipe
+    recipe = context.recipe
     sources = {}
-    for source, found in zip(recipe.sources, under.sources, strict=True):
+    for source, found in zip(recipe.sources, context.sources, strict=True):
         plain = {name: getattr(source, name) for name in _SEEN_BY}
         sources[source.name] = {**plain, "files": source_identity(found)}
     used = ("corpusfit", "sentencex", "py3langid", "langcodes", "transliterate")
@@ -159,28 +146,28 @@ def seen_of(under: Under) -> dict[str, Any]:
     return {**seen, "languages": list(recipe.languages), "longest": recipe.longest}
 
 
-def headers(under: Under, shards: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+def headers(context: ComposeContext, shards: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
     """(source, what was counted) of every shard."""
     for number, count in enumerate(shards):
         for index in range(count):
-            path = surveyed_path(under.folder.surveyed, number, index)
+            path = surveyed_path(context.folder.surveyed, number, index)
             yield number, read_arrays(path, ())[1]
 
 
-def _counted(under: Under, shards: list[int]) -> dict[str, dict[str, Any]]:
+def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, Any]]:
     """By source, rows, documents and rejects, and what cleaning did; warns of unusable rows."""
     total = [Counter[str]() for _ in shards]
     others = [Counter[str]() for _ in shards]
     reasons = [Reasons() for _ in shards]
-    for number, seen in headers(under, shards):
+    for number, seen in headers(context, shards):
         total[number].update(seen["counts"])
         others[number].update(seen["others"])
         reasons[number].add(seen["rejects"])
     found = {}
-    for number, source in enumerate(under.recipe.sources):
+    for number, source in enumerate(context.recipe.sources):
         counts, why = total[number], reasons[number]
         if why.counts:
-            under.warn(f"{why.counts.total():,} rows of {source.name} were not used: {why}.")
+            context.warn(f"{why.counts.total():,} rows of {source.name} were not used: {why}.")
         if not counts["documents"]:
             raise EmptyInputError(
                 f"The source {source.name!r} has no usable row ({why}). Name the field with the "
@@ -200,22 +187,22 @@ Places = list[tuple[int, int, int]]
 
 
 def pool(
-    under: Under,
+    context: ComposeContext,
     shards: list[int],
-    ordering: Callable[[Under, int, Columns], list[NDArray[np.float64]]],
+    ordering: Callable[[ComposeContext, int, Columns], list[NDArray[np.float64]]],
 ) -> tuple[Places, Pool]:
     """All surveyed documents as columns, and whose they are."""
-    size = "sentences" if under.recipe.unit == SENTENCES else "pieces"
+    size = "sentences" if context.recipe.unit == SENTENCES else "pieces"
     places: Places = []
     parts: list[tuple[NDArray[Any], ...]] = []
     for number, count in enumerate(shards):
         columns = []
         for index in range(count):
-            path = surveyed_path(under.folder.surveyed, number, index)
+            path = surveyed_path(context.folder.surveyed, number, index)
             seen, _ = read_arrays(path, ("row", "language", size, "text", "page"))
             places.append((number, index, len(seen["row"])))
             columns.append(seen)
-        order = ordering(under, number, columns)
+        order = ordering(context, number, columns)
         for seen, keys in zip(columns, order, strict=True):
             source = np.full(len(keys), number, np.int16)
             sizes = seen[size].astype(np.int64)
@@ -224,33 +211,33 @@ def pool(
     return places, Pool(*whole)
 
 
-def by_chance(under: Under, number: int, columns: Columns) -> list[NDArray[np.float64]]:
+def by_chance(context: ComposeContext, number: int, columns: Columns) -> list[NDArray[np.float64]]:
     """The order of a source's documents, shard by shard: by chance."""
     stream = (number + 1) << 40
-    seed = under.recipe.seed
+    seed = context.recipe.seed
     return [uniform(place_keys(seed, stream + i, len(c["row"]))) for i, c in enumerate(columns)]
 
 
-def relevant(under: Under, number: int, columns: Columns) -> list[NDArray[np.float64]]:
+def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDArray[np.float64]]:
     """The same by relevance, where the source says so: by rank in its language."""
-    source = under.recipe.sources[number]
+    source = context.recipe.sources[number]
     if source.choose == RANDOM:
-        return by_chance(under, number, columns)
-    folder = under.folder.relevance / f"{number:03d}"
+        return by_chance(context, number, columns)
+    folder = context.folder.relevance / f"{number:03d}"
     embed = EmbedPlan(source.embedder) if source.embedder else EmbedPlan()
     plan = Plan(
         read=source.read,
         cut=CutPlan(gamma=_ONE_SEGMENT),
         embed=embed,
         method=MethodPlan(source.choose),
-        seed=under.recipe.seed,
+        seed=context.recipe.seed,
     )
     began = time.perf_counter()
-    score(plan, source.target, source.path, folder, machine=under.machine, overwrite=True)
+    score(plan, source.target, source.path, folder, machine=context.machine, overwrite=True)
     scores = [_scores_of(folder / "scores", i, c["row"]) for i, c in enumerate(columns)]
-    under.seconds[f"score {source.name}"] = round(time.perf_counter() - began, 3)
+    context.seconds[f"score {source.name}"] = round(time.perf_counter() - began, 3)
     languages = np.concatenate([c["language"] for c in columns])
-    groups = [np.flatnonzero(languages == k) for k in range(len(under.recipe.languages))]
+    groups = [np.flatnonzero(languages == k) for k in range(len(context.recipe.languages))]
     ranks = quantiles(-np.concatenate(scores).astype(np.float64), groups)
     return np.split(ranks, np.cumsum([len(c["row"]) for c in columns])[:-1])
 

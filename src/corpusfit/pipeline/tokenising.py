@@ -31,8 +31,6 @@ from corpusfit.pipeline.run import Machine
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["Tokenising"]
-
 
 @dataclass(frozen=True)
 class Tokenising:

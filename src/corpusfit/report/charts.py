@@ -11,23 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from corpusfit.report.escaping import harmless
 from corpusfit.report.examples import ON_MAP
-from corpusfit.report.harmless import harmless
 from corpusfit.report.part import Spec
-
-__all__ = [
-    "clusters_chart",
-    "composition_chart",
-    "confusion_chart",
-    "curve_chart",
-    "map_chart",
-    "overlap_chart",
-    "proximity_chart",
-    "results_chart",
-    "scores_chart",
-    "shares_chart",
-    "training_chart",
-]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 """Names the language's version; nothing is fetched from there."""

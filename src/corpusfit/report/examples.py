@@ -23,8 +23,6 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-__all__ = ["ON_MAP", "Examples", "read_examples"]
-
 ON_MAP = 160
 """Characters of a text that the map shows."""
 

@@ -17,13 +17,11 @@ import pyarrow.parquet as pq
 
 from corpusfit.manifest import ClustersFolder
 from corpusfit.report.charts import clusters_chart, confusion_chart, proximity_chart
+from corpusfit.report.escaping import harmless
 from corpusfit.report.examples import ON_MAP
-from corpusfit.report.harmless import harmless
 from corpusfit.report.page import figure, plain_table, repeated
 from corpusfit.report.part import Part, Sheet, Spec
 from corpusfit.report.reading import Found
-
-__all__ = ["explored_part"]
 
 _POINTS = 2_000
 """Units on the map."""

@@ -22,11 +22,9 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import Any
 
-from corpusfit.report.harmless import harmless
+from corpusfit.report.escaping import harmless
 from corpusfit.report.part import Part, Sheet
 from corpusfit.report.vega import script
-
-__all__ = ["escaped", "figure", "page", "paragraphs", "plain_table", "repeated"]
 
 
 def page(title: str, parts: Sequence[Part]) -> str:

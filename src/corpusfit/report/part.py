@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Part", "Sheet", "Spec"]
-
 Spec = dict[str, Any]
 """A Vega-Lite specification with its data inside."""
 

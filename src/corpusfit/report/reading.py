@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.errors import InputError
-from corpusfit.report.harmless import harmless
-
-__all__ = ["Found", "found_in"]
+from corpusfit.report.escaping import harmless
 
 _DEPTH = 2
 """Folders below the one that was named, at most."""

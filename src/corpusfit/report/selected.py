@@ -19,8 +19,6 @@ from corpusfit.report.part import Part, Sheet
 from corpusfit.report.selection import selection_data
 from corpusfit.select.recall import recall_in_words
 
-__all__ = ["selected_part"]
-
 _ROWS = 30
 """Sources that the table shows; all are in the CSV."""
 

@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.manifest import RunFolder
+from corpusfit.report.distribution import Spread, spread_of
 from corpusfit.report.examples import Examples, read_examples
-from corpusfit.report.spread import Spread, spread_of
-
-__all__ = ["selection_data"]
 
 _MOST = 12
 """Sources that are told apart; the rest are counted together."""

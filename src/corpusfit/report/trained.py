@@ -17,8 +17,6 @@ from corpusfit.report.page import figure, plain_table, repeated
 from corpusfit.report.part import Part, Sheet
 from corpusfit.report.reading import Found
 
-__all__ = ["trained_part"]
-
 _TEXTS = {"task": "text of the task", "data": "text like what it was trained on"}
 _TEXTS["general"] = "general text"
 

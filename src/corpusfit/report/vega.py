@@ -15,8 +15,6 @@ from typing import Any
 from corpusfit.errors import MissingDependencyError
 from corpusfit.report.part import Spec
 
-__all__ = ["as_png", "as_svg", "script"]
-
 _EXPOSED = "window.vegaEmbed = vegaEmbed;"
 _WIDTH = 640
 _SCALE = 2.0

@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
-from corpusfit.report.beside import beside_part
+from corpusfit.report.comparison import beside_part
+from corpusfit.report.evaluated import evaluated_part, recipe_part
 from corpusfit.report.explored import explored_part
-from corpusfit.report.judged import evaluated_part, recipe_part
 from corpusfit.report.page import page
 from corpusfit.report.part import Part, Sheet, Spec
 from corpusfit.report.reading import Found, found_in
 from corpusfit.report.selected import selected_part
 from corpusfit.report.trained import trained_part
 from corpusfit.report.vega import as_png, as_svg
-
-__all__ = ["write_figures", "write_report"]
 
 _ROOM = 4_500_000
 """Bytes of a page for all of its selections together."""

@@ -23,8 +23,6 @@ from corpusfit.errors import ModelError
 from corpusfit.kernels.backoff import UNKNOWN, empty_table, find, incomplete, keys_of, put
 from corpusfit.kernels.tokens import BEGIN, END, identity, reference
 
-__all__ = ["LONGEST_ORDER", "read_arpa"]
-
 LONGEST_ORDER = 9
 _SPECIAL = {
     b"<s>": int(BEGIN),

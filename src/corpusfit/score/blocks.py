@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from corpusfit.errors import InputError
 from corpusfit.types import Vectors
 
-__all__ = ["blockwise", "plain_rows"]
-
 _ROWS = 256
 
 

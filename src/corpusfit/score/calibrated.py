@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.logistic import balanced, logistic, platt
 
-__all__ = ["calibrated_classifier", "deal"]
-
 FOLDS = 5
 
 Array = NDArray[np.float64]

@@ -27,18 +27,6 @@ from numpy.typing import NDArray
 
 from corpusfit.types import Corpus, Paired, Reads, Texts, Vectors
 
-__all__ = [
-    "SOURCE",
-    "AnyMethod",
-    "Batch",
-    "CorpusMethod",
-    "Effect",
-    "Family",
-    "LabelMethod",
-    "Method",
-    "Scorer",
-]
-
 SOURCE = "source"
 """The truth that is no field of a row: the name of the row's source."""
 

@@ -20,19 +20,8 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END
 from corpusfit.score.contract import Effect, Scorer
-from corpusfit.score.spelled import spelled
+from corpusfit.score.surface_forms import spelled
 from corpusfit.types import Texts, buffers
-
-__all__ = [
-    "WORDLESS",
-    "PredictableScorer",
-    "bits_of_tokens",
-    "check_order",
-    "entropy",
-    "equal_sample",
-    "summed",
-    "train",
-]
 
 _BITS = float(np.log2(10.0))
 

@@ -18,8 +18,6 @@ from corpusfit.kernels.vectors import products
 from corpusfit.score.blocks import plain_rows
 from corpusfit.types import Vectors
 
-__all__ = ["least_like"]
-
 
 def least_like(inside: Vectors, outside: Vectors) -> NDArray[np.int64]:
     """The places of the two thirds of `outside` least like the mean of `inside` by cosine.

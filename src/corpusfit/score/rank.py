@@ -25,8 +25,6 @@ from corpusfit.errors import MissingDependencyError
 from corpusfit.score.contract import Family, Method
 from corpusfit.types import read_as, taken_of
 
-__all__ = ["Trial", "Verdict", "agreement", "trial", "verdicts"]
-
 TOP = 0.1
 HELD_OUT = 0.1
 LEAST_CREDIT = 0.01

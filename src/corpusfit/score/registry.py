@@ -29,19 +29,6 @@ from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
 from corpusfit.settings import KINDS
 
-__all__ = [
-    "as_array",
-    "build",
-    "fitting",
-    "from_array",
-    "given",
-    "load",
-    "names",
-    "of_corpus",
-    "of_labels",
-    "scorer_class",
-]
-
 _FOLDER = Path(__file__).parent / "methods"
 _GROUP = "corpusfit.methods"
 

@@ -23,8 +23,6 @@ from corpusfit.kernels.neighbours import ONE, fixed_point, nearest, strongest_pa
 from corpusfit.score.blocks import plain_rows
 from corpusfit.types import Corpus, Vectors
 
-__all__ = ["EXACT", "Graph"]
-
 EXACT = 300_000
 """Units up to which every two are compared."""
 

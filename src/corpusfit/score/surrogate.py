@@ -22,8 +22,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Scorer
 from corpusfit.types import Vectors
 
-__all__ = ["LANDMARKS", "PENALTIES", "Surrogate", "fit_surrogate"]
-
 LANDMARKS = 512
 PENALTIES = tuple(10.0**e for e in np.arange(-4.0, 2.5, 0.5))
 """Tried in turn; the one with the least squared error on units left out is taken."""

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.types import Segments, text_array
 
-__all__ = ["column", "part_path", "parts", "read", "read_columns", "rewrite", "source_of", "write"]
-
 SCHEMA = pa.schema(
     [
         ("source", pa.dictionary(pa.int32(), pa.string())),

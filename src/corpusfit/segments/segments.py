@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from corpusfit.types import Segments, Units
 
-__all__ = ["join_units", "joined_scores", "segment_scores"]
-
 
 def join_units(units: Units, gamma: int) -> Segments:
     """The segments of a shard's units, in reading order."""

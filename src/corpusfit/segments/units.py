@@ -19,8 +19,6 @@ from corpusfit.kernels import cut
 from corpusfit.plan import CutPlan
 from corpusfit.types import Documents, Texts, Units, buffers
 
-__all__ = ["cut_units"]
-
 _MODES = {
     "window": cut.WINDOW,
     "sentence": cut.SENTENCE,

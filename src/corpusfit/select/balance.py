@@ -16,8 +16,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["filled", "ratios"]
-
 
 def filled(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> list[int]:
     """What is taken of each group, adding up to the amount or to all there is.

@@ -21,8 +21,6 @@ from corpusfit.select.balance import filled, ratios
 from corpusfit.select.top import Cut, Grouped, Taker, find_cut, find_cuts
 from corpusfit.select.weights import Moments, draw_keys, importance, moments, relevance
 
-__all__ = ["Choice", "ScoredPart", "choose"]
-
 DEFAULT_FRACTION = 0.2
 
 

@@ -27,16 +27,6 @@ from numpy.typing import NDArray
 from corpusfit.plan import ChoosePlan
 from corpusfit.select.choose import DEFAULT_FRACTION
 
-__all__ = [
-    "Lost",
-    "Recall",
-    "clopper_pearson",
-    "estimated",
-    "recall_in_words",
-    "shares_for",
-    "wanted",
-]
-
 _COMBINATIONS = 4_096
 _STEPS = 60
 

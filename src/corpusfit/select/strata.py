@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from corpusfit.kernels.chance import place_keys
 from corpusfit.select.choose import Parts, ScoredPart
 
-__all__ = ["SHARES", "drawn_between", "edges"]
-
 SHARES: tuple[float, ...] = (
     *(0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08),
     *(0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Cut", "Grouped", "Taker", "find_cut", "find_cuts"]
-
 _BUCKETS = 1 << 16
 Parts = Callable[[], Iterable[tuple[NDArray[np.float32], NDArray[np.int64]]]]
 """The keys of the corpus, part by part, with what each segment costs; read anew at each call."""

@@ -21,8 +21,6 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.chance import place_keys, uniform
 
-__all__ = ["Moments", "draw_keys", "importance", "moments", "relevance"]
-
 
 @dataclass(frozen=True, slots=True)
 class Moments:

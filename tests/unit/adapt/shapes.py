@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import transformers as tf
 
-from corpusfit.adapt.marks import Marks
+from corpusfit.adapt.special_tokens import Marks
 
 V = 60
 WIDE = {

@@ -11,9 +11,9 @@ import transformers as tf
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from corpusfit.adapt.marks import bare
 from corpusfit.adapt.models import open_model, save_model
 from corpusfit.adapt.plan import ModelPlan
+from corpusfit.adapt.special_tokens import bare
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError, UsageError
 
 WORDS = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "b", "the", "."]

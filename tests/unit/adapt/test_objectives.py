@@ -14,7 +14,7 @@ from corpusfit.adapt.objectives import Network, objective
 from corpusfit.adapt.passes import Feed, Passes, drawn_counts
 from corpusfit.adapt.plan import ObjectivePlan
 from corpusfit.adapt.prediction import Predictor
-from corpusfit.adapt.trainer import Teller, _Loop
+from corpusfit.adapt.trainer import TrainerCallback, _Loop
 from corpusfit.kernels.chance import place_keys
 
 torch = pytest.importorskip("torch")
@@ -52,7 +52,7 @@ def own_loss(model, name, micro):
 
 def first_batch(work):
     """A loop that has made no step, and the first step's batch."""
-    loop = _Loop(work, Teller())
+    loop = _Loop(work, TrainerCallback())
     return loop, loop._batch(Feed(work.passes), 0)
 
 

@@ -6,7 +6,7 @@ import transformers as tf
 from shapes import CAUSAL, MASKED, NO_SDPA, WIDE, V, model_of
 from torch.nn.functional import cross_entropy
 
-from corpusfit.adapt.attended import attended
+from corpusfit.adapt.partial_attention import attended
 from corpusfit.adapt.prediction import Predictor
 
 ROWS, LENGTH = 3, 24

@@ -19,7 +19,7 @@ from corpusfit.adapt.objectives import MaskedLM
 from corpusfit.adapt.passes import Feed
 from corpusfit.adapt.plan import TrainPlan
 from corpusfit.adapt.schedule import rate_at
-from corpusfit.adapt.trainer import Teller, train
+from corpusfit.adapt.trainer import TrainerCallback, train
 from corpusfit.errors import TrainingError, UsageError
 
 torch = pytest.importorskip("torch")
@@ -93,7 +93,7 @@ def test_weights_are_those_of_a_plain_loop(tmp_path, schedule):
     settings = {"steps": 15, "decay": 3.0, "clip": 0.3, "warmup": 0.2, "schedule": schedule}
     work = training_of(tmp_path, "causal", micro_rows=2, **settings)
     before = weights_of(work)
-    history = train(work, Teller())
+    history = train(work, TrainerCallback())
     expected, losses = by_hand(work, 15)
     found = [record["loss"] for record in history if "loss" in record]
     assert found == pytest.approx(losses, abs=3e-6)
@@ -113,7 +113,7 @@ def test_only_matrices_decay(tmp_path):
     silent = dataclasses.replace(work.stock, scale=np.zeros_like(work.stock.scale))
     work = dataclasses.replace(work, stock=silent)
     before = weights_of(work)
-    train(work, Teller())
+    train(work, TrainerCallback())
     for name, weight in weights_of(work).items():
         factor = (1 - 0.1 * 0.5) ** 4 if weight.ndim > 1 else 1.0
         torch.testing.assert_close(weight, before[name] * factor, rtol=1e-5, atol=1e-8)
@@ -145,7 +145,7 @@ def test_stopped_after_any_step_it_ends_the_same(tmp_path, minutes, case, betwee
     feed = Feed(whole.passes)
     feed.take(12 * whole.plan.batch)
     assert feed.at[0] >= 1
-    history = train(whole, Teller())
+    history = train(whole, TrainerCallback())
     final = weights_of(whole)
     begun_anew = []
     for after in stops:
@@ -166,12 +166,12 @@ def test_stopped_after_any_step_it_ends_the_same(tmp_path, minutes, case, betwee
 def test_stopped_again_and_again_it_ends_the_same(tmp_path, minutes):
     words = {"dropout": 0.2, "checkpoint_minutes": 2.0, "steps": 20}
     whole = training_of(tmp_path / "whole", **words)
-    history = train(whole, Teller())
+    history = train(whole, TrainerCallback())
     for after in (3, 4, 9, 10, 15, 19, 20):
         with pytest.raises(Stopped):
             train(training_of(tmp_path / "stopped", **words), Stopping(after))
     again = training_of(tmp_path / "stopped", **words)
-    assert train(again, Teller()) == history
+    assert train(again, TrainerCallback()) == history
     final = weights_of(whole)
     assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
 
@@ -185,7 +185,7 @@ def test_stopped_between_records_it_ends_the_same(tmp_path, minutes, monkeypatch
     monkeypatch.setattr(trainer, "_RECORDS", 5)
     words = {"dropout": 0.2, "checkpoint_minutes": between, "steps": 20, "checkpoints": 20}
     whole = training_of(tmp_path / "whole", **words)
-    history = train(whole, Teller())
+    history = train(whole, TrainerCallback())
     assert [r["step"] for r in history if "loss" in r] == [4, 8, 12, 16, 20]
     final = weights_of(whole)
     kept = [int(p.name[5:]) for p in (tmp_path / "whole/checkpoints").iterdir()]
@@ -214,7 +214,7 @@ def test_several_processes_save_at_records_only(tmp_path, minutes, monkeypatch):
         def __getattr__(self, name):
             return getattr(own, name)
 
-    train(dataclasses.replace(work, accelerator=Second()), Teller())
+    train(dataclasses.replace(work, accelerator=Second()), TrainerCallback())
     found = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
     assert found == [f"step-{step:08d}" for step in (4, 8, 12, 16)]
     marks = [json.loads((tmp_path / "checkpoints" / f / "state.json").read_text()) for f in found]
@@ -241,7 +241,7 @@ def test_a_second_process_does_not_count_kept_losses_again(tmp_path, minutes, mo
             def __getattr__(self, name, own=own):
                 return getattr(own, name)
 
-        loop = trainer._Loop(dataclasses.replace(work, accelerator=Process()), Teller())
+        loop = trainer._Loop(dataclasses.replace(work, accelerator=Process()), TrainerCallback())
         loop._resume()
         parts.append([float(loss) for loss in loop._losses])
     assert parts == [mark["losses"], [0.0] * 3]
@@ -272,11 +272,11 @@ def test_weights_that_nothing_trains_do_not_hinder_resuming(tmp_path, minutes):
         return training_of(tmp_path / folder, model=model, checkpoint_minutes=1.0)
 
     whole = work("whole")
-    history = train(whole, Teller())
+    history = train(whole, TrainerCallback())
     with pytest.raises(Stopped):
         train(work("stopped"), Stopping(7))
     again = work("stopped")
-    assert train(again, Teller()) == history
+    assert train(again, TrainerCallback()) == history
     final = weights_of(whole)
     assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
 
@@ -285,11 +285,11 @@ def test_chances_of_torch_come_back(tmp_path):
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
-    train(training_of(tmp_path, dropout=0.1, steps=2, model=None), Teller())
+    train(training_of(tmp_path, dropout=0.1, steps=2, model=None), TrainerCallback())
     torch.manual_seed(11)
     work = training_of(tmp_path / "more", dropout=0.1, steps=2)
     torch.manual_seed(11)
-    train(work, Teller())
+    train(work, TrainerCallback())
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -317,7 +317,7 @@ def test_it_learns_and_the_history_says_so(tmp_path):
 
 def test_many_steps_are_about_two_hundred_records(tmp_path):
     work = training_of(tmp_path, steps=450, batch=1, heldout=False, evaluations=1, micro_rows=1)
-    steps = [r["step"] for r in train(work, Teller()) if "loss" in r]
+    steps = [r["step"] for r in train(work, TrainerCallback()) if "loss" in r]
     assert steps == list(range(2, 451, 2))
 
 
@@ -326,14 +326,14 @@ def test_the_best_steps_weights_are_kept(tmp_path):
     out, and compared with the least that the history says."""
     words = {"steps": 30, "evaluations": 10, "warmup": 1.0, "rate": 1.0, "clip": 100.0}
     work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **words)
-    looks = [r for r in train(work, Teller()) if "heldout" in r]
+    looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
     least = min(looks, key=lambda r: r["heldout"]["task"])
     assert 0 < least["step"] < 30
     assert looks[-1]["heldout"]["task"] > least["heldout"]["task"] + 0.1
     now = work.heldout.losses(work.objective, work.network)
     assert now == pytest.approx(least["heldout"], abs=1e-6)
     last = training_of(tmp_path / "last", "causal", texts=chains(200), **words)
-    assert [r for r in train(last, Teller()) if "heldout" in r] == looks
+    assert [r for r in train(last, TrainerCallback()) if "heldout" in r] == looks
     now = last.heldout.losses(last.objective, last.network)
     assert now == pytest.approx(looks[-1]["heldout"], abs=1e-6)
 
@@ -343,7 +343,7 @@ def test_the_best_goes_by_the_data_without_a_task(tmp_path):
     work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **words)
     only = dataclasses.replace(work.heldout, micros={"data": work.heldout.micros["data"]})
     work = dataclasses.replace(work, heldout=only)
-    looks = [r["heldout"]["data"] for r in train(work, Teller()) if "heldout" in r]
+    looks = [r["heldout"]["data"] for r in train(work, TrainerCallback()) if "heldout" in r]
     now = work.heldout.losses(work.objective, work.network)
     assert now["data"] == pytest.approx(min(looks), abs=1e-6)
     assert looks[-1] > min(looks) + 0.1
@@ -352,7 +352,7 @@ def test_the_best_goes_by_the_data_without_a_task(tmp_path):
 def test_the_best_needs_something_to_measure(tmp_path):
     work = training_of(tmp_path, heldout=False, keep="best")
     with pytest.raises(UsageError, match=r"train\.keep must be .*last"):
-        train(work, Teller())
+        train(work, TrainerCallback())
 
 
 def test_heldout_losses_are_the_models_own(tmp_path):
@@ -389,7 +389,7 @@ def spoil(work, step):
 def test_a_loss_that_is_no_number_stops_the_training(tmp_path, minutes):
     """It names the step and its texts; the checkpoint before it is whole and goes on."""
     words = {"checkpoint_minutes": 1.0, "steps": 10}
-    history = train(training_of(tmp_path / "whole", **words), Teller())
+    history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
     work = training_of(tmp_path / "spoilt", **words)
     told = spoil(work, 6)
     with pytest.raises(TrainingError) as error:
@@ -418,7 +418,7 @@ def feed_at(work, steps):
 def test_a_rate_far_too_high_is_named(tmp_path):
     work = training_of(tmp_path, rate=1e30, warmup=0.0, steps=10)
     with pytest.raises(TrainingError, match=r"step [23] is no longer finite.*1e\+30") as error:
-        train(work, Teller())
+        train(work, TrainerCallback())
     assert "No checkpoint" in str(error.value)  # the clock has not come to one
     assert not (tmp_path / "checkpoints").exists()
 
@@ -439,10 +439,10 @@ def test_out_of_memory_names_the_setting(tmp_path, monkeypatch, error):
     monkeypatch.setattr(MaskedLM, "losses", losses)
     work = training_of(tmp_path, micro_rows=4, heldout=False)
     with pytest.raises(TrainingError, match=r"--set train\.micro_tokens=64;"):
-        train(work, Teller())
+        train(work, TrainerCallback())
     work = training_of(tmp_path, micro_rows=1, heldout=False)
     with pytest.raises(TrainingError, match="--length") as raised:
-        train(work, Teller())
+        train(work, TrainerCallback())
     assert "micro_tokens" not in str(raised.value)  # it cannot go lower
 
 
@@ -452,7 +452,7 @@ def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
 
     monkeypatch.setattr(MaskedLM, "losses", losses)
     with pytest.raises(RuntimeError, match="shape mismatch"):
-        train(training_of(tmp_path), Teller())
+        train(training_of(tmp_path), TrainerCallback())
 
 
 DAMAGE = {
@@ -476,7 +476,7 @@ DAMAGE = {
 def test_an_incomplete_checkpoint_is_passed_over(tmp_path, minutes, damage):
     words = {"checkpoint_minutes": 1.0, "steps": 8, "dropout": 0.1}
     whole = training_of(tmp_path / "whole", **words)
-    history = train(whole, Teller())
+    history = train(whole, TrainerCallback())
     with pytest.raises(Stopped):
         train(training_of(tmp_path / "stopped", **words), Stopping(7))
     folder = tmp_path / "stopped/checkpoints"
@@ -495,7 +495,7 @@ def test_an_incomplete_checkpoint_is_passed_over(tmp_path, minutes, damage):
 
 def test_without_any_whole_checkpoint_it_begins_anew_and_says_so(tmp_path, minutes):
     words = {"checkpoint_minutes": 1.0, "steps": 5}
-    history = train(training_of(tmp_path / "whole", **words), Teller())
+    history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
     with pytest.raises(Stopped):
         train(training_of(tmp_path / "stopped", **words), Stopping(4))
     for folder in (tmp_path / "stopped/checkpoints").iterdir():
@@ -508,7 +508,7 @@ def test_without_any_whole_checkpoint_it_begins_anew_and_says_so(tmp_path, minut
 
 def test_as_many_checkpoints_are_kept_as_asked_for(tmp_path, minutes):
     words = {"checkpoint_minutes": 1.0, "steps": 9, "checkpoints": 3}
-    train(training_of(tmp_path, **words), Teller())
+    train(training_of(tmp_path, **words), TrainerCallback())
     found = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
     assert found == ["step-00000006", "step-00000007", "step-00000008"]
     marks = [json.loads((tmp_path / "checkpoints" / f / "state.json").read_text()) for f in found]
@@ -532,7 +532,7 @@ def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minu
 
 def test_a_state_comes_back_as_it_was(tmp_path):
     work = training_of(tmp_path, steps=3)
-    history = train(work, Teller())
+    history = train(work, TrainerCallback())
     parameters = dict(work.network.predictor.model.named_parameters())
     optimizer = torch.optim.AdamW(parameters.values())
     for p in parameters.values():
@@ -551,4 +551,4 @@ def test_a_batch_has_a_sequence_for_every_process(tmp_path):
     )
     work = dataclasses.replace(work, accelerator=pretended)
     with pytest.raises(UsageError, match=r"--batch must be 3 or more.* 3 processes"):
-        train(work, Teller())
+        train(work, TrainerCallback())

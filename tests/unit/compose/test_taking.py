@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpusfit.compose.recipe import Recipe, TextSource
-from corpusfit.compose.taking import NO_PAGE, Pool, decide, quantiles
+from corpusfit.compose.selection import NO_PAGE, Pool, decide, quantiles
 from corpusfit.errors import EmptyInputError, UsageError
 
 SOURCES = (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusfit.adapt.marks import Marks
+from corpusfit.adapt.special_tokens import Marks
 from corpusfit.evaluate.encoding import NOWHERE, encode, packed_rows
 from corpusfit.evaluate.task import Examples
 

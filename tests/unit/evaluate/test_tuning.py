@@ -15,7 +15,7 @@ from corpusfit.evaluate.finetune import finetune
 from corpusfit.evaluate.network import open_headed
 from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, settled
 from corpusfit.evaluate.task import Examples, Task
-from corpusfit.evaluate.words import Words
+from corpusfit.evaluate.vocabulary import Words
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
 

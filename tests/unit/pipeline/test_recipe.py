@@ -6,7 +6,7 @@ import re
 import pytest
 
 from corpusfit.errors import UsageError
-from corpusfit.pipeline.recipes.file import read_recipe
+from corpusfit.pipeline.recipes.loader import read_recipe
 
 STEPS = "adapt = { train.steps = 100 }\n"
 PLAIN = """

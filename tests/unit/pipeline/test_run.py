@@ -10,8 +10,8 @@ from corpusfit.engine import Progress, RayEngine
 from corpusfit.errors import UsageError
 from corpusfit.jobs.reading import Reasons, Tally
 from corpusfit.pipeline import Machine, Selection
-from corpusfit.pipeline.choosing import Chosen
 from corpusfit.pipeline.run import Run, default_cache
+from corpusfit.pipeline.selection import Chosen
 from corpusfit.plan import Plan
 
 

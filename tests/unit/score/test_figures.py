@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from corpusfit.score.figures import figures
+from corpusfit.score.metrics import figures
 
 
 def drawn(seed, n, levels):

@@ -26,8 +26,6 @@ from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
 
-__all__ = ["WORD", "read_brat"]
-
 WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+|[^\w\s\ufeff]|_")
 """A word as mDAPT cuts them: white space, numbers and special characters set words apart."""
 

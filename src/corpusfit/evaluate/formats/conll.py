@@ -18,8 +18,6 @@ from pathlib import Path
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.labelled import Labelled, whole_text
 
-__all__ = ["read_conll"]
-
 _BLANKS = re.compile(r"[ \t]+")
 _TAG = re.compile(r"O|[BIESLU](?:-.*)?")
 _DOCUMENT = "-DOCSTART-"

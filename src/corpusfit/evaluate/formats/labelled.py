@@ -15,8 +15,6 @@ from corpusfit.errors import InputError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
-__all__ = ["Labelled", "whole_text"]
-
 
 @dataclass(frozen=True, eq=False)
 class Labelled:

@@ -19,8 +19,6 @@ from corpusfit.evaluate.plan import TaskPlan
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 
-__all__ = ["read_rows"]
-
 _BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable parquet")
 """Reasons (`corpus/rejects.py`) that stand for all rows from there on."""
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 
-__all__ = ["as_bio", "begins", "scheme", "strays"]
-
 _SAME = {"L": "E", "U": "S"}
 """BILOU's last and unit are what BIOES calls end and single."""
 

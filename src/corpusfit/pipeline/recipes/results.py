@@ -11,9 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from corpusfit.evaluate.significance import Comparison
-from corpusfit.pipeline.recipes.cells import Cell
-
-__all__ = ["Gain", "Judged", "Pair", "Result"]
+from corpusfit.pipeline.recipes.grid import Cell
 
 
 @dataclass(frozen=True)

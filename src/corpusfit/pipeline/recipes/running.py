@@ -20,26 +20,24 @@ from corpusfit.artifacts import is_local
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import Table
 from corpusfit.manifest import RecipeFolder, versions
-from corpusfit.pipeline.given import TASK
-from corpusfit.pipeline.recipes.cells import check_plans
-from corpusfit.pipeline.recipes.content import on_machine
-from corpusfit.pipeline.recipes.judging import judged
-from corpusfit.pipeline.recipes.linking import links_of
-from corpusfit.pipeline.recipes.locking import alone
-from corpusfit.pipeline.recipes.looking import looks_of
-from corpusfit.pipeline.recipes.making import Under, make
-from corpusfit.pipeline.recipes.outstanding import todo_of
-from corpusfit.pipeline.recipes.parts import Work
-from corpusfit.pipeline.recipes.recipe import Recipe
-from corpusfit.pipeline.recipes.reckoning import costs_of
+from corpusfit.pipeline.inputs import TASK
+from corpusfit.pipeline.recipes.config import Recipe
+from corpusfit.pipeline.recipes.correlation import correlations_of
+from corpusfit.pipeline.recipes.costs import costs_of
+from corpusfit.pipeline.recipes.executor import RecipeContext, make
+from corpusfit.pipeline.recipes.export import write_tables
+from corpusfit.pipeline.recipes.fingerprints import on_machine
+from corpusfit.pipeline.recipes.graph import build_graph
+from corpusfit.pipeline.recipes.grid import check_plans
+from corpusfit.pipeline.recipes.inputs import load_inputs
+from corpusfit.pipeline.recipes.lock import exclusive
+from corpusfit.pipeline.recipes.nodes import StepGraph
+from corpusfit.pipeline.recipes.predictors import predictors_of
 from corpusfit.pipeline.recipes.results import Judged
-from corpusfit.pipeline.recipes.storing import made_of
-from corpusfit.pipeline.recipes.tabling import tables_of
-from corpusfit.pipeline.recipes.work import work_of
-from corpusfit.pipeline.recipes.writing import write_tables
+from corpusfit.pipeline.recipes.scoring import judged
+from corpusfit.pipeline.recipes.status import todo_of
+from corpusfit.pipeline.recipes.tables import tables_of
 from corpusfit.pipeline.run import Machine
-
-__all__ = ["Ran", "run_recipe"]
 
 HERE = Machine()
 
@@ -89,37 +87,37 @@ def run_recipe(
         raise bad_setting("--out", "a folder of this machine", str(out))
     folder = RecipeFolder(out.absolute())
     folder.claim()
-    with alone(folder.work):
+    with exclusive(folder.work):
         folder.begin(recipe.identity, overwrite=overwrite)
-        made = made_of(recipe, folder, machine, store=True)
-        work = work_of(made)
-        looks = looks_of(made, work)
-        under = Under(made, work, looks, todo_of(work, looks, folder), machine)
-        if any(under.todo.left.values()):
+        inputs = load_inputs(recipe, folder, machine, store=True)
+        work = build_graph(inputs)
+        looks = predictors_of(inputs, work)
+        context = RecipeContext(inputs, work, looks, todo_of(work, looks, folder), machine)
+        if any(context.todo.left.values()):
             folder.reopen()
-        make(under)
-        return _judge(under, file)
+        make(context)
+        return _judge(context, file)
 
 
-def _judge(under: Under, file: Path | None) -> Ran:
+def _judge(context: RecipeContext, file: Path | None) -> Ran:
     """Compare, write the tables and, if no cell failed, the manifest."""
-    under.machine.progress.note("Comparing.")
-    recipe, folder, work = under.made.recipe, under.folder, under.work
-    found = judged(under.made, work, under.failed)
-    costs = costs_of(recipe, folder, work, under.looks.values())
+    context.machine.progress.note("Comparing.")
+    recipe, folder, work = context.inputs.recipe, context.folder, context.work
+    found = judged(context.inputs, work, context.failed)
+    costs = costs_of(recipe, folder, work, context.looks.values())
     for name, versions_of in costs.differing.items():
         words = f"Steps were made with different {name}: {', '.join(versions_of)}."
-        under.machine.progress.warn(words)
-    links = links_of(work, found, under.looks)
+        context.machine.progress.warn(words)
+    links = correlations_of(work, found, context.looks)
     adapted = list(adapted_of(work, folder))
-    tables = tables_of(under.made, found, links, costs, adapted)
+    tables = tables_of(context.inputs, found, links, costs, adapted)
     facts = {
         "command": "run",
         "repeat": _repeat(recipe, file),
         "recipe": dataclasses.asdict(recipe),
-        "tasks": [dataclasses.asdict(task) for task in under.made.tasks.values()],
-        "pile": dict(under.made.pile),
-        "models": dict(under.made.models),
+        "tasks": [dataclasses.asdict(task) for task in context.inputs.tasks.values()],
+        "pile": dict(context.inputs.pile),
+        "models": dict(context.inputs.models),
         "versions": versions(),
         "selections": {key: step.label for key, step in work.selections.items()},
         "adapted": adapted,
@@ -128,7 +126,7 @@ def _judge(under: Under, file: Path | None) -> Ran:
     }
     write_tables(folder.path, tables, found, costs, facts)
     if not found.failed:
-        steps = {phase: total for phase, (total, _) in under.todo.counts().items()}
+        steps = {phase: total for phase, (total, _) in context.todo.counts().items()}
         folder.finish({**facts, "steps": steps})
     return Ran(folder.path, found, tables)
 
@@ -140,7 +138,7 @@ def _repeat(recipe: Recipe, file: Path | None) -> list[str]:
     return ["corpusfit", "run", str(file.absolute()), *["--keep-overlap"] * recipe.keep_overlap]
 
 
-def adapted_of(work: Work, folder: RecipeFolder) -> Iterator[dict[str, Any]]:
+def adapted_of(work: StepGraph, folder: RecipeFolder) -> Iterator[dict[str, Any]]:
     """Of each adapted model how it was trained, its losses, and what was kept out of its text."""
     for key, step in work.adaptations.items():
         manifest = folder.models / key / "manifest.json"

@@ -28,8 +28,6 @@ from corpusfit.score import registry
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, read_as
 
-__all__ = ["Blend", "BlendScorer"]
-
 
 @dataclass(frozen=True)
 class BlendScorer(Scorer[Any]):

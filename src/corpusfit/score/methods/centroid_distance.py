@@ -22,8 +22,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["CentroidDistance", "CentroidDistanceScorer"]
-
 
 @dataclass(frozen=True)
 class CentroidDistanceScorer(Scorer[Vectors]):

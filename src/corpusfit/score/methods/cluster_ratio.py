@@ -30,8 +30,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["ClusterRatio", "ClusterRatioScorer"]
-
 _ROWS = 256
 _TEXTS = 10
 """Background texts that a cluster holds on average, at least."""

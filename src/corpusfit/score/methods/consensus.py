@@ -39,8 +39,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Paired, Reads, Vectors, read_as, taken
 
-__all__ = ["Consensus", "ConsensusScorer"]
-
 MEMBERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("domain_cosine", {"centred": False}),
     ("domain_cosine", {"centred": True}),

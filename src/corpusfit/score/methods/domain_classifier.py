@@ -30,8 +30,6 @@ from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.score.preranked import least_like
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["DomainClassifier", "DomainClassifierScorer"]
-
 
 @dataclass(frozen=True)
 class DomainClassifierScorer(Scorer[Vectors]):

@@ -23,8 +23,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["DomainCosine", "DomainCosineScorer"]
-
 
 @dataclass(frozen=True)
 class DomainCosineScorer(Scorer[Vectors]):

@@ -37,8 +37,6 @@ from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.score.preranked import least_like
 from corpusfit.types import Reads, Texts, taken
 
-__all__ = ["DomainFinetune", "DomainFinetuneScorer"]
-
 _ROWS = 4_096
 """Texts scored at once: enough to pack batches by length."""
 

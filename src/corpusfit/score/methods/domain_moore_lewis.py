@@ -26,8 +26,6 @@ from corpusfit.score import registry
 from corpusfit.score.contract import Effect, Family, Method, Scorer
 from corpusfit.types import Paired, Reads, Vectors
 
-__all__ = ["DomainMooreLewis", "DomainMooreLewisScorer"]
-
 _DOMAIN, _WORDS = "consensus", "moore_lewis"
 
 _PER_BIT = 4.0

@@ -27,10 +27,8 @@ from numpy.typing import NDArray
 from corpusfit.errors import bad_setting
 from corpusfit.kernels import characters, hashed
 from corpusfit.score.contract import Effect, Method, Scorer
-from corpusfit.score.spelled import spelled
+from corpusfit.score.surface_forms import spelled
 from corpusfit.types import Texts, buffers
-
-__all__ = ["Dsir", "DsirScorer"]
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["Knn", "KnnScorer"]
-
 
 @dataclass(frozen=True)
 class KnnScorer(Scorer[Vectors]):

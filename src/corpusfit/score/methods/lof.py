@@ -22,8 +22,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["Lof", "LofScorer"]
-
 _ROWS = 256
 _TINY = 1e-10
 """Keeps a density finite; scikit-learn's value."""

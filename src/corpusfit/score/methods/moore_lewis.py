@@ -34,8 +34,6 @@ from corpusfit.score.language_model import (
 )
 from corpusfit.types import Reads, Texts
 
-__all__ = ["MooreLewis", "MooreLewisScorer"]
-
 
 @dataclass(frozen=True)
 class MooreLewisScorer(Scorer[Texts]):

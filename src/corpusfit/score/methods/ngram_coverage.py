@@ -23,12 +23,10 @@ from numpy.typing import NDArray
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.kernels.grams import find_each, grams_in
-from corpusfit.score.commonest import check_listing, commonest
 from corpusfit.score.contract import Effect, Family, Method, Scorer
-from corpusfit.score.spelled import spelled
+from corpusfit.score.surface_forms import spelled
+from corpusfit.score.top_ngrams import check_listing, commonest
 from corpusfit.types import Reads, Texts, buffers
-
-__all__ = ["NgramCoverage", "NgramCoverageScorer"]
 
 
 @dataclass(frozen=True)

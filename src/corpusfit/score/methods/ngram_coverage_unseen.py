@@ -26,11 +26,9 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.unseen import greedy_order, listed_in
-from corpusfit.score.commonest import Listed, check_listing, commonest
 from corpusfit.score.contract import CorpusMethod, Family
+from corpusfit.score.top_ngrams import Listed, check_listing, commonest
 from corpusfit.types import Corpus, Reads, Texts, buffers
-
-__all__ = ["NgramCoverageUnseen"]
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["OneClassSvm", "OneClassSvmScorer"]
-
 
 @dataclass(frozen=True)
 class OneClassSvmScorer(Scorer[Vectors]):

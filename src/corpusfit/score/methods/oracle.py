@@ -20,8 +20,6 @@ from typing import ClassVar
 from corpusfit.errors import bad_setting
 from corpusfit.score.contract import Family, LabelMethod
 
-__all__ = ["Oracle"]
-
 
 @dataclass(frozen=True)
 class Oracle(LabelMethod):

@@ -24,8 +24,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["Pca", "PcaScorer"]
-
 
 @dataclass(frozen=True)
 class PcaScorer(Scorer[Vectors]):

@@ -19,8 +19,6 @@ from corpusfit.score.contract import Family, Method
 from corpusfit.score.language_model import PredictableScorer, check_order, train
 from corpusfit.types import Reads, Texts
 
-__all__ = ["Perplexity"]
-
 
 @dataclass(frozen=True)
 class Perplexity(Method[Texts]):

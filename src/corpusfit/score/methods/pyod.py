@@ -33,8 +33,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["Pyod", "PyodScorer"]
-
 _BLOCK = 64
 
 

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Texts
 
-__all__ = ["Random", "RandomScorer"]
-
 _BITS = 48
 
 

@@ -27,8 +27,6 @@ from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.types import Reads, Vectors
 
-__all__ = ["RobustCovariance", "RobustCovarianceScorer"]
-
 Matrix = NDArray[np.float64]
 
 

@@ -27,12 +27,10 @@ from numpy.typing import NDArray
 from corpusfit.errors import bad_setting
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
-from corpusfit.score.commonest import check_listing, commonest
 from corpusfit.score.contract import CorpusMethod, Family
 from corpusfit.score.similarity import Graph
+from corpusfit.score.top_ngrams import check_listing, commonest
 from corpusfit.types import Corpus, Paired, Reads, Texts, buffers
-
-__all__ = ["TextGram"]
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ from corpusfit.score.contract import CorpusMethod, Family
 from corpusfit.score.similarity import Graph
 from corpusfit.types import Corpus, Reads, Vectors
 
-__all__ = ["TextRank"]
-
 
 @dataclass(frozen=True)
 class TextRank(CorpusMethod):

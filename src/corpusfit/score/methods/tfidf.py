@@ -27,10 +27,8 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
 from corpusfit.kernels.similar import cosines, nearest_cosines
 from corpusfit.score.contract import Effect, Family, Method, Scorer
-from corpusfit.score.spelled import spelled
+from corpusfit.score.surface_forms import spelled
 from corpusfit.types import Reads, Texts, buffers
-
-__all__ = ["Tfidf", "TfidfScorer"]
 
 _COMPARE = ("centroid", "nearest")
 _IDF = ("log", "ratio")

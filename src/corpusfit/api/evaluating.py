@@ -1,0 +1,150 @@
+"""Judge models, one or a table of them: the commands with the command line's words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from corpusfit import pipeline
+from corpusfit.api.plans import build_evaluate_plan
+from corpusfit.artifacts import is_local, place
+from corpusfit.errors import bad_setting
+from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.pipeline import (
+    Evaluated,
+    Machine,
+    Missing,
+    Ran,
+)
+from corpusfit.pipeline.recipes.config import Recipe
+from corpusfit.pipeline.recipes.loader import read_recipe
+
+
+def evaluate(
+    *,
+    task: str | Path,
+    out: Path | str,
+    base: str | Path = "",
+    seeds: int = 8,
+    train_sizes: Sequence[int] = (),
+    plan: EvaluatePlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    overwrite: bool = False,
+    machine: Machine | None = None,
+    **words: Any,
+) -> Evaluated:
+    """Fine-tune a model on a labelled task with several seeds, and hold it against another.
+
+    Args:
+        task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`.
+        out: a new or empty folder of this machine, or one of the same task and settings.
+        base: the model to compare with.
+        seeds: fine-tunings of each model and size.
+        train_sizes: numbers of training examples, each in turn; all of them if left out.
+        plan: a plan, or a TOML file to start from.
+        settings: further settings as `"tune.warmup=0.06"`.
+        overwrite: replace another evaluation in `out`.
+        machine: where it runs, and what is told of it.
+        **words: model, adapter, metric, text_field, label_field, epochs, rate, batch, length,
+            augment, mt, mt_back, seed: as the options of the same name.
+
+    Returns:
+        The finished evaluation: `manifest["results"]`, `manifest["comparisons"]`, `outcomes()`.
+
+    Raises:
+        CorpusfitError: see `corpusfit.errors`.
+    """
+    folder = place(out, "--out")
+    if not is_local(folder):
+        raise bad_setting("--out", "a folder of this machine", str(out))
+    return pipeline.evaluate(
+        build_evaluate_plan(plan, settings, **words),
+        str(task),
+        folder,
+        base=str(base),
+        seeds=seeds,
+        train_sizes=train_sizes,
+        machine=machine or Machine(),
+        overwrite=overwrite,
+    )
+
+
+def estimate_evaluation(
+    *,
+    task: str | Path,
+    base: str | Path = "",
+    seeds: int = 8,
+    train_sizes: Sequence[int] = (),
+    plan: EvaluatePlan | Path | str | None = None,
+    settings: Sequence[str] = (),
+    machine: Machine | None = None,
+    **words: Any,
+) -> dict[str, Any]:
+    """What `evaluate` would take, measured on a few examples; takes `evaluate`'s arguments.
+
+    Returns:
+        fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
+    """
+    return pipeline.estimate_evaluation(
+        build_evaluate_plan(plan, settings, **words),
+        str(task),
+        models=2 if base else 1,
+        seeds=seeds,
+        train_sizes=train_sizes,
+        machine=machine or Machine(),
+    )
+
+
+def run(
+    recipe: Recipe | Path | str,
+    *,
+    out: Path | str,
+    keep_overlap: bool = False,
+    overwrite: bool = False,
+    machine: Machine | None = None,
+) -> Ran:
+    """Make a recipe's table: select, adapt, fine-tune with seeds, compare.
+
+    Args:
+        recipe: a TOML file, or one that was read.
+        out: a new or empty folder of this machine, or one of the same recipe: what it has is not
+            made again.
+        keep_overlap: train on copies of dev and test texts too.
+        overwrite: throw away another recipe's steps in `out`.
+        machine: where it runs, with how many workers, and what is told of it.
+
+    Returns:
+        The tables, with every figure; `judged.failed` are the cells that failed.
+
+    Raises:
+        CorpusfitError: see `corpusfit.errors`; what is finished is kept.
+    """
+    return pipeline.run_recipe(
+        _recipe(recipe, keep_overlap=keep_overlap),
+        place(out, "--out"),
+        file=None if isinstance(recipe, Recipe) else Path(recipe),
+        machine=machine or Machine(),
+        overwrite=overwrite,
+    )
+
+
+def missing(
+    recipe: Recipe | Path | str,
+    *,
+    out: Path | str,
+    keep_overlap: bool = False,
+    machine: Machine | None = None,
+    overwrite: bool = False,
+) -> Missing:
+    """What `run` would do; takes its arguments, and writes nothing but encoders into the cache."""
+    found = _recipe(recipe, keep_overlap=keep_overlap)
+    machine = machine or Machine()
+    return pipeline.missing(found, place(out, "--out"), machine=machine, overwrite=overwrite)
+
+
+def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:
+    """A recipe, read if it is a file's name."""
+    found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
+    return dataclasses.replace(found, keep_overlap=True) if keep_overlap else found

@@ -1,0 +1,210 @@
+"""What the stages of a cascade are: from the words of `--cascade` to methods and embedders.
+
+What: looks up every name, gives the run the last stage's method and embedder, and spells every
+stage out, so that the plan in the manifest says it all.
+Why: everything about names is wrong before anything is read; and what follows a score (`choose`,
+`explain`, the ranking) then finds the last stage where a run without a cascade has its method.
+Trade-off: an earlier stage has its method's default settings; only the last one's can be set.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpusfit.embed import wants_gpu
+from corpusfit.errors import UnknownMethodError, bad_setting
+from corpusfit.plan import EmbedPlan, MethodPlan, Plan, StageText
+from corpusfit.score import registry
+from corpusfit.score.contract import Method
+
+EMBEDDERS = ("minilm", "static")
+COSTS = {"text": 1.0, "static": 3.0, "network": 300.0}
+"""What a unit takes, by what a stage reads: rough ratios on a CPU, the same everywhere, so that the
+shares set by them are too."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage.
+
+    Attributes:
+        number: from 1.
+        text: how it is written.
+        method: the method; None for a surrogate.
+        embed: what makes its vectors; None where it reads text alone.
+    """
+
+    number: int
+    text: StageText
+    method: MethodPlan | None
+    embed: EmbedPlan | None
+
+    @property
+    def name(self) -> str:
+        """How it is written, without its share."""
+        return str(dataclasses.replace(self.text, share=None))
+
+    @property
+    def cost(self) -> float:
+        """What a unit takes, as a ratio."""
+        if self.embed is None:
+            plain = self.method is None or _method(self.method).exact
+            return COSTS["text" if plain else "network"]
+        network = wants_gpu(dataclasses.replace(self.embed, device="auto"))
+        return COSTS["network" if network else "static"]
+
+
+def settled(plan: Plan) -> Plan:
+    """The plan with the last stage's method and embedder as its own, all stages spelled out.
+
+    Raises:
+        UsageError: a name is not known, cannot be a stage, or says something else than a setting.
+    """
+    if not plan.cascade.stages:
+        return plan
+    *earlier, last = plan.cascade.stage_texts()
+    texts = [_spelled(text, plan) for text in earlier]
+    plan = _last(last, plan)
+    method = None if plan.method.name == "auto" else _method(plan.method)
+    if method is not None and _is_method(last.name):
+        embedder = plan.embed.embedder if _takes_embedder(method) else ""
+        last = dataclasses.replace(last, embedder=embedder)
+    elif method is not None and not method.encodes:
+        raise bad_setting(
+            "--method", f"one that reads embeddings, as {last} is the last stage", plan.method.name
+        )
+    else:
+        last = StageText(plan.embed.embedder)
+    written = ">".join(map(str, [*texts, last]))
+    return dataclasses.replace(plan, cascade=dataclasses.replace(plan.cascade, stages=written))
+
+
+def stages_of(plan: Plan) -> list[Stage]:
+    """The stages of a settled plan; the last one's method may still be `auto`."""
+    *earlier, last = plan.cascade.stage_texts()
+    stages = []
+    for number, text in enumerate(earlier, start=1):
+        if _is_method(text.name):
+            method = registry.given(MethodPlan(text.name), text.embedder)
+            encodes = _method(method).encodes
+            stages.append(Stage(number, text, method, _embed(plan, text.embedder, encodes)))
+        else:
+            stages.append(Stage(number, text, None, _embed(plan, text.name, True)))
+    method = registry.given(plan.method, plan.embed.embedder)
+    encodes = method.name == "auto" or _method(method).encodes
+    embed = _embed(plan, plan.embed.embedder, encodes)
+    return [*stages, Stage(len(earlier) + 1, last, method, embed)]
+
+
+def _embed(plan: Plan, embedder: str, encodes: bool) -> EmbedPlan | None:
+    return dataclasses.replace(plan.embed, embedder=embedder) if encodes else None
+
+
+def _with(plan: Plan, embedder: str) -> Plan:
+    return dataclasses.replace(plan, embed=dataclasses.replace(plan.embed, embedder=embedder))
+
+
+def _spelled(text: StageText, plan: Plan) -> StageText:
+    """An earlier stage with its embedder said."""
+    if text.name == "auto":
+        raise bad_setting(
+            "An earlier stage of --cascade",
+            "a method by name, or an embedder",
+            "auto",
+            "Only the last stage may be auto.",
+        )
+    if not _is_method(text.name):
+        return _only_embedder(text)
+    if _takes_embedder(_method(MethodPlan(text.name))):
+        return dataclasses.replace(text, embedder=text.embedder or plan.embed.embedder)
+    return _without_embedder(text)
+
+
+def _last(text: StageText, plan: Plan) -> Plan:
+    """The plan with the last stage's method and embedder."""
+    if text.name != "auto" and not _is_method(text.name):
+        plan = _with(plan, _only_embedder(text).name)
+        if plan.method.name != "auto":
+            _method(plan.method)
+        return plan
+    if plan.method.name not in ("auto", text.name):
+        raise bad_setting(
+            "--method",
+            f"left out, or {text.name} as the last stage of --cascade says",
+            plan.method.name,
+        )
+    plan = dataclasses.replace(plan, method=MethodPlan(text.name, plan.method.options))
+    if text.name != "auto" and not _takes_embedder(_method(plan.method)):
+        _without_embedder(text)
+    elif text.embedder:
+        plan = _with(plan, text.embedder)
+    return plan
+
+
+def _is_method(name: str) -> bool:
+    """Whether a stage's name is a method's; else it is an embedder's.
+
+    Raises:
+        UnknownMethodError: it is neither.
+    """
+    base, colon, _ = name.partition(":")
+    if base in registry.names():
+        if colon and base != "pyod":
+            raise bad_setting(
+                "A stage of --cascade", "NAME[@EMBEDDER][:SHARE] with a number as share", name
+            )
+        return True
+    if base in EMBEDDERS or name == "auto" or "/" in name or Path(name).expanduser().is_dir():
+        return False
+    known = [*EMBEDDERS, *registry.names()]
+    near = difflib.get_close_matches(base, known, n=1, cutoff=0.0)[0]
+    raise UnknownMethodError(
+        f"A stage of --cascade must be one of {', '.join(known)}, or a model folder or hub id, "
+        f"with :SHARE above 0 and at most 1; got {name!r}. Did you mean {near!r}? A hub id as a "
+        "stage of its own is OWNER/NAME; one without an owner is said as METHOD@ID."
+    )
+
+
+def _method(plan: MethodPlan) -> Method[Any]:
+    """The method of a stage.
+
+    Raises:
+        UsageError: it does not score each unit by itself.
+    """
+    if not issubclass(registry.load(plan.name), Method):
+        raise bad_setting(
+            "A stage of --cascade",
+            "a method that scores each unit by itself",
+            plan.name,
+            "Use it without --cascade.",
+        )
+    return registry.fitting(plan.name, plan.options)
+
+
+def _takes_embedder(method: Method[Any]) -> bool:
+    """Whether it reads vectors, or has a network of its own that is called an embedder."""
+    return method.encodes or "embedder" in {f.name for f in dataclasses.fields(method)}
+
+
+def _only_embedder(text: StageText) -> StageText:
+    if text.embedder:
+        raise bad_setting(
+            "A stage of --cascade",
+            "METHOD@EMBEDDER or one embedder",
+            f"{text.name}@{text.embedder}",
+        )
+    return text
+
+
+def _without_embedder(text: StageText) -> StageText:
+    if text.embedder:
+        raise bad_setting(
+            f"The stage {text.name} of --cascade",
+            "without an embedder: it reads words",
+            f"{text.name}@{text.embedder}",
+        )
+    return text

@@ -1,0 +1,141 @@
+"""What a corpus's text costs to read, encode and score here, measured on its beginning.
+
+What: reads the first few MiB, encodes and scores a few hundred units, and says what a gigabyte of
+such text takes; decides what a budget allows by that.
+Why: the dry run, `corpusfit rank` and `--budget` go by the same measurements.
+Trade-off: the beginning stands for all, so a corpus whose files differ much is misjudged; unpacking
+a compressed corpus is not counted, and whatever else this machine does at the moment is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+
+from corpusfit.errors import MissingDependencyError
+from corpusfit.jobs.embed import EmbedTexts
+from corpusfit.jobs.fit import PrepareEncoder, TimeScoring
+from corpusfit.jobs.reading import Reasons, read_units
+from corpusfit.pipeline.budget import WORDS, Decision, decide
+from corpusfit.pipeline.run import Run
+from corpusfit.plan import EmbedPlan, MethodPlan
+from corpusfit.segments import join_units
+
+UNITS = 128
+"""Units that each worker is given to encode."""
+
+
+@dataclass(frozen=True)
+class Gigabyte:
+    """A GB of the corpus's text, 10^9 characters, as its beginning tells.
+
+    Attributes:
+        run: reads the corpus; all its workers share the work.
+        units: in a GB.
+        reading: seconds to read and cut a GB twice: for a sample or for embeddings, and to score.
+        texts: some units.
+    """
+
+    run: Run
+    units: float
+    reading: float
+    texts: list[str]
+
+    def encoding(self, embed: EmbedPlan) -> float:
+        """Seconds to encode a GB."""
+        rate, _ = encoding_rate(self.run, embed, self.texts)
+        return 1e9 * len(self.texts) / (rate * sum(map(len, self.texts)))
+
+    def scoring(self, rate: float) -> float:
+        """Seconds to score a GB where one thread does so many units a second."""
+        return self.units / (rate * self.run.engine.workers)
+
+    def lexical(self, name: str) -> float:
+        """Seconds to score a GB by a method on words."""
+        return self.scoring(self.run.one(TimeScoring(MethodPlan(name)), self.texts))
+
+
+def gigabyte(run: Run) -> Gigabyte:
+    """Measure the corpus's beginning.
+
+    Raises:
+        EmptyInputError: the corpus has no usable row.
+    """
+    units, _, texts, characters, _, seconds = measured(run)
+    times = 1e9 / characters
+    reading = 2 * seconds * times / run.engine.workers
+    return Gigabyte(run, units * times, reading, texts[: UNITS * run.engine.workers])
+
+
+def budgeted(run: Run) -> Decision:
+    """Measure what the run's budget allows; warns where nothing fits it.
+
+    Raises:
+        EmptyInputError: the corpus has no usable row.
+        ModelError: the run's embedder cannot be used.
+    """
+    whole = gigabyte(run)
+
+    def cost(name: str) -> float | None:
+        if name == WORDS:
+            return whole.reading + whole.lexical(name)
+        try:
+            return whole.reading + whole.encoding(
+                dataclasses.replace(run.plan.embed, embedder=name)
+            )
+        except MissingDependencyError as e:
+            run.warn(f"--budget leaves {name} out: {e}")
+            return None
+
+    with run.stage("measure"):
+        decision = decide(run.plan, cost)
+    if not decision.fits:
+        run.warn(decision.excess())
+    return decision
+
+
+def measured(run: Run) -> tuple[int, int, list[str], int, int, float]:
+    """Units, segments, units' texts, characters, stored bytes, seconds of the first few shards.
+
+    Raises:
+        EmptyInputError: no shard of the corpus has a usable row.
+    """
+    units, segments, texts, characters, done, reasons = 0, 0, [], 0, 0, Reasons()
+    before, source, warm = 0, -1, False
+    seconds = 0.0
+    for shard in run.shards():
+        if not warm:  # kernels are loaded once, whatever the corpus
+            read_units(shard, run.plan.read, run.plan.cut, run.names)
+            warm = True
+        started = time.perf_counter()
+        found, cut, tally = read_units(shard, run.plan.read, run.plan.cut, run.names)
+        seconds += time.perf_counter() - started
+        reasons.add(tally.rejects)
+        units, characters = units + len(found), characters + tally.characters
+        segments += len(join_units(found, run.plan.cut.gamma))
+        texts += cut.to_pylist()[: UNITS * run.engine.workers]
+        before = before if shard.source == source else 0
+        done, before, source = done + shard.position - before, shard.position, shard.source
+        if units and done >= _ENOUGH:
+            break
+    if not units:
+        raise run.nothing_read(reasons)
+    return units, segments, texts, characters, done, seconds
+
+
+_ENOUGH = 4 << 20
+"""Stored bytes that stand for all."""
+
+
+def encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int]:
+    """Units a second over all workers, and the width of a vector."""
+    run.one(PrepareEncoder(run.cache), embed)
+    job = EmbedTexts(embed, run.cache)
+    warm = [(i, texts[:4]) for i in range(2 * run.engine.workers)]
+    list(run.engine.map(job, warm))  # load the model everywhere
+    pieces = [(i, texts[i : i + UNITS]) for i in range(0, len(texts), UNITS)]
+    started = time.perf_counter()
+    found = list(run.engine.map(job, pieces))
+    seconds = time.perf_counter() - started
+    return len(texts) / max(seconds, 1e-6), found[0][1].shape[1]

@@ -1,0 +1,83 @@
+"""What `evaluate` would take, before it is done.
+
+What: fine-tunes for a few steps, and counts what there is to do.
+Why: eight seeds of two models on a large task are hours, and a user should know before.
+Trade-off: a handful of examples stand for all; how soon dev stops gaining is not known, so every
+epoch is counted. Answering is taken to cost a third of learning, as a forward pass does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from corpusfit.evaluate.network import trains_adapter
+from corpusfit.evaluate.outcome import Outcome
+from corpusfit.evaluate.plan import EvaluatePlan, settled
+from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.task import Examples, Task, nested_places, store_task
+from corpusfit.jobs.finetune import FineTune, FineTuning
+from corpusfit.pipeline.evaluating import training_sizes
+from corpusfit.pipeline.run import Machine
+
+_STEPS = 8
+
+
+def estimate_evaluation(
+    plan: EvaluatePlan,
+    task: str,
+    *,
+    models: int,
+    seeds: int,
+    train_sizes: Sequence[int],
+    machine: Machine,
+) -> dict[str, Any]:
+    """Measure a few steps, and project.
+
+    Args:
+        plan: as for `evaluate`.
+        task: as for `evaluate`.
+        models: how many are fine-tuned.
+        seeds: of each.
+        train_sizes: as for `evaluate`.
+        machine: how many are fine-tuned at once.
+
+    Returns:
+        fine_tunings, train, dev, test (examples), examples_per_second (of one fine-tuning, while it
+        learns), seconds, words.
+    """
+    found = read_task(task, plan.task, seed=plan.seed)
+    adapter = trains_adapter(plan.model)
+    tune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).tune
+    epochs, batch = tune.epochs or 1, tune.batch or 1
+    sizes = [s or len(found.train) for s in training_sizes(train_sizes, len(found.train))]
+    sizes = [s * (1 + plan.augment.copies * bool(plan.augment.kind)) for s in sizes]
+    count = len(sizes) * models * seeds
+    speed, at_once = _tried(plan, found, _STEPS * batch, machine)
+    answered = (epochs + 1) * len(found.dev) + len(found.test)
+    work = sum(epochs * size + answered / 3 for size in sizes) * models * seeds
+    return {
+        "fine_tunings": count,
+        **{split: len(getattr(found, split)) for split in ("train", "dev", "test")},
+        "examples_per_second": speed,
+        "seconds": round(work / speed / min(at_once, count), 1),
+        "words": " ".join(found.notes),
+    }
+
+
+def _tried(plan: EvaluatePlan, task: Task, most: int, machine: Machine) -> tuple[float, int]:
+    """Examples a second of one epoch over a few, in a worker; and how many go on at once."""
+
+    def few(examples: Examples) -> Examples:
+        return examples.take(nested_places(len(examples), most, plan.seed))
+
+    trial = dataclasses.replace(task, train=few(task.train), dev=few(task.dev), test=few(task.test))
+    one = plan.with_value("tune.epochs", 1)
+    with machine.scratch() as folder, machine.start() as engine:
+        store_task(trial, folder / "task.json")
+        piece = FineTuning(folder / "task.json", one, 0, plan.seed, None, folder / "outcome.json")
+        (out,) = engine.map(FineTune(), [piece])
+        outcome = Outcome.read(out)
+        at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers
+    return outcome.examples_per_second, at_once

@@ -1,0 +1,113 @@
+"""How the scores of a corpus lie: what every possible cut would take, and how often which score.
+
+What: for a row of thresholds the segments and word pieces at or above each, by source; and for each
+source how many segments score in each of a few stretches of equal width.
+Why: "what if I took more" is answered by counting, not by selecting again.
+Trade-off: thresholds come from a sample of the scores (`select/strata.py`), what lies above them is
+counted exactly; the stored scores are read part by part, so memory does not grow with the corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.score import table
+from corpusfit.select import ScoredPart
+from corpusfit.select.strata import edges
+
+_BINS = 60
+"""Stretches of equal width."""
+
+_LONG_TAIL = 20.0
+"""How much farther above the middle the best scores may be shown than the worst are below it; what
+lies beyond is counted in the outermost bins."""
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The scores of m segments of s sources.
+
+    Attributes:
+        sources: s names, in the corpus's order.
+        thresholds: float32 [k], falling.
+        segments: int64 [s, k], of each source at or above each threshold.
+        tokens: int64 [s, k], their word pieces.
+        of_source: int64 [s], all its segments.
+        tokens_of_source: int64 [s].
+        bins: float32 [b + 1], edges, rising.
+        heights: int64 [s, b], segments of each source in each bin.
+    """
+
+    sources: tuple[str, ...]
+    thresholds: NDArray[np.float32]
+    segments: Counts
+    tokens: Counts
+    of_source: Counts
+    tokens_of_source: Counts
+    bins: NDArray[np.float32]
+    heights: Counts
+
+
+def spread_of(scores: Path, *, seed: int, threshold: float | None) -> Spread:
+    """Count the stored scores of a run.
+
+    Args:
+        scores: the folder with them.
+        seed: the run's, so that the cuts are those whose examples it left.
+        threshold: the lowest score that it took.
+    """
+    also = [] if threshold is None else [threshold]
+    at = edges(lambda: (part for _, part in _parts(scores)), seed=seed, also=also)
+    bins = _bins(at)
+    names: dict[str, int] = {}
+    above: list[Counts] = []
+    heights: list[Counts] = []
+    for source, part in _parts(scores):
+        number = names.setdefault(source, len(names))
+        if number == len(above):
+            above.append(np.zeros((2, len(at) + 1), np.int64))
+            heights.append(np.zeros(len(bins) - 1, np.int64))
+        stretch = np.searchsorted(-at, -part.scores, side="left")
+        above[number][0] += np.bincount(stretch, minlength=len(at) + 1)
+        above[number][1] += np.bincount(stretch, part.tokens, len(at) + 1).astype(np.int64)
+        inside = np.clip(part.scores, bins[0], bins[-1])
+        heights[number] += np.histogram(inside, bins)[0]
+    shape = (len(names), 2, len(at) + 1)
+    counted = np.cumsum(np.array(above, np.int64).reshape(shape), axis=2)
+    return Spread(
+        tuple(names),
+        at,
+        counted[:, 0, :-1],
+        counted[:, 1, :-1],
+        counted[:, 0, -1],
+        counted[:, 1, -1],
+        bins,
+        np.array(heights, np.int64).reshape(len(names), len(bins) - 1),
+    )
+
+
+def _parts(scores: Path) -> Iterator[tuple[str, ScoredPart]]:
+    """Every part that has a segment, with its source."""
+    for index, path in table.parts(scores):
+        found, tokens = table.read_columns(path, "score", "tokens")
+        if len(found):
+            part = ScoredPart(index, np.asarray(found, np.float32), np.asarray(tokens, np.int64))
+            yield table.source_of(path), part
+
+
+def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Equal stretches over the scores, the outermost thresholds being well inside."""
+    if not len(at):
+        return np.array([0.0, 1.0], np.float32)
+    low, middle = float(at[-1]), float(at[len(at) // 2])
+    far = middle + _LONG_TAIL * (middle - low)
+    high = float(next((s for s in at if s <= far), at[0]) if middle > low else at[0])
+    room = 0.25 * (high - low) or 0.5
+    return np.linspace(low - room, high + room, _BINS + 1, dtype=np.float32)

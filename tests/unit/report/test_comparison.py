@@ -1,0 +1,37 @@
+"""How much selections share, against counting by hand."""
+
+import numpy as np
+import pytest
+
+from corpusfit.manifest import RunFolder
+from corpusfit.report.comparison import overlaps
+from corpusfit.score import table
+from corpusfit.types import Segments
+
+
+@pytest.fixture
+def chosen(tmp_path):
+    """Three runs over the same three parts, and what each took."""
+    chance = np.random.default_rng(0)
+    taken = chance.random((3, 3, 40)) < np.array([0.1, 0.4, 0.8])[:, None, None]
+    folders = []
+    for run, own in enumerate(taken):
+        scores = RunFolder(tmp_path / str(run)).scores
+        scores.mkdir(parents=True)
+        for shard, selected in enumerate(own):
+            n, zero = len(selected), np.zeros(len(selected), np.int64)
+            segments = Segments(
+                row=np.arange(n), segment=zero.astype(np.int32), start=zero, end=zero,
+                units=zero.astype(np.int32), tokens=zero, first_unit=zero,
+            )  # fmt: skip
+            table.write(scores, shard, "a", segments, zero.astype(np.float32))
+            path = table.part_path(scores, shard)
+            table.rewrite(path, weight=zero.astype(np.float32), selected=selected)
+        folders.append(tmp_path / str(run))
+    return folders, taken.reshape(3, -1)
+
+
+def test_every_pair_is_counted(chosen):
+    folders, taken = chosen
+    want = [[int((a & b).sum()) for b in taken] for a in taken]
+    assert overlaps(folders).tolist() == want
