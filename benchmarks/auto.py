@@ -28,6 +28,7 @@ from corpusfit.jobs.sample import ALL, SampleTexts, merge
 from corpusfit.pipeline.run import default_cache
 from corpusfit.plan import Plan
 from corpusfit.score import registry
+from corpusfit.score.names import names as method_names
 from corpusfit.score.rank import trial, verdicts
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
@@ -112,7 +113,7 @@ def units(texts: list[str], plan: Plan) -> list[str]:
 
 def measure(vectors: np.ndarray, background: np.ndarray, truth: np.ndarray) -> dict[str, object]:
     """Average precision of each method for the true domain, and what each way of picking gets."""
-    names = [n for n in registry.names() if n != "pyod" and registry.load(n).reads == "embedding"]
+    names = [n for n in method_names() if n != "pyod" and registry.load(n).reads == "embedding"]
     methods = {n: registry.build(n, {}) for n in names}
     ap = {
         n: float(

@@ -32,6 +32,7 @@ from corpusfit.pipeline.run import default_cache
 from corpusfit.plan import EmbedPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.names import names as method_names
 from corpusfit.types import text_array
 from harness import RESULTS, machine
 
@@ -68,7 +69,7 @@ def main(tasks: Path, pile: Path) -> None:
     texts, domains = documents(pile)
     targets = {task: target(tasks / task / "train.jsonl.zst") for task in DOMAINS}
     truth = {task: np.char.startswith(domains, prefix) for task, prefix in DOMAINS.items()}
-    known = [n for n in registry.names() if n not in ("oracle", "pyod")]
+    known = [n for n in method_names() if n not in ("oracle", "pyod")]
     names = [n for n in known if registry.load(n).reads != "embedding"]
     variants = [(n, s) for n in names for s in [{}, *OTHERS.get(n, [])]]
     rows = [measure(n, s, targets, text_array(texts), truth) for n, s in variants]

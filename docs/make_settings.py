@@ -15,6 +15,7 @@ from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.plan import Plan
 from corpusfit.score import registry
+from corpusfit.score.names import names as method_names
 from corpusfit.settings import Settings
 
 
@@ -31,7 +32,7 @@ def page() -> str:
     lines += ["## seed", "", "`seed`, default `0`: the only source of chance.", "", "## method", ""]
     lines += ["`method.name`, default `auto`, and the named method's own settings:", ""]
     lines += ["| method | setting | default |", "|---|---|---|"]
-    for name in registry.names():
+    for name in method_names():
         for field in dataclasses.fields(registry.load(name)):
             lines.append(f"| {name} | `method.{field.name}` | `{field.default!r}` |")
     lines += ["", "# Settings of `corpusfit adapt`", "", "Also `read` and `seed`, as above.", ""]

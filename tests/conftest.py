@@ -88,7 +88,7 @@ def inline():
 @pytest.fixture
 def inline_cli(monkeypatch):
     """Commands run in this process do their work in it too."""
-    monkeypatch.setattr("corpusfit.api.Machine", InlineMachine)
+    monkeypatch.setattr("corpusfit.pipeline.Machine", InlineMachine)
 
 
 @pytest.fixture

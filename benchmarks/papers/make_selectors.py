@@ -18,6 +18,7 @@ import data
 from corpusfit.pipeline.ranking import SEEDS, contenders, preferred
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
+from corpusfit.score.names import names as method_names
 from corpusfit.score.rank import trial, verdicts
 from corpusfit.types import Paired, read_as
 from data import ENCODERS, TARGETS, Setting
@@ -64,7 +65,7 @@ def _methods(kind: str, seed: int) -> list[str]:
     """Methods by what they read; `random` with the words."""
     if kind == "finetune":
         return list(HEAVY)
-    known = {n: registry.load(n) for n in registry.names() if n not in ("pyod", *HEAVY)}
+    known = {n: registry.load(n) for n in method_names() if n not in ("pyod", *HEAVY)}
     reads = ("text",) if kind == "words" else ("embedding", "both")
     ours = [n for n, m in known.items() if m.reads in reads and not issubclass(m, LabelMethod)]
     if seed:

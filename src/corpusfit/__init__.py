@@ -7,84 +7,21 @@ for segment in run:
     print(segment["score"], segment["source"], segment["text"][:80])
 """
 
-from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.api import (
-    adapt,
-    audit,
-    choose,
-    clusters,
-    compose,
-    contamination,
-    evaluate,
-    explain,
-    forecast,
-    overlaps,
-    rank,
-    report,
-    retrieval,
-    run,
-    score,
-    select,
-    split,
-    tokenizers,
-)
-from corpusfit.errors import CorpusfitError
-from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.explore.plan import ClustersPlan
-from corpusfit.pipeline import (
-    Adapted,
-    Audit,
-    Clustered,
-    Composition,
-    Contamination,
-    Evaluated,
-    Explanation,
-    Forecast,
-    Machine,
-    Retrieval,
-    Selection,
-    Split,
-    SplitOverlap,
-    Tokenized,
-)
-from corpusfit.plan import Plan
+import sys
+from types import ModuleType
+from typing import Any
 
-__all__ = [
-    "AdaptPlan",
-    "Adapted",
-    "Audit",
-    "Clustered",
-    "ClustersPlan",
-    "Composition",
-    "Contamination",
-    "CorpusfitError",
-    "EvaluatePlan",
-    "Evaluated",
-    "Explanation",
-    "Forecast",
-    "Machine",
-    "Plan",
-    "Retrieval",
-    "Selection",
-    "Split",
-    "SplitOverlap",
-    "Tokenized",
-    "adapt",
-    "audit",
-    "choose",
-    "clusters",
-    "compose",
-    "contamination",
-    "evaluate",
-    "explain",
-    "forecast",
-    "overlaps",
-    "rank",
-    "report",
-    "retrieval",
-    "run",
-    "score",
-    "select",
-    "split",
-    "tokenizers",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+class _Package(ModuleType):
+    """Keeps `corpusfit.select` a function: importing the subpackage `select` would bind it here."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in __all__ and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

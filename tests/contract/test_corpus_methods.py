@@ -15,10 +15,11 @@ import pytest
 from corpusfit.errors import UsageError
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.names import names as method_names
 from corpusfit.types import Paired, read_as, text_array
 
 WIDTH = 24
-NAMES = [n for n in registry.names() if issubclass(registry.load(n), CorpusMethod)]
+NAMES = [n for n in method_names() if issubclass(registry.load(n), CorpusMethod)]
 ENCODING = [n for n in NAMES if registry.build(n, {}).encodes]
 TOPICS = (
     "protein kinase binds the receptor and inhibits cell growth in mice",

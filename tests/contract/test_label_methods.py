@@ -14,8 +14,9 @@ from corpusfit.errors import ModelError, UsageError
 from corpusfit.pipeline.ranking import candidates
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
+from corpusfit.score.names import names as method_names
 
-NAMES = [n for n in registry.names() if issubclass(registry.load(n), LabelMethod)]
+NAMES = [n for n in method_names() if issubclass(registry.load(n), LabelMethod)]
 SETTINGS = {"oracle": {"domain": "bio_*"}}
 
 

@@ -17,10 +17,11 @@ from corpusfit import artifacts
 from corpusfit.errors import CorpusfitError, InputError, UnknownMethodError, UsageError
 from corpusfit.score import registry
 from corpusfit.score.contract import Family, Method
+from corpusfit.score.names import names as method_names
 from corpusfit.types import Paired, Reads, read_as, taken_of
 
 WIDTH = 24
-ALONE = {n for n in registry.names() if issubclass(registry.load(n), Method)}
+ALONE = {n for n in method_names() if issubclass(registry.load(n), Method)}
 NAMES = sorted({*ALONE, "pyod:ECOD", "pyod:KNN"} - {"pyod"})
 EMBEDDING = [n for n in NAMES if registry.load(n).reads == "embedding"]
 

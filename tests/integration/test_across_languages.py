@@ -9,14 +9,14 @@ import pytest
 from journeys import scores
 
 import corpusfit
-from corpusfit.score import registry
+from corpusfit.score.names import names as method_names
 
 TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "parallel" / "tatoeba"
 SENTENCES = {
     "de": "Die Ärztin {0} prüft das Röntgenbild. Am {1}. Mai größere Maßnahmen für die Übung!",
     "ja": "医師{0}は写真を調べます。{1}月に大きな対策があります。患者は静かに待っています。",
 }
-NAMES = sorted({*registry.names()} - {"oracle", "pyod"})
+NAMES = sorted({*method_names()} - {"oracle", "pyod"})
 
 
 @pytest.mark.parametrize("language", SENTENCES)

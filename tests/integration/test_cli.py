@@ -10,12 +10,11 @@ from journeys import digests, prose
 
 import corpusfit
 from corpusfit import Selection
-from corpusfit.cli.app import app
+from corpusfit.cli.app import COMMANDS
 from corpusfit.pipeline import commands, ranking
 from corpusfit.pipeline.cost_model import Gigabyte
-from corpusfit.score import registry
+from corpusfit.score.names import names as method_names
 
-COMMANDS = [c.callback.__name__ for c in app.registered_commands]
 SELECTED = {"out", "counts", "selected", "plan", "method", "warnings", "seconds", "corpus"}
 
 
@@ -203,14 +202,14 @@ def test_methods(cli):
     done = cli("methods")
     assert (done.code, done.err) == (0, "One method in full: corpusfit methods NAME\n")
     found = only_json(cli("methods", "--json"))["methods"]
-    assert [m["name"] for m in found] == registry.names()
+    assert [m["name"] for m in found] == method_names()
     for method in found:
         assert method["name"] in done.out
         assert method.keys() >= {"family", "reads", "needs", "what", "settings"}
         assert method["what"]
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", method_names())
 def test_a_method_in_full(cli, name):
     done = cli("methods", name)
     assert done.code == 0

@@ -16,6 +16,9 @@ from corpusfit.errors import bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
+TASK = "task"
+"""What --data may be instead of inputs: the task's own texts."""
+
 
 @dataclass(frozen=True)
 class ModelPlan:

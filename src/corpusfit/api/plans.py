@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from corpusfit import pipeline
-from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.presets import preset as preset_of
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.plan import Plan
+from corpusfit.score.names import require
 from corpusfit.settings import Settings
 
 Inputs: TypeAlias = str | Path | Sequence[str | Path]
@@ -105,7 +105,9 @@ def build_plan(plan: Plan | Path | str | None, settings: Sequence[str], **words:
     Raises:
         UsageError: a word or a setting does not exist, or its value is not allowed.
     """
-    return _built(Plan(), _WORDS, plan, settings, words).check()
+    built = _built(Plan(), _WORDS, plan, settings, words).check()
+    require(built.method.name)
+    return built
 
 
 def build_adapt_plan(
@@ -125,7 +127,7 @@ def build_adapt_plan(
     if preset and isinstance(plan, AdaptPlan):
         raise bad_setting("preset", "left out with a plan, which says everything itself", preset)
     asked = _built(AdaptPlan(), _ADAPT_WORDS, plan, settings, words)
-    preset = preset or ("tapt" if listed(data) == [pipeline.TASK] else None)
+    preset = preset or ("tapt" if listed(data) == [TASK] else None)
     if preset:
         start = AdaptPlan()
         for path, value in preset_of(preset, asked.weigh.policy).items():

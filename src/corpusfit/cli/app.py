@@ -1,56 +1,63 @@
-"""The `corpusfit` command: gathers the commands and words what goes wrong.
-
-Why: errors become one sentence and an exit code in one place, so no command catches anything.
-"""
+"""The `corpusfit` command: finds the commands, turns errors into a sentence and an exit code."""
 
 from __future__ import annotations
 
+import importlib
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from corpusfit.cli import (
-    adapt,
-    audit,
-    choose,
-    clusters,
-    compose,
-    contamination,
-    demo,
-    evaluate,
-    explain,
-    forecast,
-    methods,
-    rank,
-    report,
-    retrieval,
-    run,
-    score,
-    select,
-    split,
-    tokenizers,
-)
 from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError
 
-app = typer.Typer(
-    name="corpusfit",
-    help="Find the part of a corpus that is like your task.",
-    epilog="Begin with: corpusfit demo",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+COMMANDS = (
+    *("demo", "clusters", "select", "score", "choose", "explain", "audit", "rank", "methods"),
+    *("split", "contamination", "forecast", "compose", "adapt", "evaluate", "run", "report"),
+    *("retrieval", "tokenizers"),
 )
-for module in (
-    *(demo, clusters, select, score, choose, explain, audit, rank, methods),
-    *(split, contamination, forecast, compose, adapt, evaluate, run, report),
-    *(retrieval, tokenizers),
-):
-    module.register(app)
+"""The commands, each a module of this package, in the order of `corpusfit --help`."""
 
 STOPPED = 130
 """What Typer exits with after Ctrl-C."""
+
+
+class _Commands(TyperGroup):
+    """Imports the module of a command when that command is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """One command, or None if there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        single = typer.Typer(**SETTINGS)
+        importlib.import_module(f"corpusfit.cli.{cmd_name}").register(single)
+        return typer.main.get_command(single)
+
+
+SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+}
+
+app = typer.Typer(
+    name="corpusfit",
+    cls=_Commands,
+    help="Find the part of a corpus that is like your task.",
+    epilog="Begin with: corpusfit demo",
+    no_args_is_help=True,
+    **SETTINGS,
+)
+
+
+@app.callback()
+def _corpusfit() -> None:
+    """Typer builds a group only of an app that has a callback or commands."""
 
 
 def main() -> None:
@@ -62,5 +69,5 @@ def main() -> None:
         sys.exit(e.exit_code)
     except SystemExit as e:
         if e.code == STOPPED:
-            say("Stopped. Run the same command again to go on: what is finished is kept.")
+            say("Stopped. Run the same command to resume: finished work is kept.")
         raise

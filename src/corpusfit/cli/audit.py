@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
-from corpusfit.pipeline.auditing import Finding
+
+if TYPE_CHECKING:
+    from corpusfit.pipeline.auditing import Finding
 
 EXAMPLE = """Hold a run against known domains: what was taken of each, and how well one was found.
 
@@ -51,7 +53,7 @@ def audit(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    machine = api.Machine(engine, workers, progress=Bar())
+    machine = pipeline.Machine(engine, workers, progress=Bar())
     found = api.audit(folder, truth=truth, domain=domain or (), machine=machine)
     if json:
         as_json({"out": str(folder), **dataclasses.asdict(found)})
@@ -61,7 +63,7 @@ def audit(
         _show_finding(found, found.finding)
 
 
-def _show_domains(found: api.Audit) -> None:
+def _show_domains(found: pipeline.Audit) -> None:
     """What is in the corpus and in the selection."""
     columns = ["domain", "segments", "of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
@@ -86,7 +88,7 @@ def _show_domains(found: api.Audit) -> None:
         say("Nothing was chosen yet, so only the corpus is counted: corpusfit choose DIR")
 
 
-def _show_finding(found: api.Audit, finding: Finding) -> None:
+def _show_finding(found: pipeline.Audit, finding: Finding) -> None:
     """How well the domain was found."""
     typer.echo(
         f"Sought: {', '.join(finding.domain)}: {finding.segments:,} of {found.segments:,} "

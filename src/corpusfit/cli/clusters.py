@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, one_line, percent, table
@@ -97,7 +97,7 @@ def clusters(
         plan=plan,
         settings=settings or (),
         overwrite=overwrite,
-        machine=api.Machine(engine, workers, cache, Bar()),
+        machine=pipeline.Machine(engine, workers, cache, Bar()),
         k=k,
         components=components,
         sample=sample,

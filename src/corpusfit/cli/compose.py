@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 
@@ -46,7 +46,7 @@ def compose(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    machine = api.Machine(engine, workers, cache, progress=Bar())
+    machine = pipeline.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
         show_projected(api.estimate_composition(recipe, machine=machine), json=json)
         return

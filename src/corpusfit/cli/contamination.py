@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 
@@ -58,7 +58,7 @@ def contamination(
         data=data,
         text_field=text_field,
         task_field=task_field,
-        machine=api.Machine(workers=workers, cache=cache, progress=Bar()),
+        machine=pipeline.Machine(workers=workers, cache=cache, progress=Bar()),
     )
     if json:
         as_json(_plain(found))
@@ -66,7 +66,7 @@ def contamination(
         _show(found)
 
 
-def _plain(found: api.Contamination) -> dict[str, Any]:
+def _plain(found: pipeline.Contamination) -> dict[str, Any]:
     """All but the keys, which no reader of JSON takes whole."""
     fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "keys"}
     return {
@@ -76,7 +76,7 @@ def _plain(found: api.Contamination) -> dict[str, Any]:
     }
 
 
-def _show(found: api.Contamination) -> None:
+def _show(found: pipeline.Contamination) -> None:
     """The counts and the examples."""
     rows = []
     for name, split in found.splits.items():

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.evaluate import show_evaluated
@@ -58,7 +58,7 @@ def demo(
         f"{truth} of them {TARGET_FAMILY}."
     )
     again: dict[str, Any] = {
-        "machine": api.Machine(workers=workers, cache=cache, progress=Bar()),
+        "machine": pipeline.Machine(workers=workers, cache=cache, progress=Bar()),
         "overwrite": True,
     }
     given = {"target": task / "train.jsonl", "corpus": corpus, "segments": truth, **again}

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.errors import bad_setting
@@ -105,7 +105,7 @@ def evaluate(
             mt_back=mt_back,
             seed=seed,
         ),
-        "machine": api.Machine(workers=workers, progress=Bar()),
+        "machine": pipeline.Machine(workers=workers, progress=Bar()),
     }
     if dry_run:
         show_projected(api.estimate_evaluation(**given), json=json)

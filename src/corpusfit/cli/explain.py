@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, say, table
-from corpusfit.jobs.explain import Neighbour
+
+if TYPE_CHECKING:
+    from corpusfit.jobs.explain import Neighbour
 
 EXAMPLE = """Explain one score of a run: what raised it, what lowered it, what it is like.
 
@@ -46,7 +48,7 @@ def explain(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    machine = api.Machine(workers=1, cache=cache, progress=Bar())
+    machine = pipeline.Machine(workers=1, cache=cache, progress=Bar())
     found = api.explain(folder, row=row, text=text, top=top, machine=machine)
     if json:
         as_json(dataclasses.asdict(found))
@@ -73,7 +75,7 @@ def _neighbours(title: str, found: list[Neighbour]) -> None:
     table(title, ["cosine", "text"], rows, words=["text"])
 
 
-def _headline(found: api.Explanation) -> str:
+def _headline(found: pipeline.Explanation) -> str:
     where = "The text"
     if found.source is not None:
         where = (

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, table
 
@@ -55,7 +55,7 @@ def forecast(
     found = api.forecast(
         data=data,
         settings=settings or (),
-        machine=api.Machine(workers=workers, cache=cache, progress=Bar()),
+        machine=pipeline.Machine(workers=workers, cache=cache, progress=Bar()),
         model=model,
         objective=objective,
         length=length,
@@ -67,7 +67,7 @@ def forecast(
         show_forecast(found)
 
 
-def show_forecast(found: api.Forecast) -> None:
+def show_forecast(found: pipeline.Forecast) -> None:
     """The figures side by side, and what they come to."""
     columns = ["selection", "segments", "of corpus", "of selected", "falls by", "", "covered"]
     rows = [

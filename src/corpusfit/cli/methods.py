@@ -13,6 +13,7 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say, table
 from corpusfit.score import registry
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod
+from corpusfit.score.names import names as method_names
 
 EXAMPLE = """List the scoring methods, or describe one with its settings.
 
@@ -35,7 +36,7 @@ def methods(
     """Parse, call, print; units are those one core scores a second, see `Method.cost`."""
     if name is not None:
         registry.load(name)
-    found = [_described(n) for n in ([name] if name else registry.names())]
+    found = [_described(n) for n in ([name] if name else method_names())]
     if json:
         as_json({"methods": found})
     elif name:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_ranking
@@ -60,7 +60,7 @@ def rank(
         seeds=seeds,
         plan=plan,
         settings=settings or (),
-        machine=api.Machine(engine, workers, cache, Bar()),
+        machine=pipeline.Machine(engine, workers, cache, Bar()),
         embedder=embedder,
         unit=unit,
         text_field=text_field,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, short_names, table
 
@@ -60,7 +60,7 @@ def retrieval(
         pairs=pairs,
         settings=settings or (),
         seed=seed,
-        machine=api.Machine(engine, workers, cache, Bar()),
+        machine=pipeline.Machine(engine, workers, cache, Bar()),
     )
     if json:
         as_json(dataclasses.asdict(found))
@@ -68,7 +68,7 @@ def retrieval(
         _show(found)
 
 
-def _show(found: api.Retrieval) -> None:
+def _show(found: pipeline.Retrieval) -> None:
     """A table for each test set, models side by side below each other."""
     names = short_names(found.models)
     for name, blank in found.blank.items():

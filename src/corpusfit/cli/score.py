@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_estimate, show_run
@@ -59,7 +59,7 @@ def score(
         strict=strict,
         seed=seed,
     )
-    machine = api.Machine(engine, workers, cache, Bar())
+    machine = pipeline.Machine(engine, workers, cache, Bar())
     if dry_run:
         show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)
         return

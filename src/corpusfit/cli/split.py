@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 from corpusfit.errors import bad_setting
@@ -70,7 +70,7 @@ def split(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    machine = api.Machine(workers=workers, progress=Bar())
+    machine = pipeline.Machine(workers=workers, progress=Bar())
     if check:
         _nothing_else(data=data, out=out, dev=dev, test=test, strict=strict, seed=seed)
         found = api.overlaps(check, near=near, text_field=text_field, machine=machine)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.cli.show import as_json, percent, say, table
-from corpusfit.pipeline.budget import Decision, lasting
-from corpusfit.select.recall import recall_in_words
 
 
 def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
     """The summary of a finished run."""
+    from corpusfit.pipeline.budget import Decision
+
     counts, method = manifest["counts"], manifest["method"]["name"]
     say(
         f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
@@ -51,6 +51,8 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:
     """What each stage had, passed on and took, and what the earlier ones lost."""
+    from corpusfit.select.recall import recall_in_words
+
     stages = cascade["stages"]
     total = stages[0]["segments"]
     rows = [
@@ -128,6 +130,8 @@ _REASONS = {
 
 def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
     """Both verdicts on every method, and what a GB of text takes."""
+    from corpusfit.pipeline.budget import lasting
+
     rows = [
         [
             v["method"],
@@ -150,6 +154,8 @@ def _spread(value: Sequence[float]) -> str:
 
 def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
     """What a run would take."""
+    from corpusfit.pipeline.budget import Decision
+
     if json:
         as_json(estimate)
         return

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api
+from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, short_names, table
 
@@ -66,7 +66,7 @@ def tokenizers(
         settings=settings or (),
         text_field=text_field,
         seed=seed,
-        machine=api.Machine(engine, workers, cache, Bar()),
+        machine=pipeline.Machine(engine, workers, cache, Bar()),
     )
     if json:
         as_json(dataclasses.asdict(found))
@@ -74,7 +74,7 @@ def tokenizers(
         _show(found)
 
 
-def _show(found: api.Tokenized) -> None:
+def _show(found: pipeline.Tokenized) -> None:
     """What each does, and how others differ from the first."""
     names = short_names(found.tokenizers)
     rows = [
@@ -107,7 +107,7 @@ def _show(found: api.Tokenized) -> None:
         table(title, columns, gaps, words=["figure"])
 
 
-def _difference(found: api.Figure, figure: str) -> str:
+def _difference(found: pipeline.Figure, figure: str) -> str:
     """A difference with its interval."""
     if figure == "continued":
         value, low, high = (100 * x for x in (found.value, found.low, found.high))

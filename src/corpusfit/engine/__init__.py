@@ -1,8 +1,5 @@
 """Where the work runs: map a job over shards."""
 
-from corpusfit.engine.contract import Engine, Job
-from corpusfit.engine.local import LocalEngine
-from corpusfit.engine.progress import Progress
-from corpusfit.engine.ray import RayEngine
+import lazy_loader
 
-__all__ = ["Engine", "Job", "LocalEngine", "Progress", "RayEngine"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

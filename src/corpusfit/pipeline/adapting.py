@@ -24,7 +24,7 @@ import numpy as np
 from corpusfit.adapt.adapters import Base, save_adapter
 from corpusfit.adapt.models import Opened, open_model, save_model
 from corpusfit.adapt.objectives import objective
-from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.processes import started
 from corpusfit.adapt.schedule import goal
@@ -39,7 +39,7 @@ from corpusfit.errors import ChangedInputError, bad_setting
 from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
 from corpusfit.pipeline.contamination.filter import find_contaminated
 from corpusfit.pipeline.contamination.heldout import held_out
-from corpusfit.pipeline.inputs import TASK, Given, given
+from corpusfit.pipeline.inputs import Given, given
 from corpusfit.pipeline.progress import TrainingProgress
 from corpusfit.pipeline.reproduce import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine

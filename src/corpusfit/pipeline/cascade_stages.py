@@ -20,6 +20,7 @@ from corpusfit.errors import UnknownMethodError, bad_setting
 from corpusfit.plan import EmbedPlan, MethodPlan, Plan, StageText
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
+from corpusfit.score.names import names as method_names
 
 EMBEDDERS = ("minilm", "static")
 COSTS = {"text": 1.0, "static": 3.0, "network": 300.0}
@@ -152,7 +153,7 @@ def _is_method(name: str) -> bool:
         UnknownMethodError: it is neither.
     """
     base, colon, _ = name.partition(":")
-    if base in registry.names():
+    if base in method_names():
         if colon and base != "pyod":
             raise bad_setting(
                 "A stage of --cascade", "NAME[@EMBEDDER][:SHARE] with a number as share", name
@@ -160,7 +161,7 @@ def _is_method(name: str) -> bool:
         return True
     if base in EMBEDDERS or name == "auto" or "/" in name or Path(name).expanduser().is_dir():
         return False
-    known = [*EMBEDDERS, *registry.names()]
+    known = [*EMBEDDERS, *method_names()]
     near = difflib.get_close_matches(base, known, n=1, cutoff=0.0)[0]
     raise UnknownMethodError(
         f"A stage of --cascade must be one of {', '.join(known)}, or a model folder or hub id, "

@@ -23,7 +23,7 @@ from corpusfit.adapt.chunks import cut_chunks, split_heldout
 from corpusfit.adapt.heldout import Heldout
 from corpusfit.adapt.models import Opened, open_model
 from corpusfit.adapt.objectives import Network, objective
-from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.special_tokens import bare
@@ -45,7 +45,7 @@ from corpusfit.evaluate.predictors import Prospect, words
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.forecast import CountSelected
 from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
-from corpusfit.pipeline.inputs import TASK, Given, given
+from corpusfit.pipeline.inputs import Given, given
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.tokenising import Tokenising
 from corpusfit.types import Source, taken

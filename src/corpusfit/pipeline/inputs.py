@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
+from corpusfit.adapt.plan import TASK
 from corpusfit.artifacts import is_local, place
 from corpusfit.corpus.survey import Looking
 from corpusfit.engine import Engine
@@ -25,9 +26,6 @@ from corpusfit.manifest import ComposeFolder, RunFolder
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Source
-
-TASK = "task"
-"""What --data may be instead of inputs: the task's own texts."""
 
 
 @dataclass(frozen=True)

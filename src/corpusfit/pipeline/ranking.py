@@ -26,6 +26,7 @@ from corpusfit.pipeline.run import Run
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
+from corpusfit.score.names import names as method_names
 from corpusfit.score.rank import Trial, Verdict, verdicts
 
 SEEDS = 3
@@ -49,7 +50,7 @@ def candidates() -> list[str]:
 
     Not PyOD's, which need a choice of their own, and none that trains a network, for minutes.
     """
-    known = {n: registry.load(n) for n in registry.names() if n != "pyod"}
+    known = {n: registry.load(n) for n in method_names() if n != "pyod"}
     return [n for n, method in known.items() if issubclass(method, Method) and method.exact]
 
 

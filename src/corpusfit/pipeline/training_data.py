@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.adapt.chunks import Chunks, cut_chunks, split_heldout, without
-from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.tokens import Tokens
 from corpusfit.artifacts import is_local
 from corpusfit.engine import Engine
@@ -30,7 +30,7 @@ from corpusfit.evaluate.contamination import Watch, Watched
 from corpusfit.jobs.fit import Sample
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.manifest import AdaptFolder, RunFolder
-from corpusfit.pipeline.inputs import TASK, Given
+from corpusfit.pipeline.inputs import Given
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.tokenising import Tokenising
 from corpusfit.score import table

@@ -11,12 +11,10 @@ method's field `detector`.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import inspect
 from collections.abc import Mapping
 from importlib.metadata import entry_points
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,19 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import packed, unpacked
-from corpusfit.errors import ModelError, UnknownMethodError, UsageError, bad_setting
+from corpusfit.errors import ModelError, UsageError, bad_setting
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
+from corpusfit.score.names import GROUP, require
 from corpusfit.settings import KINDS
-
-_FOLDER = Path(__file__).parent / "methods"
-_GROUP = "corpusfit.methods"
-
-
-def names() -> list[str]:
-    """All method names, sorted: ours by file, third parties' by entry point."""
-    ours = {p.stem for p in _FOLDER.glob("*.py") if not p.stem.startswith("_")}
-    return sorted(ours | {e.name for e in entry_points(group=_GROUP)})
 
 
 def load(name: str) -> type[AnyMethod]:
@@ -48,13 +38,8 @@ def load(name: str) -> type[AnyMethod]:
     base = name.split(":", 1)[0]
     if base == "auto":
         raise bad_setting("--method", "one method by name here", name, "Or leave it out.")
-    if base not in names():
-        near = difflib.get_close_matches(base, names(), n=1, cutoff=0.0)[0]
-        allowed = ", ".join(["auto", *names()])
-        raise UnknownMethodError(
-            f"--method must be one of {allowed}; got {name!r}. Did you mean {near!r}?"
-        )
-    for entry in entry_points(group=_GROUP):
+    require(name)
+    for entry in entry_points(group=GROUP):
         if entry.name == base:
             return _method_of(importlib.import_module(entry.module))
     return _method_of(importlib.import_module(f"corpusfit.score.methods.{base}"))

@@ -16,11 +16,11 @@ from corpusfit.pipeline.recipes.nodes import RecipeInputs, StoredTask
 from corpusfit.pipeline.recipes.predictors import predictors_of
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import Plan
-from corpusfit.score import registry
+from corpusfit.score.names import names as method_names
 
 
 def selector(name, **words):
-    method = name if name in registry.names() else "auto"
+    method = name if name in method_names() else "auto"
     plan = Plan().with_value("method.name", method)
     columns = {"fractions": (0.1,), "weights": ("off",), "adapters": ("",), "augment": ("",)}
     return Selector(name, plan, AdaptPlan(), **{**columns, **words})

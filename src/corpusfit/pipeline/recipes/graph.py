@@ -17,8 +17,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
+from corpusfit.adapt.plan import TASK
 from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.pipeline.inputs import TASK
 from corpusfit.pipeline.recipes import fingerprints
 from corpusfit.pipeline.recipes.config import BASE, GENERAL, ORACLE, RANDOM, Selector
 from corpusfit.pipeline.recipes.grid import Cell, adapt_plan, grid, select_plan, tune_plan

@@ -15,15 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.presets import preset
 from corpusfit.corpus import located
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.pipeline.inputs import TASK
 from corpusfit.pipeline.recipes.config import OWN, Recipe, RecipeTask, Selector, near
 from corpusfit.plan import Plan
-from corpusfit.score import registry
+from corpusfit.score.names import names as method_names
 from corpusfit.settings import recipe_values, typed, unknown
 
 _GROUPS = ("select", "adapt", "evaluate")
@@ -228,13 +227,13 @@ def _require_method(name: str, table: Mapping[str, Any]) -> None:
             cure = "Give the selector another name."
             raise bad_setting(f"selector.{name}.method.name", "left out", said["method"], cure)
     elif not said:
-        known = [*OWN, "auto", *registry.names()]
+        known = [*OWN, "auto", *method_names()]
         raise near("A selector without method.name in its table", name, known)
 
 
 def _is_method(name: str) -> bool:
     """Whether it is what --method takes."""
-    return name.split(":", 1)[0] in ("auto", *registry.names())
+    return name.split(":", 1)[0] in ("auto", *method_names())
 
 
 def _selector(

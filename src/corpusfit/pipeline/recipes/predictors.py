@@ -21,12 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
-from corpusfit.adapt.plan import AdapterPlan, AdaptPlan, WeighPlan
+from corpusfit.adapt.plan import TASK, AdapterPlan, AdaptPlan, WeighPlan
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.forecasting import forecast
-from corpusfit.pipeline.inputs import TASK
 from corpusfit.pipeline.recipes import fingerprints
 from corpusfit.pipeline.recipes.config import BASE
 from corpusfit.pipeline.recipes.grid import Cell, adapt_plan

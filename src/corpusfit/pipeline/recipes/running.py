@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corpusfit.adapt.plan import TASK
 from corpusfit.artifacts import is_local
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import Table
 from corpusfit.manifest import RecipeFolder, versions
-from corpusfit.pipeline.inputs import TASK
 from corpusfit.pipeline.recipes.config import Recipe
 from corpusfit.pipeline.recipes.correlation import correlations_of
 from corpusfit.pipeline.recipes.costs import costs_of

@@ -1,0 +1,40 @@
+"""The package's names; `__init__.py` loads each when it is first used."""
+
+from .adapting import adapt, contamination, estimate_adaptation, forecast
+from .composing import compose, estimate_composition
+from .crosslingual import retrieval, tokenizers
+from .evaluating import estimate_evaluation, evaluate, missing, run
+from .exploring import clusters
+from .plans import build_adapt_plan, build_evaluate_plan, build_plan
+from .reporting import report
+from .selecting import audit, choose, estimate, explain, rank, score, select
+from .splitting import overlaps, split
+
+__all__ = [
+    "adapt",
+    "audit",
+    "build_adapt_plan",
+    "build_evaluate_plan",
+    "build_plan",
+    "choose",
+    "clusters",
+    "compose",
+    "contamination",
+    "estimate",
+    "estimate_adaptation",
+    "estimate_composition",
+    "estimate_evaluation",
+    "evaluate",
+    "explain",
+    "forecast",
+    "missing",
+    "overlaps",
+    "rank",
+    "report",
+    "retrieval",
+    "run",
+    "score",
+    "select",
+    "split",
+    "tokenizers",
+]

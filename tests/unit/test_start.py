@@ -1,0 +1,73 @@
+"""What a command imports before it knows what to do: nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "pyarrow", "numba", "torch", "transformers", "sklearn", "scipy")
+
+
+def loaded(program, *args):
+    """Exit code, standard error, and the modules that a program in a new process ends with."""
+    ending = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stdout))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", ending + program, *args], check=False, capture_output=True, text=True
+    )
+    return done.returncode, done.stderr, set(done.stdout.splitlines()[-1].split())
+
+
+def heavy(modules):
+    """Those of the heavy libraries that are among some modules."""
+    return [name for name in HEAVY if name in modules]
+
+
+def test_the_package_loads_no_module_of_its_own():
+    """Public names load on first use."""
+    code, err, modules = loaded("import corpusfit")
+    assert code == 0, err
+    assert not heavy(modules)
+    assert [name for name in modules if name.startswith("corpusfit.")] == []
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "named"),
+    [
+        ("select --help", 0, ""),
+        ("select --nosuch", 2, "--nosuch"),
+        ("nosuch", 2, "nosuch"),
+        ("select --target a --corpus b --out c --method izolation_forest", 2, "izolation"),
+        ("select --target a --corpus b --out c --fraction 1.5", 2, "1.5"),
+        ("adapt --data a --out c --model m --objective nosuch", 2, "nosuch"),
+        ("evaluate --model m --task t --out c --set tune.nosuch=1", 2, "nosuch"),
+    ],
+)
+def test_wrong_usage_is_found_before_anything_heavy_is_imported(args, code, named):
+    """Options are checked first."""
+    found, err, modules = loaded("from corpusfit.cli import main; main()", *args.split())
+    assert (found, heavy(modules)) == (code, [])
+    assert named in err
+
+
+def test_functions_keep_their_names_beside_subpackages():
+    """`corpusfit.select` is the function, also once the subpackage `select` is imported."""
+    program = """
+import corpusfit, corpusfit.select.choose, corpusfit.score.registry, corpusfit.adapt.plan
+from corpusfit.select import ScoredPart
+for name in ("select", "score", "adapt", "evaluate", "compose", "report"):
+    assert callable(getattr(corpusfit, name)), name
+"""
+    code, err, _ = loaded(program)
+    assert code == 0, err
+
+
+def test_every_public_name_loads():
+    """The stub names what is there, and nothing else is listed."""
+    import corpusfit
+
+    assert {name for name in corpusfit.__all__ if getattr(corpusfit, name, None) is None} == set()
+    assert dir(corpusfit) == sorted(corpusfit.__all__)
+    with pytest.raises(AttributeError, match="nosuch"):
+        _ = corpusfit.nosuch
