@@ -189,7 +189,7 @@ def _run(
 ) -> Selection:
     """What `select` and `score` share."""
     plan = settled(whole_lines(plan.check(), corpus_inputs))
-    used = registry.given(plan.method, plan.embed.embedder)
+    used = registry.with_embedder(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
     method = None if used.name == "auto" else registry.build(used.name, used.options)
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id

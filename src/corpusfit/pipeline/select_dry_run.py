@@ -69,7 +69,7 @@ def estimate(
         shares: dict[str, Any] = {}
         method = None
         if plan.method.name != "auto":
-            used = registry.given(plan.method, plan.embed.embedder)
+            used = registry.with_embedder(plan.method, plan.embed.embedder)
             method = registry.build(used.name, used.options)
         whole = method if isinstance(method, CorpusMethod) else None
         some = texts[: UNITS * engine.workers]

@@ -112,9 +112,7 @@ def test_files_of_unequal_length_are_an_error_that_names_the_line(
 ):
     given = moses("a", joined(lines(1, first)), joined(lines(2, second)))
     long = "de" if short == "en" else "en"
-    with pytest.raises(
-        InputError, match=rf"a\.{short} .*\b3\b.*a\.{long} .*\b4\b"
-    ):
+    with pytest.raises(InputError, match=rf"a\.{short} .*\b3\b.*a\.{long} .*\b4\b"):
         read(given)
 
 
