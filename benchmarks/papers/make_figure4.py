@@ -82,7 +82,7 @@ def _unit(vectors: Vectors) -> Vectors:
 def _separated(vectors: list[Vectors], seed: int) -> dict[str, Any]:
     """AUROC and histogram of in-task against out-of-task scores; of an isolation forest."""
     train, inside, outside = vectors
-    forest = registry.fitting("isolation_forest", {})
+    forest = registry.unit_method("isolation_forest", {})
     scorer = forest.fit(train, outside, seed=seed)
     scores: NDArray[np.float32] = scorer.score(np.concatenate([inside, outside]))
     truth = np.arange(len(scores)) < len(inside)

@@ -77,7 +77,7 @@ def _ranked(target: Paired, background: Paired, seed: int) -> list[str]:
     """The methods that `auto` has trials of, on a sample of the corpus, most agreement first."""
     trials = []
     for name in contenders():
-        method = registry.fitting(name, {})
+        method = registry.unit_method(name, {})
         parts = [read_as(part, method.fits_on) for part in (target, background)]
         trials += [trial(name, method, *parts, seed=seed + i) for i in range(SEEDS)]
     return [verdict.method for verdict in verdicts(trials)]

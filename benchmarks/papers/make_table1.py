@@ -81,7 +81,7 @@ def _corpus(s: Setting, name: str) -> Paired:
 
 
 def _trial(name: str, target: Paired, background: Paired, seed: int) -> Any:
-    method = registry.fitting(name, {})
+    method = registry.unit_method(name, {})
     parts = (read_as(part, method.fits_on) for part in (target, background))
     return trial(name, method, *parts, seed=seed)
 

@@ -53,14 +53,14 @@ def scored(
     variant: Variant, target: Paired, background: Paired, units: Paired, *, embedder: str, seed: int
 ) -> Scored:
     """Fit a method on target and background, and score n units."""
-    plan = registry.given(MethodPlan(variant[0], dict(variant[1])), embedder or "minilm")
+    plan = registry.with_embedder(MethodPlan(variant[0], dict(variant[1])), embedder or "minilm")
     method = registry.build(plan.name, plan.options)
     learned = read_as(target, method.fits_on), read_as(background, method.fits_on)
     read = read_as(units, method.reads)
     if isinstance(method, CorpusMethod):
         _, scores = next(iter(method.score_corpus([(0, read)], *learned, seed=seed)))
         return Scored(scores, None)
-    scorer = registry.fitting(plan.name, plan.options).fit(*learned, seed=seed)
+    scorer = registry.unit_method(plan.name, plan.options).fit(*learned, seed=seed)
     return Scored(scorer.score(read), getattr(scorer, "share", None))
 
 

@@ -57,7 +57,7 @@ class Shards:
 
 
 def scored(name, parts, seed=7, embed=embed, **settings):
-    method = registry.of_corpus(name, settings)
+    method = registry.corpus_method(name, settings)
     corpus = Shards(parts, method.reads, embed)
     samples = (prose(1, 40, 0), prose(2, 40, 1) + prose(3, 9, 0))
     target, background = (
@@ -121,7 +121,7 @@ def test_it_says_what_it_is_and_what_memory_it_needs(name):
     assert re.search(r"\((19|20)\d\d[a-z]?\)|section \d", doc)
     assert doc.startswith(f"`{name}")
     assert cls.score_corpus.__doc__
-    method = registry.of_corpus(name, {})
+    method = registry.corpus_method(name, {})
     assert 0 < method.memory_mb(1.0, 1_000) < method.memory_mb(2.0, 2_000)
     for field in dataclasses.fields(cls):
         assert field.default is not dataclasses.MISSING
@@ -139,9 +139,9 @@ def test_settings_are_checked(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_cannot_be_had_as_a_method_for_single_units(name):
     with pytest.raises(UsageError, match=f"scores each unit by itself here; got '{name}'"):
-        registry.fitting(name, {})
+        registry.unit_method(name, {})
 
 
 def test_a_method_for_single_units_cannot_be_had_as_one_for_corpora():
     with pytest.raises(UsageError, match="scores the corpus as a whole here; got 'random'"):
-        registry.of_corpus("random", {})
+        registry.corpus_method("random", {})

@@ -27,7 +27,7 @@ def test_there_is_one():
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("label", ["bio_x.jsonl", "Bio_x", "", "(none)", "bio_\n\x00", "ß" * 999])
 def test_every_label_has_a_finite_score(name, label):
-    score = registry.of_labels(name, SETTINGS[name]).score_label(label)
+    score = registry.label_method(name, SETTINGS[name]).score_label(label)
     assert math.isfinite(score)
     assert score >= 0
 
@@ -47,16 +47,16 @@ def test_it_says_what_it_is(name):
 def test_it_is_no_other_kind_of_method_and_takes_no_part_in_the_ranking(name):
     assert name not in candidates()
     with pytest.raises(UsageError, match=f"scores each unit by itself here; got '{name}'"):
-        registry.fitting(name, SETTINGS[name])
+        registry.unit_method(name, SETTINGS[name])
     with pytest.raises(UsageError, match=f"scores the corpus as a whole here; got '{name}'"):
-        registry.of_corpus(name, SETTINGS[name])
+        registry.corpus_method(name, SETTINGS[name])
     with pytest.raises(ModelError, match=f"{name} leaves no scorer"):
         registry.scorer_class(name)
 
 
 def test_a_method_that_reads_text_cannot_be_had_as_one_of_labels():
     with pytest.raises(UsageError, match="goes by a row's label here; got 'random'"):
-        registry.of_labels("random", {})
+        registry.label_method("random", {})
 
 
 @pytest.mark.parametrize("wrong", [{}, {"domain": ""}, {"domain": "a", "truth": ""}])
@@ -66,6 +66,6 @@ def test_the_oracles_settings_are_checked(wrong):
 
 
 def test_the_oracle_takes_several_domains():
-    oracle = registry.of_labels("oracle", {"domain": "bio_*,law"})
+    oracle = registry.label_method("oracle", {"domain": "bio_*,law"})
     labels = ("bio_one", "law", "law_two", "news")
     assert [oracle.score_label(label) for label in labels] == [1.0, 1.0, 0.0, 0.0]

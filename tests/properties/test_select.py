@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from corpusfit.kernels.chance import bottom_k, place_keys, uniform
 from corpusfit.plan import ChoosePlan
 from corpusfit.select import ScoredPart, choose
-from corpusfit.select.top import Taker, find_cut
+from corpusfit.select.top import Selector, find_threshold
 from corpusfit.select.weights import moments, relevance
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -29,8 +29,8 @@ def arrays(parts):
 @given(parts_of_keys, st.integers(0, 150))
 def test_the_cut_takes_what_sorting_takes(parts, budget):
     split = arrays(parts)
-    taker = Taker(find_cut(lambda: split, budget))
-    taken = np.concatenate([taker.take(k, c) for k, c in split] or [np.empty(0, bool)])
+    selector = Selector(find_threshold(lambda: split, budget))
+    taken = np.concatenate([selector.select(k, c) for k, c in split] or [np.empty(0, bool)])
     keys = np.concatenate([k for k, _ in split] or [np.empty(0)])
     costs = np.concatenate([c for _, c in split] or [np.empty(0, np.int64)])
     order = np.lexsort((np.arange(len(keys)), -keys))

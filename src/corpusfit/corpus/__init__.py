@@ -1,9 +1,4 @@
-"""Stage 1, read: from files, folders, URLs, datasets or standard input to shards of rows.
-
-`find` names and fingerprints the inputs, `shards` reads and cuts them, `rows` and `documents`
-parse one shard, `normalise` undoes a task's own tokenisation. Bad content is a `Reject`, never an
-exception. `pairs` reads texts with their translations.
-"""
+"""Stage 1, read: turn files, folders, URLs, datasets and standard input into shards of rows."""
 
 from corpusfit.corpus.fields import Pick
 from corpusfit.corpus.normalise import normalise
@@ -13,11 +8,11 @@ from corpusfit.corpus.rejects import kind
 from corpusfit.corpus.rows import documents, rows
 from corpusfit.corpus.shards import shards
 from corpusfit.corpus.sources import content, find, found_again, located
-from corpusfit.corpus.survey import Glimpse, Look, fingerprint, glimpse
+from corpusfit.corpus.survey import Chunk, ChunkScan, fingerprint, scan_chunk
 
 __all__ = [
-    "Glimpse",
-    "Look",
+    "Chunk",
+    "ChunkScan",
     "Pick",
     "content",
     "documents",
@@ -25,7 +20,6 @@ __all__ = [
     "find",
     "fingerprint",
     "found_again",
-    "glimpse",
     "header",
     "is_pair",
     "kind",
@@ -33,6 +27,7 @@ __all__ = [
     "normalise",
     "raw_rows",
     "rows",
+    "scan_chunk",
     "shards",
     "sides",
 ]

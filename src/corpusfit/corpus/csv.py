@@ -1,12 +1,12 @@
-"""CSV and TSV: records under a header, quoted fields that may hold line ends.
+"""CSV and TSV: records under a header; quoted fields may hold line ends.
 
-What: a block is the header and whole records, so that each is parsed alone; `row` counts records
-from 0, the header not among them.
-Why: where a record ends depends on the quotes before it, so borders are found while reading,
-by the rule the standard library's parser follows: a quote opens a field only where one begins.
-Trade-off: a record with more fields than the header is rejected rather than guessed at; fewer
-are fine as long as the text is among them. A quote that is never closed takes the rest of the
-file as one rejected row.
+What: each block is the header and whole records, so that it can be parsed alone; `row` counts
+records from 0 without the header.
+Why: quotes decide where a record ends, so borders are found while reading, by the rule of the
+standard library's parser: a quote opens a field only at the field's beginning.
+Trade-off: a record with more fields than the header is rejected; fewer fields are fine as long as
+the text is among them. A quote that is never closed turns the rest of the file into one rejected
+row.
 Reference: RFC 4180; Python's `csv`, dialects `excel` and `excel-tab`.
 """
 
@@ -57,7 +57,7 @@ def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     ends = scanner(shard.data)[0].tolist()
     header = shard.data[: ends[0]].removeprefix(BOM).decode(errors="replace")
     names = next(csv.reader((header,), delimiter=delimiter), [])
-    text_at, id_at = (_place(names, name) for name in (plan.text_field, plan.id_field))
+    text_index, id_index = (_index_of(names, name) for name in (plan.text_field, plan.id_field))
     if ends[-1] < len(shard.data):
         ends.append(len(shard.data))
     for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
@@ -67,11 +67,11 @@ def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
             yield values
         elif scanner.unclosed and end == len(shard.data):
             yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
-        elif not 0 <= text_at < len(values):
+        elif not 0 <= text_index < len(values):
             yield Reject(row, byte, rejects.missing_field(plan.text_field, names[: len(values)]))
         else:
-            id = values[id_at] if 0 <= id_at < len(values) else None
-            yield from_value(row, byte, values[text_at], id)
+            id = values[id_index] if 0 <= id_index < len(values) else None
+            yield from_value(row, byte, values[text_index], id)
 
 
 def header_size(data: bytes, form: str) -> int:
@@ -81,7 +81,7 @@ def header_size(data: bytes, form: str) -> int:
 
 
 def _values(row: int, byte: int, raw: bytes, delimiter: str, most: int) -> list[str] | Reject:
-    """The fields of one record, or why it has none."""
+    """The fields of one record, or the reason why it cannot be parsed."""
     if not raw.strip(b"\r\n"):
         return Reject(row, byte, rejects.EMPTY_LINE)
     try:
@@ -96,12 +96,12 @@ def _values(row: int, byte: int, raw: bytes, delimiter: str, most: int) -> list[
     return values
 
 
-def _place(names: list[str], name: str) -> int:
+def _index_of(names: list[str], name: str) -> int:
     return names.index(name) if name in names else -1
 
 
 def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[bytes, bytes | None]:
-    """The first record, and what follows it in the chunks read; None without a whole one."""
+    """The first record and the bytes read after it (None if no whole record was found)."""
     scanner, held = _Records(delimiter), b""
     for chunk in chunks:
         ends, _ = scanner(chunk)
@@ -115,7 +115,7 @@ def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[byte
 
 
 class _Following:
-    """The stream after its header; position and problem are the stream's."""
+    """The stream after its header; position and problem come from the stream."""
 
     def __init__(self, stream: Stream, rest: bytes, chunks: Iterator[bytes]) -> None:
         self._stream, self._rest, self._chunks = stream, rest, chunks
@@ -135,7 +135,7 @@ class _Following:
 
 
 class _Records:
-    """The scanner of records: the ends of lines outside quoted fields."""
+    """Scanner of records: finds the line ends outside quoted fields."""
 
     def __init__(self, delimiter: str) -> None:
         self._stop = re.compile(rb'\n|(?<=[\n%s])"' % delimiter.encode())

@@ -1,13 +1,4 @@
-"""Cut a stream of bytes into blocks of whole rows, in bounded memory.
-
-What: a scanner says where rows end; `cut` closes a block at the first row end at or past the next
-multiple of the shard size and drops a row over the row limit as it streams by.
-Why: where a block ends must follow from the content alone, so that shards mean the same whatever
-the chunk size, the worker count or the storage; multiples can be found without reading what lies
-before them (`survey`).
-Trade-off: a dropped row closes its block early, because the rows of a block must be contiguous
-for their numbers to be counted from its start.
-"""
+"""Cut a stream of bytes into blocks of whole rows, in bounded memory."""
 
 from __future__ import annotations
 
@@ -34,15 +25,15 @@ Scanner: TypeAlias = Callable[[bytes], Scan]
 
 
 class Chunks(Protocol):
-    """A stream of bytes that knows how far it is and why it stopped (see `unpack.Stream`)."""
+    """A stream of bytes, its position, and why it ended early (see `unpack.Stream`)."""
 
     @property
     def position(self) -> int:
-        """Stored bytes used so far."""
+        """Stored bytes consumed so far."""
 
     @property
     def problem(self) -> str:
-        """Why it ended early, a reject reason; empty while all is well."""
+        """Reject reason if the stream ended early, else empty."""
 
     def __iter__(self) -> Iterator[bytes]: ...
 
@@ -60,7 +51,7 @@ class Block:
 
 
 class Lines:
-    """The scanner of formats with one row a line."""
+    """Scanner of formats with one row per line."""
 
     def __init__(self) -> None:
         self._row = 0
@@ -76,14 +67,19 @@ class Lines:
 def cut(
     chunks: Chunks, scanner: Scanner, plan: ReadPlan, *, first_byte: int = 0, cure: str = ""
 ) -> Iterator[Block]:
-    """Blocks of the rows that begin in each stretch of `plan.shard_mb` MiB; a dropped row ends one.
+    """Yield the rows that begin in each stretch of `plan.shard_mb` MiB as one block.
+
+    A block ends at the first row end at or past the next multiple of the shard size, so borders
+    depend on the content alone and are found without reading what precedes them (`survey`). A row
+    over the row limit is dropped while it streams by and ends its block early, because row numbers
+    are counted from the block's start.
 
     Args:
         chunks: the unpacked source.
-        scanner: where its rows end.
+        scanner: finds where rows end.
         plan: the shard size and the row limit, in MiB.
-        first_byte: where the stream begins in the unpacked source.
-        cure: what may help against a row over the limit; part of its reject reason.
+        first_byte: offset of the stream in the unpacked source.
+        cure: advice for a row over the limit, appended to its reject reason.
     """
     cutter = _Cutter(chunks, plan, first_byte, rejects.too_long(plan, cure))
     for chunk in chunks:
@@ -92,7 +88,7 @@ def cut(
 
 
 class _Cutter:
-    """Bytes not yet given out, and where in the source they stand (all offsets absolute)."""
+    """Bytes that belong to no block yet, and their offsets in the source (all absolute)."""
 
     def __init__(self, chunks: Chunks, plan: ReadPlan, first_byte: int, too_long: str) -> None:
         self._chunks = chunks
@@ -102,11 +98,11 @@ class _Cutter:
         self._held = bytearray()
         self._block_row, self._block = 0, first_byte  # where the held block begins
         self._row, self._start = 0, first_byte  # where the row that is still open begins
-        self._end = first_byte  # how far was read
+        self._end = first_byte  # end of the bytes read
         self._skipping = False  # the open row is over the limit; its bytes are dropped
 
     def add(self, chunk: bytes, scan: Scan) -> Iterator[Block]:
-        """Take a chunk; give out the blocks it completes."""
+        """Take a chunk; yield the blocks that it completes."""
         ends, numbers = scan
         base = self._end
         self._end += len(chunk)
@@ -124,7 +120,7 @@ class _Cutter:
             yield block
 
     def _close(self, ends: NDArray[np.int64], numbers: NDArray[np.int64]) -> Iterator[Block]:
-        """Give out what is complete, rows taken one after the other."""
+        """Yield the complete blocks, row by row."""
         long = np.flatnonzero(np.diff(ends, prepend=self._start) > self._longest)
         long = np.append(long, len(ends))
         at = 0
@@ -141,11 +137,11 @@ class _Cutter:
                 self._resume(int(ends[n]), int(numbers[n]))
             else:
                 self._row, self._start = int(numbers[n]), int(ends[n])
-                yield self._give()
+                yield self._block_of_rows()
             at = n + 1
 
-    def _give(self, *rejected: Reject) -> Block:
-        """The complete rows held, as a block; what follows begins the next."""
+    def _block_of_rows(self, *rejected: Reject) -> Block:
+        """Return the complete rows as a block; later bytes begin the next one."""
         size = self._start - self._block
         data = bytes(memoryview(self._held)[:size])
         block = Block(self._block_row, self._block, data, rejected, self._chunks.position)
@@ -154,23 +150,23 @@ class _Cutter:
         return block
 
     def _drop(self) -> Block:
-        """The complete rows held, and the open row as a reject; its bytes are let go."""
+        """Return the complete rows as a block, with the open row as a reject without bytes."""
         self._skipping = True
-        return self._give(Reject(self._row, self._start, self._too_long))
+        return self._block_of_rows(Reject(self._row, self._start, self._too_long))
 
     def _resume(self, start: int, row: int) -> None:
-        """A row begins after one that was dropped."""
+        """Continue with the row after a dropped one."""
         del self._held[: start - self._block]
         self._skipping = False
         self._block = self._start = start
         self._block_row = self._row = row
 
     def finish(self) -> Iterator[Block]:
-        """What is left when the stream is over: perhaps a row without its end."""
+        """Yield the remaining bytes as the last block; the last row may lack its line end."""
         if self._chunks.problem:
             if self._skipping:
                 self._resume(self._end, self._row + 1)
-            yield self._give(Reject(self._row, self._start, self._chunks.problem))
+            yield self._block_of_rows(Reject(self._row, self._start, self._chunks.problem))
         elif not self._skipping and self._end > self._block:
             self._start = self._end
-            yield self._give()
+            yield self._block_of_rows()

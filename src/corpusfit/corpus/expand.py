@@ -1,12 +1,4 @@
-"""From what the user named to files: folders, globs and URLs expanded.
-
-What: local paths through the standard library, URLs through fsspec, the same rules for both: a
-file named itself must have a known suffix, in a folder or a glob the others are passed over.
-Why: a folder usually holds more than its texts; a file that is named is meant.
-Trade-off: hidden files and folders are skipped and linked folders are not entered, so that
-caches and loops stay out. So is the output folder of a run below the folder that was named (one
-that holds `.corpusfit/run.json`): a run must not read what it or another wrote.
-"""
+"""Expand folders, globs and URLs into the files to read."""
 
 from __future__ import annotations
 
@@ -28,7 +20,8 @@ class Found(NamedTuple):
     Attributes:
         url: what to open.
         path: its full path, with `/`.
-        folder: the folder it was named by; names are relative to what these have in common.
+        folder: the folder through which it was named; source names are relative to the folders'
+            common parent.
         store: protocol of the URL; empty for a local file.
     """
 
@@ -39,24 +32,29 @@ class Found(NamedTuple):
 
 
 def expanded(given: str, setting: str) -> list[Found]:
-    """The readable files one input stands for.
+    """List the readable files of one input.
+
+    A file that is named itself must have a known suffix; in folders and globs other files are
+    skipped, as are hidden files, hidden folders and linked folders. Output folders of runs below
+    the named folder (those with `.corpusfit/run.json`) are skipped too, so that no run reads
+    another's output.
 
     Raises:
         EmptyInputError: a folder or a glob holds no file of a known suffix.
-        InputError: it does not exist, it or a folder in it cannot be listed, or it is a file of
-            an unknown suffix.
+        InputError: the input does not exist, a folder cannot be listed, or a named file has an
+            unknown suffix.
     """
     try:
         found = _remote(given, setting) if is_url(given) else _local(given, given, setting)
     except OSError as e:
         raise InputError(
-            f"{setting} must be an input that can be read; got {given!r}, but {e.filename} cannot "
+            f"{setting} must be a readable input; got {given!r}, but {e.filename} cannot "
             f"be read: {e.strerror or e}. Check its name and its permissions."
         ) from e
     if not found:
         raise EmptyInputError(
             f"{setting} must hold at least one readable file; {given!r} has none. "
-            f"Readable are {allowed_suffixes()}; output folders of runs in it are left out."
+            f"Readable suffixes: {allowed_suffixes()}. Output folders of runs are skipped."
         )
     return found
 
@@ -83,7 +81,7 @@ def _local_file(path: str, folder: str) -> Found:
 
 
 def _within(path: str) -> Iterator[str]:
-    """A file itself, or the files of a folder, if their suffixes are known."""
+    """The file itself, or the files of a folder, whose suffixes are known."""
     if not Path(path).is_dir():
         if format_of(path):
             yield path
@@ -99,17 +97,17 @@ def _within(path: str) -> Iterator[str]:
 
 
 def _refuse(error: OSError) -> NoReturn:
-    """A folder that cannot be listed is no empty folder."""
+    """Raise the error of a folder that cannot be listed, instead of treating it as empty."""
     raise error
 
 
 def _is_output(folder: Path) -> bool:
-    """Whether a run wrote this folder; not for one that cannot be entered (listing it will say)."""
+    """Whether a run wrote this folder; False for a folder that cannot be entered."""
     return os.path.exists(folder / ".corpusfit" / "run.json")  # noqa: PTH110 (never raises)
 
 
 def _in_output(match: str, folder: str) -> bool:
-    """Whether what a glob found is a run's output folder below `folder`, or lies in one."""
+    """Whether a match is an output folder of a run below `folder`, or lies in one."""
     path = Path(match)
     return any(_is_output(p) for p in (path, *path.parents) if Path(folder) in p.parents)
 
@@ -141,21 +139,22 @@ def _known(path: str, given: str, setting: str) -> str:
     if format_of(path) is None:
         raise InputError(
             f"{setting} must be a file whose name ends in {allowed_suffixes()}; got {given!r}. "
-            "Rename it by what it holds; of two line-aligned files say pair:FILE,FILE."
+            "Rename the file to match its content; pass two line-aligned files as pair:FILE,FILE."
         )
     return path
 
 
 def _missing(given: str, setting: str, what: str) -> InputError:
     return InputError(
-        f"{setting} must be a file, a folder, a glob, a URL, a Hugging Face dataset (hub:NAME) or "
-        f"- that exists; got {given!r}{what}. Check the spelling, and the folder you are in."
+        f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset "
+        f"(hub:NAME), or - for standard input; got {given!r}{what}. "
+        "Check the spelling and the current folder."
     )
 
 
 def _no_such_path(given: str) -> str:
     if hub.is_id(given) and format_of(given) is None:
-        return f": no such path; for a Hugging Face dataset say {hub.PREFIX}{given}"
+        return f": no such path; for a Hugging Face dataset use {hub.PREFIX}{given}"
     return ", which does not exist"
 
 

@@ -1,10 +1,4 @@
-"""From a parsed row to a document, or the reason why not: the checks every format shares.
-
-What: text must be a string with something in it and no NUL; an id is kept if it is a string,
-an integer or a boolean (a label is read as the id).
-Why: one set of words and one order of checks, whatever the input looks like.
-Trade-off: none of note; the functions are called once a row, so they stay short.
-"""
+"""Checks that every format shares: from a parsed row to a document or a reject."""
 
 from __future__ import annotations
 
@@ -18,10 +12,10 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject
 
 Row = Document | Reject
-"""What reading one row gives."""
+"""The result of reading one row."""
 
 Pick = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
-"""Which rows to read: from their numbers [n] and their sizes in bytes [n]."""
+"""Chooses the rows to read, from their numbers [n] and their sizes in bytes [n]."""
 
 
 def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
@@ -34,7 +28,11 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
 
 
 def from_value(row: int, byte: int, text: object, id: object = None) -> Row:
-    """A row whose text and id are already found."""
+    """Check a row whose text and id are already found.
+
+    The text must be a string that is not blank and holds no NUL. The id is kept if it is a string,
+    an integer or a boolean (a label is read as the id).
+    """
     if text is None:
         return Reject(row, byte, rejects.NULL_TEXT)
     if not isinstance(text, str):

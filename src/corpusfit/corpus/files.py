@@ -1,11 +1,4 @@
-"""Open, list and read stored bytes, wherever they are.
-
-What: a local path through the standard library, anything with `://` through fsspec.
-Why: every other module sees one way to get bytes, and one wording of what can go wrong.
-Trade-off: what a store states of the content (S3, Google Cloud Storage, Azure, the Hugging Face
-hub) is believed, so that a corpus of terabytes is not fetched for its fingerprint.
-Reference: https://filesystem-spec.readthedocs.io
-"""
+"""Open, list and read stored bytes: local paths directly, URLs through fsspec."""
 
 from __future__ import annotations
 
@@ -20,11 +13,11 @@ CHUNK = 1 << 20
 """Bytes read from a file at a time."""
 
 _DIGESTS = ("ETag", "etag", "md5Hash", "content_md5", "content_settings", "blob_id")
-_STATES_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
+_REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
 
 def is_url(place: str) -> bool:
-    """Whether fsspec has to open it."""
+    """Whether fsspec must open the path."""
     return "://" in place
 
 
@@ -32,7 +25,7 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
     """The fsspec file system of a URL, and the path within it.
 
     Raises:
-        InputError: the protocol is not known, or its library is not installed.
+        InputError: the protocol is unknown, or its library is not installed.
     """
     import fsspec.core
 
@@ -42,13 +35,13 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
     except ImportError as e:
         missing = e.name or str(e)
         raise InputError(
-            f"{setting} {url!r} needs a library that reads {protocol}:// and is not installed "
-            f"({missing}); install it, for instance pip install 'fsspec[{protocol}]'."
+            f"{setting} {url!r} needs a library for {protocol}:// that is not installed "
+            f"({missing}). Install it, for instance with pip install 'fsspec[{protocol}]'."
         ) from e
     except ValueError as e:
         raise InputError(
-            f"{setting} must be a path or a URL that fsspec can read; got {url!r}, whose protocol "
-            f"{protocol!r} is not known ({_first_line(e)})."
+            f"{setting} must be a path or a URL that fsspec can read; got {url!r} with the unknown "
+            f"protocol {protocol!r} ({_first_line(e)}). Check the spelling of the URL."
         ) from e
     except Exception as e:
         raise unreadable(url, e) from e
@@ -56,7 +49,7 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
 
 
 def open_stored(url: str) -> BinaryIO:
-    """The stored bytes as a file that can seek.
+    """Open the stored bytes as a seekable file.
 
     Raises:
         InputError: it cannot be opened.
@@ -73,7 +66,7 @@ def open_stored(url: str) -> BinaryIO:
 
 
 def read_full(file: BinaryIO, size: int, url: str) -> bytes:
-    """The next `size` bytes, fewer only at the end, so that chunks never depend on the network.
+    """Read the next `size` bytes, fewer only at the end, so that the network never changes chunks.
 
     Raises:
         InputError: reading failed.
@@ -94,23 +87,23 @@ def read_span(span: Span) -> bytes:
     """The bytes of a span.
 
     Raises:
-        InputError: they cannot be read, or the file has become shorter.
+        InputError: the bytes cannot be read, or the file has become shorter.
     """
     with open_stored(span.url) as file:
         file.seek(span.begin)
         data = read_full(file, span.end - span.begin, span.url)
     if len(data) < span.end - span.begin:
         raise InputError(
-            f"{span.url} became shorter while it was read. Run again when nobody writes to it."
+            f"{span.url} became shorter during reading. Run again when no process writes to it."
         )
     return data
 
 
 def stored_size(url: str) -> int:
-    """Bytes of the stored file.
+    """Size of the stored file in bytes.
 
     Raises:
-        InputError: it cannot be looked at.
+        InputError: the file cannot be opened.
     """
     with open_stored(url) as file:
         try:
@@ -120,18 +113,21 @@ def stored_size(url: str) -> int:
 
 
 def unreadable(url: str, error: Exception) -> InputError:
-    """The sentence for bytes that cannot be had."""
+    """The error for bytes that cannot be read."""
     reason = getattr(error, "strerror", None) or _first_line(error)
     return InputError(f"{url} cannot be read: {reason}.")
 
 
 def stated_digest(url: str) -> tuple[str, int] | None:
-    """What the store itself says of the content, hashed, and its size; None where it is silent.
+    """A hash of the digest that the store reports, and the size in bytes; None if it reports none.
+
+    S3, Google Cloud Storage, Azure and the Hugging Face hub report digests. They are trusted, so
+    that a corpus of terabytes is not downloaded for its fingerprint.
 
     Raises:
-        InputError: it cannot be looked at.
+        InputError: the store cannot be queried.
     """
-    if not is_url(url) or url.partition("://")[0] not in _STATES_DIGEST:
+    if not is_url(url) or url.partition("://")[0] not in _REPORTS_DIGEST:
         return None
     fs, path = filesystem(url, "The input")
     try:

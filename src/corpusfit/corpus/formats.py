@@ -1,10 +1,4 @@
-"""The table of formats: what a name or a suffix stands for.
-
-What: each format is a module with `blocks` (cut its stream into whole rows) and `parse` (the
-rows of one shard).
-Why: the rest of the stage looks here and knows no format by name.
-Trade-off: registered by hand, one line a format; a reader is rarely added, unlike a method.
-"""
+"""The table of file formats, by name and suffix."""
 
 from __future__ import annotations
 
@@ -23,13 +17,13 @@ Columns = Callable[[Shard, ReadPlan, Pick | None], tuple[Documents, list[Reject]
 
 @dataclass(frozen=True)
 class Format:
-    """One way rows are stored.
+    """One file format.
 
     Attributes:
-        suffixes: file names that end so, before any archive suffix.
-        blocks: cuts a source into blocks, in the coordinator.
+        suffixes: endings of file names, before any compression suffix.
+        blocks: cuts a source into blocks of whole rows, in the coordinator.
         parse: reads the rows of a shard, in a worker.
-        columns: the same as columns, if there is a faster way than by `parse`.
+        columns: reads the rows as columns, if there is a faster way than `parse`.
         line_ends: whether a line end ends a row, so that rows can be found without parsing.
     """
 
@@ -55,7 +49,7 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(name: str) -> tuple[str, str] | None:
-    """The format and the archive (or `""`) that a file name's suffixes say; None if neither."""
+    """The format and the compression (or `""`) of a file name; None for an unknown suffix."""
     stem, _, last = name.lower().rpartition(".")
     compression = last if last in COMPRESSIONS else ""
     stem = stem if compression else name.lower()
@@ -71,7 +65,7 @@ def has_line_ends(form: str, compression: str) -> bool:
 
 
 def allowed_suffixes() -> str:
-    """The suffixes in words, for messages."""
+    """The readable suffixes, for messages."""
     suffixes = [suffix for form in FORMATS.values() for suffix in form.suffixes]
     archives = ", ".join(f".{c}" for c in COMPRESSIONS)
-    return f"{', '.join(suffixes)}, each plain or with {archives}"
+    return f"{', '.join(suffixes)}, each plain or compressed ({archives})"

@@ -1,10 +1,10 @@
-"""Hugging Face datasets: a split, streamed.
+"""Hugging Face datasets, streamed split by split.
 
-What: `hub:NAME[:CONFIG][@SPLIT]` names it; its rows become JSON lines of the text and the id,
-which the module `jsonl` parses.
-Why: `datasets` knows every layout on the hub; streaming needs no room for a copy.
-Trade-off: `byte` counts in the JSON lines made here, not in a file. Datasets that need code of
-their own are refused: `datasets` runs none from version 4 on, and earlier ones are not used.
+What: `hub:NAME[:CONFIG][@SPLIT]` names a split; its rows become JSON lines with the text and the
+id, which the module `jsonl` parses.
+Why: `datasets` reads every layout on the hub, and streaming needs no disk space for a copy.
+Trade-off: `byte` counts bytes of these JSON lines, not of a file. Datasets that need their own code
+are refused: `datasets` runs none from version 4 on, and earlier versions are not supported.
 Reference: https://huggingface.co/docs/datasets/stream
 """
 
@@ -29,10 +29,10 @@ from corpusfit.types import Source
 PREFIX = "hub:"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(:[\w.-]+)?(@[\w.-]+)?")
 _ROWS = 64
-_WITHOUT_SCRIPTS = 4  # the first version of `datasets` that runs no code of a dataset
+_WITHOUT_SCRIPTS = 4  # first version of `datasets` that never runs a dataset's code
 
 
-class _Place(NamedTuple):
+class _DatasetName(NamedTuple):
     """The parts of `hub:NAME[:CONFIG][@SPLIT]`."""
 
     name: str
@@ -41,42 +41,42 @@ class _Place(NamedTuple):
 
 
 def is_id(text: str) -> bool:
-    """Whether it looks like `owner/name`, perhaps with a configuration and a split."""
+    """Whether a text looks like `owner/name`, with or without a configuration and a split."""
     return _ID.fullmatch(text) is not None
 
 
 def find(url: str, setting: str) -> Source:
-    """The dataset split as a source.
+    """Describe a dataset split as a source.
 
     Args:
-        url: `hub:NAME[:CONFIG][@SPLIT]`; NAME is an id or a local folder, which the source's
-            `url` names by its absolute path.
-        setting: the user's word for it, for messages.
+        url: `hub:NAME[:CONFIG][@SPLIT]`; NAME is an id or a local folder, whose absolute path goes
+            into the source's `url`.
+        setting: name of the setting, for messages.
 
     Raises:
         MissingDependencyError: `datasets` is not installed, or older than version 4.
-        InputError: it cannot be reached, or has no such split.
+        InputError: the dataset cannot be reached, or has no such split.
     """
-    place = _parsed(url)
-    files = _files(_builder(place, url, setting))
-    split = place.split or ("train" if "train" in files or len(files) != 1 else next(iter(files)))
+    dataset = _parsed(url)
+    files = _files(_builder(dataset, url, setting))
+    split = dataset.split or ("train" if "train" in files or len(files) != 1 else next(iter(files)))
     if split not in files:
         known = ", ".join(files) or "none"
         raise InputError(
-            f"{setting} must name a split that the dataset has ({known}); got {url!r}. "
-            f"Say {PREFIX}{place.name}@SPLIT."
+            f"{setting} must name a split of the dataset ({known}); got {url!r}. "
+            f"Write {PREFIX}{dataset.name}@SPLIT."
         )
-    name = place.name
+    name = dataset.name
     if Path(name).is_dir():
-        place = place._replace(name=os.path.abspath(name))  # noqa: PTH100 (links keep their names)
-        name = Path(place.name).name
-    name += f":{place.config}" if place.config else ""
-    full = f"{PREFIX}{place.name}{f':{place.config}' if place.config else ''}@{split}"
-    return Source(f"{name}@{split}", full, "hub", "", 0, _identity(full, place, files[split]))
+        dataset = dataset._replace(name=os.path.abspath(name))  # noqa: PTH100 (links keep their names)
+        name = Path(dataset.name).name
+    name += f":{dataset.config}" if dataset.config else ""
+    full = f"{PREFIX}{dataset.name}{f':{dataset.config}' if dataset.config else ''}@{split}"
+    return Source(f"{name}@{split}", full, "hub", "", 0, _identity(full, dataset, files[split]))
 
 
 def splits(url: str, setting: str) -> list[str]:
-    """The splits that the dataset of `hub:NAME[:CONFIG]` has; raises as `find` does."""
+    """The splits of the dataset `hub:NAME[:CONFIG]`; raises as `find` does."""
     return list(_files(_builder(_parsed(url), url, setting)))
 
 
@@ -86,7 +86,7 @@ def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
 
 
 class _JsonLines:
-    """The rows as JSON lines, a chunk for every few rows."""
+    """The rows as JSON lines, one chunk per few rows."""
 
     position = 0
     problem = ""
@@ -96,12 +96,12 @@ class _JsonLines:
         self._plan = plan
 
     def __iter__(self) -> Iterator[bytes]:
-        place = _parsed(self._url)
+        dataset = _parsed(self._url)
         datasets = _datasets(self._url)
         lines: list[bytes] = []
         try:
             data = datasets.load_dataset(
-                place.name, place.config, split=place.split, streaming=True
+                dataset.name, dataset.config, split=dataset.split, streaming=True
             )
             for row in data:
                 lines.append(self._line(row))
@@ -111,7 +111,7 @@ class _JsonLines:
         except CorpusfitError:
             raise
         except Exception as e:
-            raise InputError(f"{self._url} cannot be read: {_sentence(e)}.") from e
+            raise InputError(f"{self._url} cannot be read: {_first_line(e)}.") from e
         if lines:
             yield b"".join(lines)
 
@@ -124,19 +124,19 @@ class _JsonLines:
         try:
             return orjson.dumps(row, default=_foreign) + b"\n"
         except orjson.JSONEncodeError:
-            return b'"\xff"\n'  # a string that no UTF-8 can hold: the parser says invalid UTF-8
+            return b'"\xff"\n'  # not valid Unicode: the parser rejects the row as invalid UTF-8
 
 
 def _foreign(value: object) -> dict[str, str]:
-    """A picture or a sound, say: not a string, and the reader will say so."""
+    """Replaces a value that JSON cannot hold, such as an image; the reader rejects it."""
     return {"type": type(value).__name__}
 
 
-def _parsed(url: str) -> _Place:
+def _parsed(url: str) -> _DatasetName:
     folder, slash, last = url.removeprefix(PREFIX).rpartition("/")  # a folder may hold : and @
     rest, _, split = last.partition("@")
     name, _, config = rest.partition(":")
-    return _Place(folder + slash + name, config or None, split or None)
+    return _DatasetName(folder + slash + name, config or None, split or None)
 
 
 def _datasets(url: str) -> Any:
@@ -149,14 +149,14 @@ def _datasets(url: str) -> Any:
     return datasets
 
 
-def _builder(place: _Place, url: str, setting: str) -> Any:
+def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
     datasets = _datasets(url)
     try:
-        return datasets.load_dataset_builder(place.name, place.config)
+        return datasets.load_dataset_builder(dataset.name, dataset.config)
     except Exception as e:
         raise InputError(
-            f"{setting} must be a path, a URL or a Hugging Face dataset that can be reached; "
-            f"got {url!r}: {_sentence(e)}. Check the name and the network."
+            f"{setting} must be a path, a URL or a reachable Hugging Face dataset; "
+            f"got {url!r}: {_first_line(e)}. Check the name and the network connection."
         ) from e
 
 
@@ -166,14 +166,14 @@ def _files(builder: Any) -> dict[str, list[str]]:
     return {str(split): [str(file) for file in names] for split, names in files.items()}
 
 
-def _identity(full: str, place: _Place, files: list[str]) -> str:
-    """Local files by content; those of the hub by their URL, which holds the revision."""
-    local = Path(place.name).is_dir()
-    parts = [place.config or "", full.rpartition("@")[2]] if local else [full]
+def _identity(full: str, dataset: _DatasetName, files: list[str]) -> str:
+    """Fingerprint: local files by content, files of the hub by URL, which holds the revision."""
+    local = Path(dataset.name).is_dir()
+    parts = [dataset.config or "", full.rpartition("@")[2]] if local else [full]
     parts += [file if is_url(file) else fingerprint(file)[0] for file in files]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _sentence(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return (lines[0] if lines else type(error).__name__).rstrip(". ")

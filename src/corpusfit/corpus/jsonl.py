@@ -1,9 +1,10 @@
-"""JSON lines: one object a line.
+"""JSON lines: one object per line.
 
-What: a block is raw lines; each is parsed alone, so that one bad line costs one row.
-Why: `columns` reads one field with a kernel of ours, since making objects would cost more than all
-that is done with the text; a line that the kernel does not decide goes through orjson.
-Trade-off: `row` counts every line, blank ones too, so that it is the line an editor shows.
+What: a block is raw lines; each line is parsed alone, so that a malformed line costs one row.
+Why: `columns` reads one field with a numba kernel, because creating Python objects would cost more
+than all later work on the text; orjson parses the lines that the kernel cannot decide.
+Trade-off: `row` counts every line, also blank ones, so that it is the line number in an editor
+(from 0).
 Reference: https://jsonlines.org
 """
 
@@ -45,7 +46,7 @@ def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
 def columns(
     shard: Shard, plan: ReadPlan, pick: Pick | None = None
 ) -> tuple[Documents, list[Reject]]:
-    """The usable rows of one shard as columns, and the others; of the rows picked, if any."""
+    """The usable rows of a shard as columns, and the rejects; only the picked rows, if any."""
     begins, ends = line_spans(shard.data)
     numbers = shard.first_row + np.arange(len(begins))
     if pick:
@@ -54,7 +55,7 @@ def columns(
     data = np.frombuffer(shard.data, np.uint8)
     field = plan.text_field.encode("utf-8", "surrogatepass")
     out = np.empty(len(data) + 8, np.uint8)
-    if _ESCAPED.search(field):  # in a line it is written otherwise
+    if _ESCAPED.search(field):  # the field name is escaped in the lines
         through, plain = np.zeros(len(begins) + 1, np.int64), np.zeros(len(begins), np.bool_)
     else:
         through, plain = field_texts(data, begins, ends, np.frombuffer(field, np.uint8), out)
@@ -64,12 +65,12 @@ def columns(
     texts = pa.LargeStringArray.from_buffers(len(begins), pa.py_buffer(through), pa.py_buffer(out))
     if plain.all():
         return Documents(numbers, texts), []
-    return _with_odd_lines(lines, plan, numbers, texts, plain)
+    return _with_parsed_lines(lines, plan, numbers, texts, plain)
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """Raw lines of a shard by place."""
+    """Raw lines of a shard by index."""
 
     shard: Shard
     begins: NDArray[np.int64]
@@ -83,14 +84,14 @@ class _Lines:
         return self.shard.first_byte + int(self.begins[i])
 
 
-def _with_odd_lines(
+def _with_parsed_lines(
     lines: _Lines,
     plan: ReadPlan,
     numbers: NDArray[np.int64],
     texts: Texts,
     plain: NDArray[np.bool_],
 ) -> tuple[Documents, list[Reject]]:
-    """The columns again, with the lines that the kernel left to the full parser."""
+    """Add the lines that the kernel left to the full parser."""
     rejected: list[Reject] = []
     further: list[str] = []
     kept, place = plain.copy(), np.arange(len(plain))
@@ -106,7 +107,7 @@ def _with_odd_lines(
 
 
 def _is_utf8(data: bytes) -> bool:
-    """Whether the bytes are UTF-8, without making a string of them."""
+    """Whether the bytes are UTF-8, without decoding them to a string."""
     places = pa.py_buffer(np.array([0, len(data)], np.int64))
     try:
         pa.LargeStringArray.from_buffers(1, places, pa.py_buffer(data)).validate(full=True)
@@ -116,7 +117,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """The lines without their ends; a line end at the very end begins no line."""
+    """Split into lines without their ends; a final line end begins no line."""
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -132,7 +133,7 @@ def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
 
 
 def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
-    """What is wrong with a line that is not JSON; a byte order mark is not."""
+    """The reject of a line that is not JSON; a leading byte order mark is allowed."""
     if byte == 0 and line.startswith(BOM):
         line = line.removeprefix(BOM)
         try:

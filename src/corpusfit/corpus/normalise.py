@@ -1,14 +1,13 @@
-"""Undo a task's own tokenisation and marks, so that its text reads like any other.
+"""Undo the tokenisation and markup of task files, so that a target reads like ordinary text.
 
-What: the habits of the usual task files: the Penn Treebank's brackets, quotes and split
-contractions, the entity brackets of ChemProt and SciERC, HTML entities whole or broken
-(` #39;s` in AG News), C1 control characters that were Windows quotes. Line breaks of web pages
-stay: a corpus of web text has them too, and without them IMDB's reviews were found less well
-(docs/auto.md).
-Why: a target that looks different from the corpus is matched by its look, not by its subject.
-Trade-off: rules that could hurt ordinary text (French sets a space before `!`, Dutch begins words
-with `'s`) apply only where the text shows evidence of a tokeniser, such as a space before a
-comma; a short fragment without any stays as it is.
+What: rules for the Penn Treebank's brackets, quotes and split contractions, the entity brackets of
+ChemProt and SciERC, HTML entities whole or broken (` #39;s` in AG News), and C1 control characters
+that were Windows quotes. Line breaks of web pages stay: web corpora have them too, and selection
+for IMDB was worse without them (docs/auto.md).
+Why: a target that looks different from the corpus is matched by its look instead of its subject.
+Trade-off: rules that could damage ordinary text (French sets a space before `!`, Dutch begins words
+with `'s`) apply only where the text shows evidence of a tokeniser, such as a space before a comma.
+A short fragment without evidence stays unchanged.
 Reference: Penn Treebank tokenisation, as in NLTK's `TreebankWordDetokenizer`.
 """
 
@@ -20,10 +19,10 @@ import re
 from collections.abc import Callable
 
 _PASSES = 100
-"""A pass undoes one layer (`&lt;b&gt;` has two); nobody writes a hundred on purpose."""
+"""Upper limit of passes; each pass undoes one layer (`&lt;b&gt;` has two)."""
 
-_Put = str | Callable[[re.Match[str]], str]
-_Rule = tuple[re.Pattern[str], _Put]
+_Replacement = str | Callable[[re.Match[str]], str]
+_Rule = tuple[re.Pattern[str], _Replacement]
 
 _BRACKETS = {"lrb": "(", "rrb": ")", "lsb": "[", "rsb": "]", "lcb": "{", "rcb": "}"}
 _TAGS = "a|b|i|u|em|strong|p|font|span|div|sub|sup|strike|small|big|hr|img|li|ul|ol|td|tr|table"
@@ -43,10 +42,11 @@ _EVIDENCE = re.compile(
 
 
 def normalise(text: str) -> str:
-    """The text as it would stand in print; ordinary text comes back unchanged.
+    """Return the text without traces of tokenisation; ordinary text comes back unchanged.
 
-    Runs of blanks become one, blank lines at most one, and white space around the text goes.
-    Doing it twice changes nothing more. Meant for targets: bounded work, but not made for speed.
+    Runs of blanks become one blank, runs of blank lines one blank line, and surrounding white space
+    is removed. The function is idempotent. It is meant for targets: its work is bounded, but it is
+    not fast.
     """
     for _ in range(_PASSES):
         before = text
@@ -68,7 +68,7 @@ def _applied(rules: tuple[_Rule, ...], text: str) -> str:
 
 
 def _without_entity_marks(text: str) -> str:
-    """`<< A >>` and `[[ B ]]` without the marks: both kinds together, or one around words."""
+    """Remove `<< A >>` and `[[ B ]]` marks: both kinds together, or one kind around words."""
     if ("<< " in text and " >>" in text) and ("[[ " in text and " ]]" in text):
         return _MARK.sub("", text)
     return _MARKED_WORDS.sub(lambda m: m[1] or m[2], text)
@@ -83,7 +83,7 @@ def _c1(match: re.Match[str]) -> str:
     return match[0].encode("latin-1").decode("cp1252", "ignore") or " "
 
 
-def _rule(pattern: str, put: _Put) -> _Rule:
+def _rule(pattern: str, put: _Replacement) -> _Rule:
     return re.compile(pattern, re.IGNORECASE), put
 
 

@@ -1,14 +1,14 @@
-"""Aligned pairs: texts with a translation each, in two line-aligned files or in one TSV.
+"""Aligned pairs: texts with one translation each, in two line-aligned files or in one TSV.
 
-What: `pair:TEXTS,TRANSLATIONS` names two files of which line n of one translates line n of the
-other (the Moses form), `pair:FILE.tsv` the first two columns of a file without a header, and
-`pair:FILE.tsv:de,en` two columns by the names in its header. A text is a line of the first side;
-its translation travels in the same row.
-Why: what is chosen or split by one side has to keep the other beside it.
-Trade-off: one process reads both files in step and feeds the workers, since a byte of one file says
-nothing of the other. A TSV's lines are cut by tabs alone: quotes are text, as in the files that are
-published so. That two files do not have the same number of lines is found out by reading both once
-before any work.
+What: `pair:TEXTS,TRANSLATIONS` names two files where line n of one translates line n of the other
+(the Moses format), `pair:FILE.tsv` the first two columns of a file without a header, and
+`pair:FILE.tsv:de,en` two columns by their names in the header. The text is a line of the first
+side; its translation is in the same row.
+Why: whoever selects or splits one side needs the other side with it.
+Trade-off: one process reads both files in step and feeds the workers, because a byte offset in one
+file says nothing about the other. TSV lines are split at tabs only; quotes are text, as in
+published parallel corpora. Both files are read once before any work, to check that they have the
+same number of lines.
 Reference: Koehn et al. (2007), Moses: Open Source Toolkit for Statistical Machine Translation.
 """
 
@@ -26,7 +26,7 @@ from corpusfit.corpus.cutting import BOM, Block, Lines, cut
 from corpusfit.corpus.fields import Row, from_value
 from corpusfit.corpus.files import is_url
 from corpusfit.corpus.jsonl import lines_of
-from corpusfit.corpus.survey import Looking, survey
+from corpusfit.corpus.survey import ScanChunks, survey
 from corpusfit.corpus.unpack import COMPRESSIONS, Stream
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.plan import ReadPlan
@@ -50,10 +50,10 @@ def is_pair(given: str) -> bool:
 
 
 def whole(given: str, home: Path = _HERE) -> str:
-    """The same input with whole paths, counted from a folder, so that it means the same in another.
+    """The same input with absolute paths, resolved from the folder `home`.
 
     Raises:
-        UsageError: it is of none of the forms.
+        UsageError: the input has none of the allowed forms.
     """
     source = _parsed(given, "The input", home)
     if source.format == "moses":
@@ -62,14 +62,14 @@ def whole(given: str, home: Path = _HERE) -> str:
 
 
 def files_of(source: Source) -> list[str]:
-    """The stored files of a source: two for line-aligned ones."""
+    """The stored files of a source: two for line-aligned files, else one."""
     return [source.url, source.translation] if source.format == "moses" else [source.url]
 
 
 def sides(sources: Sequence[Source]) -> tuple[str, str]:
-    """What to call the two sides of pairs: their files' last suffixes or columns, as `de` and `en`.
+    """Names of the two sides, from the files' last suffixes or the columns' names (`de`, `en`).
 
-    `text` and `translation` where sources disagree, or where those are no names for files.
+    `text` and `translation` if the sources disagree, or if the names do not suit file names.
     """
     named = {_sides_of(source) for source in sources}
     return named.pop() if len(named) == 1 else _SIDES
@@ -85,23 +85,23 @@ def _sides_of(source: Source) -> tuple[str, str]:
     return (first, second) if fine else _SIDES
 
 
-def find(given: Sequence[str], plan: ReadPlan, looking: Looking, setting: str) -> list[Source]:
-    """The sources that some inputs name, each by its first file's path in the folder they share.
+def find(given: Sequence[str], plan: ReadPlan, scan: ScanChunks, setting: str) -> list[Source]:
+    """Describe the aligned pairs that the inputs name, by the path of their first file.
 
     Args:
         given: inputs for which `is_pair` is true.
         plan: how rows will be read.
-        looking: where the stored bytes are looked at.
-        setting: the user's word for the inputs, for messages.
+        scan: scans the stored bytes.
+        setting: name of the setting, for messages.
 
     Raises:
-        UsageError: an input is of none of the forms.
+        UsageError: an input has none of the allowed forms.
         InputError: a file cannot be read, lacks a named column, or two files differ in their number
-            of lines; names the line.
+            of lines; the message names the line.
     """
     found = list(dict.fromkeys(_parsed(one, setting) for one in given))
     files = [url for source in found for url in files_of(source)]
-    seen = iter(survey([(url, False) for url in files], plan, looking))
+    seen = iter(survey([(url, False) for url in files], plan, scan))
     common = posixpath.commonpath([posixpath.dirname(s.url) or "." for s in found]) if found else ""
     sources = []
     for source in found:
@@ -119,7 +119,7 @@ def find(given: Sequence[str], plan: ReadPlan, looking: Looking, setting: str) -
 
 
 def combined(source: Source, digests: Sequence[str]) -> str:
-    """The fingerprint of a source from those of its files, and from the columns that are named."""
+    """Combine the fingerprints of a source's files, and the names of its columns, into one."""
     if source.format not in ("moses", "columns"):
         return digests[0]
     named = source.translation if source.format == "columns" else ""
@@ -127,30 +127,30 @@ def combined(source: Source, digests: Sequence[str]) -> str:
 
 
 def _parsed(given: str, setting: str, home: Path = _HERE) -> Source:
-    """An input as a source that was not looked at yet."""
+    """Parse an input into a source without size and fingerprint."""
     rest = given.removeprefix(PREFIX)
     tsv = _TSV.fullmatch(rest)
     if tsv:
         named = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
-        url = _whole(tsv[1], home)
+        url = _absolute(tsv[1], home)
         return Source("", url, "columns", _archive(url), 0, "", translation=named)
     files = _two_files(rest, home)
     if files is None:
         raise bad_setting(setting, _FORMS, given)
-    first, second = (_whole(file, home) for file in files)
+    first, second = (_absolute(file, home) for file in files)
     return Source("", first, "moses", _archive(first), 0, "", translation=second)
 
 
 def _two_files(rest: str, home: Path) -> tuple[str, str] | None:
-    """The two files, at the one comma, or at that which has files on both sides."""
+    """The two file names around the comma; among several commas, the one between two files."""
     cuts = [(rest[: m.start()], rest[m.end() :]) for m in re.finditer(",", rest)]
     if len(cuts) > 1:
-        cuts = [cut for cut in cuts if all(Path(_whole(file, home)).is_file() for file in cut)]
+        cuts = [cut for cut in cuts if all(Path(_absolute(file, home)).is_file() for file in cut)]
     return cuts[0] if len(cuts) == 1 and all(cuts[0]) else None
 
 
-def _whole(file: str, home: Path) -> str:
-    """A file's whole path, or its URL."""
+def _absolute(file: str, home: Path) -> str:
+    """A file's absolute path, or its URL."""
     return file if is_url(file) else str((home / Path(file).expanduser()).absolute())
 
 
@@ -160,15 +160,15 @@ def _archive(url: str) -> str:
 
 
 def _unpacked_name(url: str) -> str:
-    """A file's name without an archive's suffix."""
+    """A file's name without its compression suffix."""
     name = posixpath.basename(url)
     return name.rpartition(".")[0] if _archive(url) else name
 
 
 def _check(source: Source, plan: ReadPlan, setting: str) -> None:
-    """Find out before any work what would end it."""
+    """Check for errors that would otherwise stop the run later."""
     if source.format == "columns":
-        _places(source, plan, setting)
+        _column_numbers(source, plan, setting)
         return
     counted = [_counted(side) for side in _two(source, plan)]
     if None not in counted and counted[0] != counted[1]:
@@ -177,7 +177,7 @@ def _check(source: Source, plan: ReadPlan, setting: str) -> None:
 
 
 def _counted(stream: Stream) -> int | None:
-    """Lines of a stream; None if it cannot be unpacked to its end."""
+    """Number of lines of a stream; None if it cannot be unpacked to its end."""
     lines, last = 0, b"\n"
     for chunk in stream:
         lines += chunk.count(b"\n")
@@ -186,7 +186,7 @@ def _counted(stream: Stream) -> int | None:
 
 
 def _two(source: Source, plan: ReadPlan) -> tuple[Stream, Stream]:
-    """Both files of line-aligned ones, unpacked."""
+    """Streams of both line-aligned files."""
     other = replace(source, url=source.translation, compression=_archive(source.translation))
     return Stream(source, plan), Stream(other, plan)
 
@@ -195,15 +195,15 @@ def _uneven(source: Source, lines: int, *, first_is_longer: bool) -> InputError:
     long, short = files_of(source) if first_is_longer else files_of(source)[::-1]
     return InputError(
         f"Line-aligned files must have the same number of lines; {short} ends after line "
-        f"{lines:,}, and {long} goes on with line {lines + 1:,}. Look for a line that is missing "
-        "or broken in two before it."
+        f"{lines:,}, and {long} has a line {lines + 1:,}. Look for a missing or split line before "
+        "it and repair the file."
     )
 
 
 def moses_blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Runs of whole rows, each a line of one file and then its line of the other.
+    """Blocks of whole rows; a row is a line of the first file, then its line of the second.
 
-    Blocks end where those of the first file alone would, or earlier.
+    Blocks end where blocks of the first file alone would end, or earlier.
 
     Raises:
         InputError: one file ends before the other.
@@ -261,10 +261,10 @@ class _Lines:
         self._reasons: list[str] = []
 
     def take(self, most: int) -> tuple[list[bytes], str]:
-        """The next lines, some at least, and why the one after them cannot be had, if so.
+        """The next lines, and the reject reason of the line after them, if it has one.
 
         Returns:
-            At most so many lines, and a reason or nothing; neither when there are no more.
+            At most `most` lines and a reason or an empty string; both empty at the end.
         """
         while self._at == len(self._lines) and not self._reasons:
             block = next(self._blocks, None)
@@ -290,12 +290,12 @@ def moses_parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
 
 
 def columns_blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Runs of whole lines; the first line of each says which columns are meant.
+    """Blocks of whole lines; the first line of each holds the numbers of the two columns.
 
     Raises:
         InputError: a named column is not in the header.
     """
-    places = _places(source, plan, "The input")
+    places = _column_numbers(source, plan, "The input")
     first = b"%d %d\n" % places
     headers = int(bool(source.translation))
     for block in cut(Stream(source, plan), Lines(), plan):
@@ -310,7 +310,7 @@ def columns_blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
 
 
 def columns_parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-    """The rows of one shard of a TSV; one with too few columns lacks a text or a translation."""
+    """Rows of one shard of a TSV; a row with too few columns lacks a text or a translation."""
     del plan
     first, *lines = lines_of(shard.data)
     text_at, translation_at = map(int, first.split())
@@ -325,21 +325,21 @@ def columns_parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
 
 
 def columns_mark_size(data: bytes, form: str) -> int:
-    """Bytes of what `columns_blocks` puts before a block's lines."""
+    """Size in bytes of what `columns_blocks` puts before a block's lines."""
     del form
     return data.find(b"\n") + 1
 
 
 def columns_header(source: Source, plan: ReadPlan) -> bytes:
-    """The first line of a TSV whose columns are named, without its line end; else nothing."""
+    """The first line of a TSV with named columns, without its line end; else empty."""
     if not source.translation:
         return b""
     lines, _ = _Lines(Stream(source, plan), plan).take(1)
     return lines[0].removeprefix(BOM).removesuffix(b"\r") if lines else b""
 
 
-def _places(source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
-    """Which columns of a TSV hold the text and the translation."""
+def _column_numbers(source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
+    """Numbers of the TSV columns that hold the text and the translation."""
     if not source.translation:
         return 0, 1
     names = columns_header(source, plan).decode(errors="replace").split("\t")
@@ -347,16 +347,16 @@ def _places(source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
     missing = [name for name in wanted if name not in names]
     if missing:
         raise InputError(
-            f"{setting} must name two columns of {source.url}; its first line has no "
-            f"{missing[0]!r}, but {', '.join(names[:8])}. Leave the names out for a file without "
-            "a header."
+            f"{setting} must name two columns of {source.url}; its header has no column "
+            f"{missing[0]!r}, only {', '.join(names[:8])}. Omit the names for a file without a "
+            "header."
         )
     first, second = (names.index(name) for name in wanted)
     return first, second
 
 
 def _pair(row: int, byte: int, text: bytes, translation: bytes) -> Row:
-    """A row of two raw lines; it is used if both sides can be."""
+    """Make a row of two raw lines; both sides must be usable."""
     if byte == 0:
         text, translation = text.removeprefix(BOM), translation.removeprefix(BOM)
     if not text.strip() and not translation.strip():

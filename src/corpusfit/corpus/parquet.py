@@ -1,12 +1,12 @@
 """Parquet: the text and id columns, in batches.
 
-What: a block is an Arrow IPC stream of the two columns; `row` is the row in the file, `byte` is
-always 0, since columns have no one place for a row.
-Why: pyarrow reads only the columns asked for and keeps strings as bytes until they are checked.
-`position` is the stored size times the share of the rows read, since a row has no one place.
-Trade-off: pyarrow holds whole pages, so a giant value costs its size while it is read, unlike in
-the other formats. A compressed `.parquet.gz` is unpacked into a temporary file first, since the
-format needs to seek.
+What: a block is an Arrow IPC stream of the two columns. `row` is the row in the file. `byte` is
+always 0, because a row of a columnar file has no single offset; for the same reason `position` is
+the stored size times the share of rows read.
+Why: pyarrow reads only the requested columns and keeps strings as bytes until they are checked.
+Trade-off: pyarrow keeps whole pages in memory, so a huge value needs its size in memory, unlike in
+the other formats. A compressed `.parquet.gz` is unpacked into a temporary file first, because the
+format needs seeking.
 Reference: https://parquet.apache.org/docs/file-format
 """
 
@@ -34,7 +34,7 @@ _FIELDS, _TYPE = b"fields", b"type"
 
 
 def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Runs of rows whose texts fill a shard; a text over the row limit closes its block."""
+    """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
     batches = _Batches(source, plan)
     limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
     held: list[Any] = []
@@ -89,11 +89,11 @@ def _decoded(value: Any) -> Any:
 
 
 class _Batches:
-    """Record batches of the columns needed.
+    """Record batches of the needed columns.
 
     Attributes:
-        rows: how many the file says it has; 0 until it is open.
-        problem: why they ended early, a reject reason; empty while all is well.
+        rows: number of rows that the file states; 0 until it is open.
+        problem: reject reason if the batches ended early, else empty.
     """
 
     def __init__(self, source: Source, plan: ReadPlan) -> None:
@@ -106,17 +106,18 @@ class _Batches:
             with self._file() as file:
                 if self.problem or not self._source.size:
                     return
-                # pages one by one, not whole column chunks
+                # read pages one by one, not whole column chunks
                 parquet = pq.ParquetFile(file, buffer_size=MIB, pre_buffer=False)
                 self.rows = parquet.metadata.num_rows
                 names = parquet.schema_arrow.names
                 wanted = [n for n in (self._plan.text_field, self._plan.id_field) if n in names]
-                for group in range(parquet.num_row_groups):  # a batch over two would lose both
+                # a batch must not span two groups: an error would lose both
+                for group in range(parquet.num_row_groups):
                     for batch in parquet.iter_batches(
                         _BATCH, row_groups=[group], columns=wanted, use_threads=False
                     ):
                         yield _plain(batch, self._plan, names)
-        except (pa.ArrowException, OSError, KeyError, ValueError) as e:  # the last two: the schema
+        except (pa.ArrowException, OSError, KeyError, ValueError) as e:  # the last two: bad schema
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e
             self.problem = rejects.unreadable_parquet(e)
@@ -135,7 +136,7 @@ class _Batches:
 
 
 def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
-    """The batch with strings as bytes, integers and booleans as they are, and nothing else."""
+    """The batch's strings as bytes, its integers and booleans as they are; no other columns."""
     notes, columns = {_FIELDS: "\n".join(names).encode()}, {}
     for name in batch.schema.names:
         column = batch.column(name)
@@ -161,7 +162,7 @@ def _is_string(kind: Any) -> bool:
 
 
 def _lengths(batch: Any) -> list[int]:
-    """Bytes of each text; 8 where there is none, so that such rows fill shards too."""
+    """Bytes of each text; 8 for a row without text, so that such rows fill shards too."""
     column = next((c for c in batch.columns if pa.types.is_large_binary(c.type)), None)
     if column is None:
         return [8] * int(batch.num_rows)
@@ -170,7 +171,7 @@ def _lengths(batch: Any) -> list[int]:
 
 
 def _packed(batches: list[Any]) -> bytes:
-    """The batches as one Arrow IPC stream; nothing for no rows."""
+    """The batches as one Arrow IPC stream; empty without rows."""
     batches = [b for b in batches if b.num_rows]
     if not batches:
         return b""

@@ -1,10 +1,4 @@
-"""Rows as they stand in their files, so that what was sorted into others keeps all its fields.
-
-What: `raw_rows` gives every row of a shard with its raw bytes, `header` what stands before the rows
-of a source.
-Why: labels and whatever else a row has beside its text belong to it; reading keeps only the text.
-Trade-off: rows of `.parquet` have no bytes of their own, so of these only text and id are known.
-"""
+"""Rows with their raw bytes, so that rows written to other files keep all their fields."""
 
 from __future__ import annotations
 
@@ -19,11 +13,11 @@ from corpusfit.corpus.shards import shards
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-_HEADS = {"csv": csv.header_size, "tsv": csv.header_size, "columns": pairs.columns_mark_size}
+_HEADER_SIZES = {"csv": csv.header_size, "tsv": csv.header_size, "columns": pairs.columns_mark_size}
 
 
 def header(source: Source, plan: ReadPlan) -> bytes:
-    """The header of a `csv`, a `tsv` or of pairs in columns, without its line end; else nothing."""
+    """The header of a CSV, a TSV or pairs in named columns, without its line end; else empty."""
     if source.format == "columns":
         return pairs.columns_header(source, plan)
     if source.format not in ("csv", "tsv"):
@@ -36,21 +30,24 @@ def header(source: Source, plan: ReadPlan) -> bytes:
 
 
 def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
-    """Every row of a shard with its bytes, without the line end; none for what has no lines.
+    """Every row of a shard with its raw bytes, without the line end.
+
+    Rows of Parquet files and of two line-aligned files have no bytes of their own: theirs are
+    empty.
 
     Args:
         shard: one of `shards(sources, plan)`.
         plan: the same plan.
 
     Raises:
-        InputError: its bytes lie in a file and cannot be read.
+        InputError: the file that holds the shard's bytes cannot be read.
     """
     shard = in_hand(shard)
     found = rows(shard, plan)
     if shard.format in ("parquet", "moses"):
         yield from ((row, b"") for row in found)
         return
-    size_of_head = _HEADS.get(shard.format)
+    size_of_head = _HEADER_SIZES.get(shard.format)
     head = size_of_head(shard.data, shard.format) if size_of_head else 0
     data = memoryview(shard.data)[head:]
     end = Reject(-1, shard.first_byte + len(data), "")

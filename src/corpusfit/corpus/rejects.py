@@ -1,10 +1,4 @@
-"""Why a row was not used: every reason in one place.
-
-What: the words of each reason; `kind` cuts off what varies, so that a summary can count.
-Why: people read the reasons, programs sum them; both need the same few sentences.
-Trade-off: plain strings instead of an enumeration, since they travel through JSON and CSV;
-detail stands after the first `": "`.
-"""
+"""Reject reasons: every reason why a row is not used; details follow the first ": "."""
 
 from __future__ import annotations
 
@@ -25,19 +19,19 @@ _SHOWN = 8
 
 
 def kind(reason: str) -> str:
-    """The reason without its detail: what a summary counts by."""
+    """The reason without its detail, by which summaries count."""
     return reason.partition(": ")[0]
 
 
 def missing_field(field: str, fields: Iterable[object]) -> str:
-    """The row lacks the text field; says which fields it has (the first eight)."""
+    """The row lacks the text field; the detail lists the fields that it has (at most eight)."""
     names = [str(name)[:40] for name in fields]
     shown = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     return f"missing field {field!r}: fields are {shown}" if names else f"missing field {field!r}"
 
 
 def not_a_string(value: object) -> str:
-    """The text field holds something else."""
+    """The text field does not hold a string."""
     return f"text is not a string: {type(value).__name__}"
 
 
@@ -47,7 +41,7 @@ def malformed_csv(detail: object) -> str:
 
 
 def too_long(plan: ReadPlan, cure: str = "") -> str:
-    """The row is over the limit; names it, and what may help."""
+    """The row is over the limit; the detail is advice."""
     return f"row longer than {plan.max_row_mb:g} MiB" + (f": {cure}" if cure else "")
 
 
@@ -57,7 +51,7 @@ def truncated(compression: str) -> str:
 
 
 def in_translation(reason: str) -> str:
-    """The translation of a pair cannot be used: the same reasons, said of it."""
+    """The same reason for the translation of a pair."""
     if reason.startswith("text "):
         return reason.replace("text", "translation", 1)
     return f"{reason} (translation)"
@@ -69,11 +63,11 @@ def corrupt(compression: str, detail: object) -> str:
 
 
 def bomb(plan: ReadPlan) -> str:
-    """The archive unpacks to suspiciously much; names the limit."""
+    """The archive unpacks to more than the limit allows."""
     return f"bomb limit: archive unpacks to more than {plan.max_ratio:g} times its size"
 
 
 def unreadable_parquet(error: BaseException) -> str:
-    """Parquet says the file is broken; the first line of how."""
+    """Parquet cannot read the file; the detail is the first line of its error."""
     lines = str(error).splitlines() or [type(error).__name__]
     return f"unreadable parquet: {lines[0][:200]}"

@@ -1,11 +1,4 @@
-"""From a shard to documents and rejects, in row order.
-
-What: `rows` gives each row as an object, `documents` the usable ones as columns.
-Why: it is all a worker needs: it never raises for a row.
-Trade-off: two doors to the same rows: columns are many times faster, and objects know a row's own
-id and where it begins, which only the selected few are asked for. `plan.strict` is left to the
-caller, who knows the source's name for the message.
-"""
+"""Read one shard: as rows (documents and rejects, in order) or as columns."""
 
 from __future__ import annotations
 
@@ -23,19 +16,23 @@ from corpusfit.types import Document, Documents, Reject, Shard, buffers, taken, 
 
 
 def in_hand(shard: Shard) -> Shard:
-    """The shard with its raw rows, read now if they still lie in a file."""
+    """The shard with its raw bytes, read now if they are still in a file."""
     return replace(shard, data=read_span(shard.span), span=None) if shard.span else shard
 
 
 def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-    """Every row of the shard once, as a `Document` or a `Reject`.
+    """Yield every row of the shard once, as a `Document` or a `Reject`.
+
+    A malformed row never raises; the caller applies `plan.strict`, because it knows the source's
+    name. Rows know their ids and offsets, but are many times slower than the columns of
+    `documents`.
 
     Args:
         shard: one of `shards(sources, plan)`.
         plan: the same plan; names the fields and the mode of `.txt` files.
 
     Raises:
-        InputError: its bytes lie in a file and cannot be read.
+        InputError: the file that holds the shard's bytes cannot be read.
     """
     parsed = FORMATS[shard.format].parse(in_hand(shard), plan)
     if not shard.rejects:
@@ -46,13 +43,13 @@ def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
 def documents(
     shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
 ) -> tuple[Documents, list[Reject]]:
-    """The same rows as columns: what is usable, and what is not and why.
+    """The usable rows of the shard as columns, and the rejects.
 
     Args:
         shard: as in `rows`.
         plan: as in `rows`.
-        pick: which rows are wanted; the others of a format with a row a line are not parsed.
-        translations: the texts are the other sides of aligned pairs.
+        pick: chooses rows; formats with one row per line skip the parsing of the others.
+        translations: return the translations of aligned pairs instead of their texts.
 
     Raises:
         InputError: its bytes lie in a file and cannot be read.

@@ -1,12 +1,4 @@
-"""From sources to numbered shards: all reading of a corpus happens here.
-
-What: the blocks of every source in turn, numbered through; of a plain file of JSON lines only where
-they are, so that each worker reads its own.
-Why: a shard never crosses a source, and its number follows from the inputs and `plan.shard_mb`
-alone, whoever reads it.
-Trade-off: what is compressed or not cut into lines is read and unpacked by this one process, which
-feeds the workers; libraries unpack several times faster than a worker scores.
-"""
+"""Cut sources into numbered shards; all reading of a corpus happens here."""
 
 from __future__ import annotations
 
@@ -20,14 +12,18 @@ from corpusfit.types import Shard, Source, Span
 
 
 def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
-    """The whole corpus in reading order, a few MiB at a time.
+    """Yield the whole corpus in reading order, as shards of a few MiB.
+
+    A shard never crosses a source, and its number depends only on the inputs and `plan.shard_mb`.
+    Of plain JSON lines a shard holds only its byte range, which a worker reads. Compressed files
+    and files without line ends are read and unpacked by this process, which feeds the workers.
 
     Args:
         sources: what `find` returned.
-        plan: `shard_mb`, `max_row_mb` (MiB) and `max_ratio` say where to cut.
+        plan: `shard_mb`, `max_row_mb` (MiB) and `max_ratio` decide the borders.
 
     Yields:
-        Shards with raw rows; those already known to be unusable are in `rejects`.
+        Shards with raw rows; rows already known to be unusable are in `rejects`.
 
     Raises:
         InputError: stored bytes cannot be read (a disk, a network). Bad content never raises.
@@ -52,7 +48,7 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 
 def _stored(source: Source) -> Iterator[Block]:
-    """The blocks of a source whose rows were found beforehand, unread."""
+    """The blocks of a source whose row offsets are known, unread."""
     assert source.cells is not None  # noqa: S101
     begins = source.cells.begins.tolist()
     for row, (begin, end) in zip(

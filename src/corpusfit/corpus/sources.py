@@ -1,11 +1,4 @@
-"""Find the inputs: whatever a user may name becomes sources, sorted by name.
-
-What: files, folders, globs, URLs, datasets and standard input, each with a name and a fingerprint.
-Why: the name (relative to what the inputs have in common) and the fingerprint (of the content)
-identify a source in every output, so neither depends on where the files lie.
-Trade-off: fingerprints read every local file once before work begins; that is what lets a
-changed input be noticed by content rather than by date.
-"""
+"""Find the inputs: turn everything a user may name into sources, sorted by name."""
 
 from __future__ import annotations
 
@@ -19,7 +12,7 @@ from corpusfit.corpus import hub, pairs
 from corpusfit.corpus.expand import Found, expanded
 from corpusfit.corpus.formats import format_of, has_line_ends
 from corpusfit.corpus.stdin import spooled
-from corpusfit.corpus.survey import Looking, fingerprint, look_here, survey
+from corpusfit.corpus.survey import ScanChunks, fingerprint, scan_here, survey
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
@@ -31,29 +24,32 @@ def find(
     *,
     spool: Path,
     role: str,
-    looking: Looking = look_here,
+    scan: ScanChunks = scan_here,
 ) -> list[Source]:
-    """Every source the inputs name, sorted by name.
+    """Describe every source that the inputs name, sorted by name.
+
+    A name is relative to the inputs' common folder and a fingerprint depends on the content, so
+    neither changes when the files move. Fingerprints need one read of every local file.
 
     Args:
-        inputs: paths of files and folders, globs, fsspec URLs, `hub:NAME[:CONFIG][@SPLIT]`, and
-            `-` for standard input; or aligned pairs alone (`pairs`). What is a mistyped path is
-            never looked up on a hub.
+        inputs: paths of files and folders, globs, fsspec URLs, `hub:NAME[:CONFIG][@SPLIT]`, and `-`
+            for standard input; or only aligned pairs (`pairs`). A mistyped path is never looked up
+            on a hub.
         plan: how rows will be read.
-        spool: folder for a copy of standard input; made when needed.
-        role: `target` or `corpus`; messages call the setting `--target` or `--corpus`; one of
-            several words is a setting of a recipe and called so.
-        looking: where the stored bytes are looked at (`survey`).
+        spool: folder for a copy of standard input; created when needed.
+        role: `target` or `corpus`; messages call the setting `--target` or `--corpus`. A role of
+            several words is a setting of a recipe, and messages use it as it is.
+        scan: scans the stored bytes (`survey`).
 
     Returns:
-        Sources with unique names; a file named twice is one source, an empty file is one too.
+        Sources with unique names. A file named twice is one source; an empty file is a source too.
 
     Raises:
-        EmptyInputError: no input was named, or a folder or a glob holds nothing readable.
+        EmptyInputError: no input was named, or a folder or a glob holds no readable file.
         InputError: an input does not exist, cannot be read, or has an unknown suffix; standard
-            input is closed or was given before.
+            input is closed or named twice.
         MissingDependencyError: a dataset was named and `datasets` is not installed.
-        StorageError: standard input cannot be kept.
+        StorageError: standard input cannot be copied.
         UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
     plan.check()
@@ -61,7 +57,7 @@ def find(
     inputs = list(map(str, inputs))
     if any(map(pairs.is_pair, inputs)):
         _require_alone(inputs, setting)
-        return _unique(pairs.find(inputs, plan, looking, setting))
+        return _unique(pairs.find(inputs, plan, scan, setting))
     files: dict[str, Found] = {}
     others: dict[str, Source] = {}
     for given in inputs:
@@ -74,31 +70,31 @@ def find(
         else:
             for found in expanded(given, setting):
                 files.setdefault(found.url, found)
-    sources = [*_named(list(files.values()), plan, looking), *others.values()]
+    sources = [*_named(list(files.values()), plan, scan), *others.values()]
     if not sources:
         raise EmptyInputError(f"{setting} must name at least one input; got none.")
     return _unique(sources)
 
 
 def _require_alone(inputs: Sequence[str], setting: str) -> None:
-    """Hold that pairs are given with pairs: what is not one has no other side."""
+    """Check that aligned pairs are not mixed with other inputs."""
     others = [given for given in inputs if not pairs.is_pair(given)]
     if others:
-        cure = "Give the other inputs to a command of their own."
-        raise bad_setting(setting, "aligned pairs alone, or without any", others[0], cure)
+        cure = "Use a separate command for the other inputs."
+        raise bad_setting(setting, "either only aligned pairs or none", others[0], cure)
 
 
 def found_again(
-    sources: Sequence[Source], plan: ReadPlan, looking: Looking = look_here
+    sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks = scan_here
 ) -> tuple[list[Source], list[str]]:
     """Sources of an earlier run as they are now, and the names of those whose content changed.
 
     Raises:
-        InputError: a source is gone.
+        InputError: a source no longer exists.
     """
     stored = [s for s in sources if s.format != "hub"]
     files = [(u, has_line_ends(s.format, s.compression)) for s in stored for u in pairs.files_of(s)]
-    seen = iter(survey(files, plan, looking))
+    seen = iter(survey(files, plan, scan))
     now = []
     for source in sources:
         if source.format == "hub":
@@ -113,15 +109,15 @@ def found_again(
 
 
 def content(source: Source) -> str:
-    """The fingerprint of what a source's files hold now; raises as `survey` does."""
+    """The fingerprint of a source's current content; raises as `survey` does."""
     return pairs.combined(source, [fingerprint(url)[0] for url in pairs.files_of(source)])
 
 
 def located(given: str, home: Path) -> str:
-    """An input as a file names it, with paths that count from that file's folder.
+    """Resolve an input's relative paths from the folder `home`.
 
     Raises:
-        UsageError: it begins as pairs do and names none.
+        UsageError: the input begins like aligned pairs and has none of their forms.
     """
     if pairs.is_pair(given):
         return pairs.whole(given, home)
@@ -131,21 +127,21 @@ def located(given: str, home: Path) -> str:
 
 
 def _is_pipe(given: str) -> bool:
-    """A named pipe or a process substitution: it can be read once, like standard input."""
+    """Whether it is a named pipe or a process substitution, which can be read only once."""
     path = Path(given)
     try:
         return path.is_fifo() or path.is_char_device()
-    except OSError:  # no path at all, or one that may not be looked at: `expanded` says which
+    except OSError:  # not a path, or not accessible: `expanded` reports it
         return False
 
 
-def _named(files: list[Found], plan: ReadPlan, looking: Looking) -> Iterator[Source]:
-    """Files as sources, named from the folder that those of their store have in common."""
+def _named(files: list[Found], plan: ReadPlan, scan: ScanChunks) -> Iterator[Source]:
+    """Files as sources, named relative to the common folder of their store."""
     formats = [format_of(f.path) or ("", "") for f in files]
     seen = survey(
         [(f.url, has_line_ends(*form)) for f, form in zip(files, formats, strict=True)],
         plan,
-        looking,
+        scan,
     )
     stores = {found.store for found in files}
     common = {
@@ -160,12 +156,12 @@ def _named(files: list[Found], plan: ReadPlan, looking: Looking) -> Iterator[Sou
 
 
 def _printable(name: str) -> str:
-    """The name with a mark for what is no character: a file's name may be any bytes."""
+    """The name with replacement marks for bytes that are not valid characters."""
     return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _unique(sources: list[Source]) -> list[Source]:
-    """Sorted by name; a name that came before (a file called `stdin`, say) gets a number."""
+    """Sort by name; repeated names (such as a file called `stdin`) get a number."""
     seen: Counter[str] = Counter()
     unique = []
     for source in sorted(sources, key=lambda s: (s.name, s.url)):

@@ -1,9 +1,4 @@
-"""Standard input, and pipes: kept in a file so that they can be read again.
-
-What: the bytes as they come, with format and archive told from their beginning.
-Why: a corpus is read more than once (a background sample, then the scores; again after a stop).
-Trade-off: it costs the disk the input's size.
-"""
+"""Copy standard input and pipes to a file, because a corpus is read more than once."""
 
 from __future__ import annotations
 
@@ -26,14 +21,14 @@ from corpusfit.types import Source
 
 _MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
 _used: weakref.WeakSet[TextIO] = weakref.WeakSet()
-"""Standard inputs that were read to their end: another read would find nothing."""
+"""Standard inputs that were read to their end and cannot be read again."""
 
 
 def spooled(given: str, spool: Path, role: str) -> Source:
-    """Copy `-` or a pipe into the folder `spool` and describe it.
+    """Copy `-` or a pipe into the folder `spool` and describe the copy.
 
-    JSON lines if the first byte that is not white space is `{`, else plain text. A copy of other
-    content that is there already stays: an earlier run needs it.
+    The format is JSON lines if the first byte that is not white space is `{`, else plain text. An
+    existing copy with other content stays, because an earlier run needs it.
 
     Raises:
         InputError: standard input is closed, or was read before.
@@ -43,9 +38,9 @@ def spooled(given: str, spool: Path, role: str) -> Source:
     if not is_local(spool):
         raise bad_setting(
             "--out",
-            "a folder of this machine when an input is standard input or a pipe",
+            "a local folder if an input is standard input or a pipe",
             str(spool.parent),
-            "Put the input into a file first.",
+            "Save the input to a file first.",
         )
     name = "stdin" if given == "-" else Path(given).name
     copy = spool / f"{role}-{name}"
@@ -68,22 +63,22 @@ def spooled(given: str, spool: Path, role: str) -> Source:
     except OSError as e:
         with contextlib.suppress(OSError):
             incoming.unlink()
-        raise StorageError(f"{given} cannot be kept as {copy}: {e.strerror or e}.") from e
+        raise StorageError(f"{given} cannot be copied to {copy}: {e.strerror or e}.") from e
     return replace(source, url=str(copy.absolute()))
 
 
 def _standard_input(setting: str) -> BinaryIO:
-    """The bytes of standard input, which this call uses up."""
+    """The bytes of standard input, which can be read only once."""
     stream = sys.stdin
     if stream in _used:
         raise InputError(
-            f"{setting} must be another input; got '-', but standard input was read already and "
-            "- may be given once. Put one of the two in a file."
+            f"{setting} must be another input; got '-', but standard input was already read and "
+            "can be named only once. Save one of the two inputs to a file."
         )
     if stream is None or stream.closed or not hasattr(stream, "buffer"):
         raise InputError(
-            f"{setting} must be an input that can be read; got '-', but standard input is closed. "
-            "Name a file, or send the rows through a pipe."
+            f"{setting} must be a readable input; got '-', but standard input is closed. "
+            "Name a file, or pipe the rows in."
         )
     _used.add(stream)
     return cast("BinaryIO", stream.buffer)

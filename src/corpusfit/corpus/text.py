@@ -1,9 +1,9 @@
-"""Plain text: documents between blank lines, or one a line.
+"""Plain text: documents between blank lines, or one document per line.
 
 What: `row` is the line on which a document begins, in both modes; a line of white space is blank.
-Why: a line number is what a person can look up; documents are what is counted.
-Trade-off: with `blocks` row numbers have gaps, and blank lines are borders, not rows; with
-`lines` a blank line is a row that was rejected.
+Why: an editor shows line numbers, so a document can be found by its row.
+Trade-off: in the mode `blocks` row numbers have gaps, and blank lines are borders, not rows; in the
+mode `lines` a blank line is a rejected row.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from corpusfit.types import Reject, Shard, Source
 
 _BORDER = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
 _LEADING = re.compile(rb"(?:[ \t\r\f\v]*+\n)*+")
-_CURE = "--set read.txt=lines reads one document a line"
+_CURE = "use --set read.txt=lines to read one document per line"
 _SPACES = np.zeros(256, np.bool_)
 _SPACES[list(b" \t\r\n\f\v")] = True
 
 
 def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Runs of whole documents."""
+    """Blocks of whole documents."""
     if plan.txt == "lines":
         yield from cut(Stream(source, plan), Lines(), plan)
         return
@@ -67,7 +67,7 @@ def _parse_blocks(shard: Shard) -> Iterator[Row]:
 
 
 def _document(row: int, byte: int, raw: bytes) -> Row | None:
-    """The text without the line ends around it; None if nothing is left."""
+    """The text without surrounding line ends; None if it is blank."""
     if byte == 0:
         raw = raw.removeprefix(BOM)
     raw = raw.rstrip(b" \t\r\n\f\v")
@@ -81,11 +81,11 @@ def _document(row: int, byte: int, raw: bytes) -> Row | None:
 
 
 class _BlankLines:
-    """The scanner of `blocks`: a row ends with a blank line, and numbers are those of lines."""
+    """Scanner of the mode `blocks`: a row ends with a blank line; row numbers are line numbers."""
 
     def __init__(self) -> None:
         self._row = 0
-        self._blank = True  # the line left open by the chunk before holds only white space
+        self._blank = True  # the open line of the previous chunk holds only white space
 
     def __call__(self, chunk: bytes) -> Scan:
         codes = np.frombuffer(chunk, np.uint8)

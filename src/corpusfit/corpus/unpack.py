@@ -1,13 +1,4 @@
-"""A stored file as a stream of unpacked chunks, plain or .gz, .zst, .bz2 or .xz.
-
-What: `Stream` iterates over bytes; what goes wrong in an archive is its `problem`, not an
-exception, so the rows before are kept.
-Why: python-zstandard's `stream_reader` takes a truncated file for a whole one; the incremental
-objects (`decompress`, `eof`, `unused_data`) of all four libraries tell the difference.
-Trade-off: output per call is bounded by `max_length` where the library has it; for zstd, which
-does not, by feeding it one block at a time (`zstdblocks`).
-Reference: RFC 8878 (zstd), RFC 1952 (gzip members).
-"""
+"""Read a stored file as a stream of unpacked chunks: plain, .gz, .zst, .bz2 or .xz."""
 
 from __future__ import annotations
 
@@ -25,11 +16,11 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
 _FREE = 32 << 20
-"""Bytes unpacked before the bomb limit is looked at: small files compress well for good reasons."""
+"""Bytes unpacked before the bomb limit applies: small files may compress very well."""
 _PART = 1 << 16
-"""Bytes in and out of one call; what it put out is lost when the call ends in an error."""
+"""Bytes in and out of one call; the output of a failing call is lost."""
 _MEMORY = 1 << 29
-"""Bytes a window or a dictionary may take."""
+"""Most bytes of memory for a window or a dictionary."""
 _ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
 
 _OPENERS: dict[str, Callable[[], Any]] = {
@@ -40,15 +31,19 @@ _OPENERS: dict[str, Callable[[], Any]] = {
 }
 
 COMPRESSIONS = tuple(_OPENERS)
-"""Suffixes of the archives that can be read, without the dot."""
+"""Suffixes of readable compressed files, without the dot."""
 
 
 class Stream:
-    """The unpacked bytes of one source, once.
+    """The unpacked bytes of one source, readable once.
+
+    Errors in an archive become `problem`, so that the rows before them are kept. The incremental
+    objects of all four libraries detect truncated files; python-zstandard's `stream_reader` does
+    not.
 
     Attributes:
-        position: stored bytes used so far.
-        problem: why the stream ended early, a reject reason; empty while all is well.
+        position: stored bytes consumed so far.
+        problem: reject reason if the stream ended early, else empty.
     """
 
     def __init__(self, source: Source, plan: ReadPlan) -> None:
@@ -61,7 +56,7 @@ class Stream:
         """Chunks of about one MiB.
 
         Raises:
-            InputError: the stored bytes cannot be read (a disk, a network; not the content).
+            InputError: the stored bytes cannot be read (a disk or network error, not bad content).
         """
         if not self._source.compression:
             for chunk in self._stored(CHUNK):
@@ -85,7 +80,7 @@ class Stream:
                 yield chunk
 
     def _limited(self) -> Iterator[bytes]:
-        """What the archive holds, up to the bomb limit."""
+        """The archive's content, up to the bomb limit."""
         size = 0
         for part in self._unpacked():
             size += len(part)
@@ -95,10 +90,10 @@ class Stream:
             yield part
 
     def _unpacked(self) -> Iterator[bytes]:
-        """Member after member, until the end or a problem."""
+        """The content of all members, until the end or a problem."""
         suffix = self._source.compression
         member, started, ended = _OPENERS[suffix](), False, False
-        for piece in self._pieces():
+        for piece in self._input_chunks():
             data = piece
             self.position += len(piece)
             while data:
@@ -116,8 +111,8 @@ class Stream:
         if started:
             self.problem = rejects.truncated(suffix)
 
-    def _pieces(self) -> Iterator[bytes]:
-        """Stored bytes in the amounts that are fed to the library."""
+    def _input_chunks(self) -> Iterator[bytes]:
+        """Stored bytes in the sizes fed to the library."""
         stored = self._stored(CHUNK)
         if self._source.compression == "zst":
             return zstdblocks.blocks(stored)
@@ -125,12 +120,12 @@ class Stream:
 
 
 def _is_padding(data: bytes, suffix: str) -> bool:
-    """Whether zeros fill the file after a gzip or xz member (tapes and block devices do that)."""
+    """Whether only zeros follow a gzip or xz member (padding of tapes and block devices)."""
     return suffix in ("gz", "xz") and not data.strip(b"\0")
 
 
 def _parts(member: Any, data: bytes, suffix: str) -> Iterator[bytes]:
-    """The output of one piece of input, in bounded parts."""
+    """The output of one chunk of input, in bounded parts."""
     if suffix == "zst":
         yield member.decompress(data)
     elif suffix == "gz":

@@ -1,4 +1,4 @@
-"""Stage 3: units become vectors."""
+"""Stage 3, embed: units become embeddings."""
 
 from corpusfit.embed.contract import Encoder
 from corpusfit.embed.load import has_network, load, prepare, wants_gpu

@@ -1,12 +1,4 @@
-"""Which texts go through the network together.
-
-What: batches of similar length under a budget of tokens, padding counted.
-Why: a batch costs rows times its longest row; sorted by length it wastes almost nothing, and a
-budget in tokens, not in texts, keeps activations inside the processor's cache (on CPU) and memory
-flat (anywhere).
-Trade-off: results come back out of order and have to be put in place.
-Reference: fairseq's `--max-tokens`.
-"""
+"""Batch token lists of similar length under a budget of tokens, padding included."""
 
 from __future__ import annotations
 
@@ -17,15 +9,20 @@ from numpy.typing import NDArray
 
 
 def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.int64]]:
-    """Split texts into batches; the longest come first, ties in the order given.
+    """Split texts into batches of similar length; the longest come first, ties in the given order.
+
+    The cost of a batch is its rows times its longest row, so sorting by length wastes little. A
+    budget in tokens keeps activations inside the processor's cache (on CPU) and memory constant.
+    The caller puts results back in order.
 
     Args:
         lengths: int64 [n], tokens of each text.
-        budget: rows times longest row of a batch is at most this; a text that alone is longer
-            gets a batch of its own.
+        budget: most tokens of a batch, rows times longest row; a longer text gets its own batch.
 
     Yields:
-        int64 [k], positions of a batch's texts, longest first; together every position once.
+        int64 [k], positions of a batch's texts, longest first; every position occurs once.
+
+    Reference: fairseq's `--max-tokens`.
     """
     order = np.argsort(-lengths, kind="stable")
     at = 0
@@ -36,11 +33,11 @@ def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[n
 
 
 def pad(rows: Sequence[Sequence[int]], fill: int) -> NDArray[np.int64]:
-    """Rows of token ids as one matrix, short rows filled up on the right.
+    """Pad rows of token ids on the right to one matrix.
 
     Args:
         rows: k lists of token ids.
-        fill: the id that stands where a row has ended.
+        fill: token id of the padding.
 
     Returns:
         int64 [k, longest].

@@ -1,11 +1,4 @@
-"""What every encoder is: texts in, one vector each out.
-
-What: the abstract `Encoder` and the digest that names it.
-Why: methods, the store and the engine work with any encoder, and stored vectors are reused only
-under the fingerprint of the encoder that made them.
-Trade-off: no generator and no device tensors; a shard's vectors fit in memory by construction.
-Reference: the fingerprints of OLMo-core's data sources.
-"""
+"""The contract of every embedder: texts in, one embedding each out; and its fingerprint."""
 
 from __future__ import annotations
 
@@ -19,17 +12,19 @@ from typing import Any
 from corpusfit.types import Vectors
 
 Progress = Callable[[int], None]
-"""Told how many more texts are done since it was last told."""
+"""Callback that gets the number of texts done since its last call."""
 
 
 class Encoder(ABC):
-    """Turns texts into vectors.
+    """Turns texts into embeddings.
+
+    Stored embeddings are reused only under the fingerprint of the encoder that computed them.
 
     Attributes:
-        name: what the user called it.
-        dim: length of a vector.
-        fingerprint: hex digest of all that changes a vector (weights, tokenizer, pooling,
-            precision, batching), and of nothing else: no path, no clock.
+        name: the embedder as the user named it.
+        dim: dimensions of an embedding.
+        fingerprint: hex digest of everything that changes an embedding (weights, tokenizer,
+            pooling, precision, batching), and of nothing else, such as paths or times.
     """
 
     name: str
@@ -38,11 +33,11 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, texts: Sequence[str], on_progress: Progress | None = None) -> Vectors:
-        """One finite vector a text, in the order given.
+        """Return one finite embedding per text, in the given order.
 
         Args:
-            texts: n texts; an empty text has a vector too.
-            on_progress: called now and then with the number of texts done since the last call;
+            texts: n texts; an empty text has an embedding too.
+            on_progress: called from time to time with the number of texts done since the last call;
                 the numbers add up to n.
 
         Returns:
@@ -51,7 +46,7 @@ class Encoder(ABC):
 
 
 def digest(identity: Mapping[str, Any]) -> str:
-    """Hex SHA-256 of plain values, whatever their order."""
+    """Hex SHA-256 of plain values, independent of their order."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,16 +1,4 @@
-"""A static model distilled from a transformer, once, into the cache.
-
-What: model2vec's recipe: each token of the vocabulary through the model by itself, the mean of
-its states, PCA to 256 dimensions, weights that fall with the token's frequency (Zipf by rank,
-then SIF); stored as a folder that model2vec reads.
-Why: `--embedder static` has to work where no hub is reachable, and seconds here save hours later.
-Trade-off: the recipe is written out rather than called: model2vec's own rebuilds the tokenizer,
-needs another package for that, looks the model up on the hub and draws a bar. Ours keeps the
-tokenizer as it is and leaves special and unused tokens without a vector instead of removing them.
-Last bits may differ between machine kinds, so a static encoder's fingerprint is taken from the
-bytes that resulted.
-Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 (SIF).
-"""
+"""Distil a static model from a transformer, once, into the cache."""
 
 from __future__ import annotations
 
@@ -32,27 +20,35 @@ from corpusfit.errors import ModelError, StorageError
 from corpusfit.plan import EmbedPlan
 
 DIMENSIONS = 256
-SIF = 1e-4  # the a of Arora et al., as model2vec has it
+SIF = 1e-4  # the a of Arora et al., as in model2vec
 RECIPE = "distil 1"
 _FILES = ("model.safetensors", "tokenizer.json", "config.json")  # in the order they are written
 UNUSED = re.compile(r"\[unused\d+\]")
 
 
 def distilled_folder(source: Path, cache: Path) -> Path:
-    """The static model of a transformer folder, distilled if the cache has none yet.
+    """The static model of a transformer folder, distilled if it is not in the cache.
+
+    The recipe is model2vec's: each token of the vocabulary alone through the model, the mean of its
+    states, PCA to 256 dimensions, and weights that fall with the token's frequency (Zipf by rank,
+    then SIF). It is reimplemented here because model2vec's own needs another package and the hub.
+    The tokenizer stays as it is; special and unused tokens get zeros. Last bits can differ between
+    kinds of machines, so a static encoder's fingerprint is taken from the resulting bytes.
 
     Args:
         source: a transformers or sentence-transformers folder.
-        cache: where static models are kept, here or in a store; made if absent.
+        cache: where static models are kept, local or in a store; created if absent.
 
     Returns:
-        A model2vec folder, named by what it was distilled from: in `cache`, or a copy of what is
-        there where that is a store.
+        A model2vec folder, named by what it was distilled from: in `cache`, or a local copy if the
+            cache is in a store.
 
     Raises:
         ModelError: the source cannot be loaded or distilled.
         MissingDependencyError: torch or transformers is not installed.
         StorageError: the cache cannot be written.
+
+    Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 (SIF).
     """
     files = file_digests(transformer_folder(source))
     key = digest({"recipe": RECIPE, "dimensions": DIMENSIONS, "files": files})
@@ -63,31 +59,31 @@ def distilled_folder(source: Path, cache: Path) -> Path:
     if here.is_dir():
         return here
     if is_local(cache):
-        _appear(here, lambda folder: _distil(source, folder))
+        _create(here, lambda folder: _distil(source, folder))
     else:
         if not (place / _FILES[-1]).exists():
             _distil(source, place)
-        _appear(here, lambda folder: _copy(place, folder))
+        _create(here, lambda folder: _copy(place, folder))
     return here
 
 
 def _user_cache() -> Path:
-    """Where this machine keeps what it fetched from a cache in a store."""
+    """Local folder for models copied from a cache in a store."""
     return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
 
 
-def _appear(place: Path, fill: Callable[[Path], None]) -> None:
-    """Fill a folder aside, and give it its name."""
+def _create(place: Path, fill: Callable[[Path], None]) -> None:
+    """Fill a temporary folder, then rename it to its final name."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".distilling-") as aside:
-            whole = Path(aside) / "model"
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=".distilling-") as temporary:
+            whole = Path(temporary) / "model"
             fill(whole)
             _move(whole, place)
     except OSError as e:
         raise StorageError(
-            f"Cannot keep the static model in {place.parent}: {e.strerror or e}. Make room or "
-            "permit writing, then run the same command again."
+            f"Cannot write the static model to {place.parent}: {e.strerror or e}. Free disk space "
+            "or allow writing, then run the same command again."
         ) from e
 
 
@@ -102,26 +98,26 @@ def _distil(source: Path, folder: Path) -> None:
 
 
 def _table(encoder: TransformerEncoder) -> NDArray[np.float32]:
-    """A vector a token id, float32 [tokens, dims]; zeros for special and unused tokens."""
+    """Embeddings of all token ids, float32 [tokens, dims]; zeros for special and unused tokens."""
     tokenizer = encoder.tokenizer
     tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     if [i for _, i in tokens] != list(range(len(tokens))):
         raise ModelError(
-            f"--embedder static: the tokenizer of {encoder.name} skips token ids, so it cannot be "
-            "distilled. Use the model without static:, or name another."
+            f"--embedder static: the tokenizer of {encoder.name} skips token ids, so the model "
+            "cannot be distilled. Name it without static:, or name another model."
         )
     special = set(tokenizer.all_special_ids)
     used = np.array([i for t, i in tokens if i not in special and not UNUSED.fullmatch(t)])
-    before, after = _around(tokenizer)
+    before, after = _special_tokens(tokenizer)
     vectors = encoder.encode_ids([[*before, int(i), *after] for i in used])
     reduced = principal_components(vectors, DIMENSIONS)
     table = np.zeros((len(tokens), reduced.shape[1]), dtype=np.float32)
-    table[used] = reduced * rarity(len(used))[:, None]
+    table[used] = reduced * sif_weights(len(used))[:, None]
     return table
 
 
-def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The special tokens that the tokenizer puts before and after a text."""
+def _special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The special tokens that the tokenizer adds before and after a text."""
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
     whole = tokenizer("a")["input_ids"]
     for at in range(len(whole) - len(bare) + 1):
@@ -131,11 +127,11 @@ def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 
 def principal_components(vectors: NDArray[np.float32], most: int) -> NDArray[np.float32]:
-    """Vectors in their leading principal components, centred.
+    """Project vectors onto their leading principal components, centred.
 
     Args:
         vectors: [n, d].
-        most: components kept at most; never more than d or n.
+        most: largest number of components; never more than d or n.
 
     Returns:
         float32 [n, min(most, d, n)]; each column's largest entry by magnitude is positive.
@@ -149,8 +145,8 @@ def principal_components(vectors: NDArray[np.float32], most: int) -> NDArray[np.
     return turned
 
 
-def rarity(n: int) -> NDArray[np.float32]:
-    """SIF weights of n tokens in order of frequency, which Zipf's law estimates; float32 [n]."""
+def sif_weights(n: int) -> NDArray[np.float32]:
+    """SIF weights of n tokens in order of frequency, estimated by Zipf's law; float32 [n]."""
     share = 1 / np.arange(2, n + 2)
     weights: NDArray[np.float32] = (SIF / (SIF + share / share.sum())).astype(np.float32)
     return weights
@@ -171,7 +167,7 @@ def _write(folder: Path, table: NDArray[np.float32], tokenizer: Any) -> None:
 
 
 def _move(whole: Path, place: Path) -> None:
-    """Rename into place; whoever was there first wins, because the content is the same."""
+    """Rename to the final name; an existing folder stays, because its content is the same."""
     try:
         whole.rename(place)
     except OSError:

@@ -1,17 +1,4 @@
-"""An encoder fine-tuned to tell two kinds of text apart.
-
-What: an encoder and a linear head over its pooled states, trained by cross-entropy with Adam; and
-the result as arrays and text, from which it is opened again in any process.
-Why: Domain-Finetune trains all weights, not only a classifier over fixed vectors. Batches are
-packed by tokens as in encoding, a gradient is gathered over as many of them as it takes, so that
-neither the processor's cache nor a GPU's memory limits the batch of the paper.
-Trade-off: master weights are float32; products run in bf16 where the hardware has it, in training
-and in scoring, so that a logit moves by up to half a percent of their spread with the texts beside
-it. The head begins as torch's linear layer does: from zero, which looks neutral, the ranking was
-as good and the threshold at 0 worse (F1 0.68 and 0.77 against 0.83 and 0.89). Bitwise repeatable on
-a CPU with one thread; CUDA adds in no fixed order.
-Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
-"""
+"""Fine-tune an encoder with a linear head to classify texts as in-domain or not."""
 
 from __future__ import annotations
 
@@ -34,18 +21,18 @@ from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.plan import EmbedPlan
 
 BATCH_TOKENS = {"cpu": 1_024, "cuda": 8_192}
-"""Of a pass forwards and back, which keeps the states of every layer; see `hardware.py`."""
+"""Tokens of a forward and backward pass, which keeps all layers' states; see `hardware.py`."""
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How to train.
+    """Settings of the training.
 
     Attributes:
         epochs: passes over the examples.
-        rate: Adam's step, the same throughout.
-        batch: texts a step, at most; an epoch is cut into steps of equal size.
-        seed: of the head's first weights, the order, and the model's own dropout.
+        rate: Adam's learning rate, constant.
+        batch: most texts per step; an epoch is split into steps of equal size.
+        seed: random seed of the head's initial weights, the order of texts and dropout.
     """
 
     epochs: int
@@ -56,12 +43,12 @@ class Tuning:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """What is learned from, n texts.
+    """The n training texts.
 
     Attributes:
         ids: token ids of each text, none of them empty.
         labels: float32 [n], 1 for texts of the domain and 0 for others.
-        weights: float32 [n], how much each counts.
+        weights: float32 [n], weights in the loss.
     """
 
     ids: Sequence[list[int]]
@@ -71,14 +58,14 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """A fine-tuned encoder and its head: nothing but arrays and text.
+    """A fine-tuned encoder and its head, as arrays and text, so that any process can open it.
 
     Attributes:
         weights: uint8 [b], the model's parameters in float32, as the bytes of a safetensors file.
         config: the model's configuration, JSON.
         tokenizer: its tokenizer, JSON of the library tokenizers.
         head: float32 [d + 1], a weight for each dimension and the bias.
-        length: tokens of a text that are read, special ones included.
+        length: most tokens of a text that are read, special tokens included.
     """
 
     weights: NDArray[np.uint8]
@@ -91,23 +78,31 @@ class Tuned:
 def finetune(
     folder: Path, inside: Sequence[str], outside: Sequence[str], weight: float, tuning: Tuning
 ) -> Tuned:
-    """Train a transformer to tell texts of a domain from others.
+    """Train a transformer to classify texts as in-domain or not, by cross-entropy with Adam.
+
+    A linear head reads the encoder's pooled states. Batches are packed by tokens as in encoding,
+    and gradients are accumulated over as many batches as a step needs. Master weights are float32;
+    products run in bf16 where the hardware supports it, so a logit can change by up to half a
+    percent of their spread with the batch. The head starts like torch's linear layer: starting at
+    zero ranked as well, but made the threshold at 0 worse (F1 0.68 and 0.77 against 0.83 and 0.89).
+    Results repeat exactly on a CPU with one thread; CUDA adds in no fixed order.
 
     Args:
         folder: a transformers or sentence-transformers folder.
-        inside: texts of the domain, at least one.
+        inside: in-domain texts, at least one.
         outside: other texts, at least one.
-        weight: how much one of the other texts counts, against 1.
-        tuning: how.
+        weight: weight of each other text in the loss; in-domain texts have weight 1.
+        tuning: settings of the training.
 
     Returns:
-        The last step's weights.
+        The weights after the last step.
 
     Raises:
-        ModelError: the folder does not hold a model that can be loaded, or its tokenizer cannot be
-            kept.
+        ModelError: the folder holds no loadable model, or its tokenizer cannot be saved.
         UsageError: training diverged.
         MissingDependencyError: torch or transformers is not installed.
+
+    Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
     """
     hardware = resolve(EmbedPlan())
     import torch
@@ -127,23 +122,23 @@ def finetune(
 def _train(
     encoder: TransformerEncoder, head: Any, examples: Examples, tuning: Tuning, hardware: Hardware
 ) -> None:
-    """Change encoder and head in place."""
+    """Train encoder and head in place."""
     import torch
 
     parameters = [*encoder.model.parameters(), *head.parameters()]
     optimizer = torch.optim.Adam(parameters, lr=tuning.rate)
-    chance = np.random.default_rng(tuning.seed)
+    rng = np.random.default_rng(tuning.seed)
     n = len(examples.ids)
     budget, bf16 = BATCH_TOKENS[hardware.device], hardware.precision == "bf16"
     encoder.model.train()
     for _ in range(tuning.epochs):
-        for step in np.array_split(chance.permutation(n), -(-n // tuning.batch)):
+        for step in np.array_split(rng.permutation(n), -(-n // tuning.batch)):
             optimizer.zero_grad()
             accumulate(encoder, head, examples, step, budget, bf16=bf16)
             optimizer.step()
     encoder.model.eval()
     if not all(bool(torch.isfinite(p).all()) for p in parameters):
-        allowed, cure = "small enough for training to stay finite", "Leave it at its default."
+        allowed, cure = "small enough that weights stay finite", "Use the default rate."
         raise bad_setting("method.rate", allowed, tuning.rate, cure)
 
 
@@ -161,10 +156,10 @@ def accumulate(
     Args:
         encoder: in training mode.
         head: a torch linear layer from the encoder's width to 1.
-        examples: all that is learned from.
-        step: int64 [k], the places of this step's texts.
-        budget: tokens that go through the network together, padding counted; with dropout off
-            the gradient is the same for any, to rounding.
+        examples: all training texts.
+        step: int64 [k], positions of this step's texts.
+        budget: most tokens of a batch, padding included; without dropout the gradient is the same
+            for any budget, up to rounding.
         bf16: multiply in bf16; weights, gradients and loss stay float32.
 
     Returns:
@@ -192,14 +187,14 @@ def accumulate(
 
 
 def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
-    """What training left, as arrays and text."""
+    """The trained encoder and head as arrays and text."""
     import torch
     from safetensors.torch import save
 
     backend = getattr(encoder.tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ModelError(
-            f"--embedder: the tokenizer of {encoder.name} cannot be kept as JSON. Fine-tune a "
+            f"--embedder: the tokenizer of {encoder.name} cannot be saved as JSON. Fine-tune a "
             "model with a fast tokenizer, such as minilm."
         )
     state = {k: v.detach().cpu().clone() for k, v in encoder.model.state_dict().items()}
@@ -216,7 +211,7 @@ def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
 
 
 def opened(tuned: Tuned) -> TransformerEncoder:
-    """The encoder again, on this machine's device and in its precision; its own files are not read.
+    """Open a fine-tuned encoder on this machine's device and in its precision.
 
     Raises:
         MissingDependencyError: torch or transformers is not installed.
@@ -232,7 +227,7 @@ def opened(tuned: Tuned) -> TransformerEncoder:
     fields = json.loads(tuned.config)
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     data = tuned.weights.tobytes()
-    with seeded(0):  # it begins with random weights, all of which are replaced
+    with seeded(0):  # the initial random weights are all replaced
         model = AutoModel.from_config(config, dtype=torch.float32, trust_remote_code=False)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
@@ -258,15 +253,15 @@ def write_folder(tuned: Tuned, folder: Path) -> None:
     The head goes into `head.safetensors` beside it: `weight` [d] and `bias` [1].
 
     Raises:
-        ModelError: it is the encoder of an encoder-decoder, which no such folder can hold.
+        ModelError: it is the encoder of an encoder-decoder model, which no such folder can hold.
         StorageError: the folder cannot be written.
     """
     from safetensors.numpy import save
 
     if json.loads(tuned.config).get("is_encoder_decoder"):
         raise ModelError(
-            "The encoder of an encoder-decoder cannot be written as a model folder: transformers "
-            "would fill up the decoder with random numbers. Fine-tune another model."
+            "The encoder of an encoder-decoder model cannot be saved as a model folder: "
+            "transformers would initialise the decoder at random. Fine-tune another model."
         )
     head = {"weight": tuned.head[:-1].copy(), "bias": tuned.head[-1:].copy()}
     tokens = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": tuned.length}

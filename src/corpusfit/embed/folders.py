@@ -1,12 +1,4 @@
-"""From what the user wrote to a model folder on this machine.
-
-What: words of a setting that are folders or hub ids, checked and made local.
-Why: everything after this reads plain files, so that identity is the bytes in them and a mistake
-is found before any worker starts.
-Trade-off: a folder is judged by its files, not by loading it; only safetensors are accepted,
-because other weights are pickles, which run code.
-Reference: the sentence-transformers folder layout (`modules.json`).
-"""
+"""Resolve a model name, a folder or a hub id, to a checked local folder."""
 
 from __future__ import annotations
 
@@ -20,13 +12,13 @@ from corpusfit.errors import MissingDependencyError, ModelError, bad_setting
 
 
 class Setting(NamedTuple):
-    """Where the user named a model, for errors.
+    """The setting that names a model, for error messages.
 
     Attributes:
-        flag: the setting.
-        allowed: what it may be.
-        otherwise: what to do where no hub can be reached.
-        extra: the extra of corpusfit that brings the libraries.
+        flag: name of the setting.
+        allowed: its allowed values.
+        otherwise: the cure if no hub can be reached.
+        extra: the extra of corpusfit that installs the libraries.
     """
 
     flag: str
@@ -50,19 +42,19 @@ IDENTITY_MORE = ("special_tokens_map.json", "added_tokens.json")
 
 
 def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Path:
-    """The folder of a model, downloaded when it is a hub id.
+    """The folder of a model; a hub id is downloaded.
 
     Args:
         name: a folder or a hub id.
-        refresh: ask the hub first; otherwise only for what is not here yet.
-        setting: where it was named.
+        refresh: ask the hub first; otherwise only for models that are not downloaded yet.
+        setting: the setting that names the model.
 
     Returns:
         A folder that exists.
 
     Raises:
-        UsageError: it is neither a folder nor a possible hub id.
-        ModelError: the hub does not know it or cannot be reached.
+        UsageError: the name is neither a folder nor a possible hub id.
+        ModelError: the hub does not know the model or cannot be reached.
     """
     folder = Path(name).expanduser()
     if name and folder.is_dir():
@@ -75,7 +67,7 @@ def find(name: str, *, refresh: bool = True, setting: Setting = EMBEDDER) -> Pat
 
 
 def _download(name: str, refresh: bool, setting: Setting) -> Path:
-    """The hub's snapshot of a model, without its pickles."""
+    """Download a model from the hub, without pickles."""
     try:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
@@ -92,23 +84,28 @@ def _download(name: str, refresh: bool, setting: Setting) -> Path:
     except RepositoryNotFoundError as e:
         cure = "The Hugging Face hub has no such model, or it is private; check the spelling."
         raise bad_setting(setting.flag, setting.allowed, name, cure) from e
-    except Exception as e:  # the hub client passes on whatever its HTTP library raises
+    except Exception as e:  # the hub client passes on any error of its HTTP library
         raise ModelError(
-            f"{setting.flag} must be {setting.allowed}; got {name!r}, which is no folder here, and "
-            f"the Hugging Face hub could not be reached ({type(e).__name__}). Name a folder that "
+            f"{setting.flag} must be {setting.allowed}; got {name!r}, which is not a local folder, "
+            f"and the Hugging Face hub cannot be reached ({type(e).__name__}). Name a folder that "
             f"holds the model, or {setting.otherwise}."
         ) from e
 
 
 def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
-    """Where the transformer lies inside a model folder: itself, or as `modules.json` says.
+    """The folder of the transformer in a model folder: the folder itself, or as in `modules.json`.
+
+    The folder is checked by its files, not by loading it. Only safetensors are accepted, because
+    other weights are pickles, which can run code.
 
     Args:
-        folder: what `find` gave.
-        setting: where the model was named.
+        folder: a folder that `find` returned.
+        setting: the setting that names the model.
 
     Raises:
         ModelError: files are missing, or the first module is not a transformer.
+
+    Reference: the sentence-transformers folder layout (`modules.json`).
     """
     for module in _json(folder / "modules.json", [], setting)[:1]:
         if not str(module.get("type", "")).endswith("Transformer"):
@@ -126,13 +123,13 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
         other = sorted(p.name for p in folder.glob("*.bin")) or ["no weights"]
         raise ModelError(
             f"{setting.flag} must name a model with safetensors weights; {folder} has {other[0]}. "
-            "Other formats can run code when opened: load the model where you trust it and save "
-            "it again with save_pretrained."
+            "Other formats can run code when opened: load the model on a machine where this is "
+            "safe, and save it again with save_pretrained."
         )
     if (folder / ADAPTER).is_file():
         raise ModelError(
-            f"{setting.flag} must name a whole model; {folder} holds one and an adapter beside it, "
-            "which would be left out. Name the model that the adapter is for."
+            f"{setting.flag} must name a whole model; {folder} also holds an adapter, which would "
+            "be ignored. Name the model that the adapter is for."
         )
     return folder
 
@@ -146,18 +143,18 @@ def is_static(folder: Path) -> bool:
 
 
 def file_digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file that decides a transformer's vectors, by file name."""
+    """SHA-256 of each file that decides a transformer's embeddings, by file name."""
     return {p.name: file_digest(p) for p in model_files(folder)}
 
 
 def model_files(folder: Path) -> list[Path]:
-    """The files of a transformer's folder that decide its vectors, by name."""
+    """The files of a transformer's folder that decide its embeddings, by name."""
     paths = {p for pattern in (*IDENTITY, *IDENTITY_MORE) for p in folder.glob(pattern)}
     return [p for p in sorted(paths) if p.is_file()]
 
 
 def _json(path: Path, default: Any, setting: Setting = EMBEDDER) -> Any:
-    """A JSON file's value, of the default's kind, or the default where there is no such file."""
+    """The value of a JSON file, of the default's type; the default if the file does not exist."""
     try:
         value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -165,5 +162,5 @@ def _json(path: Path, default: Any, setting: Setting = EMBEDDER) -> Any:
     except (OSError, ValueError) as e:
         raise ModelError(f"{setting.flag}: {path} cannot be read: {e}.") from e
     if not isinstance(value, type(default)):
-        raise ModelError(f"{setting.flag}: {path} is not what a model folder holds there.")
+        raise ModelError(f"{setting.flag}: {path} does not hold a JSON {type(default).__name__}.")
     return value

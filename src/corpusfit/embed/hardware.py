@@ -1,11 +1,4 @@
-"""Where to compute, in what precision, and from which seed.
-
-What: `auto` settings resolved for this machine; torch's chances under a seed for a while.
-Why: bf16 halves the time where the processor multiplies it, and doubles it where it does not.
-Trade-off: on CPUs only what Linux reports for x86 counts; elsewhere `auto` means fp32, and
-`bf16` has to be asked for.
-Reference: torch.cuda.is_bf16_supported; the x86 flags avx512_bf16 and amx_bf16.
-"""
+"""Resolve device, precision and batch size on this machine, and seed torch."""
 
 from __future__ import annotations
 
@@ -20,7 +13,7 @@ BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}
 
 
 class Wanted(Protocol):
-    """What a plan says of arithmetic: to encode, to train or to fine-tune."""
+    """A plan's settings of device and precision."""
 
     @property
     def device(self) -> str:
@@ -32,7 +25,7 @@ class Wanted(Protocol):
 
 
 class Hardware(NamedTuple):
-    """What a plan comes to on this machine: all that it says about arithmetic."""
+    """A plan's device, precision and batch size, resolved on this machine."""
 
     device: str
     precision: str
@@ -40,20 +33,23 @@ class Hardware(NamedTuple):
 
     @property
     def attention(self) -> str:
-        """`eager` or `sdpa` for a model that is trained; a CPU's SDPA is the slower one in bf16."""
+        """Attention implementation for training; SDPA is slower than `eager` on a CPU in bf16."""
         return "eager" if (self.device, self.precision) == ("cpu", "bf16") else "sdpa"
 
 
 def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hardware:
-    """Device (`cpu` or `cuda`), precision (`bf16` or `fp32`) and batch of a plan on this machine.
+    """Resolve a plan's device (`cpu` or `cuda`), precision (`bf16` or `fp32`) and batch size.
+
+    `auto` takes bf16 only where the hardware multiplies it: elsewhere bf16 doubles the time. On
+    CPUs only what Linux reports for x86 counts (the flags avx512_bf16 and amx_bf16).
 
     Args:
-        wanted: what was asked for.
-        group: of the settings that it came from, for the error.
-        batch_tokens: a batch that was asked for; 0 takes the device's own.
+        wanted: the plan's settings.
+        group: name of the settings' group, for errors.
+        batch_tokens: most tokens of a batch; 0 takes the device's default.
 
     Raises:
-        UsageError: cuda was asked for and there is none.
+        UsageError: cuda was requested and is not available.
         MissingDependencyError: torch is not installed.
     """
     device = resolve_device(wanted.device, group)
@@ -69,21 +65,21 @@ def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hard
 
 
 def resolve_device(wanted: str, group: str) -> str:
-    """`cpu` or `cuda`, for `auto`, `cpu` or `cuda` of a group of settings; raises as `resolve`."""
+    """Resolve `auto`, `cpu` or `cuda` of a group of settings; raises as `resolve`."""
     try:
         import torch
     except ImportError as e:
         raise MissingDependencyError("A transformer as --embedder", "embed") from e
-    there = wanted != "cpu" and torch.cuda.is_available()
-    if wanted == "cuda" and not there:
+    available = wanted != "cpu" and torch.cuda.is_available()
+    if wanted == "cuda" and not available:
         raise bad_setting(
             f"{group}.device", "auto or cpu here", "cuda", "torch sees no CUDA device."
         )
-    return "cuda" if there else "cpu"
+    return "cuda" if available else "cpu"
 
 
 def cpu_has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the processor multiplies bf16 itself, as far as Linux says."""
+    """Whether the processor multiplies bf16 natively, according to Linux."""
     try:
         lines = cpuinfo.read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -94,7 +90,7 @@ def cpu_has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Torch draws from this seed; its generators are put back after."""
+    """Seed torch's random generators inside the context, and restore their state after it."""
     import torch
 
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []

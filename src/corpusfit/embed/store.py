@@ -1,11 +1,4 @@
-"""Embeddings on disk: computed once per corpus, cut and encoder, read by every method.
-
-What: one file a shard with the shard's units and their vectors in float16, in a folder named by
-what they were computed from.
-Why: encoding is the dear part; with the vectors kept, another method costs seconds.
-Trade-off: float16 halves the disk; its rounding (about 5e-4 relative) is far below the
-differences that rank texts.
-"""
+"""Embeddings on disk, computed once per corpus, unit settings and encoder."""
 
 from __future__ import annotations
 
@@ -26,10 +19,13 @@ _LARGEST = float(np.finfo(np.float16).max)
 
 
 class VectorStore:
-    """The units and vectors of a corpus, by shard.
+    """The units and embeddings of a corpus, one file per shard.
+
+    Embeddings are stored as float16: the rounding (about 5e-4 relative) is far below the
+    differences that rank texts.
 
     Args:
-        folder: where the parts are; made at the first write.
+        folder: where the files are; created at the first write.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,11 +35,11 @@ class VectorStore:
         return self.folder / f"part-{shard:05d}.safetensors"
 
     def finished(self) -> set[int]:
-        """The shards that are there, by one listing; a part appears whole or not at all."""
+        """The shards with a stored file, by one listing; files appear whole or not at all."""
         return {int(found[1]) for name in listed(self.folder) if (found := _PART.fullmatch(name))}
 
     def write(self, shard: int, units: Units, vectors: Vectors, tally: dict[str, Any]) -> None:
-        """Keep a shard's n units, its vectors [n, d], and what was counted while reading it."""
+        """Store a shard's n units, its embeddings [n, d], and the counts from reading it."""
         plain = {name: value for name, value in tally.items() if name != "rejects"}
         arrays: dict[str, NDArray[Any]] = {
             "row": units.row,
@@ -51,23 +47,23 @@ class VectorStore:
             "end": units.end,
             "pieces": units.pieces,
             "vectors": np.clip(vectors, -_LARGEST, _LARGEST).astype(np.float16),
-            # not in the header, which the format bounds: a shard can be millions of bad rows
+            # not in the header, whose size is limited: a shard can have millions of rejects
             "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
         }
         write_arrays(self._part(shard), arrays, plain)
 
     def read(self, shard: int) -> tuple[Units, Vectors, dict[str, Any]]:
-        """Units, float32 vectors [n, d] and tally of one shard."""
+        """Units, float32 embeddings [n, d] and counts of one shard."""
         arrays, plain = read_arrays(self._part(shard))
         tally = {**plain, "rejects": orjson.loads(arrays["rejects"].tobytes())}
         units = Units(arrays["row"], arrays["start"], arrays["end"], arrays["pieces"])
         return units, arrays["vectors"].astype(np.float32), tally
 
     def tally(self, shard: int) -> dict[str, Any]:
-        """What was counted in one shard."""
+        """The counts of one shard."""
         arrays, plain = read_arrays(self._part(shard), ["rejects"])
         return {**plain, "rejects": orjson.loads(arrays["rejects"].tobytes())}
 
     def gather(self, places: Sequence[tuple[int, NDArray[np.int64]]]) -> Vectors:
-        """float32 [k, d]: the vectors at (shard, places within it), in that order."""
+        """Read the embeddings at (shard, positions within it), in that order; float32 [k, d]."""
         return np.concatenate([self.read(shard)[1][at] for shard, at in places])

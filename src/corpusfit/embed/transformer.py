@@ -1,14 +1,4 @@
-"""Contextual vectors from any Hugging Face transformer.
-
-What: the mean of the last hidden state over a text's own tokens, or its `cls` vector; encoders,
-decoders (GPT-2) and the encoder half of encoder-decoders (T5).
-Why: TADPOLE's best methods read contextual vectors, and encoding is where a run's hours go:
-batches of equal length under a token budget, bf16 where the processor multiplies it.
-Trade-off: eager PyTorch and the model's own code, so that any architecture works; a graph compiler
-would gain on one model and cost a minute for each. In bf16 a vector's last bits depend on the
-texts encoded with it; a text's vector is bitwise repeatable for the same call.
-Reference: TADPOLE, section 3.1; Aharoni & Goldberg, Unsupervised Domain Clusters, section 2.
-"""
+"""Contextual embeddings from any Hugging Face transformer."""
 
 from __future__ import annotations
 
@@ -32,23 +22,30 @@ from corpusfit.types import Vectors
 if TYPE_CHECKING:
     import torch
 
-CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and a sort over them is enough
-LONGEST = 8_192  # tokens; a decoder that takes 128k would need hours and all memory for one row
+CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and is enough to sort by length
+LONGEST = 8_192  # tokens; one row of a 128k decoder would need hours and all memory
 DEFAULT_LENGTH = 512  # for models that state no limit, such as T5
-CHARACTERS = 64  # no tokenizer averages more a token over a whole text; spares it the rest of one
+CHARACTERS = 64  # per token: no tokenizer averages more; longer texts are truncated first
 
 
 @dataclass(frozen=True, eq=False)
 class TransformerEncoder(Encoder):
-    """A loaded transformer and how its states become one vector.
+    """A loaded transformer and the pooling of its states into one embedding.
+
+    An embedding is the mean of the last hidden state over a text's tokens, or its `cls` state. The
+    model can be an encoder, a decoder (GPT-2) or the encoder half of an encoder-decoder (T5), in
+    eager PyTorch with its library code. In bf16 the last bits of an embedding depend on the texts
+    in its batch; repeating a call gives the same bits.
 
     Attributes:
         model: the torch module, in evaluation mode, on its device.
         tokenizer: its Hugging Face tokenizer.
         pooling: `mean` or `cls`.
-        max_length: tokens, special ones included; what comes after is left out.
-        batch_tokens: rows times longest row of a batch, at most.
-        unit_length: vectors are scaled to length 1.
+        max_length: most tokens of a text, special tokens included; the rest is truncated.
+        batch_tokens: most tokens of a batch, rows times longest row.
+        unit_length: scale embeddings to length 1.
+
+    Reference: TADPOLE, section 3.1; Aharoni & Goldberg, Unsupervised Domain Clusters, section 2.
     """
 
     name: str
@@ -62,7 +59,7 @@ class TransformerEncoder(Encoder):
     unit_length: bool
 
     def encode(self, texts: Sequence[str], on_progress: Progress | None = None) -> Vectors:
-        """One vector a text; see `Encoder.encode`."""
+        """One embedding per text; see `Encoder.encode`."""
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), CHUNK):
             ids = self.tokens(texts[start : start + CHUNK])
@@ -70,7 +67,7 @@ class TransformerEncoder(Encoder):
         return out
 
     def encode_ids(self, ids: list[list[int]], on_progress: Progress | None = None) -> Vectors:
-        """One vector for each list of token ids, float32 [n, dim]; none of them empty."""
+        """One embedding per list of token ids, float32 [n, dim]; no list may be empty."""
         import torch
 
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
@@ -84,7 +81,7 @@ class TransformerEncoder(Encoder):
         return out
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text, truncated; a text without any is one padding token."""
+        """Token ids of each text, truncated; a text without tokens is one padding token."""
         ids: list[list[int]] = self.tokenizer(
             [text[: CHARACTERS * self.max_length] for text in texts],
             truncation=True,
@@ -96,7 +93,7 @@ class TransformerEncoder(Encoder):
 
     @property
     def _fill(self) -> int:
-        """What stands in for nothing; masked, so that any id does: GPT-2 has no padding token."""
+        """Token id for padding; any id works because it is masked (GPT-2 has no padding token)."""
         tokenizer = self.tokenizer
         for token in (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id):
             if token is not None:
@@ -104,11 +101,11 @@ class TransformerEncoder(Encoder):
         return 0
 
     def pooled(self, ids: list[list[int]], lengths: NDArray[np.int64]) -> torch.Tensor:
-        """Vectors of one batch as the model's device has them, gradients included.
+        """Embeddings of one batch on the model's device, with gradients.
 
         Args:
             ids: token ids of k texts, none of them empty.
-            lengths: int64 [k], their numbers; the longest first, or all equal.
+            lengths: int64 [k], numbers of tokens; longest first, or all equal.
 
         Returns:
             [k, dim].
@@ -132,16 +129,16 @@ class TransformerEncoder(Encoder):
 
     @staticmethod
     def _mean(states: torch.Tensor, mask: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-        """Mean over the real tokens, summed in float32 whatever the states are in."""
+        """Mean over the real tokens, summed in float32 for any type of states."""
         import torch
 
         kept = states.masked_fill(~mask[:, :, None], 0)
         return kept.sum(1, dtype=torch.float32) / real[:, None]
 
     def _cls(self, states: torch.Tensor, tokens: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-        """The first state where the tokenizer opens with a cls token, else the last real one.
+        """The first state if the tokenizer starts with a cls token, else the last real state.
 
-        A decoder's first position has seen nothing; its last has seen the whole text.
+        A decoder's first state has read nothing; its last state has read the whole text.
         """
         import torch
 
@@ -152,12 +149,12 @@ class TransformerEncoder(Encoder):
 
 
 def fingerprint(folder: Path, plan: EmbedPlan) -> str:
-    """Identity of the vectors a model folder gives under a plan, from its files alone.
+    """Fingerprint of a model folder's embeddings under a plan, from its files.
 
-    Precision, device and batching are part of it because they move a vector's last bits.
+    Precision, device and batching are part of it because they change an embedding's last bits.
 
     Raises:
-        UsageError: the plan's device is not there.
+        UsageError: the plan's device is not available.
         ModelError: files are missing.
     """
     return digest(
@@ -172,16 +169,16 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
 
 
 def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEncoder:
-    """An encoder from a local model folder.
+    """Load an encoder from a local model folder.
 
     Args:
         folder: a transformers or sentence-transformers folder.
         plan: pooling, length, precision, device and batching.
-        name: what the user called it.
+        name: the embedder as the user named it.
 
     Raises:
-        UsageError: the plan's device is not there.
-        ModelError: the folder does not hold a model that can be loaded.
+        UsageError: the plan's device is not available.
+        ModelError: the folder does not hold a loadable model.
         MissingDependencyError: torch or transformers is not installed.
     """
     hardware = resolve(plan, batch_tokens=plan.batch_tokens)
@@ -200,7 +197,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
 
 
 def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
-    """A transformer and its tokenizer from local files: safetensors only, no code of the model's.
+    """Load a transformer and its tokenizer from local safetensors without running the model's code.
 
     Args:
         folder: a transformers or sentence-transformers folder.
@@ -221,7 +218,7 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
         with quiet():
             tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, **local)
             model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **local)
-    except Exception as e:  # a broken folder shows as any of a dozen kinds
+    except Exception as e:  # a broken folder raises many kinds of errors
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(f"--embedder: the model in {folder} cannot be loaded: {reason}") from e
     if model.config.is_encoder_decoder:
@@ -231,12 +228,12 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
 
 
 def _max_length(model: Any, tokenizer: Any) -> int:
-    """Most tokens that are read of a text: what the positions and the tokenizer both allow."""
+    """Most tokens of a text that both the positions and the tokenizer allow."""
     return int(min(position_limit(model), tokenizer.model_max_length, LONGEST))
 
 
 def position_limit(model: Any) -> int:
-    """Most tokens that a model's positions allow; `DEFAULT_LENGTH` where it states no limit."""
+    """Most tokens that a model's positions allow; `DEFAULT_LENGTH` if it states no limit."""
     positions = getattr(model.config, "max_position_embeddings", None) or DEFAULT_LENGTH
     return int(positions) - first_position(model)
 
@@ -244,7 +241,7 @@ def position_limit(model: Any) -> int:
 def first_position(model: Any) -> int:
     """Number of a text's first position.
 
-    RoBERTa's positions begin after its padding index, so that 514 of them hold 512 tokens.
+    RoBERTa's positions begin after its padding index, so its 514 positions hold 512 tokens.
     """
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
@@ -253,7 +250,7 @@ def first_position(model: Any) -> int:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No bars and no reports while a model loads; the user's own settings come back after."""
+    """Silence transformers' progress bars and reports while a model loads."""
     from transformers.utils import logging
 
     level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()

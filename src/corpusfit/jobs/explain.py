@@ -103,7 +103,7 @@ class Explain(Job[list[str], Explained]):
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
         plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})
-        likeness = registry.fitting(*plain)
+        likeness = registry.unit_method(*plain)
         target = self.target.batch("embedding" if by == "embedding" else "text")
         try:
             cosines = likeness.fit(batch, target, seed=0).score(target)

@@ -120,7 +120,7 @@ class Fit(Job[MethodPlan, str]):
         if self.scorer.exists():
             kept: Scorer[Any] = restore(self.scorer, registry.scorer_class)
             return kept.remark()
-        method = registry.fitting(plan.name, plan.options)
+        method = registry.unit_method(plan.name, plan.options)
         target, background = (
             self.target.repeated(method.fits_on),
             self.background.batch(method.fits_on),
@@ -175,7 +175,7 @@ class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
     def _work(self, piece: tuple[MethodPlan, int]) -> Trial | Unfit:
         plan, seed = piece
         try:
-            method = registry.fitting(plan.name, plan.options)
+            method = registry.unit_method(plan.name, plan.options)
             target, background = (s.batch(method.fits_on) for s in (self.target, self.background))
             return trial(plan.name, method, target, background, seed=seed)
         except InputError as e:
@@ -197,7 +197,8 @@ class TimeScoring(Job[list[str], float]):
         return self._work
 
     def _work(self, texts: list[str]) -> float:
-        method, batch = registry.fitting(self.method.name, self.method.options), text_array(texts)
+        method = registry.unit_method(self.method.name, self.method.options)
+        batch = text_array(texts)
         scorer = method.fit(batch, batch, seed=0)
         scorer.score(batch)  # load the kernels
         started = time.perf_counter()

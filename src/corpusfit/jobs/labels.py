@@ -91,7 +91,7 @@ class ScoreLabels(Scoring, Job[Shard, tuple[Tally, list[str]]]):
 
     def start(self) -> Callable[[Shard], tuple[Tally, list[str]]]:
         """Build the method."""
-        method = registry.of_labels(self.method.name, self.method.options)
+        method = registry.label_method(self.method.name, self.method.options)
 
         def work(shard: Shard) -> tuple[Tally, list[str]]:
             units, _, tally = read_units(shard, self.read, self.cut, self.names)

@@ -52,7 +52,7 @@ class ScoreWhole(Scoring, Job[MethodPlan, int]):
         return self._work
 
     def _work(self, plan: MethodPlan) -> int:
-        method = registry.of_corpus(plan.name, plan.options)
+        method = registry.corpus_method(plan.name, plan.options)
         learned = method.fits_on
         samples = (self.target.repeated(learned), self.background.batch(learned))
         scored = method.score_corpus(_Stream(self, method.reads), *samples, seed=self.seed)

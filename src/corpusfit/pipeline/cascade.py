@@ -49,8 +49,8 @@ from corpusfit.plan import ChoosePlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.segments import joined_scores
 from corpusfit.select.choose import DEFAULT_FRACTION
-from corpusfit.select.recall import Lost, estimated, shares_for, wanted
-from corpusfit.select.top import Cut, Taker, find_cut
+from corpusfit.select.recall import DroppedSample, estimate_recall, last_stage_selection, shares_for
+from corpusfit.select.top import Selector, Threshold, find_threshold
 from corpusfit.types import Shard
 
 RECALL = 0.95
@@ -135,13 +135,13 @@ def cascade_of(
     if taken is None and (amount.segments or amount.tokens or amount.threshold is not None):
         return {**found, "recall": None}
     arrays, header = read_arrays(folder.fit / "lost.safetensors")
-    lost = Lost(arrays["scores"], arrays["ahead"], **header["counts"])
+    lost = DroppedSample(arrays["scores"], arrays["ahead"], **header["counts"])
     if taken is None:
         fraction = DEFAULT_FRACTION if amount.fraction is None else amount.fraction
         taken = max(1, round(fraction * lost.corpus))
     if amount.threshold is not None:
         taken = min(taken, lost.through)
-    recall = estimated(lost, taken, header["confidence"], amount.threshold)
+    recall = estimate_recall(lost, taken, header["confidence"], amount.threshold)
     return {**found, "recall": recall and dataclasses.asdict(recall)}
 
 
@@ -310,7 +310,7 @@ class _Samples:
         if shares:
             return shares
         half = self.known["half"] == 0
-        of = wanted(
+        of = last_stage_selection(
             scores[-1][half],
             self.known["tokens"][half],
             plan.choose,
@@ -395,18 +395,18 @@ def _passing(
 ) -> Iterator[tuple[Shard, NDArray[np.int64]]]:
     """Shards with the places of the segments that came through and are still to be scored."""
     parts = StageParts(before)
-    there, taker = set(parts.finished()), Taker(_cut(parts, through))
+    there, selector = set(parts.finished()), Selector(_cut(parts, through))
     for shard in run.shards():
         if shard.index in there:
             places, scores = parts.read(shard.index)
-            taken = taker.take(scores, np.ones(len(scores), np.int64))
+            taken = selector.select(scores, np.ones(len(scores), np.int64))
             if taken.any() and shard.index not in done:
                 yield shard, places[taken]
 
 
-def _cut(parts: StageParts, through: int) -> Cut:
+def _cut(parts: StageParts, through: int) -> Threshold:
     """The cut that lets so many segments through."""
-    return find_cut(
+    return find_threshold(
         lambda: ((scores, np.ones(len(scores), np.int64)) for _, _, scores in parts.read_all()),
         through,
     )

@@ -90,12 +90,12 @@ def stages_of(plan: Plan) -> list[Stage]:
     stages = []
     for number, text in enumerate(earlier, start=1):
         if _is_method(text.name):
-            method = registry.given(MethodPlan(text.name), text.embedder)
+            method = registry.with_embedder(MethodPlan(text.name), text.embedder)
             encodes = _method(method).encodes
             stages.append(Stage(number, text, method, _embed(plan, text.embedder, encodes)))
         else:
             stages.append(Stage(number, text, None, _embed(plan, text.name, True)))
-    method = registry.given(plan.method, plan.embed.embedder)
+    method = registry.with_embedder(plan.method, plan.embed.embedder)
     encodes = method.name == "auto" or _method(method).encodes
     embed = _embed(plan, plan.embed.embedder, encodes)
     return [*stages, Stage(len(earlier) + 1, last, method, embed)]
@@ -183,7 +183,7 @@ def _method(plan: MethodPlan) -> Method[Any]:
             plan.name,
             "Use it without --cascade.",
         )
-    return registry.fitting(plan.name, plan.options)
+    return registry.unit_method(plan.name, plan.options)
 
 
 def _takes_embedder(method: Method[Any]) -> bool:

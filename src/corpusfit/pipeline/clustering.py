@@ -46,7 +46,7 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.labels import NONE
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
-from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import ClustersFolder, as_plain, source_identity, versions
 from corpusfit.pipeline.reproduce import absolute, command_words
 from corpusfit.pipeline.run import Machine, Run
@@ -119,10 +119,8 @@ def clusters(
     folder = ClustersFolder(out)
     folder.claim()
     with machine.start() as engine:
-        looking = partial(look_with, engine)
-        sources = corpus.find(
-            corpus_inputs, plan.read, spool=folder.work, role="corpus", looking=looking
-        )
+        scan = partial(scan_with, engine)
+        sources = corpus.find(corpus_inputs, plan.read, spool=folder.work, role="corpus", scan=scan)
         run = Run(plan.reading(), machine, engine, folder.work, [], sources)
         engine.require_shared(run.cache, "--cache")
         with run.stage("prepare encoder"):

@@ -18,7 +18,7 @@ from corpusfit import corpus
 from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
-from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
 from corpusfit.pipeline.balance import prepare_balance
 from corpusfit.pipeline.budget import Decision, keep, kept, within
@@ -189,7 +189,7 @@ def _run(
 ) -> Selection:
     """What `select` and `score` share."""
     plan = settled(whole_lines(plan.check(), corpus_inputs))
-    used = registry.given(plan.method, plan.embed.embedder)
+    used = registry.with_embedder(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
     method = None if used.name == "auto" else registry.build(used.name, used.options)
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
@@ -263,14 +263,14 @@ def _open(
 ) -> Run:
     """Find and fingerprint the inputs."""
     started = time.perf_counter()
-    looking = partial(look_with, engine)
+    scan = partial(scan_with, engine)
     run = Run(
         plan,
         machine,
         engine,
         work,
         corpus.find(target, plan.read, spool=work, role="target"),
-        corpus.find(corpus_inputs, plan.read, spool=work, role="corpus", looking=looking),
+        corpus.find(corpus_inputs, plan.read, spool=work, role="corpus", scan=scan),
     )
     check_shares(tuple(s.name for s in run.target), plan)
     run.seconds["find inputs"] = round(time.perf_counter() - started, 3)

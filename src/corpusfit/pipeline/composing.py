@@ -29,7 +29,7 @@ from corpusfit.compose.summary import Amounts, by_kind, by_language
 from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compose import WriteComposed, mark_path
-from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import ComposeFolder, as_plain, source_identity, versions
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.surveying import (
@@ -143,9 +143,9 @@ def _open(
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}
     for number, source in enumerate(recipe.sources):
-        spool, looking = folder.work / f"input-{number}", partial(look_with, engine)
+        spool, scan = folder.work / f"input-{number}", partial(scan_with, engine)
         role = f"source {source.name}: path"
-        found = corpus.find(source.path, source.read, spool=spool, role=role, looking=looking)
+        found = corpus.find(source.path, source.read, spool=spool, role=role, scan=scan)
         if source.page and source.language_field:
             _require_two_columns(source, found)
         sources.append(found)

@@ -18,10 +18,10 @@ from typing import Any
 from corpusfit import corpus
 from corpusfit.adapt.plan import TASK
 from corpusfit.artifacts import is_local, place
-from corpusfit.corpus.survey import Looking
+from corpusfit.corpus.survey import ScanChunks
 from corpusfit.engine import Engine
 from corpusfit.errors import CorpusfitError, EmptyInputError, InputError, bad_setting
-from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import ComposeFolder, RunFolder
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import Plan, ReadPlan
@@ -72,12 +72,12 @@ def given(
     Raises:
         CorpusfitError: an input cannot be found or read; --data task without --task.
     """
-    looking = partial(look_with, engine)
+    scan = partial(scan_with, engine)
 
     def find(inputs: Sequence[str], role: str) -> list[Source]:
         if not inputs:
             return []
-        return corpus.find(inputs, read, spool=spool, role=role, looking=looking)
+        return corpus.find(inputs, read, spool=spool, role=role, scan=scan)
 
     tasks, general = find(task, "task"), find(replay, "replay")
     if list(data) == [TASK]:
@@ -92,7 +92,7 @@ def given(
     task_read, own = read, not tasks
     if own:
         task_read = Plan.from_dict(manifest["plan"]).read
-        tasks = _targets(manifest, task_read, looking, machine)
+        tasks = _targets(manifest, task_read, scan, machine)
     chosen = find([str(folder / "selected")], "data")
     plain = ReadPlan()
     return Given(chosen, tasks, general, manifest, folder, plain, task_read, own)
@@ -150,12 +150,12 @@ def _finished(found: RunFolder) -> dict[str, Any]:
 
 
 def _targets(
-    manifest: dict[str, Any], read: ReadPlan, looking: Looking, machine: Machine
+    manifest: dict[str, Any], read: ReadPlan, scan: ScanChunks, machine: Machine
 ) -> list[Source]:
     """The selection's target, if it is still there."""
     sources = [Source(**s) for s in manifest["target"]]
     try:
-        now, changed = corpus.found_again(sources, read, looking)
+        now, changed = corpus.found_again(sources, read, scan)
     except CorpusfitError:
         now, changed = [], [s.name for s in sources]
     if changed:

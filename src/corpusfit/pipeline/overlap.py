@@ -28,7 +28,7 @@ from corpusfit.engine import Engine
 from corpusfit.errors import InputError
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.evaluate.splits import SPLITS, split_of
-from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import SplitFolder
 from corpusfit.pipeline.contamination.match import find_leaks
 from corpusfit.pipeline.run import Machine
@@ -112,9 +112,9 @@ def overlaps_in(
         machine: told of progress.
         near: as in `overlaps`.
     """
-    looking = partial(look_with, engine)
+    scan = partial(scan_with, engine)
     sources = {
-        split: corpus.find(places[split], read, spool=spool, role="check", looking=looking)
+        split: corpus.find(places[split], read, spool=spool, role="check", scan=scan)
         for split in SPLITS
         if split in places
     }

@@ -82,7 +82,10 @@ def rank_methods(
     """
     options = run.plan.method.options if len(names) == 1 else {}
     pieces = [
-        (registry.given(MethodPlan(name, options), run.plan.embed.embedder), run.plan.seed + i)
+        (
+            registry.with_embedder(MethodPlan(name, options), run.plan.embed.embedder),
+            run.plan.seed + i,
+        )
         for i in range(seeds)
         for name in names
     ]

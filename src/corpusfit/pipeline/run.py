@@ -25,7 +25,7 @@ from corpusfit.artifacts import place, remove
 from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
 from corpusfit.jobs.reading import Reasons
-from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.survey import scan_with
 from corpusfit.pipeline.budget import Decision
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Shard, Source
@@ -230,7 +230,7 @@ def same_again(
         ChangedInputError: one is no longer what was scored.
         InputError: one is gone.
     """
-    now, changed = corpus.found_again(sources, read, partial(look_with, engine))
+    now, changed = corpus.found_again(sources, read, partial(scan_with, engine))
     if changed:
         raise ChangedInputError(
             f"{', '.join(changed[:3])} changed since {out} was scored. Put the files back, or "

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from corpusfit import corpus
-from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.survey import scan_with
 from corpusfit.pipeline.budget import within
 from corpusfit.pipeline.cascade_stages import settled, stages_of
 from corpusfit.pipeline.cost_model import UNITS, budgeted, encoding_rate, measured
@@ -55,7 +55,7 @@ def estimate(
         work = Path(scratch)
         corpus.find(target, plan.read, spool=work, role="target")
         sources = corpus.find(
-            corpus_inputs, plan.read, spool=work, role="corpus", looking=partial(look_with, engine)
+            corpus_inputs, plan.read, spool=work, role="corpus", scan=partial(scan_with, engine)
         )
         run = Run(plan, machine, engine, work, [], sources)
         decided: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def estimate(
         shares: dict[str, Any] = {}
         method = None
         if plan.method.name != "auto":
-            used = registry.given(plan.method, plan.embed.embedder)
+            used = registry.with_embedder(plan.method, plan.embed.embedder)
             method = registry.build(used.name, used.options)
         whole = method if isinstance(method, CorpusMethod) else None
         some = texts[: UNITS * engine.workers]

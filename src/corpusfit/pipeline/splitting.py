@@ -29,7 +29,7 @@ from corpusfit.engine import Engine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
-from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.survey import scan_with
 from corpusfit.jobs.text_keys import TextsOfRows
 from corpusfit.manifest import SplitFolder, as_plain, source_identity, versions
 from corpusfit.pipeline.contamination.match import find_leaks
@@ -140,7 +140,7 @@ def split(
     with machine.start() as engine, machine.scratch() as spool:
         engine.require_shared(spool, "--cache")
         sources = corpus.find(
-            inputs, plan.read, spool=folder.work, role="data", looking=partial(look_with, engine)
+            inputs, plan.read, spool=folder.work, role="data", scan=partial(scan_with, engine)
         )
         folder.begin(_identity(plan, sources), overwrite=overwrite)
         done = folder.finished()

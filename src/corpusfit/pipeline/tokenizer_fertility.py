@@ -36,7 +36,7 @@ from corpusfit.evaluate.tokenizer_fertility import (
     word_splits,
 )
 from corpusfit.jobs.fit import Sample
-from corpusfit.jobs.survey import look_with
+from corpusfit.jobs.survey import scan_with
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.samples import background_texts
 from corpusfit.plan import Plan
@@ -175,8 +175,8 @@ def _sampled(
         found = list(map(" ".join, read_conll(columns, kind).pieces))
         drawn = np.random.default_rng(plan.seed).permutation(len(found))[: plan.fit.background]
         return [found[i] for i in np.sort(drawn)]
-    looking = partial(look_with, engine)
-    sources = corpus.find(inputs, plan.read, spool=work, role=kind, looking=looking)
+    scan = partial(scan_with, engine)
+    sources = corpus.find(inputs, plan.read, spool=work, role=kind, scan=scan)
     run = Run(plan, machine, engine, work, [], sources, role=kind)
     sample = Sample(work, kind)
     rejected = background_texts(run, sample, plan.fit.background)

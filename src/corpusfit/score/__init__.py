@@ -1,1 +1,1 @@
-"""Stage 4, weigh: tell how like the target every unit of the corpus is."""
+"""Stage 4, score: how similar each unit of the corpus is to the target."""

@@ -1,12 +1,4 @@
-"""Read an n-gram model from an ARPA file, the format that KenLM, SRILM and others write.
-
-What: the file's n-grams, probabilities and back-offs in the table of `kernels/backoff.py`.
-Why: who has a model of a domain or of general text need not train another.
-Trade-off: our tokens only. They are lower-cased words without signs (with, on request), so an
-n-gram with any other word, "The" or "don't", can never be met and is left out; train the model on
-lower-cased text for good matches. Plain text only, about 300,000 n-grams a second.
-Reference: the ARPA format as KenLM reads it (Heafield 2011): log10, `<unk>` is -100 if missing.
-"""
+"""Read an n-gram model from an ARPA file, as KenLM, SRILM and others write it."""
 
 from __future__ import annotations
 
@@ -38,7 +30,7 @@ _LONGEST_LINE = 1 << 16
 
 @dataclass
 class _Lines:
-    """The file's lines that are not empty, and where we are."""
+    """The non-empty lines of the file, and the number of the current line."""
 
     path: str
     file: BinaryIO
@@ -49,19 +41,19 @@ class _Lines:
             self.number += 1
             if stripped := line.strip():
                 return stripped
-        raise self.wrong(f"the file ends where {wanted} should be; it was cut short")
+        raise self.wrong(f"expected {wanted}, found the end of the file")
 
     def wrong(self, what: str, number: int | None = None) -> ModelError:
         number = self.number if number is None else number
         return ModelError(
-            f"{self.path}, line {number}: {what}. Copy the ARPA file again, or write it anew, for "
+            f"{self.path}, line {number}: {what}. Copy the ARPA file again or recreate it, for "
             "example with KenLM's lmplz."
         )
 
 
 @dataclass
 class _Section:
-    """The n-grams of one length whose words our tokenizer can produce."""
+    """The n-grams of one length whose words this package's tokenizer can produce."""
 
     words: array[int] = field(default_factory=lambda: array("Q"))
     values: array[float] = field(default_factory=lambda: array("f"))
@@ -71,6 +63,10 @@ class _Section:
 def read_arpa(path: str) -> tuple[NDArray[np.uint64], int]:
     """Read a model.
 
+    Tokens are lower-cased words without punctuation (with it, on request). An n-gram with any other
+    word, such as "The" or "don't", can never match and is skipped, so train the model on
+    lower-cased text. About 300,000 n-grams per second are read.
+
     Args:
         path: a plain ARPA file of order 1 to 9.
 
@@ -78,7 +74,10 @@ def read_arpa(path: str) -> tuple[NDArray[np.uint64], int]:
         The table for `kernels/backoff.py`, and the model's order.
 
     Raises:
-        ModelError: the file cannot be read, or is not a whole and sound ARPA file; names the line.
+        ModelError: the file cannot be read, or is not a complete and valid ARPA file; names the
+            line.
+
+    Reference: the ARPA format as KenLM reads it (Heafield 2011): log10; `<unk>` is -100 if missing.
     """
     try:
         with open(path, "rb") as file:
@@ -89,9 +88,9 @@ def read_arpa(path: str) -> tuple[NDArray[np.uint64], int]:
             for k, count in enumerate(counts, 1):
                 sections.append(_section(lines, k, count, known))
                 after = f"\\{k + 1}-grams:" if k < len(counts) else "\\end\\"
-                _expect(lines, after, f"more than the {count} {k}-grams that the header counts")
+                _expect(lines, after, f"more than the {count} {k}-grams of the header")
     except OSError as e:
-        raise ModelError(f"Cannot read {path}: {e.strerror}. Give the path of an ARPA file.") from e
+        raise ModelError(f"{path} cannot be read: {e.strerror}. Name an ARPA file.") from e
     return _table(lines, sections), len(counts)
 
 
@@ -101,32 +100,32 @@ def _expect(lines: _Lines, wanted: str, otherwise: str) -> None:
 
 
 def _header(lines: _Lines) -> list[int]:
-    """How many n-grams of each length there are, and the line after is the first section's."""
-    _expect(lines, "\\data\\", "something else: this is no plain ARPA file")
+    """Numbers of n-grams of each length; the next line is the first section's."""
+    _expect(lines, "\\data\\", "other text: this is not a plain ARPA file")
     counts: list[int] = []
     while found := _COUNT.match(line := lines.next("\\1-grams:")):
         k = int(found[1])
         if k != len(counts) + 1:
-            raise lines.wrong(f"expected the number of {len(counts) + 1}-grams, found that of {k}")
+            raise lines.wrong(f"expected 'ngram {len(counts) + 1}=COUNT', found 'ngram {k}='")
         counts.append(int(found[2]))
     if line != b"\\1-grams:" or not counts:
-        raise lines.wrong(r"expected 'ngram N=COUNT' or '\1-grams:', found something else")
+        raise lines.wrong(r"expected 'ngram N=COUNT' or '\1-grams:', found other text")
     if len(counts) > LONGEST_ORDER:
-        raise lines.wrong(f"the order is {len(counts)}; at most {LONGEST_ORDER} can be used")
+        raise lines.wrong(f"the order must be at most {LONGEST_ORDER}; got {len(counts)}")
     return counts
 
 
 def _section(lines: _Lines, k: int, count: int, known: dict[bytes, int]) -> _Section:
-    """Read the n-grams of length k; those of length 1 fill `known`, identities by word."""
+    """Read the n-grams of length k; 1-grams fill `known`, a map of words to identities."""
     section = _Section()
     for i in range(count):
         fields = lines.next(f"{k}-gram {i + 1} of {count}").split()
         if fields[0].startswith(b"\\"):
-            raise lines.wrong(f"only {i} of the {count} {k}-grams that the header counts came")
+            raise lines.wrong(f"expected {count} {k}-grams as in the header, found {i}")
         if len(fields) not in (k + 1, k + 2):
             raise lines.wrong(
-                f"a {k}-gram has a probability, {k} words and perhaps a back-off, so {k + 1} or "
-                f"{k + 2} fields; here are {len(fields)}"
+                f"expected a probability, {k} words and an optional back-off ({k + 1} or {k + 2} "
+                f"fields), found {len(fields)} fields"
             )
         names = fields[1 : k + 1]
         if k == 1:
@@ -135,7 +134,7 @@ def _section(lines: _Lines, k: int, count: int, known: dict[bytes, int]) -> _Sec
         if -1 in words:
             raise lines.wrong(f"{names[words.index(-1)]!r} is not among the 1-grams")
         back = _number(lines, fields[k + 1]) if len(fields) == k + 2 else 0.0
-        values = min(_number(lines, fields[0]), 0.0), back  # some round 1 up; KenLM forgives it too
+        values = min(_number(lines, fields[0]), 0.0), back  # some tools round 1 up, as KenLM allows
         if _NEVER not in words:
             section.words.extend(words)
             section.values.extend(values)
@@ -154,7 +153,7 @@ def _number(lines: _Lines, text: bytes) -> float:
 
 
 def _identity(lines: _Lines, word: bytes) -> int:
-    """Identity of a word, or `_NEVER` if our tokenizer does not produce it."""
+    """Identity of a word, or `_NEVER` if the tokenizer cannot produce it."""
     if word in _SPECIAL:
         return _SPECIAL[word]
     try:
@@ -165,7 +164,7 @@ def _identity(lines: _Lines, word: bytes) -> int:
 
 
 def _table(lines: _Lines, sections: list[_Section]) -> NDArray[np.uint64]:
-    """All sections in one table, checked: nothing twice, and every part of an n-gram is there."""
+    """All sections in one table, checked for repeated n-grams and missing sub-n-grams."""
     table = empty_table(sum(len(s.lines) for s in sections) + 1)
     for k, section in enumerate(sections, 1):
         words = np.array(section.words, np.uint64).reshape(-1, k)
@@ -173,12 +172,12 @@ def _table(lines: _Lines, sections: list[_Section]) -> NDArray[np.uint64]:
         backoffs = values[:, 1].copy() if k < len(sections) else np.zeros(len(values), np.float32)
         twice = put(table, keys_of(words), values[:, 0].copy(), backoffs)
         if twice >= 0:
-            raise lines.wrong(f"this {k}-gram is there twice", section.lines[twice])
+            raise lines.wrong(f"this {k}-gram occurs twice", section.lines[twice])
         bad = incomplete(table, words)
         if bad >= 0:
             raise lines.wrong(
-                f"the first or the last {k - 1} words of this {k}-gram are no {k - 1}-gram of the "
-                "model, as some pruning leaves it",
+                f"the first or the last {k - 1} words of this {k}-gram are not a {k - 1}-gram of "
+                "the model (some pruning does this)",
                 section.lines[bad],
             )
     for name in (b"<s>", b"</s>"):

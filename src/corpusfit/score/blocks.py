@@ -1,10 +1,4 @@
-"""Score embeddings a block at a time.
-
-What: the one loop that every embedding scorer shares; checks the width, bounds the memory.
-Why: pairwise scorers need [rows, target] scratch space, which must not grow with the batch.
-Trade-off: blocks are cut at fixed places but not padded: the kernels give a row the same bits in
-any block (`kernels/vectors.py`), so padding would only cost.
-"""
+"""Score embeddings block by block, with bounded memory."""
 
 from __future__ import annotations
 
@@ -21,20 +15,23 @@ _ROWS = 256
 
 
 def plain_rows(batch: NDArray[Any]) -> Vectors:
-    """The batch as C-contiguous float32 [n, d], copied only where it is not that already."""
+    """The batch as C-contiguous float32 [n, d], copied only if needed."""
     return np.ascontiguousarray(batch, dtype=np.float32)
 
 
 def blockwise(
     batch: Vectors, width: int, score_block: Callable[[Vectors], NDArray[Any]], rows: int = _ROWS
 ) -> NDArray[np.float32]:
-    """Score a batch block by block.
+    """Score a batch block by block, because pairwise scorers need scratch space [rows, target].
+
+    The kernels give a row the same bits in any block (`kernels/vectors.py`), so the last block is
+    not padded.
 
     Args:
         batch: float32 [n, d].
-        width: the d that the scorer was fitted on.
-        score_block: [up to `rows`, d] to one number a row.
-        rows: rows in a block.
+        width: the d on which the scorer was fitted.
+        score_block: function from [at most `rows`, d] to one number per row.
+        rows: rows of a block.
 
     Returns:
         float32 [n].

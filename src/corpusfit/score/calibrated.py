@@ -1,14 +1,4 @@
-"""A linear classifier whose log odds are calibrated.
-
-What: logistic regression of target vectors against others, then Platt's scaling on cross-fitted
-scores of texts that it was not fitted on.
-Why: fitted log odds are too sure of themselves on few texts, and too timid under a strong penalty;
-what a score means should not depend on either.
-Trade-off: one more fit a fold, each begun at the fit on everything. Held-out texts are those of the
-same target: the log odds are right for texts drawn as target and negatives were, at equal priors.
-Reference: Platt (1999), Probabilistic Outputs for Support Vector Machines; scikit-learn's
-CalibratedClassifierCV with ensemble=False.
-"""
+"""A linear classifier with calibrated log odds."""
 
 from __future__ import annotations
 
@@ -25,19 +15,26 @@ Array = NDArray[np.float64]
 def calibrated_classifier(near: Array, far: Array, c: float, seed: int) -> tuple[Array, float]:
     """Fit calibrated log odds that are linear in the vectors.
 
+    A logistic regression, then Platt's scaling on cross-fitted scores: plain log odds are
+    overconfident on few texts and underconfident under a strong penalty. The log odds hold for
+    texts drawn like the positives and negatives, at equal priors.
+
     Args:
         near: float64 [m, d], the positives; at least one.
         far: float64 [n, d], the negatives; at least one.
         c: weight of the loss against the penalty, scikit-learn's C with class_weight="balanced".
-        seed: of the folds.
+        seed: random seed of the folds.
 
     Returns:
-        (weights float64 [d], intercept). Not calibrated where the positives, or the negatives, are
-        fewer than two different rows: nothing can be held out then.
+        (weights float64 [d], intercept). Not calibrated if the positives or the negatives have
+        fewer than two different rows, because nothing can be held out then.
+
+    Reference: Platt (1999), Probabilistic Outputs for Support Vector Machines; scikit-learn's
+    CalibratedClassifierCV with ensemble=False.
     """
     x, positive = np.concatenate([near, far]), np.arange(len(near) + len(far)) < len(near)
     at = _fitted(x, positive, c)
-    fold = deal(near, far, seed)
+    fold = assign_folds(near, far, seed)
     if fold is None:
         return at[:-1], float(at[-1])
     held = np.empty(len(x))
@@ -54,19 +51,19 @@ def _fitted(x: Array, positive: NDArray[np.bool_], c: float, start: Array | None
     return logistic(x, positive.astype(np.float64), weight, 1.0, start)
 
 
-def deal(near: Array, far: Array, seed: int) -> NDArray[np.int64] | None:
-    """The fold of each row of both, int64 [m + n]: at most five, both classes in each.
+def assign_folds(near: Array, far: Array, seed: int) -> NDArray[np.int64] | None:
+    """Assign each row of both to a fold, int64 [m + n]: at most five folds, both classes in each.
 
-    Equal rows of a class go together, so that nothing held out was seen.
+    Equal rows of a class share a fold, so that no held-out row was seen in training.
 
     Returns:
-        None where there are not two different rows of each class.
+        None if a class has fewer than two different rows.
     """
-    chance = np.random.default_rng(seed % 2**64)
+    rng = np.random.default_rng(seed % 2**64)
     groups = [np.unique(rows, axis=0, return_inverse=True)[1].ravel() for rows in (near, far)]
     kinds = [int(group.max()) + 1 for group in groups]
     folds = min(FOLDS, *kinds)
     if folds < 2:
         return None
-    dealt = [chance.permutation(k)[g] for k, g in zip(kinds, groups, strict=True)]
-    return np.concatenate(dealt) % folds
+    assigned = [rng.permutation(k)[g] for k, g in zip(kinds, groups, strict=True)]
+    return np.concatenate(assigned) % folds

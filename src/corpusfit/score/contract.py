@@ -1,19 +1,4 @@
-"""The contract of every scoring method.
-
-What: `Method` (settings) and `Scorer` (the fitted result); `CorpusMethod` for the few whose scores
-depend on the whole corpus; `LabelMethod` for what goes by a row's label and not by its text.
-Why: settings in the constructor, data in `fit`, the result a new object; so a fitted scorer is
-nothing but arrays, numbers and names, and is all that travels to a worker or into a file.
-Trade-off: every method has to say what it learned in arrays, also where a library hands over an
-opaque object; in return nothing is ever pickled.
-
-To add a method: one file in `score/methods/`, its name the method's name, holding one `Method` and
-one `Scorer`, or one `CorpusMethod`, or one `LabelMethod`, all frozen dataclasses. Nothing else is
-touched: command line, reference, stored form and contract tests follow from it.
-
-Every scorer is turned so that HIGHER MEANS MORE LIKE THE TARGET. (The papers' anomaly detectors
-give low scores to inliers; TADPOLE, section 3.2.)
-"""
+"""The contract of scoring methods: settings in the constructor, data in `fit`, a scorer out."""
 
 from __future__ import annotations
 
@@ -28,28 +13,30 @@ from numpy.typing import NDArray
 from corpusfit.types import Corpus, Paired, Reads, Texts, Vectors
 
 SOURCE = "source"
-"""The truth that is no field of a row: the name of the row's source."""
+"""The label that is not a field of a row: the name of the row's source."""
 
 Batch = TypeVar("Batch", Texts, Vectors, Paired)
-"""What a method reads: Arrow texts, float32 embeddings [n, d], or both."""
+"""Input of a scorer: Arrow texts, float32 embeddings [n, d], or both."""
 
 Learned = TypeVar("Learned", Texts, Vectors, Paired)
-"""What it is fitted on: the same, or more than it reads later."""
+"""Input of `fit`: the same as the scorer's, or more."""
 
 Family = Literal[
     "detector", "centroid", "classifier", "cluster", "lexical", "graph", "ensemble", "baseline"
 ]
-"""Kin methods make the same mistakes, so in the agreement vote a family counts once. What is made
-of other methods, and what does not look at the target, has no voice there."""
+"""Methods of one family make similar errors, so a family counts once in the agreement vote.
+
+Ensembles of other methods, and methods that ignore the target, do not vote.
+"""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What one part of a text did to its score.
+    """The effect of one n-gram on the score of a text.
 
     Attributes:
         part: the n-gram, its tokens joined by spaces.
-        effect: by how much it raised (above 0) or lowered the score, in the score's own unit.
+        effect: how much it raised (above 0) or lowered (below 0) the score, in the score's unit.
     """
 
     part: str
@@ -58,7 +45,11 @@ class Effect:
 
 @dataclass(frozen=True)
 class Scorer(ABC, Generic[Batch]):
-    """A fitted method: a frozen dataclass of arrays, numbers and names."""
+    """A fitted method: a frozen dataclass of arrays, numbers and names, which is never pickled.
+
+    HIGHER SCORES MEAN MORE SIMILAR TO THE TARGET for every scorer. (The papers' anomaly detectors
+    give low scores to inliers; TADPOLE, section 3.2.)
+    """
 
     @abstractmethod
     def score(self, batch: Batch) -> NDArray[np.float32]:
@@ -68,93 +59,99 @@ class Scorer(ABC, Generic[Batch]):
             batch: n texts, or float32 [n, d].
 
         Returns:
-            float32 [n], finite, higher = more like the target. A text's score depends on the
-            scorer and the text alone, never on its neighbours in the batch.
+            float32 [n], finite, higher = more similar to the target. A text's score depends only on
+            the scorer and the text, never on the other texts of the batch.
         """
 
     def remark(self) -> str:
-        """What the fit found that its user should know, in a sentence or two; often nothing."""
+        """A finding of the fit for the user, in one or two sentences; may be empty."""
         return ""
 
     def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
-        """The corpus texts that it learned from, if it did.
+        """The corpus texts that the scorer learned from, if any.
 
         Args:
             vectors: float32 [n, d], the units of one text.
 
         Returns:
-            (text, cosine), nearest to their mean first; none for a method that learned from the
-            target.
+            (text, cosine), nearest to the mean of `vectors` first; empty for methods that learn
+            from the target.
         """
         return []
 
     def explain(self, text: str) -> list[Effect]:
-        """Which n-grams of one text raised and lowered its score.
+        """The n-grams that raised or lowered the score of one text.
 
         Args:
             text: one unit.
 
         Returns:
-            One entry for every different n-gram that had an effect, strongest raise first. Where
-            the method can say so exactly, the effects add up to the score. A method that does not
-            look at words has nothing to say, which is the default; for it the nearest target texts
-            are shown.
+            One entry per different n-gram with an effect, strongest raise first. If the method can
+            compute exact effects, they add up to the score. The default is empty, for methods that
+            do not read words; their explanations show the nearest target texts.
         """
         return []
 
 
 @dataclass(frozen=True)
 class AnyMethod(ABC):
-    """A way to tell how like the target a text is; its fields are its settings."""
+    """A method that scores the similarity of texts to the target; its fields are its settings.
+
+    To add a method, add one file to `score/methods/`, named like the method, with one `Method` and
+    one `Scorer`, one `CorpusMethod`, or one `LabelMethod`, all frozen dataclasses. The command
+    line, the reference, the stored form and the contract tests find it there.
+    """
 
     reads: ClassVar[Reads]
-    """What it reads of each unit of the corpus to score it."""
+    """Input of the scorer for each unit of the corpus."""
     learns: ClassVar[Reads | None] = None
-    """What it is given of target and background, where that is not what `reads` says."""
+    """Input of `fit` for target and background, if it differs from `reads`."""
     family: ClassVar[Family]
     exact: ClassVar[bool] = True
-    """Whether a unit gets the same bits in any batch; a network's may differ by rounding."""
+    """Whether a unit gets the same bits in any batch; those of a network may differ by rounding."""
     cost: ClassVar[str] = ""
-    """Units scored a second by one core, as measured once at 768 dimensions and 3,000 target units
-    (EPYC with AVX-512); `corpusfit rank` measures it here and now."""
+    """Units scored per second by one core, measured at 768 dimensions and 3,000 target units.
+
+The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
+"""
     needs: ClassVar[str] = ""
-    """The extra of corpusfit that the method imports from, if any."""
+    """The extra of corpusfit that the method needs, if any."""
 
     @property
     def fits_on(self) -> Reads:
-        """What it is given of target and background."""
+        """Input of `fit` for target and background."""
         return self.learns or self.reads
 
     @property
     def encodes(self) -> bool:
-        """Whether it needs embeddings, at any point."""
+        """Whether `fit` or the scorer needs embeddings."""
         return {self.reads, self.fits_on} != {"text"}
 
     @property
     def log_weights(self) -> bool:
-        """Whether scores are log importance weights, so that drawing goes by their exponential."""
+        """Whether scores are log importance weights, whose exponentials weight a draw."""
         return False
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Files that its settings name; a run is resumed only while their content is the same."""
+        """Files named by its settings; a run resumes only if their content is the same."""
         return ()
 
 
 @dataclass(frozen=True)
 class Method(AnyMethod, Generic[Learned]):
-    """A method that is fitted once and then scores each text by itself, anywhere."""
+    """A method that is fitted once and then scores each text alone, on any worker."""
 
     scorer: ClassVar[type]
 
     @abstractmethod
     def fit(self, target: Learned, background: Learned, *, seed: int) -> Scorer[Any]:
-        """Learn what the target looks like.
+        """Fit the method to the target.
 
         Args:
-            target: the target's units, as `learns` (or else `reads`) says; at least one.
+            target: the target's units, in the form of `fits_on`; at least one.
             background: a bounded uniform sample of the corpus's units, same form; at least one.
-            seed: the only source of chance.
+            seed: random seed.
 
         Returns:
             The fitted scorer.
@@ -163,9 +160,9 @@ class Method(AnyMethod, Generic[Learned]):
 
 @dataclass(frozen=True)
 class CorpusMethod(AnyMethod):
-    """A method whose scores depend on the whole corpus: on what else there is, or on an order.
+    """A method whose scores depend on the whole corpus, such as an order of its units.
 
-    It runs in one process, and its memory grows with the corpus: `memory_mb` says by how much.
+    It runs in one process, and its memory grows with the corpus as `memory_mb` estimates.
     """
 
     @abstractmethod
@@ -175,29 +172,29 @@ class CorpusMethod(AnyMethod):
         """Score every unit of the corpus.
 
         Args:
-            corpus: (shard, its units as `reads` says) by shard; read anew at each iteration.
-            target: the target's units, as `learns` (or else `reads`) says; at least one.
+            corpus: (shard, its units in the form of `reads`) by shard; read anew at each iteration.
+            target: the target's units, in the form of `fits_on`; at least one.
             background: a bounded uniform sample of the corpus's units; at least one.
-            seed: the only source of chance.
+            seed: random seed.
 
         Yields:
-            (shard, float32 [n]) for every shard in the corpus's order; finite, higher = more like
-            the target.
+            (shard, float32 [n]) for every shard in the corpus's order; finite, higher = more
+            similar to the target.
         """
 
     @abstractmethod
     def memory_mb(self, text_mb: float, units: int) -> float:
-        """MB that `score_corpus` holds at most, for so much text in so many units."""
+        """Peak memory of `score_corpus` in MB, for an amount of text (MB) and a number of units."""
 
 
 @dataclass(frozen=True)
 class LabelMethod(AnyMethod):
-    """A method that goes by what is known of a row, its label, and not by its text.
+    """A method that scores a row by its label instead of its text.
 
-    It needs nothing fitted, and can say nothing of a text by itself.
+    It needs no fit and cannot score a text alone.
 
     Attributes:
-        truth: the label: `source`, the name of the row's source, or a field of the row.
+        truth: the label: `source` for the name of the row's source, or a field of the row.
     """
 
     reads: ClassVar[Reads] = "text"
@@ -209,8 +206,8 @@ class LabelMethod(AnyMethod):
         """Score all units of a row.
 
         Args:
-            label: the row's label; `(none)` where its field is missing or empty.
+            label: the row's label; `(none)` if its field is missing or empty.
 
         Returns:
-            Finite; 0 for what is not wanted, above 0 for what is.
+            Finite; above 0 for wanted rows, 0 for others.
         """

@@ -1,10 +1,4 @@
-"""n-gram language models for scoring methods: train on texts, score texts, explain one.
-
-What: between Arrow texts and the kernels; a model is the table that `kernels/backoff.py` walks.
-Why: the methods differ only in which models they ask and how they combine the answers.
-Trade-off: a model is an array and an order, not an object, because a scorer may hold nothing else.
-Reference: Heafield et al. (2013); Moore and Lewis (2010), section 2 (a sample of equal size).
-"""
+"""n-gram language models for scoring methods: train on texts, score texts, explain one text."""
 
 from __future__ import annotations
 
@@ -20,35 +14,36 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END
 from corpusfit.score.contract import Effect, Scorer
-from corpusfit.score.surface_forms import spelled
+from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Texts, buffers
 
 _BITS = float(np.log2(10.0))
 
 WORDLESS = -32.0
-"""The score of a text without tokens, in bits a token: by its end alone it would do well."""
+"""Score of a text without tokens, in bits per token; its end token alone would score high."""
 
 
 def check_order(order: int) -> None:
-    """Refuse an order that cannot be estimated.
+    """Check the order of a model.
 
     Raises:
-        UsageError: it is not from 1 to 5.
+        UsageError: the order is not from 1 to 5.
     """
     if not 1 <= order <= 5:
         raise bad_setting("method.order", "from 1 to 5", order)
 
 
 def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:
-    """Estimate one model a sample, all over one vocabulary: the words of all samples.
+    """Estimate one model per sample, all over one vocabulary: the words of all samples.
 
-    A word that one sample lacks gets from its model what an unknown word gets, and in each model
-    the unknown words share out what discounting the known ones left: comparable numbers.
+    A word that a sample lacks gets the probability of an unknown word from its model. In each model
+    the unknown words share the probability that discounting removed from the known words, so the
+    models' scores are comparable.
 
     Args:
         samples: texts to learn from, at least one in each.
         order: length of the longest n-grams, 1 to 5.
-        signs: whether runs of signs are tokens too.
+        signs: also count runs of punctuation as tokens.
 
     Returns:
         The models' tables.
@@ -61,23 +56,25 @@ def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[
 def entropy(
     table: NDArray[np.uint64], order: int, texts: Texts, *, signs: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Cross-entropy of n texts in bits a token; the end of a text is a token.
+    """Cross-entropy of n texts in bits per token; the end of a text is a token.
 
     Returns:
-        float64 [n]; bool [n], whether the text has a token beside its end.
+        float64 [n]; bool [n], whether the text has a token besides its end.
     """
     log10, tokens = log_probabilities(table, order, *buffers(texts), characters(), signs)
     return -_BITS * log10 / tokens, tokens > 1
 
 
 def equal_sample(texts: Texts, like: Texts, *, seed: int, signs: bool) -> Texts:
-    """Texts drawn at random that together have nearly as many tokens as others.
+    """Draw texts that together have about as many tokens as other texts.
 
     Args:
-        texts: what to draw from.
-        like: what to be as large as; if that is larger than all texts, all are returned.
-        seed: the only source of chance.
-        signs: whether runs of signs are tokens too.
+        texts: texts to draw from.
+        like: texts whose size to match; if they are larger than all texts, all are returned.
+        seed: random seed.
+        signs: also count runs of punctuation as tokens.
+
+    Reference: Moore and Lewis (2010), section 2 (a sample of equal size).
     """
     lengths = _lengths(texts, signs)
     order = np.random.default_rng(seed % 2**64).permutation(len(lengths))
@@ -87,7 +84,7 @@ def equal_sample(texts: Texts, like: Texts, *, seed: int, signs: bool) -> Texts:
 
 
 def _lengths(texts: Texts, signs: bool) -> NDArray[np.int64]:
-    """int64 [n]: tokens of each text, with its begin and end."""
+    """Number of tokens of each text, begin and end included; int64 [n]."""
     words, identities = number_words(*buffers(texts), characters(), signs)
     return np.diff(np.flatnonzero(identities[words] == END), prepend=-1)
 
@@ -95,21 +92,21 @@ def _lengths(texts: Texts, signs: bool) -> NDArray[np.int64]:
 def bits_of_tokens(
     table: NDArray[np.uint64], order: int, text: str, *, signs: bool
 ) -> tuple[list[str], NDArray[np.float64]]:
-    """What each token of one text adds to minus its entropy.
+    """The contribution of each token of one text to its negative entropy.
 
     Returns:
-        For each token and the end the longest n-gram that the model knew there, `<s>` and `</s>`
-        standing for begin and end; float64, log2 probability over the number of tokens.
+        For each token and the end, the longest n-gram that the model knows there (`<s>` and `</s>`
+        are begin and end); float64, log2 probability divided by the number of tokens.
     """
-    ids, words = spelled(text, signs=signs)
+    ids, words = written_tokens(text, signs=signs)
     log10, matched = token_probabilities(table, order, ids)
     words = ["<s>", *words, "</s>"]
     grams = [" ".join(words[i + 2 - max(m, 1) : i + 2]) for i, m in enumerate(matched.tolist())]
     return grams, _BITS * log10 / len(log10)
 
 
-def summed(grams: Sequence[str], effects: NDArray[np.float64]) -> list[Effect]:
-    """One effect for each different n-gram, strongest raise first; an end alone is `WORDLESS`."""
+def sum_effects(grams: Sequence[str], effects: NDArray[np.float64]) -> list[Effect]:
+    """One effect per different n-gram, strongest raise first; an end token alone is `WORDLESS`."""
     if len(effects) == 1:
         return [Effect(grams[0], WORDLESS)]
     total: dict[str, float] = {}
@@ -120,12 +117,12 @@ def summed(grams: Sequence[str], effects: NDArray[np.float64]) -> list[Effect]:
 
 @dataclass(frozen=True)
 class PredictableScorer(Scorer[Texts]):
-    """One model, and the more predictable a text is for it the better.
+    """One model; the more predictable a text, the higher its score.
 
     Attributes:
-        table: uint64 [slots, 2], as `kernels/backoff.py` looks it up.
+        table: uint64 [slots, 2], see `kernels/backoff.py`.
         order: length of the longest n-grams.
-        signs: whether runs of signs are tokens.
+        signs: whether runs of punctuation are tokens.
     """
 
     table: NDArray[np.uint64]
@@ -133,7 +130,7 @@ class PredictableScorer(Scorer[Texts]):
     signs: bool
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
-        """Score n texts: float32 [n], minus bits a token; 2^-score is the perplexity.
+        """Score n texts: float32 [n], negative bits per token; 2^-score is the perplexity.
 
         A text without tokens gets `WORDLESS`.
         """
@@ -141,5 +138,5 @@ class PredictableScorer(Scorer[Texts]):
         return np.where(words, -bits, WORDLESS).astype(np.float32)
 
     def explain(self, text: str) -> list[Effect]:
-        """By how much each n-gram lowered the score; the effects add up to it."""
-        return summed(*bits_of_tokens(self.table, self.order, text, signs=self.signs))
+        """How much each n-gram lowered the score; the effects add up to the score."""
+        return sum_effects(*bits_of_tokens(self.table, self.order, text, signs=self.signs))

@@ -1,12 +1,4 @@
-"""How well scores find a domain that is known.
-
-What: from the scores of all segments and whether each is in the domain: average precision, the
-precision and recall of the best so many, and how the scores of both kinds are spread.
-Why: a selection has one amount; these figures say what any other would have given.
-Trade-off: everything is sorted at once, so about 25 bytes a segment are held for a moment; exact
-figures with bounded memory would take as many passes as there are groups of equal leading bits.
-Reference: Aharoni and Goldberg (2020), Table 7; TADPOLE, Figure 4 (histograms of scores).
-"""
+"""Quality of scores against a known domain: average precision, precision and recall, histograms."""
 
 from __future__ import annotations
 
@@ -18,18 +10,18 @@ from numpy.typing import NDArray
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 BINS = 40
 TAIL = 0.001
-"""The share of all segments beyond either end of the bins."""
+"""Share of all segments beyond each end of the bins."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """What the best share of the segments holds; among equal scores the first by position.
+    """Precision and recall of the best share of the segments; ties go by position.
 
     Attributes:
-        share: of all segments.
-        segments: how many that is.
-        precision: the share of them that is in the domain.
-        recall: the share of the domain that is among them.
+        share: share of all segments.
+        segments: their number.
+        precision: share of them that is in the domain.
+        recall: share of the domain that is among them.
     """
 
     share: float
@@ -40,13 +32,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many segments have which score.
+    """Numbers of segments by score.
 
     Attributes:
         edges: the 41 borders of 40 bins of equal width, from the 0.1 % to the 99.9 % quantile of
             all scores; a bin holds its lower border, the last one both.
         inside: 42 counts of segments in the domain: below the bins, in each, above them.
-        outside: the same of the others.
+        outside: the same counts for the other segments.
     """
 
     edges: list[float]
@@ -56,10 +48,10 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Figures:
-    """How well scores find a domain, whatever amount is taken.
+    """Quality of the scores against the domain, for several amounts.
 
     Attributes:
-        average_precision: over all segments; those with equal scores are taken together.
+        average_precision: over all segments; equal scores count as one step.
         curve: the best 1, 5, 10, 20 and 50 % of the segments.
         histogram: of the scores, in the domain and elsewhere.
     """
@@ -70,11 +62,15 @@ class Figures:
 
 
 def figures(scores: NDArray[np.float32], inside: NDArray[np.bool_]) -> Figures:
-    """Hold scores against the truth.
+    """Compare scores with the known domain.
+
+    Everything is sorted at once, which needs about 25 bytes of memory per segment.
 
     Args:
         scores: float32 [n], by position; n is 1 or more.
-        inside: bool [n], whether each segment is in the domain; one at least is.
+        inside: bool [n], whether each segment is in the domain; at least one is.
+
+    Reference: Aharoni and Goldberg (2020), Table 7; TADPOLE, Figure 4 (histograms of scores).
     """
     best = inside[np.argsort(-scores, kind="stable")]
     curve = [_point(share, best, int(np.count_nonzero(best))) for share in SHARES]
@@ -88,7 +84,7 @@ def _average_precision(rising: NDArray[np.float32], found: NDArray[np.float32]) 
 
     Args:
         rising: all scores, sorted.
-        found: those of the domain's segments, sorted.
+        found: scores of the domain's segments, sorted.
     """
     hits = len(found) - np.searchsorted(found, found)
     return float((hits / (len(rising) - np.searchsorted(rising, found))).mean())

@@ -1,13 +1,4 @@
-"""Which texts of the corpus may stand for what the target is not.
-
-What: the two thirds that Domain-Cosine ranks lowest.
-Why: a corpus sample holds texts of the target's domain; taken as negatives they teach a classifier
-to turn its own domain away.
-Trade-off: where hardly any of the corpus is of the domain, it takes away the negatives that would
-teach most.
-Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, section 4.1, "Negative
-Sampling with Pre-ranking".
-"""
+"""Negative sampling with pre-ranking: background texts that are unlike the target."""
 
 from __future__ import annotations
 
@@ -19,15 +10,22 @@ from corpusfit.score.blocks import plain_rows
 from corpusfit.types import Vectors
 
 
-def least_like(inside: Vectors, outside: Vectors) -> NDArray[np.int64]:
-    """The places of the two thirds of `outside` least like the mean of `inside` by cosine.
+def least_similar(inside: Vectors, outside: Vectors) -> NDArray[np.int64]:
+    """The positions of the two thirds of `outside` least similar to the mean of `inside` by cosine.
+
+    A corpus sample holds texts of the target's domain; as negatives they would teach a classifier
+    to reject its own domain. If hardly any of the corpus is of the domain, pre-ranking removes the
+    most informative negatives.
 
     Args:
         inside: float32 [n, d], rows of length 1.
-        outside: float32 [m, d], the same.
+        outside: float32 [m, d], rows of length 1.
 
     Returns:
-        int64, at least one place, least like first.
+        int64, at least one position, least similar first.
+
+    Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, section 4.1, "Negative
+    Sampling with Pre-ranking".
     """
     mean = plain_rows(inside.mean(axis=0, keepdims=True, dtype=np.float64))
     order = np.argsort(products(outside, mean)[:, 0], kind="stable")

@@ -1,15 +1,4 @@
-"""Compare methods on the user's own data: two verdicts, side by side.
-
-What: (1) the paper's protocol: the target split 90/10, a random part of the corpus as outliers,
-F1, AUROC and average precision; (2) agreement: how far the tenth of a corpus sample that a method
-puts on top is also on top for methods of other kinds.
-Why: (1) rewards a method for finding the target's style, since held-out target texts share it;
-what unlike methods agree on is the domain. In the vote a family of kin methods has one voice, and
-more of it the better it tells held-out target texts from the corpus.
-Trade-off: agreement needs several families of methods and says nothing about one alone; both
-verdicts are always given. How well each did on targets with a known domain: docs/auto.md.
-Reference: TADPOLE, section 3.1 (ranking) and Table 1; DANA, section 3.1.
-"""
+"""Compare methods on the user's data: the paper's protocol, and the agreement of unlike methods."""
 
 from __future__ import annotations
 
@@ -28,21 +17,21 @@ from corpusfit.types import read_as, taken_of
 TOP = 0.1
 HELD_OUT = 0.1
 LEAST_CREDIT = 0.01
-SILENT = ("graph", "ensemble", "baseline")
-"""Families without a voice: made of others, or blind to the target."""
+NON_VOTING = ("graph", "ensemble", "baseline")
+"""Families that do not vote: they combine other methods, or ignore the target."""
 MOST_TARGET = 2_000
-"""Target units that a trial looks at; more would not change a verdict, only slow it down."""
+"""Most target units of a trial; more units cost time and do not change a verdict."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One method, one seed.
+    """One method with one random seed.
 
     Attributes:
         f1, auroc, ap: on held-out target texts against random corpus texts.
         fit_s: seconds to fit.
-        rate: units scored a second, one thread.
-        top: int64, the places of the top tenth of the corpus sample, increasing.
+        rate: units scored per second, one thread.
+        top: int64, positions of the top tenth of the corpus sample, increasing.
     """
 
     method: str
@@ -58,7 +47,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One method over all seeds; every figure as (mean, standard deviation)."""
+    """One method over all seeds; every number is (mean, standard deviation)."""
 
     method: str
     family: Family
@@ -71,33 +60,35 @@ class Verdict:
 
 
 def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed: int) -> Trial:
-    """Fit on 90 % of the target and see what the method finds.
+    """Fit a method on 90 % of the target and evaluate its scores.
 
-    The background is dealt into three: one part to fit on, one to find the F1 threshold against
-    (the size of the training target at most), one as outliers (the size of the held-out target)
-    and for the agreement vote.
+    The background is split into three: one part for the fit, one for the F1 threshold (at most the
+    size of the training target), and one for outliers (the size of the held-out target) and the
+    agreement vote.
 
     Args:
         name: the method's name.
         method: the method with its settings.
-        target: n target units, as the method is fitted on them.
+        target: n target units, in the form on which the method is fitted.
         background: m corpus units, same form.
-        seed: of the split and of the fit.
+        seed: random seed of the split and of the fit.
+
+    Reference: TADPOLE, section 3.1 (ranking) and Table 1; DANA, section 3.1.
     """
-    chance = np.random.default_rng(seed)
-    train, test = _split(chance.permutation(len(target))[:MOST_TARGET])
-    fit_part, calm, vote = _deal(chance.permutation(len(background)))
+    rng = np.random.default_rng(seed)
+    train, test = _split(rng.permutation(len(target))[:MOST_TARGET])
+    fit_part, threshold_part, vote = _deal(rng.permutation(len(background)))
     started = time.perf_counter()
     scorer = method.fit(taken_of(target, train), taken_of(background, fit_part), seed=seed)
     fitted = time.perf_counter()
     target, background = read_as(target, method.reads), read_as(background, method.reads)
     votes = scorer.score(taken_of(background, vote))
     scored = time.perf_counter()
-    outliers = votes[chance.permutation(len(votes))[: len(test)]]
+    outliers = votes[rng.permutation(len(votes))[: len(test)]]
     inliers = scorer.score(taken_of(target, test))
     threshold = _best_threshold(
         scorer.score(taken_of(target, train)),
-        scorer.score(taken_of(background, calm[: len(train)])),
+        scorer.score(taken_of(background, threshold_part[: len(train)])),
     )
     f1, auroc, ap = _quality(inliers, outliers, threshold)
     k = max(1, round(TOP * len(votes)))
@@ -107,13 +98,13 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
 
 
 def _split(deal: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The paper's 90/10; a single text is both."""
+    """The paper's 90/10 split; a single text is both parts."""
     held = max(1, round(HELD_OUT * len(deal)))
     return np.sort(deal[held:] if len(deal) > 1 else deal), np.sort(deal[:held])
 
 
 def _deal(deal: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Three thirds of the corpus sample; of a corpus of one or two units all of it, three times."""
+    """Three thirds of the corpus sample; for one or two units, all of it three times."""
     return [np.sort(p) for p in np.array_split(deal, 3)] if len(deal) >= 3 else [deal] * 3
 
 
@@ -153,43 +144,46 @@ def agreement(
     families: Mapping[str, Family],
     credit: Mapping[str, float],
 ) -> dict[str, float]:
-    """How far each method's top agrees with the others', kin methods speaking with one voice.
+    """How far the top of each method agrees with the tops of other methods.
+
+    Held-out target texts share the target's style, so F1 and AUROC reward methods for finding that
+    style; what unlike methods agree on is the domain. A family of similar methods has one vote.
 
     Args:
-        tops: the top places of the same sample, by method.
-        families: the family of each; those in `SILENT` have no voice.
-        credit: weight of each method's voice, above 0.
+        tops: the top positions of the same sample, by method.
+        families: the family of each method; families in `NON_VOTING` do not vote.
+        credit: weight of each method's vote, above 0.
 
     Returns:
         For each method the overlap of its top with the others', as a share of the top: the mean by
-        credit within each family (the method itself left out), then the mean of families by their
-        mean credit; 0 when there is nobody to agree with.
+        credit within each family (without the method itself), then the mean over families by their
+        mean credit; 0 if no other method votes.
     """
     found = {}
     for method, top in tops.items():
-        voices: dict[str, list[tuple[float, float]]] = {}
+        votes: dict[str, list[tuple[float, float]]] = {}
         for other in tops:
-            if other != method and families[other] not in SILENT:
+            if other != method and families[other] not in NON_VOTING:
                 shared = len(np.intersect1d(top, tops[other], assume_unique=True)) / len(top)
-                voices.setdefault(families[other], []).append((shared, credit[other]))
-        found[method] = _family_mean(list(voices.values()))
+                votes.setdefault(families[other], []).append((shared, credit[other]))
+        found[method] = _family_mean(list(votes.values()))
     return found
 
 
-def _family_mean(voices: Sequence[Sequence[tuple[float, float]]]) -> float:
+def _family_mean(votes: Sequence[Sequence[tuple[float, float]]]) -> float:
     """Mean of families, each a list of (overlap, credit)."""
-    if not voices:
+    if not votes:
         return 0.0
-    overlaps = [float(np.average([s for s, _ in v], weights=[c for _, c in v])) for v in voices]
-    credits = [float(np.mean([c for _, c in v])) for v in voices]
+    overlaps = [float(np.average([s for s, _ in v], weights=[c for _, c in v])) for v in votes]
+    credits = [float(np.mean([c for _, c in v])) for v in votes]
     return float(np.average(overlaps, weights=credits))
 
 
 def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
-    """Both verdicts over all seeds, the method with most agreement first.
+    """Both verdicts over all seeds, the method with the highest agreement first.
 
-    A method's credit in the vote is 2 AUROC - 1 on held-out target texts, mean over seeds, at least
-    `LEAST_CREDIT`.
+    A method's credit in the vote is 2 AUROC - 1 on held-out target texts, averaged over seeds, at
+    least `LEAST_CREDIT`.
     """
     by_method: dict[str, list[Trial]] = {}
     for t in sorted(trials, key=lambda t: (t.method, t.seed)):

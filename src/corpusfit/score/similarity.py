@@ -1,13 +1,4 @@
-"""Units ranked by PageRank on the graph of their similarities: what the graph methods share.
-
-What: keeps the corpus's vectors while they stream by, joins units to their nearest neighbours by
-cosine, and ranks them.
-Why: TextRank and TextGram differ in what is put into the graph, not in what is done with it.
-Trade-off: memory and time grow with the corpus, time as its square up to `EXACT` units; above,
-only units in near cells are compared (`kernels/neighbours.py`).
-Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 11, and Algorithm 1; the
-graph is what sentence-transformers' `paraphrase_mining` makes, the ranks are networkx's.
-"""
+"""PageRank on the graph of the corpus's similarities, which the graph methods share."""
 
 from __future__ import annotations
 
@@ -24,24 +15,30 @@ from corpusfit.score.blocks import plain_rows
 from corpusfit.types import Corpus, Vectors
 
 EXACT = 300_000
-"""Units up to which every two are compared."""
+"""Number of units up to which all pairs are compared."""
 
 _DAMPING, _ITERATIONS = 0.85, 1000
 _WIDTH = 1024
-"""A generous guess at how long a vector is, where only the number of units is known."""
+"""Upper estimate of an embedding's dimensions, if only the number of units is known."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """How a graph of similarities is made and ranked.
+    """Construction and ranking of a graph of similarities.
+
+    Memory and time grow with the corpus, time with its square up to `EXACT` units; above, only
+    units in neighbouring cells are compared (`kernels/neighbours.py`).
 
     Attributes:
-        neighbours: units that a unit is joined to at most, by its own choice.
-        pairs: joined pairs in the whole graph at most, the most similar; 0 for all.
-        tolerance: mean change of a rank at which iterating stops.
+        neighbours: most similar units to which each unit links.
+        pairs: most linked pairs in the whole graph, the most similar ones; 0 for all.
+        tolerance: mean change of a rank at which the iteration stops.
 
     Raises:
         UsageError: a setting is out of its range.
+
+    Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 11, and Algorithm 1; the
+    graph is that of sentence-transformers' `paraphrase_mining`, the ranks are those of networkx.
     """
 
     neighbours: int
@@ -52,16 +49,16 @@ class Graph:
         if self.neighbours < 1:
             raise bad_setting("method.neighbours", "at least 1", self.neighbours)
         if self.pairs < 0:
-            raise bad_setting("method.pairs", "0 (no bound) or more", self.pairs)
+            raise bad_setting("method.pairs", "at least 0 (0: all)", self.pairs)
         if not self.tolerance > 0:
             raise bad_setting("method.tolerance", "above 0", self.tolerance)
 
     def ranked(self, corpus: Corpus, joined: Vectors) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """The logarithm of n times the rank of each unit of the corpus; 0 is the average.
+        """Rank the corpus: the logarithm of n times each unit's rank; 0 is the average.
 
         Args:
             corpus: (shard, float32 [m, d]), read once.
-            joined: float32 [j, d], what is put into the graph beside the corpus; n counts both.
+            joined: float32 [j, d], further units of the graph; n counts them too.
 
         Yields:
             (shard, float32 [m]) for every shard.
@@ -77,7 +74,7 @@ class Graph:
             first += count
 
     def memory_mb(self, units: int) -> float:
-        """MB for vectors (in 16 bits, and twice while they are ordered), lists and pairs."""
+        """Memory in MB for embeddings (16 bits, twice while they are sorted), lists and pairs."""
         listed = units * self.neighbours
         pairs = min(self.pairs, listed) if self.pairs else listed
         return (units * (4 * _WIDTH + 500) + 16 * listed + 60 * pairs) / 1e6

@@ -1,9 +1,4 @@
-"""The tokens of one text as written: what explanations show.
-
-What: identities and spelling side by side.
-Why: methods compare identities, people read words.
-Trade-off: strings are made, so it is for single texts only.
-"""
+"""The tokens of one text as written, for explanations."""
 
 from __future__ import annotations
 
@@ -14,12 +9,12 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.tokens import tokenise
 
 
-def spelled(text: str, *, signs: bool = False) -> tuple[NDArray[np.uint64], list[str]]:
-    """The t tokens of one text: identities uint64 [t], and how each is written, in lower case.
+def written_tokens(text: str, *, signs: bool = False) -> tuple[NDArray[np.uint64], list[str]]:
+    """The t tokens of one text: identities uint64 [t], and their spellings in lower case.
 
     Args:
         text: one text.
-        signs: whether runs of signs are tokens too.
+        signs: also count runs of punctuation as tokens.
     """
     data = np.frombuffer(text.encode(), np.uint8)
     ids = np.empty(len(data), np.uint64)

@@ -1,10 +1,4 @@
-"""The stored scores: one Parquet file a shard, one row a segment.
-
-What: writes and reads `scores/part-00000.parquet`.
-Why: scores outlive the run; people open them with any tool, and `choose` reads nothing else.
-Trade-off: weight and selected stand beside the score, so choosing rewrites the part; in return
-there is one table to look at.
-"""
+"""The stored scores: one Parquet file per shard in `scores/`, one row per segment."""
 
 from __future__ import annotations
 
@@ -40,7 +34,7 @@ SCHEMA = pa.schema(
 
 
 def part_path(folder: Path, shard: int) -> Path:
-    """Where a shard's scores are."""
+    """Path of a shard's scores."""
     return folder / f"part-{shard:05d}.parquet"
 
 
@@ -56,9 +50,9 @@ _NAME = re.compile(r"part-(\d+)\.parquet$")
 def write(
     folder: Path, shard: int, source: str, segments: Segments, scores: NDArray[np.float32]
 ) -> None:
-    """Write a shard's m segments with their scores [m]; nothing is selected yet.
+    """Write a shard's m segments with their scores [m]; no segment is selected yet.
 
-    All are of stage 1; a cascade writes later what came further.
+    All segments have stage 1; a cascade rewrites those that reach later stages.
     """
     m = len(segments)
     values: tuple[NDArray[Any], ...] = (
@@ -80,14 +74,14 @@ def write(
 
 
 def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """An array as an Arrow one of the same type; not by `pa.array`, which imports pandas."""
+    """Convert to an Arrow array of the same type, without `pa.array`, which imports pandas."""
     bits = np.packbits(values, bitorder="little") if kind == pa.bool_() else values
     data = pa.py_buffer(np.ascontiguousarray(bits))
     return pa.Array.from_buffers(kind, len(values), [None, data])
 
 
 def rewrite(path: Path, **columns: NDArray[Any]) -> None:
-    """Write a part again with other values in some columns, each [m]."""
+    """Rewrite a part with new values in some columns, each [m]."""
     table = read(path)
     for name, values in columns.items():
         place = SCHEMA.get_field_index(name)
@@ -107,13 +101,13 @@ def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
 
 
 def source_of(path: Path) -> str:
-    """The source that the segments of a part are of; it has one at least."""
+    """The source of a part's segments, of which there is at least one."""
     first = pq.ParquetFile(_opened(path)).read(columns=["source"]).column("source").chunk(0)
     return str(first.dictionary[0].as_py())
 
 
 def _opened(path: Path) -> Any:
-    """What Arrow reads a part from."""
+    """The input from which Arrow reads a part."""
     return path if is_local(path) else pa.BufferReader(path.read_bytes())
 
 

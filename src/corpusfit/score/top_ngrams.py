@@ -1,9 +1,4 @@
-"""The commonest n-grams of a few texts: what the coverage methods list.
-
-What: counts, and a table that finds the listed n-grams again.
-Why: a method's list must be the same whether it goes over the corpus unit by unit or as a whole.
-Trade-off: ties are cut by identity, which is arbitrary and always the same.
-"""
+"""The most frequent n-grams of a sample of texts, for the coverage methods."""
 
 from __future__ import annotations
 
@@ -20,13 +15,13 @@ from corpusfit.types import Texts, buffers
 
 @dataclass(frozen=True)
 class Listed:
-    """v n-grams, commonest first.
+    """v n-grams, most frequent first.
 
     Attributes:
         keys: uint64 [c], the table of n-grams, see `kernels/grams.py`.
         places: int32 [c], the same.
-        counts: int64 [v], how often each is in the texts.
-        total: how many n-grams the texts have, listed or not.
+        counts: int64 [v], their counts in the texts.
+        total: number of all n-grams in the texts.
     """
 
     keys: NDArray[np.uint64]
@@ -36,7 +31,7 @@ class Listed:
 
 
 def check_listing(order: int, top: int) -> None:
-    """Refuse what cannot be listed.
+    """Check the settings of a list.
 
     Raises:
         UsageError: order or top is below 1.
@@ -47,18 +42,18 @@ def check_listing(order: int, top: int) -> None:
         raise bad_setting("method.top", "at least 1", top)
 
 
-def commonest(texts: Texts, role: str, order: int, top: int) -> Listed:
-    """List the `top` commonest n-grams of `order` tokens.
+def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
+    """List the `top` most frequent n-grams of `order` tokens; ties go by identity.
 
     Raises:
-        InputError: no text has so many tokens; `role`, `target` or `corpus`, names the input.
+        InputError: no text has `order` tokens; `role` (`target` or `corpus`) names the input.
     """
     counted = grams_of(*buffers(texts), table(), order)[0]
     if not len(counted):
         raise InputError(
             f"method.order must be at most the number of words in a text of --{role}; "
-            f"got {order}, and none of {len(texts):,} texts has so many. Lower it, or give longer "
-            "texts."
+            f"got {order}, but all {len(texts):,} texts are shorter. Set a lower order, or use "
+            "longer texts."
         )
     grams, counts = np.unique(counted, return_counts=True)
     listed = np.argsort(-counts, kind="stable")[:top]

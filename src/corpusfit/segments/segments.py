@@ -1,12 +1,4 @@
-"""Join consecutive units into segments, the pieces of text that are taken or left.
-
-What: gamma units of one document make a segment; its score is the mean of its units' scores.
-Why: what is selected must be whole runs of text, or a language model would learn from texts
-that never stood side by side.
-Trade-off: segments never cross documents, so a short document is a segment of fewer units than
-gamma and its score is noisier.
-Reference: TADPOLE, section 3.2.
-"""
+"""Join consecutive units into segments, the runs of text that are selected or not."""
 
 from __future__ import annotations
 
@@ -17,7 +9,13 @@ from corpusfit.types import Segments, Units
 
 
 def join_units(units: Units, gamma: int) -> Segments:
-    """The segments of a shard's units, in reading order."""
+    """Join every `gamma` consecutive units of a document into a segment, in reading order.
+
+    Segments never cross documents, so a short document is a segment of fewer units and its score is
+    noisier.
+
+    Reference: TADPOLE, section 3.2.
+    """
     n = len(units)
     place = np.arange(n)
     opens = np.ones(n, bool)
@@ -42,7 +40,7 @@ def segment_scores(
 ) -> NDArray[np.float32]:
     """float32 [m]: the mean of each segment's unit scores (TADPOLE, section 3.2, y_j).
 
-    Or their sum, for log importance weights: those of a text's parts add up to the text's.
+    Or their sum, for log importance weights, which add up over a text's units.
     """
     return joined_scores(unit_scores, segments.units, summed=summed)
 
@@ -50,7 +48,7 @@ def segment_scores(
 def joined_scores(
     unit_scores: NDArray[np.float32], units: NDArray[np.int32], *, summed: bool
 ) -> NDArray[np.float32]:
-    """As `segment_scores`, from how many units each segment has, int32 [m]; they follow closely."""
+    """As `segment_scores`, from the number of units of each consecutive segment, int32 [m]."""
     if not len(units):
         return np.empty(0, np.float32)
     first = np.cumsum(units, dtype=np.int64) - units

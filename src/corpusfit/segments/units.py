@@ -1,14 +1,4 @@
-"""Cut documents into units, the papers' "sentences".
-
-What: by default windows of sentences up to about 256 word pieces; sentences, paragraphs, fixed
-windows or whole documents on request.
-Why: a unit is what a method scores; a window has enough text to show its domain and fits an
-encoder.
-Trade-off: units tile a document exactly (white space belongs to the unit before it), so offsets
-always point back into the original text, nothing is lost and no text is copied, at the price of
-units that end in spaces.
-Reference: TADPOLE, section 3.2 and appendix D.
-"""
+"""Cut documents into units: windows, sentences, paragraphs, fixed windows or whole documents."""
 
 from __future__ import annotations
 
@@ -29,10 +19,15 @@ _MODES = {
 
 
 def cut_units(documents: Documents, plan: CutPlan) -> tuple[Units, Texts]:
-    """Cut n documents into k units, in reading order; none crosses a document.
+    """Cut n documents into k units, in reading order; no unit crosses a document.
+
+    Units tile a document exactly (white space belongs to the unit before it), so offsets point into
+    the original text and no text is copied; units can end in spaces.
 
     Returns:
         The units, and their texts [k] over the documents' own bytes.
+
+    Reference: TADPOLE, section 3.2 and appendix D (its "sentences").
     """
     data, offsets = buffers(documents.texts)
     counts, ends, lengths, pieces = cut.cut_points(

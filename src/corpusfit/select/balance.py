@@ -1,13 +1,4 @@
-"""Quotas: how much of an amount each group of segments gives.
-
-What: shares an amount out over groups by their quotas; what a small group cannot fill goes to the
-others in the proportion of theirs. Where segments are weighted, how much more or less each group's
-count.
-Why: the best scores of all may lie in one corner of what is wanted.
-Trade-off: a quota is held by a segment's main group; its other shares count for weights alone.
-Reference: Grangier et al. (2024), Task-Adaptive Pretrained Language Models via Clustered-Importance
-Sampling, section 3, for clusters weighted by a target's histogram; water-filling.
-"""
+"""Quotas: share an amount of text out over groups of segments."""
 
 from __future__ import annotations
 
@@ -17,13 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def filled(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> list[int]:
-    """What is taken of each group, adding up to the amount or to all there is.
+def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> list[int]:
+    """Allocate an amount to groups by their quotas.
+
+    What a small group cannot fill goes to the others in proportion to their quotas (water-filling).
+    A segment counts for its main group; its other shares count only for weights.
 
     Args:
         quota: float64 [k], 0 or more, adding up to one.
-        have: what there is of each.
-        amount: what is taken of all.
+        have: size of each group.
+        amount: total to allocate.
+
+    Returns:
+        The amount of each group, adding up to the total or to the size of all groups.
+
+    Reference: Grangier et al. (2024), Task-Adaptive Pretrained Language Models via
+    Clustered-Importance Sampling, section 3, for clusters weighted by a target's histogram.
     """
     wanted = np.zeros(len(quota))
     room = np.asarray(have, np.float64)
@@ -46,12 +46,11 @@ def filled(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> list
 
 
 def ratios(quota: NDArray[np.float64], sums: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """How much more a segment of each group counts than one of the mean group, float64 [k].
+    """Weight of each group's segments relative to the mean group, float64 [k].
 
     Args:
         quota: float64 [k].
-        sums: float64 [k], the groups' shares of all segments added up; a group that is less than
-            one segment counts as one.
-        n: segments.
+        sums: float64 [k], each group's shares summed over all segments; less than 1 counts as 1.
+        n: number of segments.
     """
     return np.asarray(quota / (np.maximum(sums, 1.0) / max(1, n)))

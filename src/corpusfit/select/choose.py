@@ -1,11 +1,4 @@
-"""Choose: from the scores of all segments to those taken and their weights.
-
-What: reads the stored scores part by part, decides, and says for every segment of every part
-whether it is taken and with what weight.
-Why: choosing again with another amount or policy must not touch text or models.
-Trade-off: nothing is kept between parts but counters, so the parts are read some times over.
-Reference: TADPOLE, section 3.2 (discrete and continuous lambda).
-"""
+"""Choose: turn the scores of all segments into selected segments and weights."""
 
 from __future__ import annotations
 
@@ -17,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.plan import ChoosePlan
-from corpusfit.select.balance import filled, ratios
-from corpusfit.select.top import Cut, Grouped, Taker, find_cut, find_cuts
+from corpusfit.select.balance import allocate, ratios
+from corpusfit.select.top import Grouped, Selector, Threshold, find_threshold, find_thresholds
 from corpusfit.select.weights import Moments, draw_keys, importance, moments, relevance
 
 DEFAULT_FRACTION = 0.2
@@ -26,9 +19,9 @@ DEFAULT_FRACTION = 0.2
 
 @dataclass(frozen=True, slots=True)
 class ScoredPart:
-    """One part's scores (float32 [n]) and word pieces (int64 [n]), by segment.
+    """Scores (float32 [n]) and word pieces (int64 [n]) of one part of `scores/`, by segment.
 
-    With quotas also each segment's main group, int64 [n], and to weigh by them the shares of all k
+    With quotas also the main group of each segment, int64 [n], and for weights its shares of all k
     groups, float32 [n, k].
     """
 
@@ -41,7 +34,7 @@ class ScoredPart:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was decided for one part: weight float32 [n], selected bool [n]."""
+    """The decision for one part: weight float32 [n], selected bool [n]."""
 
     index: int
     weight: NDArray[np.float32]
@@ -61,75 +54,79 @@ def choose(
 ) -> Iterator[Choice]:
     """Decide for every part, in order.
 
+    Only counters are kept between parts, so the parts are read several times.
+
     Args:
         parts: reads the scored parts anew at each call, always in the same order.
         plan: policy and amount.
-        seed: of the draw, for `resample`.
-        log_weights: the scores are log importance weights; `resample` then goes by them.
-        quota: float64 [k], what each group gives of the amount, adding up to one; the parts then
-            have groups, or shares. `top` takes of each segment's main group, the best first;
-            lambda is multiplied by how much each group counts.
+        seed: random seed of the draw, for `resample`.
+        log_weights: the scores are log importance weights, which `resample` then uses.
+        quota: float64 [k], share of the amount for each group, adding up to one; the parts then
+            have groups, or shares. `top` selects the best of each main group; lambda is multiplied
+            by the groups' weights.
 
     Yields:
-        One `Choice` a part. With `top` the weight is 1 or 0; with the others it is lambda, or the
-        importance weight relative to the highest.
+        One `Choice` per part. With `top` the weight is 1 or 0; with the other policies it is
+        lambda, or the importance weight relative to the highest.
+
+    Reference: TADPOLE, section 3.2 (discrete and continuous lambda).
     """
     top = plan.policy == "top"
-    apart = top and quota is not None
-    weigh = _weigher(parts, plan, log_weights=log_weights)
-    more = None if quota is None or top else _counting(parts, quota)
+    by_group = top and quota is not None
+    to_weights = _weight_function(parts, plan, log_weights=log_weights)
+    group_weights = None if quota is None or top else _group_weights(parts, quota)
 
     def keyed() -> Iterator[Keyed]:
         for part in parts():
             if top:
                 yield part, np.ones_like(part.scores), part.scores
                 continue
-            weight, logs = weigh(part.scores)
-            if more is not None:
-                counts = more(part)
-                weight = (weight * counts).astype(np.float32)
-                logs = logs + np.log(np.maximum(counts, np.finfo(np.float32).tiny))
+            weight, logs = to_weights(part.scores)
+            if group_weights is not None:
+                factors = group_weights(part)
+                weight = (weight * factors).astype(np.float32)
+                logs = logs + np.log(np.maximum(factors, np.finfo(np.float32).tiny))
             drawn = plan.policy == "resample"
             keys = draw_keys(logs, seed=seed, part=part.index) if drawn else part.scores
             yield part, weight, keys
 
-    for part, weight, selected in _taken(keyed, plan, parts, quota if apart else None):
+    for part, weight, selected in _select(keyed, plan, parts, quota if by_group else None):
         yield Choice(part.index, selected.astype(np.float32) if top else weight, selected)
 
 
 Keyed = tuple[ScoredPart, NDArray[np.float32], NDArray[np.float32]]
-"""A part, its weights, and the keys by which the highest are taken."""
+"""A part, its weights, and the keys whose highest values are selected."""
 
-Taken = Iterator[tuple[ScoredPart, NDArray[np.float32], NDArray[np.bool_]]]
-"""A part, its weights, and what is taken of it."""
+Selections = Iterator[tuple[ScoredPart, NDArray[np.float32], NDArray[np.bool_]]]
+"""A part, its weights, and its selected segments."""
 
 
-def _taken(
+def _select(
     keyed: Callable[[], Iterator[Keyed]],
     plan: ChoosePlan,
     parts: Parts,
     quota: NDArray[np.float64] | None,
-) -> Taken:
-    """Take the highest keys, of all segments or of each group its quota.
+) -> Selections:
+    """Select the highest keys, of all segments or within each group's quota.
 
-    A budget in tokens stops at the first segment of a group that does not fit; what all groups
-    leave goes to the highest keys that are left.
+    A token budget stops at the first segment of a group that does not fit; the tokens that all
+    groups leave go to the highest remaining keys.
     """
 
     def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
         for part, _, keys in keyed():
-            yield keys, _costs(part, plan), _group(part, apart=quota is not None)
+            yield keys, _costs(part, plan), _group(part, by_group=quota is not None)
 
-    cuts = _cuts(grouped, plan, parts, quota)
+    thresholds = _thresholds(grouped, plan, parts, quota)
 
-    def first() -> Taken:
-        takers = [Taker(cut) for cut in cuts]
+    def first() -> Selections:
+        selectors = [Selector(threshold) for threshold in thresholds]
         for part, weight, keys in keyed():
-            costs, group = _costs(part, plan), _group(part, apart=quota is not None)
+            costs, group = _costs(part, plan), _group(part, by_group=quota is not None)
             selected = np.zeros(len(keys), np.bool_)
-            for number, taker in enumerate(takers):
+            for number, selector in enumerate(selectors):
                 own = group == number
-                selected[own] = taker.take(keys[own], costs[own])
+                selected[own] = selector.select(keys[own], costs[own])
             yield part, weight, selected
 
     if quota is None or plan.tokens is None:
@@ -141,24 +138,24 @@ def _taken(
             yield keys[~selected], _costs(part, plan)[~selected]
 
     left = plan.tokens - sum(int(part.tokens[selected].sum()) for part, _, selected in first())
-    taker = Taker(find_cut(rest, left))
+    selector = Selector(find_threshold(rest, left))
     for (part, weight, selected), (keys, costs) in zip(first(), rest(), strict=True):
-        selected[~selected] = taker.take(keys, costs)
+        selected[~selected] = selector.select(keys, costs)
         yield part, weight, selected
 
 
-def _group(part: ScoredPart, *, apart: bool) -> NDArray[np.int64]:
-    """The main group of each segment, int64 [n]; all are of one where they are not told apart."""
-    if not apart:
+def _group(part: ScoredPart, *, by_group: bool) -> NDArray[np.int64]:
+    """The main group of each segment, int64 [n]; zeros where groups do not matter."""
+    if not by_group:
         return np.zeros(len(part.scores), np.int64)
     assert part.groups is not None  # noqa: S101 (a quota comes with groups)
     return part.groups
 
 
-def _counting(
+def _group_weights(
     parts: Parts, quota: NDArray[np.float64]
 ) -> Callable[[ScoredPart], NDArray[np.float64]]:
-    """What gives how much each segment of a part counts, float64 [n], the most of all being 1."""
+    """A function from a part to its segments' group weights, float64 [n], the highest being 1."""
 
     def shares(part: ScoredPart) -> NDArray[np.float64]:
         assert part.shares is not None  # noqa: S101 (weights come with shares)
@@ -168,31 +165,33 @@ def _counting(
     for part in parts():
         sums += shares(part).sum(axis=0)
         n += len(part.scores)
-    counts = ratios(quota, sums, n)
-    highest = max((float((shares(p) @ counts).max()) for p in parts() if len(p.scores)), default=0)
-    return lambda part: shares(part) @ counts / (highest or 1.0)
+    factors = ratios(quota, sums, n)
+    highest = max((float((shares(p) @ factors).max()) for p in parts() if len(p.scores)), default=0)
+    return lambda part: shares(part) @ factors / (highest or 1.0)
 
 
 def _sizes(parts: Parts, plan: ChoosePlan, k: int) -> list[int]:
-    """What there is of each of k groups, in segments or tokens."""
+    """Size of each of k groups, in segments or tokens."""
     found = np.zeros(k, np.int64)
     for part in parts():
-        np.add.at(found, _group(part, apart=True), _costs(part, plan))
+        np.add.at(found, _group(part, by_group=True), _costs(part, plan))
     return [int(n) for n in found]
 
 
-def _weigher(
+def _weight_function(
     parts: Parts, plan: ChoosePlan, *, log_weights: bool
 ) -> Callable[[NDArray[np.float32]], tuple[NDArray[np.float32], NDArray[Any]]]:
-    """What gives weights and their logarithms from scores."""
+    """A function from scores to weights and their logarithms."""
     if log_weights and plan.policy == "resample":
         highest = max((float(p.scores.max()) for p in parts() if len(p.scores)), default=0.0)
         return lambda scores: (importance(scores, highest), scores)
-    over = Moments(0.0, 1.0) if plan.policy == "top" else moments(p.scores for p in parts())
+    corpus_moments = (
+        Moments(0.0, 1.0) if plan.policy == "top" else moments(p.scores for p in parts())
+    )
     tiny = np.finfo(np.float32).tiny
 
     def by_lambda(scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[Any]]:
-        weight = relevance(scores, over, c=plan.c, alpha=plan.alpha)
+        weight = relevance(scores, corpus_moments, c=plan.c, alpha=plan.alpha)
         return weight, np.log(np.maximum(weight.astype(np.float64), tiny))
 
     return by_lambda
@@ -202,20 +201,20 @@ def _costs(part: ScoredPart, plan: ChoosePlan) -> NDArray[np.int64]:
     return part.tokens if plan.tokens is not None else np.ones(len(part.scores), np.int64)
 
 
-def _cuts(
+def _thresholds(
     grouped: Grouped, plan: ChoosePlan, parts: Parts, quota: NDArray[np.float64] | None
-) -> list[Cut]:
-    """The cut of each group, or of all together."""
+) -> list[Threshold]:
+    """The threshold of each group, or of all segments together."""
     if plan.threshold is not None:
-        return [Cut(plan.threshold, 1 << 62)]
+        return [Threshold(plan.threshold, 1 << 62)]
     amount = _amount(plan, parts)
     if quota is None:
-        return find_cuts(grouped, [amount])
-    return find_cuts(grouped, filled(quota, _sizes(parts, plan, len(quota)), amount))
+        return find_thresholds(grouped, [amount])
+    return find_thresholds(grouped, allocate(quota, _sizes(parts, plan, len(quota)), amount))
 
 
 def _amount(plan: ChoosePlan, parts: Parts) -> int:
-    """How much is taken, in tokens where these are counted, else in segments."""
+    """The amount to select, in tokens for a token budget, else in segments."""
     if plan.tokens is not None:
         return plan.tokens
     if plan.segments is not None:

@@ -1,17 +1,4 @@
-"""What a cascade loses, told and bounded by a sample.
-
-What: the share of the last stage's own selection that earlier stages pass on, from the scores of
-what came through and of sampled segments that did not, with an exact interval; and the shares that
-reach a recall on such a sample.
-Why: what an early stage drops is never seen by the last one, so only a sample can tell. Where the
-last stage's own selection would end is not known either: it follows from both, as what came through
-and what was lost above that score must add up to the selection. Taking the sample's own quantile in
-its place errs by a multiple of the interval where scores thin out there.
-Trade-off: only those of n sampled segments tell something that were dropped and would have been
-taken, so a small selection needs a large sample; the interval is exact for independent draws and a
-little wide for draws without replacement, as these are.
-Reference: Clopper and Pearson (1934), The Use of Confidence or Fiducial Limits.
-"""
+"""Estimate the recall of a cascade from a sample, with an exact interval."""
 
 from __future__ import annotations
 
@@ -32,14 +19,13 @@ _STEPS = 60
 
 
 @dataclass(frozen=True)
-class Lost:
-    """What a sample and the run know of what was dropped.
+class DroppedSample:
+    """The dropped segments of a sample, and counts of the run.
 
     Attributes:
-        scores: float32 [k], falling: what the last stage gives those of the sample that were
-            dropped.
-        ahead: int64 [k], how many segments came through with such a score or a higher one.
-        through: segments that came through, of the whole corpus.
+        scores: float32 [k], falling: last-stage scores of the sampled segments that were dropped.
+        ahead: int64 [k], number of segments that came through with such a score or a higher one.
+        through: segments of the corpus that came through.
         sample: segments of the sample.
         corpus: segments of the corpus.
     """
@@ -53,13 +39,13 @@ class Lost:
 
 @dataclass(frozen=True)
 class Recall:
-    """How much of the last stage's own selection reaches it.
+    """The share of the last stage's own selection that reaches the last stage.
 
     Attributes:
         estimate: the share.
-        low, high: the interval that holds the true share with this confidence.
+        low, high: bounds of the interval that holds the true share with this confidence.
         confidence: of the interval.
-        lost: segments of the sample that were dropped and would have been taken, as estimated.
+        lost: estimated number of the selection's segments in the sample that were dropped.
         sample: segments in the sample.
     """
 
@@ -71,7 +57,7 @@ class Recall:
     sample: int
 
 
-def wanted(
+def last_stage_selection(
     scores: NDArray[np.float32],
     tokens: NDArray[np.int64],
     amount: ChoosePlan,
@@ -79,17 +65,17 @@ def wanted(
     segments: int,
     all_tokens: int,
 ) -> NDArray[np.bool_]:
-    """Which of n sampled segments the last stage would take, if it alone scored everything.
+    """Which of n sampled segments the last stage would select if it scored the whole corpus.
 
     Args:
-        scores: float32 [n], the last stage's.
+        scores: float32 [n], scores of the last stage.
         tokens: int64 [n], their word pieces.
-        amount: how much is taken of the whole corpus, by `top`.
-        segments: how many the corpus has.
-        all_tokens: and how many word pieces.
+        amount: the amount to select from the whole corpus, by `top`.
+        segments: segments of the corpus.
+        all_tokens: word pieces of the corpus.
 
     Returns:
-        bool [n]; at least one is True, unless a threshold lets none through.
+        bool [n]; at least one is True, unless no score reaches a threshold.
     """
     if amount.threshold is not None:
         return np.asarray(scores >= amount.threshold)
@@ -107,24 +93,33 @@ def wanted(
     return taken
 
 
-def estimated(
-    lost: Lost, taken: int, confidence: float, threshold: float | None = None
+def estimate_recall(
+    lost: DroppedSample, taken: int, confidence: float, threshold: float | None = None
 ) -> Recall | None:
-    """The recall of a selection.
+    """Estimate the recall of a selection.
 
-    For a true end of the selection, the interval of what was lost above it holds the truth with
-    this confidence; and the further up the end is, the less came through above it. So the end that
-    follows from the most that may be lost is not below the true one, and gives the lower bound.
+    Segments dropped by an early stage never reach the last one, so only a sample shows them. The
+    lowest score of the last stage's own selection is unknown too: it follows from the condition
+    that segments that came through and segments lost above that score add up to the selection. (The
+    sample's own quantile in its place errs by a multiple of the interval where scores are sparse.)
+
+    For the true lowest score, the interval of the segments lost above it holds the truth with this
+    confidence; and the higher that score, the fewer came through above it. So the score that
+    follows from the largest possible loss is not below the true one, and gives the lower bound.
+
+    Only dropped segments of the selection are informative, so a small selection needs a large
+    sample. The interval is exact for independent draws and slightly wide for draws without
+    replacement, as here.
 
     Args:
-        lost: what is known of the dropped.
-        taken: segments that the last stage alone would take; with a threshold, those that came
+        lost: the dropped segments of the sample.
+        taken: segments that the last stage alone would select; with a threshold, those that came
             through and reach it.
         confidence: of the interval.
-        threshold: the lowest score taken, where that is what was asked for.
+        threshold: the lowest selected score, if the selection is by threshold.
 
     Returns:
-        The estimate and its bounds; None where nothing is taken or sampled.
+        The estimate and its bounds; None if nothing is selected or sampled.
     """
     if not taken or not lost.sample:
         return None
@@ -144,18 +139,19 @@ def estimated(
 
 
 def _kept(
-    lost: Lost, taken: int, rates: Callable[[int], tuple[float, float, float]], which: int
+    lost: DroppedSample, taken: int, rates: Callable[[int], tuple[float, float, float]], which: int
 ) -> tuple[float, int]:
-    """What came through of the best `taken`, and how many of the sample's dropped are among them.
+    """How many of the best `taken` segments came through, and how many dropped ones are among them.
 
-    With k of the sample's dropped above a score, `rates(k)[which]` of the corpus are missing there.
-    What came through above a score and what is missing grow as it falls, until they are `taken`.
+    With k of the sample's dropped segments above a score, a share `rates(k)[which]` of the corpus
+    is missing there. As the score falls, both the segments that came through and the missing ones
+    grow, until they add up to `taken`.
     """
 
     def missing(k: int) -> float:
         return rates(k)[which] * lost.corpus
 
-    until = np.append(lost.ahead, lost.through)  # came through before the next one is lost, by k
+    until = np.append(lost.ahead, lost.through)  # segments through before the next loss, by k
     enough = range(len(until) - 1)
     k = bisect.bisect_left(enough, True, key=lambda k: bool(until[k] + missing(k) >= taken))
     least = int(lost.ahead[k - 1]) if k else 0
@@ -163,7 +159,7 @@ def _kept(
 
 
 def clopper_pearson(k: int, n: int, confidence: float) -> tuple[float, float]:
-    """The exact interval for a binomial share, k of n seen; each side errs by half of the rest."""
+    """Exact interval for a binomial share with k of n observed (Clopper and Pearson, 1934)."""
     tail = (1.0 - confidence) / 2
     low = 0.0 if k == 0 else _solved(lambda p: _at_least(k, n, p) < tail)
     high = 1.0 if k == n else _solved(lambda p: 1.0 - _at_least(k + 1, n, p) > tail)
@@ -171,7 +167,7 @@ def clopper_pearson(k: int, n: int, confidence: float) -> tuple[float, float]:
 
 
 def _solved(below: Callable[[float], bool]) -> float:
-    """Where a condition on p in (0, 1) that holds first and then no more changes."""
+    """The p in (0, 1) at which a condition that holds for smaller p stops holding."""
     left, right = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (left + right) / 2
@@ -180,7 +176,7 @@ def _solved(below: Callable[[float], bool]) -> float:
 
 
 def _at_least(k: int, n: int, p: float) -> float:
-    """Probability of k or more of n."""
+    """Probability of k or more successes in n trials."""
     logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, n + 1)))))  # of factorials
     counts = np.arange(k, n + 1)
     chosen = logs[n] - logs[counts] - logs[n - counts]
@@ -193,17 +189,17 @@ def shares_for(
     recall: float,
     costs: Sequence[float],
 ) -> list[float]:
-    """The shares that keep a recall on a sample at the least cost.
+    """The shares that keep a recall on a sample at the lowest cost.
 
-    Each stage but the one before the last tries shares on a grid; that one then passes just enough.
-    Costs are ratios that are the same everywhere, not times measured here: the shares, and with
-    them the result, may not depend on the machine.
+    Each stage before the last two tries shares on a grid; the one before the last passes just
+    enough. Costs are fixed ratios, not times measured on this machine, so that the shares, and with
+    them the result, do not depend on the machine.
 
     Args:
         scores: of each earlier stage, float32 [n], on the same n segments.
-        of: bool [n], which the last stage would take; at least one.
-        recall: how much of these shall come through.
-        costs: of a unit, in each earlier stage and in the last one.
+        of: bool [n], segments that the last stage would select; at least one.
+        recall: the required share of these.
+        costs: per unit, in each earlier stage and in the last one.
 
     Returns:
         One share of the whole corpus for each earlier stage, falling.
@@ -223,7 +219,7 @@ def _cheapest(
     alive: NDArray[np.bool_],
     steps: int,
 ) -> tuple[float, list[float]]:
-    """Least cost of what comes after the first of these stages, and the shares for it."""
+    """Lowest cost of the stages after the first of these, and its shares."""
     order = np.argsort(np.where(alive, -scores[0].astype(np.float64), np.inf), kind="stable")
     order = order[: alive.sum()]
     hits = np.cumsum(of[order])
@@ -240,13 +236,13 @@ def _cheapest(
 
 
 def recall_in_words(cascade: Mapping[str, Any]) -> str:
-    """What a cascade's manifest says of its recall, in a sentence."""
+    """The recall in a cascade's manifest, as a sentence."""
     last, recall = cascade["stages"][-1]["stage"], cascade["recall"]
     if recall is None:
-        return f"How much of what {last} alone would take has reached it is not known."
+        return f"Recall of the selection of {last} alone: unknown (no sample)."
     return (
-        f"Of what {last} alone would take, about {100 * recall['estimate']:.1f} % reached it "
+        f"Recall of the selection of {last} alone: about {100 * recall['estimate']:.1f} % "
         f"({100 * recall['low']:.1f} % to {100 * recall['high']:.1f} % with "
-        f"{100 * recall['confidence']:.1f} % confidence: dropped of these were "
-        f"{recall['lost']:,} in a sample of {recall['sample']:,} segments)."
+        f"{100 * recall['confidence']:.1f} % confidence; earlier stages dropped "
+        f"{recall['lost']:,} of its segments in a sample of {recall['sample']:,})."
     )

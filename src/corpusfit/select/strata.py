@@ -1,13 +1,4 @@
-"""Where a cut could be, and a few segments from between the possible cuts.
-
-What: the scores at which given shares of the corpus would be taken, and for each stretch between
-two of these a few segments drawn at random.
-Why: whoever looks at a selection wants to see what lies on either side of its cut, and of any other
-cut; a uniform sample has next to nothing of the best hundredth.
-Trade-off: the scores are those of a uniform sample of the segments (all of them up to a bound), so
-the share that lies above one is near the share asked for, and is counted exactly where it is shown.
-Reference: stratified sampling; bottom-k sampling by hashed places (`kernels/chance.py`).
-"""
+"""Score edges at given shares of the corpus, and sampled segments between the edges."""
 
 from __future__ import annotations
 
@@ -23,27 +14,30 @@ SHARES: tuple[float, ...] = (
     *(0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08),
     *(0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
 )
-"""Shares of the corpus at which a cut is looked at."""
+"""Shares of the corpus at which possible thresholds are shown."""
 
 _SAMPLE = 100_000
-"""Segments from whose scores the edges are taken."""
+"""Size of the sample of segments from whose scores the edges are computed."""
 
-_EDGES, _DRAWN = 1, 2  # streams of chance
+_EDGES, _DRAWN = 1, 2  # random streams
 
 
 def edges(
     parts: Parts, *, seed: int, shares: Iterable[float] = SHARES, also: Iterable[float] = ()
 ) -> NDArray[np.float32]:
-    """The scores at which about these shares of the segments would be taken.
+    """The scores at which about these shares of the segments would be selected.
+
+    The scores are those of a uniform sample (all segments up to a bound), so the share above an
+    edge is close to the requested share.
 
     Args:
         parts: reads the scored parts anew at each call.
-        seed: of the sample.
+        seed: random seed of the sample.
         shares: each in (0, 1).
-        also: scores that are to be among them, as a run's own threshold.
+        also: further scores to include, such as a run's own threshold.
 
     Returns:
-        float32, falling, no two equal; empty where nothing was scored.
+        float32, falling, all different; empty if nothing was scored.
     """
     sample = np.sort(_sample(parts(), seed))[::-1]
     if not len(sample):
@@ -78,16 +72,19 @@ def _lowest(
 def drawn_between(
     parts: Parts, at: NDArray[np.float32], each: int, *, seed: int
 ) -> dict[int, NDArray[np.int64]]:
-    """Draw a few segments of every stretch between two edges, and beyond the first and the last.
+    """Draw a few segments between every two edges, above the first and below the last.
+
+    A uniform sample would hold almost none of the best hundredth. Segments are drawn by bottom-k
+    sampling of hashed positions (`kernels/chance.py`).
 
     Args:
         parts: reads the scored parts anew at each call.
-        at: float32 [k], falling.
-        each: so many of each of the k + 1 stretches, or all that it has.
-        seed: the only source of chance.
+        at: float32 [k], the edges, falling.
+        each: most segments of each of the k + 1 intervals.
+        seed: random seed.
 
     Returns:
-        Of every part that has some, its number and int64 places, increasing.
+        For every part with drawn segments, its number and their int64 positions, increasing.
     """
     held = [(np.empty(0, np.uint64), np.empty((0, 2), np.int64)) for _ in range(len(at) + 1)]
     for part in parts():

@@ -1,12 +1,4 @@
-"""Take exactly the best, without holding the scores of the whole corpus.
-
-What: finds the key of the last segment taken by counting keys in two passes of 65,536 buckets
-(a radix selection over the bits of float32), then takes what lies above it and, among equals,
-the first by position.
-Why: a global top-k has to be exact and its memory may not grow with the corpus.
-Trade-off: the keys are read three times instead of being sorted once.
-Reference: radix select; TADPOLE, section 3.2 (the beta fraction of segments).
-"""
+"""Select exactly the highest keys without holding the scores of the whole corpus."""
 
 from __future__ import annotations
 
@@ -18,17 +10,17 @@ from numpy.typing import NDArray
 
 _BUCKETS = 1 << 16
 Parts = Callable[[], Iterable[tuple[NDArray[np.float32], NDArray[np.int64]]]]
-"""The keys of the corpus, part by part, with what each segment costs; read anew at each call."""
+"""The keys of the corpus, part by part, with each segment's cost; read anew at each call."""
 Grouped = Callable[[], Iterable[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]]
-"""The same with each segment's group."""
+"""Keys, costs and each segment's group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """Where the taking ends.
+class Threshold:
+    """The threshold of a selection.
 
     Attributes:
-        key: the smallest key of which anything is taken; +inf when nothing is.
+        key: the lowest key of a selected segment; +inf if nothing is selected.
         budget: cost left for the segments with exactly that key, in order of position.
     """
 
@@ -37,7 +29,7 @@ class Cut:
 
 
 def _ordered(keys: NDArray[np.float32]) -> NDArray[np.uint32]:
-    """Bits that sort as the floats do, largest first; -0.0 counts as 0.0."""
+    """Bits that sort like the floats, largest first; -0.0 equals 0.0."""
     bits = (keys.astype(np.float32) + np.float32(0)).view(np.uint32)
     ascending = np.where(bits >> 31, ~bits, bits | np.uint32(0x80000000))
     return np.asarray(~ascending, np.uint32)
@@ -49,29 +41,32 @@ def _key_of(ordered: int) -> float:
     return float(np.array([bits], np.uint32).view(np.float32)[0])
 
 
-def find_cut(parts: Parts, budget: int) -> Cut:
-    """The cut that takes the best segments as long as their cost stays within the budget.
+def find_threshold(parts: Parts, budget: int) -> Threshold:
+    """Find the threshold that selects the highest keys within a budget.
 
-    The order is key from high to low, then position. Taking stops at the first segment that does
-    not fit.
+    Keys are counted in two passes of 65,536 buckets (a radix selection over the bits of float32),
+    so memory does not grow with the corpus. Segments are ordered by key from high to low, then by
+    position. The selection stops at the first segment that does not fit.
 
     Args:
         parts: finite keys and costs (1 each to count segments, tokens for a token budget).
-        budget: cost that may be taken.
+        budget: largest total cost of the selection.
+
+    Reference: radix select; TADPOLE, section 3.2 (the beta fraction of segments).
     """
 
     def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
         return ((keys, costs, np.zeros(len(keys), np.int64)) for keys, costs in parts())
 
-    return find_cuts(grouped, [budget])[0]
+    return find_thresholds(grouped, [budget])[0]
 
 
-def find_cuts(parts: Grouped, budgets: Sequence[int]) -> list[Cut]:
-    """A cut for each of g groups of segments, by the same two passes for all.
+def find_thresholds(parts: Grouped, budgets: Sequence[int]) -> list[Threshold]:
+    """Find a threshold for each of g groups of segments, in the same two passes.
 
     Args:
-        parts: as for `find_cut`, with each segment's group, int64 [n].
-        budgets: cost that may be taken of each group.
+        parts: as for `find_threshold`, with each segment's group, int64 [n].
+        budgets: largest total cost in each group.
     """
     first = np.zeros((len(budgets), _BUCKETS), np.int64)
     for keys, costs, group in parts():
@@ -83,18 +78,18 @@ def find_cuts(parts: Grouped, budgets: Sequence[int]) -> list[Cut]:
         ordered = _ordered(keys)
         inside = ordered >> 16 == high[group]
         np.add.at(second, (group[inside], ordered[inside] & 0xFFFF), costs[inside])
-    cuts = []
+    thresholds = []
     for (place, left), own in zip(found, second, strict=True):
         if place is None:
-            cuts.append(Cut(-np.inf, left))
+            thresholds.append(Threshold(-np.inf, left))
             continue
         low, rest = _bucket(own, left)
-        cuts.append(Cut(_key_of((place << 16) | (low or 0)), rest))
-    return cuts
+        thresholds.append(Threshold(_key_of((place << 16) | (low or 0)), rest))
+    return thresholds
 
 
 def _bucket(histogram: NDArray[np.int64], budget: int) -> tuple[int | None, int]:
-    """The first bucket that does not fit whole, and the budget left for it."""
+    """The first bucket that does not fit completely, and the budget left for it."""
     total = np.cumsum(histogram)
     place = int(np.searchsorted(total, budget, side="right"))
     if place == len(total):
@@ -102,22 +97,22 @@ def _bucket(histogram: NDArray[np.int64], budget: int) -> tuple[int | None, int]
     return place, budget - (int(total[place - 1]) if place else 0)
 
 
-class Taker:
-    """Walks the parts in order and marks what a cut takes."""
+class Selector:
+    """Marks the segments that a threshold selects, part after part in order."""
 
-    def __init__(self, cut: Cut) -> None:
-        self._key = np.float32(cut.key)
-        self._left = cut.budget
+    def __init__(self, threshold: Threshold) -> None:
+        self._key = np.float32(threshold.key)
+        self._left = threshold.budget
         self._open = True
 
-    def take(self, keys: NDArray[np.float32], costs: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Mark which of the next part's segments are taken; bool [n]."""
-        taken = keys > self._key
+    def select(self, keys: NDArray[np.float32], costs: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Mark the selected segments of the next part; bool [n]."""
+        selected = keys > self._key
         ties = np.flatnonzero(keys == self._key)
         if len(ties) and self._open:
             running = np.cumsum(costs[ties])
             fit = int(np.searchsorted(running, self._left, side="right"))
-            taken[ties[:fit]] = True
+            selected[ties[:fit]] = True
             self._open = fit == len(ties)
             self._left -= int(running[fit - 1]) if fit else 0
-        return taken
+        return selected

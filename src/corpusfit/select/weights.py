@@ -1,14 +1,4 @@
-"""Relevance weights from scores.
-
-What: lambda = 1 / (1 + exp(-C (alpha - A))), where A is the anomaly score (our score turned
-round) normalised to mean 0 and variance 1 over the corpus's segments; and the keys that draw
-segments without replacement in proportion to lambda.
-Why: a weight in the loss keeps every text in play; drawing by the same weight spends no step on
-texts that hardly count (the open question in TADPOLE, appendix E).
-Trade-off: mean and variance are summed part by part in float64, in the order of the parts, so
-that they come out the same for any number of workers.
-Reference: TADPOLE, section 3.2 and Algorithm 1; Gumbel top-k (Vieira 2014; Kool et al. 2019).
-"""
+"""Relevance weights from scores, and the keys of weighted draws."""
 
 from __future__ import annotations
 
@@ -31,7 +21,11 @@ class Moments:
 
 
 def moments(parts: Iterable[NDArray[np.float32]]) -> Moments:
-    """Mean and population standard deviation over all parts (Chan et al. 1979, pairwise)."""
+    """Mean and population standard deviation over all parts (Chan et al. 1979, pairwise).
+
+    Sums run in float64 in the order of the parts, so the result is the same for any number of
+    workers.
+    """
     n, mean, squares = 0, 0.0, 0.0
     for part in parts:
         if not len(part):
@@ -49,9 +43,12 @@ def moments(parts: Iterable[NDArray[np.float32]]) -> Moments:
 def relevance(
     scores: NDArray[np.float32], over: Moments, *, c: float, alpha: float
 ) -> NDArray[np.float32]:
-    """float32 [n] in [0, 1]: lambda of TADPOLE, section 3.2.
+    """float32 [n] in [0, 1]: lambda = 1 / (1 + exp(-C (alpha - A))).
 
-    A corpus whose scores are all equal has A = 0 everywhere.
+    A is the anomaly score: the negated score, normalised to mean 0 and variance 1 over the corpus's
+    segments. If all scores of a corpus are equal, A = 0 everywhere.
+
+    Reference: TADPOLE, section 3.2 and Algorithm 1.
     """
     spread = over.deviation or 1.0
     anomaly = (over.mean - scores.astype(np.float64)) / spread
@@ -60,7 +57,7 @@ def relevance(
 
 
 def importance(scores: NDArray[np.float32], highest: float) -> NDArray[np.float32]:
-    """float32 [n] in [0, 1]: importance weights from their logarithms, the highest of all being 1.
+    """float32 [n] in [0, 1]: importance weights from their logarithms; the highest is 1.
 
     Reference: Xie et al. 2023 (DSIR), section 3.
     """
@@ -70,7 +67,10 @@ def importance(scores: NDArray[np.float32], highest: float) -> NDArray[np.float3
 def draw_keys(logs: NDArray[Any], *, seed: int, part: int) -> NDArray[np.float32]:
     """float32 [n]: log weight [n] plus Gumbel noise; the k largest are a weighted draw of k.
 
-    The noise is a hash of seed, part and position, so it does not depend on who computes it.
+    The noise is a hash of seed, part and position, so it does not depend on which worker computes
+    it.
+
+    Reference: Gumbel top-k (Vieira 2014; Kool et al. 2019).
     """
-    chance = uniform(place_keys(seed, part, len(logs)))
-    return (logs.astype(np.float64) - np.log(-np.log(chance))).astype(np.float32)
+    noise = uniform(place_keys(seed, part, len(logs)))
+    return (logs.astype(np.float64) - np.log(-np.log(noise))).astype(np.float32)

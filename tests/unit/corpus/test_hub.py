@@ -68,13 +68,13 @@ def test_no_such_field(read, dataset):
 
 
 def test_no_such_split(read, dataset):
-    with pytest.raises(InputError, match=r"--corpus must name a split .*train.*got .*@dev"):
+    with pytest.raises(InputError, match=r"--corpus.*train.*@dev"):
         read(f"hub:{dataset}@dev")
 
 
 @pytest.mark.parametrize("given", ["hub:nobody/nothing", "hub:/no/such/folder"])
 def test_unreachable(read, offline, given):
-    with pytest.raises(InputError, match=r"^--corpus must be .* got '.*no") as caught:
+    with pytest.raises(InputError, match=r"^--corpus.*'.*no") as caught:
         read(given)
     assert "\n" not in str(caught.value)
 
@@ -87,7 +87,7 @@ def test_without_the_library(read, monkeypatch):
 
 def test_a_library_that_would_run_scripts(read, dataset, monkeypatch):
     monkeypatch.setattr("datasets.__version__", "3.6.0")
-    with pytest.raises(MissingDependencyError, match=r"datasets 4 or later .*corpusfit\[hub\]"):
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[hub\]"):
         read(f"hub:{dataset}")
 
 
@@ -120,7 +120,7 @@ def test_it_fails_while_streaming(dataset, tmp_path):
     plan = ReadPlan()
     sources = find([f"hub:{dataset}"], plan, spool=tmp_path, role="corpus")
     (dataset / "train.jsonl").unlink()
-    with pytest.raises(InputError, match=r"cannot be read: [^\n]*\.$"):
+    with pytest.raises(InputError, match=r"^hub:[^\n]*\.$"):
         list(shards(sources, plan))
 
 

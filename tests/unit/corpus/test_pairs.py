@@ -112,9 +112,7 @@ def test_files_of_unequal_length_are_an_error_that_names_the_line(
 ):
     given = moses("a", joined(lines(1, first)), joined(lines(2, second)))
     long = "de" if short == "en" else "en"
-    with pytest.raises(
-        InputError, match=rf"a\.{short} ends after line 3, and .*a\.{long} goes on .* 4"
-    ):
+    with pytest.raises(InputError, match=rf"a\.{short} .*\b3\b.*a\.{long} .*\b4\b"):
         read(given)
 
 
@@ -122,7 +120,7 @@ def test_files_that_become_unequal_while_they_are_read(moses, tmp_path):
     plan = ReadPlan()
     sources = find([moses("a", b"1\n2\n", b"1\n2\n")], plan, spool=tmp_path, role="corpus")
     moses("a", b"1\n2\n3\n", b"1\n2\n")
-    with pytest.raises(InputError, match=r"a\.en ends after line 2"):
+    with pytest.raises(InputError, match=r"a\.en .*\b2\b"):
         list(shards(sources, plan))
 
 
@@ -166,23 +164,23 @@ def test_a_tsv_with_a_header_by_the_names_of_its_columns(read, write, shard_mb):
 
 def test_a_column_that_is_not_there(read, write):
     path = write("p.tsv", "en\tde\nx\ty\n")
-    with pytest.raises(InputError, match="has no 'fr', but en, de"):
+    with pytest.raises(InputError, match=r"'fr'.* en, de"):
         read(f"pair:{path}:de,fr")
 
 
 @pytest.mark.parametrize("given", ["pair:", "pair:a.de", "pair:a,b,c", "pair:a,", "pair:p.tsv:de"])
 def test_what_names_no_pair(read, given):
-    with pytest.raises(UsageError, match=r"--corpus must be pair:TEXTS,TRANSLATIONS .* got"):
+    with pytest.raises(UsageError, match=r"--corpus.*pair:TEXTS,TRANSLATIONS"):
         read(given)
 
 
 def test_pairs_are_given_alone(read, moses, write):
-    with pytest.raises(UsageError, match="aligned pairs alone"):
+    with pytest.raises(UsageError, match="--corpus"):
         read(moses("a", b"x\n", b"y\n"), write("b.txt", "z"))
 
 
 def test_a_file_that_is_not_there(read, write):
-    with pytest.raises(InputError, match=r"no\.en cannot be read"):
+    with pytest.raises(InputError, match=r"no\.en"):
         read(f"pair:{write('a.de', 'x')},{write('a.de', 'x').with_name('no.en')}")
 
 

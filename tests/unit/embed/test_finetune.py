@@ -195,7 +195,7 @@ def test_an_encoder_decoder_trains_its_encoder(tiny_bert, tmp_path):
 
 def test_a_rate_that_diverges_is_named(tiny_bert):
     wild = dataclasses.replace(FAST, rate=1e30)
-    with pytest.raises(UsageError, match=r"method\.rate must be small enough.*1e\+30"):
+    with pytest.raises(UsageError, match=r"method\.rate.*1e\+30"):
         finetune(tiny_bert, prose(0, 8), prose(1, 8), 1.0, wild)
 
 
@@ -204,12 +204,12 @@ def test_what_is_no_transformer_is_refused(tiny_bert, tmp_path):
     static.mkdir()
     (static / "config.json").write_text('{"model_type": "model2vec"}')
     for name in ("static", "static:minilm", str(static)):
-        with pytest.raises(UsageError, match=r"method\.embedder must be a transformer.*minilm"):
+        with pytest.raises(UsageError, match=r"method\.embedder.*minilm"):
             transformer_files(name)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelError, match=r"no config\.json"):
+    with pytest.raises(ModelError, match=r"config\.json"):
         transformer_files(str(tmp_path / "empty"))
-    with pytest.raises(UsageError, match="no such folder"):
+    with pytest.raises(UsageError, match="--embedder"):
         transformer_files(str(tmp_path / "missing"))
     assert transformer_files("minilm") == ()
     assert str(tiny_bert / "model.safetensors") in transformer_files(str(tiny_bert))

@@ -5,7 +5,7 @@ import pytest
 
 from corpusfit.plan import ChoosePlan
 from corpusfit.select import ScoredPart, choose
-from corpusfit.select.balance import filled, ratios
+from corpusfit.select.balance import allocate, ratios
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from corpusfit.select.balance import filled, ratios
     ],
 )
 def test_amounts(quota, have, amount, taken):
-    assert filled(np.array(quota), have, amount) == taken
+    assert allocate(np.array(quota), have, amount) == taken
 
 
 def test_whatever_the_quota_it_adds_up():
@@ -30,7 +30,7 @@ def test_whatever_the_quota_it_adds_up():
         quota = chance.dirichlet(np.full(k, 0.5))
         have = chance.integers(0, 40, k).tolist()
         amount = int(chance.integers(0, 200))
-        taken = filled(quota, have, amount)
+        taken = allocate(quota, have, amount)
         assert sum(taken) == min(amount, sum(have))
         assert all(0 <= t <= h for t, h in zip(taken, have, strict=True))
 
@@ -69,7 +69,7 @@ def test_the_best_of_each_group_are_taken():
     selected, _ = together(choose(lambda: made, plan, seed=0, quota=quota))
     scores = np.concatenate([p.scores for p in made])
     main = np.concatenate([p.shares for p in made]).argmax(axis=1)
-    wanted = filled(quota, np.bincount(main, minlength=3).tolist(), 20)
+    wanted = allocate(quota, np.bincount(main, minlength=3).tolist(), 20)
     for group, n in enumerate(wanted):
         own = np.flatnonzero(main == group)
         best = own[np.argsort(-scores[own], kind="stable")[:n]]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corpusfit.plan import ChoosePlan
 from corpusfit.select import ScoredPart, choose
-from corpusfit.select.top import Taker, find_cut
+from corpusfit.select.top import Selector, find_threshold
 from corpusfit.select.weights import draw_keys, moments
 
 scores_and_tokens = st.lists(
@@ -81,7 +81,7 @@ def test_equal_scores_are_taken_by_position_across_parts():
 def test_a_token_budget_stops_at_the_first_that_does_not_fit():
     keys, costs = np.array([3, 2, 2, 2, 1], np.float32), np.array([4, 3, 9, 1, 1], np.int64)
     for budget, count in ((3, 0), (4, 1), (7, 2), (15, 2), (16, 3), (17, 4), (18, 5), (99, 5)):
-        taken = Taker(find_cut(lambda: [(keys, costs)], budget)).take(keys, costs)
+        taken = Selector(find_threshold(lambda: [(keys, costs)], budget)).select(keys, costs)
         assert np.flatnonzero(taken).tolist() == list(range(count))
 
 

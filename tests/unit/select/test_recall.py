@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from corpusfit.plan import ChoosePlan
-from corpusfit.select.recall import Lost, clopper_pearson, estimated, shares_for, wanted
+from corpusfit.select.recall import (
+    DroppedSample,
+    clopper_pearson,
+    estimate_recall,
+    last_stage_selection,
+    shares_for,
+)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (10, 10), (1, 1), (84, 88), (9, 200), (500, 1000)])
@@ -32,7 +38,7 @@ def lost(early, last, drawn, share):
     passed = early >= np.sort(early)[-round(share * len(early))]
     scores = np.sort(last[drawn][~passed[drawn]])[::-1]
     ahead = (last[passed][None] >= scores[:, None]).sum(axis=1)
-    return Lost(scores, ahead, int(passed.sum()), len(drawn), len(last)), passed
+    return DroppedSample(scores, ahead, int(passed.sum()), len(drawn), len(last)), passed
 
 
 @pytest.mark.parametrize("small", [False, True])
@@ -46,12 +52,14 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(small):
         early, last = cascade(chance)
         drawn = chance.permutation(total)[: 2 * size]
         half, other = drawn[:size], drawn[size:]
-        of = wanted(last[half], np.ones(size, np.int64), amount, segments=total, all_tokens=total)
+        of = last_stage_selection(
+            last[half], np.ones(size, np.int64), amount, segments=total, all_tokens=total
+        )
         (share,) = shares_for([early[half]], of, 0.95, [1, 300])
         known, passed = lost(early, last, other, share)
         taken = round(fraction * total)
         truth = passed[np.argsort(-last)[:taken]].mean()
-        found = estimated(known, taken, 0.95)
+        found = estimate_recall(known, taken, 0.95)
         held += found.low <= truth <= found.high
         recalls.append(truth)
     assert held >= 92  # of 100; where it is 95 or more as it has to be, less is seen 1 time in 20
@@ -63,28 +71,28 @@ def test_with_all_of_the_corpus_as_sample_the_estimate_is_the_truth():
     early, last = cascade(np.random.default_rng(1), 2_000)
     known, passed = lost(early, last, np.arange(2_000), 0.15)
     for taken in (1, 7, 100, 200, 300, 1_000, 2_000):
-        found = estimated(known, taken, 0.95)
+        found = estimate_recall(known, taken, 0.95)
         best = passed[np.argsort(-last)[:taken]]
         assert found.estimate == pytest.approx(best.mean(), abs=1.01 / taken), taken
         assert found.low <= best.mean() <= found.high
         assert abs(found.lost - (~best).sum()) <= 1
     threshold = float(np.sort(last)[-400])
-    found = estimated(known, int((passed & (last >= threshold)).sum()), 0.95, threshold)
+    found = estimate_recall(known, int((passed & (last >= threshold)).sum()), 0.95, threshold)
     assert found.estimate == pytest.approx(passed[last >= threshold].mean())
     assert found.lost == (~passed & (last >= threshold)).sum()
 
 
 def test_nothing_lost_is_bounded_from_below_only():
-    none = Lost(np.empty(0, np.float32), np.empty(0, np.int64), 1_000, 100, 1_000)
-    found = estimated(none, 100, 0.95)
+    none = DroppedSample(np.empty(0, np.float32), np.empty(0, np.int64), 1_000, 100, 1_000)
+    found = estimate_recall(none, 100, 0.95)
     assert (found.estimate, found.high, found.lost) == (1.0, 1.0, 0)
     assert found.low == pytest.approx(1 - clopper_pearson(0, 100, 0.95)[1] * 1_000 / 100)
 
 
 def test_nothing_taken_or_sampled_is_no_recall():
-    none = Lost(np.empty(0, np.float32), np.empty(0, np.int64), 10, 0, 10)
-    assert estimated(none, 5, 0.95) is None
-    assert estimated(dataclasses.replace(none, sample=5), 0, 0.95) is None
+    none = DroppedSample(np.empty(0, np.float32), np.empty(0, np.int64), 10, 0, 10)
+    assert estimate_recall(none, 5, 0.95) is None
+    assert estimate_recall(dataclasses.replace(none, sample=5), 0, 0.95) is None
 
 
 @pytest.mark.parametrize(
@@ -104,12 +112,14 @@ def test_nothing_taken_or_sampled_is_no_recall():
 def test_what_a_whole_corpus_would_give_is_found_in_the_sample(amount, taken):
     scores = np.array([1, 3, 2, 4], np.float32)
     tokens = np.array([10, 40, 20, 30])
-    found = wanted(scores, tokens, ChoosePlan(**amount), segments=1_000, all_tokens=10_000)
+    found = last_stage_selection(
+        scores, tokens, ChoosePlan(**amount), segments=1_000, all_tokens=10_000
+    )
     assert np.flatnonzero(found).tolist() == taken
 
 
 def test_equal_scores_are_taken_in_order():
-    found = wanted(
+    found = last_stage_selection(
         np.zeros(4, np.float32),
         np.ones(4, np.int64),
         ChoosePlan(fraction=0.5),

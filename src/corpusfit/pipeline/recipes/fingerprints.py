@@ -67,7 +67,7 @@ def _used(plan: Plan) -> tuple[list[MethodPlan], list[EmbedPlan]]:
     if plan.cascade.stages:
         stages = stages_of(plan)
         return [s.method for s in stages if s.method], [s.embed for s in stages if s.embed]
-    method = registry.given(plan.method, plan.embed.embedder)
+    method = registry.with_embedder(plan.method, plan.embed.embedder)
     reads = method.name == "auto" or registry.build(method.name, method.options).encodes
     return [method], [plan.embed] if reads else []
 

@@ -1,1 +1,1 @@
-"""One file a scoring method; the file's name is the method's name. See `score/contract.py`."""
+"""One file per scoring method, named like the method; see `score/contract.py`."""

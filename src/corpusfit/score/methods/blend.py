@@ -1,13 +1,13 @@
-"""`blend`: the mean rank that several methods give a text.
+"""`blend`: mean rank of a text over several methods.
 
-What: each member method scores the text; its score becomes a rank among the background sample's;
-the weighted mean of the ranks is the score.
-Why: methods that err differently are together better than each; ranks need no common unit, so
-cosines, log odds and log ratios can be added.
-Trade-off: costs what its members cost together, and a member that is badly wrong counts as much as
-the others unless weighted down. Ranks forget by how much a text is ahead: between two background
-scores they go by straight lines, and beyond the extremes ever more slowly towards 0 and 1.
-Reference: Borda's count; Aslam and Montague (2001), Models for Metasearch.
+What: each member method scores the text; the score becomes a rank among the scores of the
+background sample; the result is the weighted mean of the ranks.
+Why: methods with different errors are better together than alone. Ranks have no unit, so cosines,
+log odds and log ratios can be combined.
+Trade-off: a blend costs as much as its members together, and a poor member counts as much as the
+others unless it gets a lower weight. Ranks lose distances: between two background scores they are
+interpolated linearly, and beyond the extremes they approach 0 and 1 ever more slowly.
+Reference: Borda count; Aslam and Montague (2001), Models for Metasearch.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from corpusfit.types import Reads, read_as
 
 @dataclass(frozen=True)
 class BlendScorer(Scorer[Any]):
-    """The members' scorers, and how the background sample scored.
+    """The members' scorers, and the background sample's scores.
 
     Attributes:
-        scorers: uint8, each member's scorer as stored, one after the other.
-        ends: int64 [m], where each one ends.
-        reads: what each member reads.
+        scorers: uint8, the members' stored scorers, concatenated.
+        ends: int64 [m], the end of each.
+        reads: input of each member.
         weights: float64 [m], their sum being 1.
-        known: float32, each member's different scores of the sample, increasing.
-        ranks: float64, the rank of each of those in (0, 1): (mid-rank - 1/2) / sample size.
-        knots: int64 [m], where each member's part of `known` and `ranks` ends.
+        known: float32, each member's distinct scores of the sample, increasing.
+        ranks: float64, their ranks in (0, 1): (mid-rank - 1/2) / sample size.
+        knots: int64 [m], the end of each member's part of `known` and `ranks`.
     """
 
     scorers: NDArray[np.uint8]
@@ -67,7 +67,7 @@ class BlendScorer(Scorer[Any]):
 
 
 def _parts(ends: NDArray[np.int64]) -> list[slice]:
-    """Where each part is, of parts that lie one after the other."""
+    """Slices of consecutive parts."""
     begins = [0, *ends[:-1]]
     return [slice(begin, end) for begin, end in zip(begins, ends, strict=True)]
 
@@ -75,14 +75,14 @@ def _parts(ends: NDArray[np.int64]) -> list[slice]:
 def rank_among(
     scores: NDArray[np.float32], known: NDArray[np.float32], ranks: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The rank of each score among known ones, float64 [n] in [0, 1], increasing with it.
+    """The rank of each score among known scores, float64 [n] in [0, 1], increasing.
 
-    Straight lines between known scores. Beyond the highest, at a distance of t times the known
-    scores' range, t / (1 + t) of what is left up to 1; beyond the lowest, of what is left to 0.
+    Linear between known scores. Beyond the highest, at a distance of t times the range of the known
+    scores, the rank covers t / (1 + t) of the gap to 1; beyond the lowest, of the gap to 0.
 
     Args:
         scores: float32 [n].
-        known: float32 [k], increasing, no two equal; at least one.
+        known: float32 [k], strictly increasing; at least one.
         ranks: float64 [k], increasing, in (0, 1).
     """
     x, at = scores.astype(np.float64), known.astype(np.float64)
@@ -96,12 +96,13 @@ def rank_among(
 
 @dataclass(frozen=True)
 class Blend(Method[Any]):
-    """The mean of several methods' ranks.
+    """Mean rank of a text over several methods.
 
     Attributes:
-        methods: names with commas between; each with its own defaults.
-        weights: as many numbers with commas between; equal ones if empty.
-        embedder: for members that tune one; the run's --embedder unless set.
+        methods: Names of the member methods, separated by commas; each uses its own defaults
+            (default: domain_classifier,cluster_ratio,tfidf).
+        weights: Weights of the members, separated by commas (default: equal weights).
+        embedder: Embedder for members that fine-tune one (default: --embedder).
     """
 
     reads: ClassVar[Reads] = "both"
@@ -117,13 +118,13 @@ class Blend(Method[Any]):
         reads = _union(m.reads for m in members)
         learns = _union([reads, *(m.fits_on for m in members)])
         exact = all(m.exact for m in members)
-        # What it reads depends on its settings: shadow what the class says of the defaults.
+        # The inputs depend on the settings: shadow the class's values for the defaults.
         for name, value in (("reads", reads), ("learns", learns), ("exact", exact)):
             object.__setattr__(self, name, value)
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Those of the members."""
+        """The files of the members."""
         return tuple(dict.fromkeys(file for m in self._members() for file in m.files))
 
     def _names(self) -> list[str]:
@@ -131,27 +132,29 @@ class Blend(Method[Any]):
 
     def _members(self) -> list[Method[Any]]:
         try:
-            plans = [registry.given(MethodPlan(n), self.embedder) for n in self._names()]
-            return [registry.fitting(plan.name, plan.options) for plan in plans]
+            plans = [registry.with_embedder(MethodPlan(n), self.embedder) for n in self._names()]
+            return [registry.unit_method(plan.name, plan.options) for plan in plans]
         except UsageError as e:
-            allowed = "names of methods that score each unit by itself, with commas between"
+            allowed = "names of methods that score each unit alone, separated by commas"
             raise bad_setting("method.methods", allowed, self.methods, str(e)) from e
 
     def _shares(self) -> NDArray[np.float64]:
-        """float64 [m], the weights with a sum of 1."""
+        """float64 [m], the weights, scaled to a sum of 1."""
         count = len(self._names())
         try:
-            given = [float(w) for w in self.weights.split(",")] if self.weights else [1.0] * count
+            weights = [float(w) for w in self.weights.split(",")] if self.weights else [1.0] * count
         except ValueError:
-            given = []
-        usable = len(given) == count and min(given) >= 0.0 and 0.0 < math.fsum(given) < math.inf
+            weights = []
+        usable = (
+            len(weights) == count and min(weights) >= 0.0 and 0.0 < math.fsum(weights) < math.inf
+        )
         if not usable:
-            allowed = f"{count} numbers with commas between, none below 0 and not all 0"
+            allowed = f"{count} numbers of at least 0, not all 0, separated by commas"
             raise bad_setting("method.weights", allowed, self.weights)
-        return np.array(given) / math.fsum(given)
+        return np.array(weights) / math.fsum(weights)
 
     def fit(self, target: Any, background: Any, *, seed: int) -> BlendScorer:
-        """Fit each member on what it learns from, then let it score the background."""
+        """Fit each member on its own input, then score the background with it."""
         stored, knots = [], []
         members = self._members()
         for name, member in zip(self._names(), members, strict=True):
@@ -171,12 +174,12 @@ class Blend(Method[Any]):
 
 
 def _union(kinds: Iterable[Reads]) -> Reads:
-    """What gives all of these."""
+    """The input that contains all of these."""
     found = set(kinds)
     return found.pop() if len(found) == 1 else "both"
 
 
 def _ranked(scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """The different scores, increasing, and the rank of each: its place in the middle of equals."""
+    """The distinct scores, increasing, and their mid-ranks."""
     known, at = np.unique(scores, return_index=True)
     return known, mid_ranks(scores)[at]

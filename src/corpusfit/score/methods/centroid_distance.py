@@ -1,12 +1,12 @@
-"""`centroid_distance`: nearer to the target's mean than to the corpus's.
+"""`centroid_distance`: closer to the target's mean than to the corpus's mean.
 
 What: distance to the mean of the background minus distance to the mean of the target.
-Why: the difference asks what sets the target apart from the corpus, where `domain_cosine` also
-rewards what all text shares.
-Trade-off: two points stand for two sets; and a mean of the background says little of a corpus
-with many topics.
+Why: the difference measures what separates the target from the corpus; `domain_cosine` without
+centring also rewards what all texts share.
+Trade-off: two points stand for two sets of texts, and the mean of a corpus with many topics says
+little about it.
 Reference: Wang, Finch, Utiyama and Sumita (2017a), Sentence Embedding for Neural Machine
-Translation Domain Adaptation, the score d(in) - d(out), here with its sign turned.
+Translation Domain Adaptation: the score d(in) - d(out), here negated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CentroidDistanceScorer(Scorer[Vectors]):
     means: Vectors
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: distance to the second minus to the first, float32 [n]."""
+        """Score float32 [n, d]: distance to the second mean minus the first, float32 [n]."""
 
         def block(x: Vectors) -> NDArray[np.float32]:
             distance = np.sqrt(squared_distances(x, self.means))
@@ -41,7 +41,7 @@ class CentroidDistanceScorer(Scorer[Vectors]):
 
 @dataclass(frozen=True)
 class CentroidDistance(Method[Vectors]):
-    """On the target's side of the middle."""
+    """Distance to the corpus's mean minus distance to the target's mean."""
 
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "centroid"
@@ -49,6 +49,6 @@ class CentroidDistance(Method[Vectors]):
     cost: ClassVar[str] = "9,800,000/s"
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> CentroidDistanceScorer:
-        """Average both; the seed is not used."""
+        """Average target and background; the seed is not used."""
         means = [part.mean(axis=0, dtype=np.float64) for part in (target, background)]
         return CentroidDistanceScorer(plain_rows(np.stack(means)))

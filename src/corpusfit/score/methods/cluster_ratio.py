@@ -1,15 +1,14 @@
-"""`cluster_ratio`: how much commoner the text's clusters are in the target than in the corpus.
+"""`cluster_ratio`: how much more frequent a text's clusters are in the target than in the corpus.
 
-What: the background is clustered by k-means, coarsely and finely; a text scores the mean over the
-clusterings of the log of its cluster's share of the target over its share of the corpus.
-Why: a density ratio without a model of either: several topics in a target stay apart, where its
-mean would blur them, and what the corpus is full of counts for less.
-Trade-off: a text belongs a little to every cluster, most to the nearest; otherwise all texts of a
-cluster would tie, and average precision was lower (docs/log.md). Clusters come from the background
-and the seed alone, never from the target: with another target the centroids are the same and only
-one number a cluster is new (`for_target`). Every fit still clusters anew, in seconds; nothing is
-kept between runs. A cluster is what the corpus groups together, so a target finer than that is
-found coarsely.
+What: the background is clustered by k-means, coarsely and finely. A text's score is the mean over
+the clusterings of the log ratio of its cluster's share of the target to its share of the corpus.
+Why: a density ratio without a model of either density: several topics of a target stay separate,
+where a mean would blur them, and topics that fill the corpus count less.
+Trade-off: each text belongs to every cluster to some degree, most to the nearest; with hard
+assignment all texts of a cluster would tie, and average precision was lower (docs/log.md). Clusters
+depend on the background and the random seed, never on the target, so another target needs only new
+ratios (`for_target`). Still, every fit clusters again, which takes seconds. Differences finer than
+the corpus's clusters are found only coarsely.
 Reference: Grangier, Fan, Seto and Ablin (2024), Task-Adaptive Pretrained Language Models via
 Clustered-Importance Sampling (CRISP, arXiv 2410.03735): importance weights by cluster.
 """
@@ -32,19 +31,19 @@ from corpusfit.types import Reads, Vectors
 
 _ROWS = 256
 _TEXTS = 10
-"""Background texts that a cluster holds on average, at least."""
+"""Fewest background texts per cluster, on average."""
 
 
 @dataclass(frozen=True)
 class ClusterRatioScorer(Scorer[Vectors]):
-    """Clusters of all clusterings, one clustering after the other.
+    """Clusters of all clusterings, concatenated.
 
     Attributes:
         centroids: float32 [k, d], at length one.
-        ratio: float32 [k], log of the target's share over the corpus's, both smoothed.
+        ratio: float32 [k], log of the target's share over the corpus's share, both smoothed.
         corpus: float64 [k], the corpus's share, smoothed.
-        added: what smoothing adds to the shares, for each clustering.
-        sizes: clusters in each clustering; they add up to k.
+        added: smoothing added to the shares, for each clustering.
+        sizes: number of clusters in each clustering; they add up to k.
         temperatures: of each clustering; see `memberships`.
     """
 
@@ -67,9 +66,9 @@ class ClusterRatioScorer(Scorer[Vectors]):
         return dataclasses.replace(self, ratio=np.concatenate(ratios))
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: a mean of log ratios, float32 [n]; 0 is as common as in the corpus.
+        """Score float32 [n, d]: a mean of log ratios, float32 [n]; 0 is the corpus's average.
 
-        By memberships within a clustering, with equal weight across clusterings.
+        Clusters are weighted by memberships, clusterings equally.
         """
         ends = np.cumsum(self.sizes)
 
@@ -85,9 +84,9 @@ class ClusterRatioScorer(Scorer[Vectors]):
 
 
 def memberships(cosines: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
-    """How far each text belongs to each cluster, float32 [n, k], each row's sum being 1.
+    """Membership of each text in each cluster, float32 [n, k]; each row sums to 1.
 
-    In proportion to exp(cosine / temperature); to the nearest alone at temperature 0.
+    Proportional to exp(cosine / temperature); temperature 0 assigns only the nearest cluster.
     """
     behind = cosines - cosines.max(axis=1, keepdims=True)
     if temperature == 0.0:
@@ -99,16 +98,17 @@ def memberships(cosines: NDArray[np.float32], temperature: float) -> NDArray[np.
 
 @dataclass(frozen=True)
 class ClusterRatio(Method[Vectors]):
-    """In clusters that the target fills more than the corpus does.
+    """Log ratio of the target's to the corpus's share of a text's clusters.
 
     Attributes:
-        clusters: how many, by commas for several clusterings; in each, at most one for ten
-            background texts.
-        softness: the temperature of memberships, in standard deviations of a background text's
-            cosines to the centroids; 0 puts each text into its nearest cluster alone. More ranks
-            better where much of the corpus is like the target, worse where little is.
-        smoothing: share that is spread evenly over the clusters and added to the target's and to
-            the corpus's, which are 1 each.
+        clusters: Numbers of clusters, one per clustering, separated by commas; at most one cluster
+            per ten background texts (default: 32,64,128,256).
+        softness: Temperature of memberships, in standard deviations of a background text's cosines
+            to the centroids; 0 assigns each text to its nearest cluster only. Higher values rank
+            better if much of the corpus is like the target, lower values if little is (default:
+            0.35).
+        smoothing: Share spread evenly over the clusters and added to the shares of target and
+            corpus, each of which sums to 1 (default: 3.0).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -122,7 +122,7 @@ class ClusterRatio(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if not all(k.strip().isdecimal() and int(k) > 0 for k in self.clusters.split(",")):
-            allowed = "whole numbers above 0 with commas between"
+            allowed = "whole numbers above 0, separated by commas"
             raise bad_setting("method.clusters", allowed, self.clusters)
         if not self.softness >= 0.0:
             raise bad_setting("method.softness", "at least 0", self.softness)
@@ -130,13 +130,13 @@ class ClusterRatio(Method[Vectors]):
             raise bad_setting("method.smoothing", "above 0", self.smoothing)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> ClusterRatioScorer:
-        """Cluster the background's directions, then count both in the clusters."""
+        """Cluster the background's directions, then count both sets in the clusters."""
         far = plain_rows(background) / lengths(plain_rows(background))
         centroids, shares, added, temperatures = [], [], [], []
         for k in map(int, self.clusters.split(",")):
-            chance = np.random.default_rng(seed % 2**64)
+            rng = np.random.default_rng(seed % 2**64)
             most = max(1, len(far) // _TEXTS)
-            found = spherical_k_means(far, min(k, most), chance)
+            found = spherical_k_means(far, min(k, most), rng)
             temperature = self.softness * _spread(far, found)
             centroids.append(found)
             added.append(self.smoothing / len(found))
@@ -154,13 +154,13 @@ class ClusterRatio(Method[Vectors]):
 
 
 def _spread(x: Vectors, centroids: Vectors) -> float:
-    """Standard deviation of a row's cosines to the centroids, mean over rows at length one."""
+    """Standard deviation of a row's cosines to the centroids, averaged over rows of length 1."""
     each = [part.std(axis=1, dtype=np.float64) for part in _cosines(x, centroids)]
     return float(np.concatenate(each).mean())
 
 
 def _shares(x: Vectors, centroids: Vectors, temperature: float) -> NDArray[np.float64]:
-    """Each cluster's share of the rows, float64 [k], by their memberships."""
+    """Each cluster's share of the rows by membership, float64 [k]."""
     each = (
         memberships(part, temperature).sum(axis=0, dtype=np.float64)
         for part in _cosines(x, centroids)
@@ -169,5 +169,5 @@ def _shares(x: Vectors, centroids: Vectors, temperature: float) -> NDArray[np.fl
 
 
 def _cosines(x: Vectors, centroids: Vectors) -> list[NDArray[np.float32]]:
-    """Cosines to the centroids, a block of rows after the other."""
+    """Cosines to the centroids, block by block."""
     return [products(x[i : i + _ROWS], centroids) for i in range(0, len(x), _ROWS)]

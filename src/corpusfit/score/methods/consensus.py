@@ -1,22 +1,21 @@
-"""`consensus`: what unlike methods agree on inside the corpus, and what is like that.
+"""`consensus`: similar to the corpus texts on which unlike methods agree.
 
-What: (1) cheap methods of different kinds rank a sample of the corpus; (2) each gets a weight by
-how its top goes with the others', kin sharing one voice, and their ranks are averaged; (3) the
-units on top of that are positives, those of the lower two thirds negatives; a regularised linear
-classifier between the two, a density ratio over clusters for the positives, and one for the target
-itself are added up, each by its spread over the sample, and calibrated.
-Why: a target has a style of its own, which its domain's texts in the corpus do not share, and every
-method that compares the two pays for it. What unlike methods agree on is of the domain; what is
-learned from corpus texts knows nothing of the target's style.
-Trade-off: it has to find some of the domain in the sample, so a domain of which the sample (10,000
-units, `fit.background`) holds a handful is better looked for with a larger sample. How many
-positives to take depends on how much of the corpus is of the domain, which is estimated: too few
-cost a little, too many cost much, so it errs low. A fit takes as long as its members' together,
-seconds; a score some hundred inner products.
+What: (1) cheap methods of different kinds rank a sample of the corpus. (2) Each method gets a
+weight by how its top agrees with the others' (one vote per family), and the ranks are averaged. (3)
+The top units are positives, the lower two thirds negatives. Three scores are fitted: a regularised
+linear classifier between both, a density ratio over clusters for the positives, and one for the
+target. Their sum, each scaled by its spread over the sample, is calibrated.
+Why: a target has a style of its own that its domain's texts in the corpus lack, which misleads
+every method that compares the two. Unlike methods agree on the domain, and corpus texts do not show
+the target's style.
+Trade-off: the sample (10,000 units, `fit.background`) must hold some texts of the domain; a rare
+domain needs a larger sample. The number of positives depends on the domain's share of the corpus,
+which is estimated: too few positives cost a little, too many cost much, so the estimate errs low. A
+fit takes seconds, as long as its members together; a score takes a few hundred inner products.
 Reference: Parisi et al. (2014) for the weights (`kernels/agreement.py`); Aharoni and Goldberg
 (2020), section 4, for negatives by pre-ranking; Saerens, Latinne and Decaestecker (2002), Adjusting
-the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The method as a
-whole is our own: docs/auto.md has what it is worth.
+the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The combination
+is this project's own; docs/auto.md has its results.
 """
 
 from __future__ import annotations
@@ -50,32 +49,32 @@ MEMBERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("dsir", {}),
 )
 TOP = 0.1
-"""What a member's weight is judged by: its best tenth."""
+"""Share of each member's ranking that decides its weight."""
 
 _DEPTHS = tuple(0.0025 * 2 ** (step / 2) for step in range(13))
-"""Shares of the sample at which agreement is looked at: 0.25 to 16 %."""
+"""Shares of the sample at which agreement is measured: 0.25 to 16 %."""
 
 _LEAST = 10
-"""Positives at least, where the sample has three times as many units."""
+"""Fewest positives, if the sample has at least three times as many units."""
 
 _SHOWN = 500
-"""Positives that are kept to be shown, the surest first."""
+"""Number of positives kept for display, the most certain first."""
 
 
 @dataclass(frozen=True)
 class ConsensusScorer(Scorer[Vectors]):
-    """A linear function of a text's direction plus one of its clusters; what it was learned from.
+    """A linear function of a text's direction plus a function of its clusters, and the positives.
 
     Attributes:
-        mean: float32 [1, d], the background's, taken off first.
+        mean: float32 [1, d], mean of the background, subtracted first.
         weights: float32 [1, d].
-        clusters: uint8, a scorer of `cluster_ratio` as stored.
+        clusters: uint8, a stored scorer of `cluster_ratio`.
         bias: added to both.
         share: the estimated share of the domain among the corpus's units.
         trusted: weight of each member's ranking.
-        positives: how many units it was learned from.
-        texts: those units, the surest first, as many as are kept.
-        directions: float32 [k, d], theirs.
+        positives: number of positives.
+        texts: positives kept for display, the most certain first.
+        directions: float32 [k, d], directions of these texts.
     """
 
     mean: Vectors
@@ -90,14 +89,14 @@ class ConsensusScorer(Scorer[Vectors]):
 
     @cached_property
     def ratio(self) -> Scorer[Vectors]:
-        """The scorer by clusters, opened once in a process."""
+        """The scorer by clusters, opened once per process."""
         return registry.from_array(self.clusters)
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: log odds of being of the domain, float32 [n].
+        """Score float32 [n, d]: log odds that a text is of the domain, float32 [n].
 
-        1 / (1 + exp(-score)) is the probability for a unit of the corpus, as far as the estimated
-        share is right; rather too sure, being calibrated on the units that it was learned from.
+        1 / (1 + exp(-score)) is the probability for a unit of the corpus if the estimated share is
+        right. It is somewhat overconfident, because it is calibrated on its own training units.
         """
 
         def block(x: Vectors) -> NDArray[np.float64]:
@@ -108,17 +107,17 @@ class ConsensusScorer(Scorer[Vectors]):
         return blockwise(batch, self.mean.shape[1], block)
 
     def remark(self) -> str:
-        """The estimated share, and who was trusted."""
+        """The estimated share of the domain, and the members' weights."""
         order = np.argsort(-np.array(self.trusted), kind="stable")
         names = [f"{_name(*MEMBERS[i])} {self.trusted[i]:.2f}" for i in order]
         return (
-            f"About {100 * self.share:.2g} % of the corpus's units are estimated to be of the "
-            f"target's domain. Learned from {self.positives:,} units of the corpus on which these "
-            f"agreed, by weight: {', '.join(names)}."
+            f"Estimated share of the target's domain: {100 * self.share:.2g} % of the corpus's "
+            f"units. Trained on the {self.positives:,} corpus units on which these methods agree "
+            f"most (with their weights): {', '.join(names)}."
         )
 
     def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
-        """The corpus texts it learned from, nearest first, with their cosines to the mean of n."""
+        """The positives, nearest first, with their cosines to the mean of the n vectors."""
         placed = plain_rows((vectors - self.mean).mean(axis=0, keepdims=True, dtype=np.float64))
         cosines = products(self.directions, placed / lengths(placed))[:, 0]
         order = np.argsort(-cosines, kind="stable")
@@ -126,17 +125,18 @@ class ConsensusScorer(Scorer[Vectors]):
 
 
 def _name(method: str, settings: dict[str, Any]) -> str:
-    given = ", ".join(k if v else f"not {k}" for k, v in settings.items())
-    return f"{method} ({given})" if given else method
+    flags = ", ".join(k if v else f"not {k}" for k, v in settings.items())
+    return f"{method} ({flags})" if flags else method
 
 
 @dataclass(frozen=True)
 class Consensus(Method[Paired]):
-    """Like what unlike methods agree on inside the corpus.
+    """Log odds of the domain, learned from corpus texts on which unlike methods agree.
 
     Attributes:
-        share: positives, as a share of the sample; 0 takes as many as the members agree on.
-        c: weight of the loss against the penalty; smaller is smoother.
+        share: Positives as a share of the sample; 0 takes as many as the members agree on (default:
+            0).
+        c: Weight of the loss against the penalty; smaller is smoother (default: 0.1).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -155,7 +155,7 @@ class Consensus(Method[Paired]):
             raise bad_setting("method.c", "above 0", self.c)
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> ConsensusScorer:
-        """Let the members rank the background, and learn from what they agree on.
+        """Rank the background with all members, and fit on the units on which they agree.
 
         Raises:
             MissingDependencyError: a member's library is not installed.
@@ -177,7 +177,7 @@ class Consensus(Method[Paired]):
         scales = 1.0 / np.maximum(parts.std(axis=1), 1e-9)
         slope, intercept = platt((scales @ parts)[learned], positive, weight)
         odds = slope * (scales @ parts) + intercept
-        share = max(count / (n + 1), class_share(odds))  # those are of the domain, or nothing is
+        share = max(count / (n + 1), class_share(odds))  # at least the positives are of the domain
         scales *= slope
         together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
         ratio = dataclasses.replace(own, ratio=together.astype(np.float32))
@@ -197,7 +197,7 @@ class Consensus(Method[Paired]):
     def _agreed(
         self, members: list[NDArray[np.float64]]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
-        """The members' weights, the sample's units in their common order, and how many to trust."""
+        """The members' weights, the sample's units in joint order, and the number of positives."""
         ranks = np.array(members)
         trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
         order = np.argsort(-(trusted @ ranks), kind="stable")
@@ -211,14 +211,14 @@ class Consensus(Method[Paired]):
         background: Paired,
         seed: int,
     ) -> tuple[Scorer[Any], NDArray[np.float64]]:
-        """A member, fitted, and how it ranks the background."""
-        member = registry.fitting(name, settings)
+        """A fitted member and its ranking of the background."""
+        member = registry.unit_method(name, settings)
         parts = (read_as(part, member.fits_on) for part in (target, background))
         scorer = member.fit(*parts, seed=seed)
         return scorer, mid_ranks(scorer.score(read_as(background, member.reads)))
 
     def _positives(self, ranks: NDArray[np.float64], trusted: NDArray[np.float64]) -> int:
-        """How many of the best to learn from; never into the negatives."""
+        """The number of positives; they never overlap the negatives."""
         n = int(ranks.shape[1])
         least = min(_LEAST, max(1, n // 3))
         if self.share:

@@ -1,12 +1,12 @@
-"""`cross_entropy`: predictable for a model of the corpus itself; it does not look at the target.
+"""`cross_entropy`: predictable for a model of the corpus; ignores the target.
 
-What: minus the cross-entropy of a text in bits a token, its end included, under an n-gram model
-of a sample of the corpus.
-Why: TextGram compares with it. It keeps what is ordinary in the corpus, so it shows how much of
-another method's gain comes from knowing the target.
-Trade-off: TextGram trains on the whole corpus; here on the bounded sample, so that `fit` runs on
-one machine. Ordinary text is not relevant text: as a selector this is a baseline, and like
-`random` it has no voice when methods vote.
+What: the negative cross-entropy of a text in bits per token, its end included, under an n-gram
+model of a sample of the corpus.
+Why: TextGram compares with it. It selects ordinary text of the corpus, so it shows how much of
+another method's gain comes from the target.
+Trade-off: TextGram trains on the whole corpus; here the model is trained on a bounded sample, so
+that `fit` runs on one machine. Ordinary text is not relevant text: this is a baseline, and like
+`random` it does not vote when methods are ranked.
 Reference: TextGram, section 4.3, cross-entropy, equation 10.
 """
 
@@ -23,13 +23,13 @@ from corpusfit.types import Reads, Texts
 
 @dataclass(frozen=True)
 class CrossEntropy(Method[Texts]):
-    """Low entropy under an n-gram model of the corpus (TextGram's baseline).
+    """Negative cross-entropy under an n-gram model of the corpus; ignores the target (baseline).
 
     Attributes:
-        order: length of the longest n-grams of the model that is trained, 1 to 5.
-        signs: whether runs of signs (punctuation) are tokens too.
-        arpa_general: an ARPA file to use instead of training the corpus's model, of lower-cased
-            text.
+        order: Length of the longest n-grams of the trained model, 1 to 5 (default: 3).
+        signs: Count runs of punctuation as tokens (default: false).
+        arpa_general: ARPA file of a model of general, lower-cased text, used instead of training
+            (default: none).
     """
 
     reads: ClassVar[Reads] = "text"

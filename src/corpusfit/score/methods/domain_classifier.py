@@ -2,14 +2,13 @@
 
 What: logistic regression on embeddings, target texts against background texts that Domain-Cosine
 ranks low.
-Why: Aharoni and Goldberg's second selector. A corpus sample holds texts of the target's domain;
-taken as negatives they teach the classifier to turn its own domain away, so the best-ranked third
-is left out (their "Negative Sampling with Pre-ranking", Table 5).
-Trade-off: a linear classifier on frozen embeddings in place of their fine-tuned language model: a
-fit takes seconds and a score one inner product. It learns whatever sets the target apart, style
-and length as well as domain, where the negatives share none of it. Where hardly any of the corpus
-is of the target's domain, pre-ranking only takes away the negatives that would teach most
-(docs/log.md).
+Why: Aharoni and Goldberg's second selector. A corpus sample holds texts of the target's domain; as
+negatives they would teach the classifier to reject its own domain, so the best-ranked third is left
+out (their "Negative Sampling with Pre-ranking", Table 5).
+Trade-off: a linear classifier on frozen embeddings replaces their fine-tuned language model: a fit
+takes seconds and a score one inner product. It learns everything that separates the target from the
+negatives, style and length as well as domain. If hardly any of the corpus is of the target's
+domain, pre-ranking removes the most informative negatives (docs/log.md).
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, section 4, Domain-Finetune and
 Negative Sampling with Pre-ranking; Platt (1999) for the calibration.
 """
@@ -27,7 +26,7 @@ from corpusfit.kernels.vectors import lengths, products
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.calibrated import calibrated_classifier
 from corpusfit.score.contract import Family, Method, Scorer
-from corpusfit.score.preranked import least_like
+from corpusfit.score.preranked import least_similar
 from corpusfit.types import Reads, Vectors
 
 
@@ -36,7 +35,7 @@ class DomainClassifierScorer(Scorer[Vectors]):
     """A linear function of a text's direction.
 
     Attributes:
-        mean: float32 [1, d], taken off first; zero where vectors are not centred.
+        mean: float32 [1, d], subtracted first; zero without centring.
         weights: float32 [1, d].
         bias: added to the inner product.
     """
@@ -48,8 +47,8 @@ class DomainClassifierScorer(Scorer[Vectors]):
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: log odds, float32 [n].
 
-        1 / (1 + exp(-score)) is the probability that a text which is as likely a target text as
-        one of the negatives is a target text. Calibrated if two target texts or more differ.
+        1 / (1 + exp(-score)) is the probability of a target text, at equal priors of target texts
+        and negatives. Calibrated if at least two target texts differ.
         """
 
         def block(x: Vectors) -> NDArray[np.float64]:
@@ -62,17 +61,18 @@ class DomainClassifierScorer(Scorer[Vectors]):
 
 @dataclass(frozen=True)
 class DomainClassifier(Method[Vectors]):
-    """Target against background, by logistic regression on directions.
+    """Log odds of target against background, by logistic regression on embeddings.
 
-    The loss is |w|² / 2 + c times the sum of the texts' logistic losses, where target and negatives
-    weigh the same in all, and their number together is what they weigh.
+    The loss is |w|² / 2 + c times the sum of the texts' logistic losses. Target and negatives have
+    equal total weight, and all weights add up to the number of texts.
 
     Attributes:
-        preranked: negatives from the two thirds of the background that Domain-Cosine ranks lowest;
-            false draws from all of it.
-        centred: take the background's mean off every vector before bringing it to length one.
-        c: weight of the loss against the penalty; smaller is smoother.
-        negatives: how many for each target text, drawn by the seed; 0 takes all there are.
+        preranked: Draw negatives only from the two thirds of the background that Domain-Cosine
+            ranks lowest (default: true).
+        centred: Subtract the background's mean from every embedding before scaling to length 1
+            (default: false).
+        c: Weight of the loss against the penalty; smaller is smoother (default: 0.1).
+        negatives: Number of negatives per target text, drawn at random; 0 takes all (default: 0).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -92,7 +92,7 @@ class DomainClassifier(Method[Vectors]):
             raise bad_setting("method.negatives", "at least 0", self.negatives)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> DomainClassifierScorer:
-        """Choose the negatives, fit, and calibrate on held-out fifths of both."""
+        """Draw the negatives, fit, and calibrate on held-out fifths of both classes."""
         target, background = plain_rows(target), plain_rows(background)
         mean = np.zeros((1, target.shape[1]), np.float32)
         if self.centred:
@@ -105,10 +105,10 @@ class DomainClassifier(Method[Vectors]):
         return DomainClassifierScorer(mean, plain_rows(weights[None]), bias)
 
     def _negatives(self, near: Vectors, far: Vectors, seed: int) -> NDArray[np.int64]:
-        """Places of the negatives among the background's directions, increasing; at least one."""
+        """Positions of the negatives in the background's directions, increasing; at least one."""
         places = np.arange(len(far))
         if self.preranked:
-            places = least_like(near, far)
+            places = least_similar(near, far)
         count = round(self.negatives * len(near)) or len(places)
         drawn = np.random.default_rng(seed % 2**64).permutation(len(places))[:count]
         return np.sort(places[drawn])

@@ -1,12 +1,12 @@
-"""`domain_cosine`: the cosine to the target's mean.
+"""`domain_cosine`: cosine to the target's mean.
 
-What: cosine similarity between a text's vector and the mean vector of the target, after the
-corpus's own mean is taken off both.
+What: cosine similarity between a text's embedding and the mean embedding of the target, after the
+corpus's mean is subtracted from both.
 Why: Aharoni and Goldberg's simplest selector, and with a sentence encoder one of the strongest.
-They do not centre (`centred` false); it ranked better on average, most of all where the target's
-domain is rare (docs/log.md).
+They do not centre (`centred` false); centring ranked better on average, most of all for rare
+domains (docs/log.md).
 Trade-off: one point stands for the whole target, so a target of several topics is blurred; in
-return a text costs one pass over its vector.
+return a score costs one pass over the embedding.
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, section 4.1, Domain-Cosine.
 """
 
@@ -26,11 +26,11 @@ from corpusfit.types import Reads, Vectors
 
 @dataclass(frozen=True)
 class DomainCosineScorer(Scorer[Vectors]):
-    """A direction.
+    """The direction of the target.
 
     Attributes:
-        mean: float32 [1, d], taken off first; zero where vectors are not centred.
-        query: float32 [1, d], the target's mean at length one; zero where the mean is zero.
+        mean: float32 [1, d], subtracted first; zero without centring.
+        query: float32 [1, d], the target's mean, scaled to length 1; zero if the mean is zero.
     """
 
     mean: Vectors
@@ -50,11 +50,11 @@ class DomainCosineScorer(Scorer[Vectors]):
 
 @dataclass(frozen=True)
 class DomainCosine(Method[Vectors]):
-    """In the target's mean direction.
+    """Cosine to the target's mean embedding.
 
     Attributes:
-        centred: take the background's mean off target and text first, so that what all texts share
-            does not count; false is the paper's.
+        centred: Subtract the background's mean from target and text first, so that what all texts
+            share does not count; false as in the paper (default: true).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -65,7 +65,7 @@ class DomainCosine(Method[Vectors]):
     centred: bool = True
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> DomainCosineScorer:
-        """Average the target, and the background if centred; the seed is not used."""
+        """Average the target, and for centring the background; the seed is not used."""
         query = target.mean(axis=0, keepdims=True, dtype=np.float64)
         mean = np.zeros_like(query)
         if self.centred:

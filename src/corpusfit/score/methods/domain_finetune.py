@@ -1,19 +1,19 @@
-"""`domain_finetune`: an encoder fine-tuned to tell the target from the corpus.
+"""`domain_finetune`: an encoder fine-tuned to separate the target from the corpus.
 
-What: the log odds of a binary classifier, a pretrained encoder with a linear head, all of it
-trained: the target's units against units of the background.
-Why: the strongest selector of Unsupervised Domain Clusters: it found 97.5 % or more of every domain
-(Table 7), and texts with a score above 0 (`--threshold 0`) need no amount to be chosen.
-Trade-off: training costs minutes to hours on a CPU, and each text of the corpus a pass through the
-network. The background holds the domain too, so negatives come from its bottom two thirds by
-Domain-Cosine (Table 5: F1 higher in all five domains); `preranked = false` is the ablation. How
-many negatives the paper drew it does not say; one a target unit makes 0 the natural threshold.
-More training is not better: it narrows the classifier from the domain to the target's own style
-(500 ChemProt texts, MiniLM: average precision of biomedical text 0.98 after 20 steps, as the
-defaults make of so few, 0.87 after 64).
-It computes on a GPU where there is one and in bf16 where the hardware has it, whatever
-`embed.device` and `embed.precision` say. `Selection.scorer().save_pretrained(folder)` writes the
-encoder so that `AutoModel.from_pretrained` and `--embedder` read it.
+What: the log odds of a binary classifier, a pretrained encoder with a linear head, all of whose
+weights are trained on the target's units against units of the background.
+Why: the strongest selector of Unsupervised Domain Clusters: it found at least 97.5 % of every
+domain (Table 7), and the threshold 0 (`--threshold 0`) replaces the choice of an amount.
+Trade-off: training takes minutes to hours on a CPU, and every text of the corpus needs a pass
+through the network. The background also holds texts of the domain, so negatives come from its
+bottom two thirds by Domain-Cosine (Table 5: higher F1 in all five domains); `preranked = false` is
+the ablation. The paper does not state its number of negatives; one per target unit makes 0 the
+natural threshold. More training narrows the classifier from the domain to the target's style (500
+ChemProt texts, MiniLM: average precision of biomedical text 0.98 after 20 steps, which the defaults
+give for so few texts, and 0.87 after 64). It uses a GPU if there is one and bf16 if the hardware
+supports it, whatever `embed.device` and `embed.precision` say.
+`Selection.scorer().save_pretrained(folder)` writes the encoder for `AutoModel.from_pretrained` and
+`--embedder`.
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
 """
 
@@ -34,7 +34,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.kernels.vectors import products
 from corpusfit.plan import EmbedPlan
 from corpusfit.score.contract import Family, Method, Scorer
-from corpusfit.score.preranked import least_like
+from corpusfit.score.preranked import least_similar
 from corpusfit.types import Reads, Texts, taken
 
 _ROWS = 4_096
@@ -50,7 +50,7 @@ class DomainFinetuneScorer(Scorer[Texts]):
         config: its configuration, JSON.
         tokenizer: its tokenizer, JSON.
         head: float32 [d + 1], a weight for each dimension and the bias.
-        length: tokens of a text that are read.
+        length: most tokens of a text that are read.
     """
 
     weights: NDArray[np.uint8]
@@ -68,13 +68,13 @@ class DomainFinetuneScorer(Scorer[Texts]):
         return opened(self._tuned)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the opened network, which never travels."""
+        """All but the opened network, which is never sent to workers."""
         return {k: v for k, v in self.__dict__.items() if k != "_encoder"}
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
-        """Score n texts: float32 [n], log odds of being of the target's domain.
+        """Score n texts: float32 [n], log odds of the target's domain.
 
-        A score moves in its last bits with the texts that are scored with it.
+        The last bits of a score depend on the other texts of its batch.
         """
         out = np.empty(len(batch), np.float32)
         for first in range(0, len(batch), _ROWS):
@@ -83,22 +83,22 @@ class DomainFinetuneScorer(Scorer[Texts]):
         return np.asarray(out + self.head[-1])
 
     def save_pretrained(self, folder: Path) -> None:
-        """Write the encoder as a Hugging Face folder, see `embed.finetune.write_folder`."""
+        """Write the encoder as a Hugging Face folder; see `embed.finetune.write_folder`."""
         write_folder(self._tuned, folder)
 
 
 @dataclass(frozen=True)
 class DomainFinetune(Method[Texts]):
-    """Classified as the target's by a fine-tuned encoder (Domain-Finetune).
+    """Log odds of the target's domain, by a fine-tuned encoder (Domain-Finetune).
 
     Attributes:
-        embedder: the encoder to fine-tune: `minilm`, a model folder or a hub id.
-        epochs: passes over the examples.
-        rate: Adam's step.
-        batch: texts a step, at most.
-        negatives: background units for each target unit; where the background has too few, each
-            counts for more.
-        preranked: draw them from the bottom two thirds by Domain-Cosine, else from all.
+        embedder: Encoder to fine-tune: minilm, a model folder or a hub id (default: --embedder).
+        epochs: Passes over the training texts (default: 5).
+        rate: Learning rate of Adam (default: 2e-5).
+        batch: Most texts per step (default: 256).
+        negatives: Background units per target unit; if the background has too few, each weighs more
+            (default: 1).
+        preranked: Draw negatives only from the bottom two thirds by Domain-Cosine (default: true).
     """
 
     reads: ClassVar[Reads] = "text"
@@ -126,14 +126,14 @@ class DomainFinetune(Method[Texts]):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The model's files; none for `minilm`, whose bytes are known."""
+        """The model's files; none for `minilm`, whose bytes are fixed."""
         return transformer_files(self.embedder)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> DomainFinetuneScorer:
-        """Draw negatives from the background and train; every chance comes from the seed.
+        """Draw negatives from the background and train, with one random seed.
 
         Raises:
-            UsageError: the embedder is a static one or none at all, or the rate is too high.
+            UsageError: the embedder is static or not an embedder, or the rate is too high.
             ModelError: the model cannot be used.
         """
         folder = transformer(self.embedder)
@@ -141,15 +141,15 @@ class DomainFinetune(Method[Texts]):
         if self.preranked:
             encoder = load_transformer(folder, EmbedPlan(embedder=self.embedder), self.embedder)
             inside, outside = (encoder.encode(t.to_pylist()) for t in (target, background))
-            places = least_like(inside, outside)
-        wanted = max(1, round(self.negatives * len(target)))
-        chance = np.random.default_rng(seed)
-        drawn = np.sort(chance.permutation(places)[:wanted])
+            places = least_similar(inside, outside)
+        count = max(1, round(self.negatives * len(target)))
+        rng = np.random.default_rng(seed)
+        drawn = np.sort(rng.permutation(places)[:count])
         tuned = finetune(
             folder,
             target.to_pylist(),
             taken(background, drawn).to_pylist(),
-            wanted / len(drawn),
+            count / len(drawn),
             Tuning(self.epochs, self.rate, self.batch, seed),
         )
         return DomainFinetuneScorer(**vars(tuned))

@@ -4,15 +4,15 @@ What: p and q are the bags of hashed 1- to n-grams of target and corpus, and
 
     score(x) = sum over the n-grams g of x of  log(p(g) + s) - log(q(g) + s),
 
-divided by their number if `per_token` (its default). Without it the score is the log importance
-weight of the paper (a segment's is the sum of its units'), and `--weights resample` then draws as
+divided by their number with `per_token` (the default). Without it the score is the paper's log
+importance weight (a segment's is the sum of its units'), and `--weights resample` then draws as
 DSIR does, in proportion to its exponential, by Gumbel top-k.
-Why: it reads text about as fast as a disk gives it and needs a few hundred target texts.
-Trade-off: it sees words, not what they mean; and q is estimated on the background sample, not on
+Why: it scores text almost as fast as a disk reads it and needs only a few hundred target texts.
+Trade-off: it compares words, not meaning, and q is estimated on the background sample instead of
 the whole corpus.
-Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
-(arXiv 2302.03169), sections 3 and 4. Its published code has s = 1e-8, under which a bucket that a
-small target misses outweighs all else; 1e-5 finds more (docs/log.md).
+Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling (arXiv
+2302.03169), sections 3 and 4. Its published code has s = 1e-8, with which one bucket that a small
+target lacks outweighs all others; 1e-5 finds more (docs/log.md).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from corpusfit.errors import bad_setting
 from corpusfit.kernels import characters, hashed
 from corpusfit.score.contract import Effect, Method, Scorer
-from corpusfit.score.surface_forms import spelled
+from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Texts, buffers
 
 
@@ -41,7 +41,7 @@ class DsirScorer(Scorer[Texts]):
     per_token: bool
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
-        """Log importance weight, per n-gram if so set; a text without tokens is least like it."""
+        """Log importance weights, per n-gram with `per_token`; a text without tokens is lowest."""
         sums, grams = hashed.score(
             *buffers(batch), characters.table(), self.signs, self.order, self.table
         )
@@ -51,8 +51,8 @@ class DsirScorer(Scorer[Texts]):
         return np.where(grams > 0, scores, self.table.min())
 
     def explain(self, text: str) -> list[Effect]:
-        """Every n-gram's share; they add up to the score, n-grams that share a bucket apart."""
-        ids, words = spelled(text, signs=self.signs)
+        """The effect of every n-gram; the effects add up to the score."""
+        ids, words = written_tokens(text, signs=self.signs)
         first, length, weight = hashed.grams(ids, self.order, self.table)
         share = 1 / max(1, len(weight)) if self.per_token else 1.0
         effects: defaultdict[str, float] = defaultdict(float)
@@ -63,14 +63,14 @@ class DsirScorer(Scorer[Texts]):
 
 @dataclass(frozen=True)
 class Dsir(Method[Texts]):
-    """Log importance weight under bags of hashed n-grams of target and corpus.
+    """Log importance weight under hashed n-gram models of target and corpus (DSIR).
 
     Attributes:
-        order: n-grams of 1 to this many tokens.
-        buckets: how many hash buckets; 10,000 in the paper.
-        signs: whether runs of punctuation are tokens, as they are in the published code.
-        per_token: divide by the number of n-grams, so that length does not count.
-        smoothing: s above.
+        order: Length of the longest n-grams, in tokens (default: 2).
+        buckets: Number of hash buckets (default: 10000).
+        signs: Count runs of punctuation as tokens, as the published code does (default: false).
+        per_token: Divide by the number of n-grams, so that length does not count (default: true).
+        smoothing: Constant s added to both probabilities (default: 1e-05).
     """
 
     order: int = 2
@@ -95,17 +95,17 @@ class Dsir(Method[Texts]):
 
     @property
     def log_weights(self) -> bool:
-        """The sum over a text is; a mean is not."""
+        """Sums are log importance weights; means are not."""
         return not self.per_token
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> DsirScorer:
-        """Count both; no chance is involved."""
+        """Count the n-grams of both; the seed is not used."""
         p, q = self._shares(target), self._shares(background)
         table = np.log(p + self.smoothing) - np.log(q + self.smoothing)
         return DsirScorer(table.astype(np.float32), self.order, self.signs, self.per_token)
 
     def _shares(self, texts: Texts) -> NDArray[np.float64]:
-        """float64 [buckets]: each bucket's share of all n-grams; equal ones without any n-gram."""
+        """float64 [buckets]: each bucket's share of all n-grams; equal shares if there are none."""
         counts = hashed.count(
             *buffers(texts),
             characters.table(),

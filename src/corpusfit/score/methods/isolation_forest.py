@@ -1,12 +1,12 @@
-"""`isolation_forest`: the target is what random cuts isolate late.
+"""`isolation_forest`: hard to isolate by random splits, as the target is.
 
-What: trees that cut a random feature at a random place; a text that needs many cuts to end up
-alone lies where the target is dense.
+What: trees split a random feature at a random value; a text that needs many splits to be isolated
+is where the target is dense.
 Why: TADPOLE's choice among six detectors (section 3.1, Table 1, appendices C and D), and the
 cheapest detector to score with.
-Trade-off: cuts are parallel to the axes, so what a rotation of the space shows is lost; with a
-general sentence encoder the centroid methods rank better. Trees are grown by scikit-learn and
-then laid out as arrays, so that scoring needs neither scikit-learn nor its float64 input.
+Trade-off: splits are parallel to the axes, so structure along other directions is lost; with a
+general sentence encoder the centroid methods rank better. scikit-learn grows the trees, which are
+then stored as arrays, so that scoring needs neither scikit-learn nor its float64 input.
 Reference: Liu, Ting and Zhou (2008), Isolation Forest; TADPOLE, Algorithm 1.
 """
 
@@ -28,7 +28,7 @@ _ROWS = 4096
 
 
 def _average_path(n: NDArray[np.int64]) -> NDArray[np.float64]:
-    """c(n), cuts of an unsuccessful search among n (TADPOLE, appendix C), H by its asymptote."""
+    """c(n), mean path length of an unsuccessful search among n (TADPOLE, appendix C)."""
     many = np.maximum(n, 3).astype(np.float64)
     c = 2.0 * (np.log(many - 1.0) + np.euler_gamma) - 2.0 * (many - 1.0) / many
     return np.where(n <= 1, 0.0, np.where(n == 2, 1.0, c))
@@ -41,7 +41,7 @@ class IsolationForestScorer(Scorer[Vectors]):
     Attributes:
         feature: int32 [trees, 2^depth - 1].
         threshold: float32 [trees, 2^depth - 1].
-        path: float32 [trees, 2^depth], cuts to the leaf plus c(texts left in it).
+        path: float32 [trees, 2^depth], splits to the leaf plus c(texts in it).
         normal: sum over the trees of c(subsample).
         width: dimensions of the embeddings.
     """
@@ -53,7 +53,7 @@ class IsolationForestScorer(Scorer[Vectors]):
     width: int
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: minus Liu's anomaly score, float32 [n] in (-1, 0)."""
+        """Score float32 [n, d]: Liu's anomaly score, negated, float32 [n] in (-1, 0)."""
 
         def block(x: Vectors) -> NDArray[np.float64]:
             cuts = walk(x, self.feature, self.threshold, self.path)
@@ -64,12 +64,12 @@ class IsolationForestScorer(Scorer[Vectors]):
 
 @dataclass(frozen=True)
 class IsolationForest(Method[Vectors]):
-    """Random trees on the target and a little background (TADPOLE, Algorithm 1, stage 1).
+    """Isolation forest on the target and some background texts (TADPOLE, Algorithm 1).
 
     Attributes:
-        trees: how many.
-        subsample: texts a tree is grown on, 2 to 4096; depth is at most its logarithm.
-        background: random corpus texts mixed in, as a share of the target's size.
+        trees: Number of trees (default: 100).
+        subsample: Texts per tree, 2 to 4096; the depth is at most its logarithm (default: 256).
+        background: Random corpus texts added to the target, as a share of its size (default: 0.1).
     """
 
     reads: ClassVar[Reads] = "embedding"

@@ -1,10 +1,10 @@
-"""`knn`: the distance to the k-th nearest target text.
+"""`knn`: distance to the k-th nearest target text.
 
-What: minus the Euclidean distance to the k-th nearest target vector.
-Why: no assumption about the target's shape; one of TADPOLE's six detectors (section 3.1, Table 1;
-Gu et al., 2019), in PyOD's form KNN with method "largest".
-Trade-off: scoring reads the whole target for every text: 3,000 targets cost about 2.3 million
-multiplications a text at 768 dimensions. k above 1 forgives stray texts in the target.
+What: the Euclidean distance to the k-th nearest target embedding, negated.
+Why: it assumes nothing about the target's shape; one of TADPOLE's six detectors (section 3.1, Table
+1; Gu et al., 2019), as PyOD's KNN with method "largest".
+Trade-off: every score reads the whole target: 3,000 target texts cost about 2.3 million
+multiplications per text at 768 dimensions. k above 1 tolerates stray target texts.
 Reference: Ramaswamy, Rastogi and Shim (2000), Efficient Algorithms for Mining Outliers.
 """
 
@@ -25,13 +25,13 @@ from corpusfit.types import Reads, Vectors
 
 @dataclass(frozen=True)
 class KnnScorer(Scorer[Vectors]):
-    """The target's vectors, float32 [m, d], and k, at most m."""
+    """The target's embeddings, float32 [m, d], and k, at most m."""
 
     target: Vectors
     k: int
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: minus the distance to the k-th nearest, float32 [n] <= 0."""
+        """Score float32 [n, d]: the distance to the k-th nearest, negated, float32 [n] <= 0."""
 
         def block(x: Vectors) -> NDArray[np.float32]:
             near = np.partition(squared_distances(x, self.target), self.k - 1, axis=1)
@@ -42,10 +42,10 @@ class KnnScorer(Scorer[Vectors]):
 
 @dataclass(frozen=True)
 class Knn(Method[Vectors]):
-    """Near k target texts.
+    """Distance to the k-th nearest target text, negated.
 
     Attributes:
-        k: which nearest neighbour's distance counts; bounded by the target's size.
+        k: Neighbour whose distance counts, at most the target's size (default: 5).
     """
 
     reads: ClassVar[Reads] = "embedding"

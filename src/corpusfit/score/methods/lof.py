@@ -1,11 +1,11 @@
-"""`lof`: as dense around the text as around the target texts nearest to it.
+"""`lof`: as dense around the text as around its nearest target texts.
 
-What: minus the local outlier factor of a new text among the target's.
+What: the local outlier factor of a new text among the target's texts, negated.
 Why: a target of several topics has several densities; LOF compares each text with its own
-neighbourhood. Close second in TADPOLE (section 3.1, Table 1; Breunig et al., 2000).
-Trade-off: the cost of `knn` plus the choice of neighbours, and a fit that compares the target
-with itself. Repeated target texts count once, because a density among copies is infinite.
-Reference: Breunig, Kriegel, Ng and Sander (2000), LOF; scikit-learn's form with novelty=True.
+neighbourhood. A close second in TADPOLE (section 3.1, Table 1; Breunig et al., 2000).
+Trade-off: it costs as much as `knn` plus the search for neighbours, and a fit compares the target
+with itself. Repeated target texts count once, because the density among copies is infinite.
+Reference: Breunig, Kriegel, Ng and Sander (2000), LOF; as in scikit-learn with novelty=True.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from corpusfit.types import Reads, Vectors
 
 _ROWS = 256
 _TINY = 1e-10
-"""Keeps a density finite; scikit-learn's value."""
+"""Keeps densities finite; scikit-learn's value."""
 
 
 def _nearest(squared: NDArray[np.float32], k: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Distances [n, k] and places [n, k] of the k smallest of each row, nearest first."""
+    """Distances [n, k] and positions [n, k] of the k smallest in each row, nearest first."""
     place = np.argpartition(squared, k - 1, axis=1)[:, :k]
     near = np.sqrt(np.take_along_axis(squared, place, axis=1).astype(np.float64))
     order = np.argsort(near, axis=1, kind="stable")
@@ -52,7 +52,7 @@ class LofScorer(Scorer[Vectors]):
     k: int
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: minus the factor, float32 [n] <= 0; about -1 inside the target."""
+        """Score float32 [n, d]: the negated factor, float32 [n] <= 0; near -1 inside the target."""
 
         def block(x: Vectors) -> NDArray[np.float64]:
             near, place = _nearest(squared_distances(x, self.target), self.k)
@@ -64,10 +64,10 @@ class LofScorer(Scorer[Vectors]):
 
 @dataclass(frozen=True)
 class Lof(Method[Vectors]):
-    """As dense as its neighbourhood in the target.
+    """Local outlier factor among the target's texts, negated.
 
     Attributes:
-        neighbours: how many; bounded by the other target texts.
+        neighbours: Number of neighbours, fewer if the target is smaller (default: 20).
     """
 
     reads: ClassVar[Reads] = "embedding"

@@ -1,13 +1,13 @@
-"""`moore_lewis`: likelier in a model of the target than in a model of the corpus.
+"""`moore_lewis`: more likely under a model of the target than under a model of the corpus.
 
-What: H_corpus(text) - H_target(text), cross-entropies in bits a token under two n-gram models of
-equal size, the end of the text being a token; with models of order 1, a log-ratio of words.
+What: H_corpus(text) - H_target(text), cross-entropies in bits per token under two n-gram models of
+equal size, with the end of the text as a token; with models of order 1, a log ratio of words.
 Why: the standard of data selection. The difference cancels what makes a text hard for any model
 (length, rare names), which perplexity under the target's model alone rewards or punishes.
-Trade-off: knows words, not meaning. Moore and Lewis close the vocabulary to words seen twice in the
-target, which for a few hundred target texts makes most words one; here both models are over the
-words of both samples, and a word that a model lacks gets what an unknown word gets. Single words
-are the default: models of a few thousand sentences know too few pairs (docs/log.md).
+Trade-off: it compares words, not meaning. Moore and Lewis limit the vocabulary to words that occur
+twice in the target, which for a few hundred target texts maps most words to one; here both models
+share the words of both samples, and a word that a model lacks is unknown to it. Order 1 is the
+default, because models of a few thousand sentences know too few pairs (docs/log.md).
 Reference: Moore and Lewis (2010), Intelligent Selection of Language Model Training Data; TADPOLE,
 section 4.1; Domain Clusters, sections 4 and A.5.
 """
@@ -29,7 +29,7 @@ from corpusfit.score.language_model import (
     check_order,
     entropy,
     equal_sample,
-    summed,
+    sum_effects,
     train,
 )
 from corpusfit.types import Reads, Texts
@@ -42,9 +42,9 @@ class MooreLewisScorer(Scorer[Texts]):
     Attributes:
         target: uint64 [slots, 2], the table of the target's model.
         corpus: uint64 [slots, 2], the table of the corpus's model.
-        target_order: length of the longest n-grams in the first.
-        corpus_order: length of the longest n-grams in the second.
-        signs: whether runs of signs are tokens.
+        target_order: length of the longest n-grams of the target's model.
+        corpus_order: length of the longest n-grams of the corpus's model.
+        signs: whether runs of punctuation are tokens.
     """
 
     target: NDArray[np.uint64]
@@ -54,29 +54,30 @@ class MooreLewisScorer(Scorer[Texts]):
     signs: bool
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
-        """Score n texts: float32 [n], bits a token; a text without tokens gets `WORDLESS`."""
+        """Score n texts: float32 [n], bits per token; a text without tokens gets `WORDLESS`."""
         target, words = entropy(self.target, self.target_order, batch, signs=self.signs)
         corpus, _ = entropy(self.corpus, self.corpus_order, batch, signs=self.signs)
         return np.where(words, corpus - target, WORDLESS).astype(np.float32)
 
     def explain(self, text: str) -> list[Effect]:
-        """By what each n-gram raised the score; the effects add up to it."""
+        """How much each n-gram raised the score; the effects add up to the score."""
         near, bits = bits_of_tokens(self.target, self.target_order, text, signs=self.signs)
         far, less = bits_of_tokens(self.corpus, self.corpus_order, text, signs=self.signs)
-        return summed([max(a, b, key=len) for a, b in zip(near, far, strict=True)], bits - less)
+        grams = [max(a, b, key=len) for a, b in zip(near, far, strict=True)]
+        return sum_effects(grams, bits - less)
 
 
 @dataclass(frozen=True)
 class MooreLewis(Method[Texts]):
-    """Likelier in the target's n-gram model than in the corpus's (cross-entropy difference).
+    """Cross-entropy difference of n-gram models of corpus and target (Moore-Lewis).
 
     Attributes:
-        order: length of the longest n-grams of the models that are trained, 1 to 5.
-        signs: whether runs of signs (punctuation) are tokens too.
-        arpa_in: an ARPA file of a model of the target's domain, of lower-cased text, to use instead
-            of training; then `arpa_general` is needed too, since only models of about equal size
-            can be compared.
-        arpa_general: an ARPA file of a model of general text.
+        order: Length of the longest n-grams of the trained models, 1 to 5 (default: 1).
+        signs: Count runs of punctuation as tokens (default: false).
+        arpa_in: ARPA file of a model of the target's domain, on lower-cased text, used instead of
+            training; needs `arpa_general`, a model of about equal size (default: none).
+        arpa_general: ARPA file of a model of general, lower-cased text; needs `arpa_in` (default:
+            none).
     """
 
     reads: ClassVar[Reads] = "text"
@@ -103,7 +104,7 @@ class MooreLewis(Method[Texts]):
         return (self.arpa_in, self.arpa_general) if self.arpa_in else ()
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> MooreLewisScorer:
-        """Train on the target and on as many tokens of the background, drawn with the seed.
+        """Train on the target and on as many tokens of the background, drawn at random.
 
         Raises:
             ModelError: an ARPA file cannot be used.

@@ -1,13 +1,13 @@
-"""`ngram_coverage`: has the commonest n-grams of the target.
+"""`ngram_coverage`: contains the target's most frequent n-grams.
 
-What: over the different n-grams of a text that are among the `top` commonest of the target
-(adaptive) or of the corpus (not adaptive), the sum of their relative frequencies there, divided by
-the number of n-grams in the text.
-Why: the simplest choice of text by its words; what TextGram builds on and compares with.
-Trade-off: frequent n-grams are mostly function words, so it finds a manner of writing more than a
-topic; three words carry more of the topic than one or two (docs/benchmarks.md). Without the
-division long texts always win; with it a text that says common things twice is not rewarded, and
-one of fewer than `order` tokens scores 0.
+What: the sum of the relative frequencies of a text's different n-grams that are among the `top`
+most frequent of the target (adaptive) or of the corpus (not adaptive), divided by the number of
+n-grams in the text.
+Why: the simplest selection by words; TextGram builds on it and compares with it.
+Trade-off: frequent n-grams are mostly function words, so it finds a style more than a topic;
+trigrams carry more of the topic than words or bigrams (docs/benchmarks.md). Without the division
+long texts always win; with it repetition within a text is not rewarded. A text of fewer than
+`order` tokens scores 0.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 1 (S = frequency(n-gram));
 the division by length is from Eck, Vogel and Waibel (2005), section 3.
 """
@@ -24,19 +24,19 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.kernels.grams import find_each, grams_in
 from corpusfit.score.contract import Effect, Family, Method, Scorer
-from corpusfit.score.surface_forms import spelled
-from corpusfit.score.top_ngrams import check_listing, commonest
+from corpusfit.score.surface_forms import written_tokens
+from corpusfit.score.top_ngrams import check_listing, most_frequent
 from corpusfit.types import Reads, Texts, buffers
 
 
 @dataclass(frozen=True)
 class NgramCoverageScorer(Scorer[Texts]):
-    """The listed n-grams, v of them.
+    """The v listed n-grams.
 
     Attributes:
         keys: uint64 [c], the table of n-grams, see `kernels/grams.py`.
         places: int32 [c], the same.
-        frequency: float64 [v], as a share of all n-grams counted, commonest first.
+        frequency: float64 [v], share of all counted n-grams, most frequent first.
         order: tokens in an n-gram.
     """
 
@@ -51,8 +51,8 @@ class NgramCoverageScorer(Scorer[Texts]):
         return np.asarray(coverage(*buffers(batch), table(), *index, self.order))
 
     def explain(self, text: str) -> list[Effect]:
-        """What each listed n-gram gives; the effects add up to the score."""
-        ids, spelling = spelled(text)
+        """The effect of each listed n-gram; the effects add up to the score."""
+        ids, spelling = written_tokens(text)
         listed = find_each(self.keys, self.places, grams_in(ids, self.order))
         known, first = np.unique(listed, return_index=True)
         return [
@@ -64,12 +64,13 @@ class NgramCoverageScorer(Scorer[Texts]):
 
 @dataclass(frozen=True)
 class NgramCoverage(Method[Texts]):
-    """Mean frequency of the text's n-grams among the target's commonest (TextGram, section 4.3).
+    """Mean frequency of a text's n-grams among the target's most frequent ones.
 
     Attributes:
-        order: tokens in an n-gram.
-        top: how many n-grams are listed.
-        adaptive: list those of the target; false takes those of the corpus sample.
+        order: Length of the n-grams, in tokens (default: 3).
+        top: Number of listed n-grams (default: 10000).
+        adaptive: List n-grams of the target; false lists those of the corpus sample (default:
+            true).
     """
 
     reads: ClassVar[Reads] = "text"
@@ -85,12 +86,12 @@ class NgramCoverage(Method[Texts]):
         check_listing(self.order, self.top)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> NgramCoverageScorer:
-        """Count the n-grams of the target or the background; ties go by identity, seed is not used.
+        """Count the n-grams of target or background; ties go by identity, the seed is not used.
 
         Raises:
-            InputError: no text there has as many tokens as an n-gram.
+            InputError: all texts there are shorter than an n-gram.
         """
         texts, role = (target, "target") if self.adaptive else (background, "corpus")
-        listed = commonest(texts, role, self.order, self.top)
+        listed = most_frequent(texts, role, self.order, self.top)
         frequency = listed.counts / listed.total
         return NgramCoverageScorer(listed.keys, listed.places, frequency, self.order)

@@ -1,15 +1,15 @@
-"""`ngram_coverage_unseen`: together the texts cover the target's commonest n-grams soonest.
+"""`ngram_coverage_unseen`: covers the target's most frequent n-grams with the fewest units.
 
-What: takes unit after unit, each time the one whose n-grams that no unit before it had weigh most,
-over its length; n-grams weigh as often as they are in the target, the `top` commonest of them. What
-was taken earlier scores higher: 1 - taken before / all units.
-Why: `ngram_coverage` takes many texts that say the same; this one does not count it twice.
-Trade-off: a score depends on the whole corpus and says only who came first. Once all is covered, at
-the latest after `top` units, the rest follows as `ngram_coverage` would have it. It runs in one
-process, reads the corpus twice, and holds up to 8 bytes a word and 60 a unit, so it is for corpora
-of up to some tens of gigabytes; beyond 16 million units neighbours in the order share a score. The
-greedy order is exact, and by the theorem of Nemhauser, Wolsey and Fisher (1978) covers at least
-63 % of what the best choice would, for texts of one length.
+What: selects unit after unit, each time the one with the highest total weight of n-grams that no
+earlier unit had, divided by its length. The weight of an n-gram is its count in the target; the
+`top` most frequent are listed. Earlier units score higher: 1 - units selected before / all units.
+Why: `ngram_coverage` selects many texts that say the same; this method counts each n-gram once.
+Trade-off: a score depends on the whole corpus and states only an order. Once all n-grams are
+covered, after at most `top` units, the rest follows in the order of `ngram_coverage`. It runs in
+one process, reads the corpus twice and needs up to 8 bytes per word and 60 per unit, so it suits
+corpora of up to some tens of gigabytes; beyond 16 million units neighbours in the order share a
+score. The greedy order is exact, and by the theorem of Nemhauser, Wolsey and Fisher (1978) covers
+at least 63 % of the best possible selection, for texts of equal length.
 Reference: Eck, Vogel and Waibel (2005), Low Cost Portability for Statistical Machine Translation
 based on N-gram Coverage, section 3 (there for all orders up to n at once); Hiwarkhedkar et al.
 (2024), TextGram, section 4.3.
@@ -27,18 +27,19 @@ from numpy.typing import NDArray
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.unseen import greedy_order, listed_in
 from corpusfit.score.contract import CorpusMethod, Family
-from corpusfit.score.top_ngrams import Listed, check_listing, commonest
+from corpusfit.score.top_ngrams import Listed, check_listing, most_frequent
 from corpusfit.types import Corpus, Reads, Texts, buffers
 
 
 @dataclass(frozen=True)
 class NgramCoverageUnseen(CorpusMethod):
-    """Greedy coverage of the target's commonest n-grams (TextGram, section 4.3; Eck et al., 2005).
+    """Greedy coverage of the target's most frequent n-grams, each counted once.
 
     Attributes:
-        order: tokens in an n-gram.
-        top: how many n-grams are listed.
-        adaptive: list those of the target; false takes those of the corpus sample.
+        order: Length of the n-grams, in tokens (default: 3).
+        top: Number of listed n-grams (default: 10000).
+        adaptive: List n-grams of the target; false lists those of the corpus sample (default:
+            true).
     """
 
     reads: ClassVar[Reads] = "text"
@@ -55,13 +56,13 @@ class NgramCoverageUnseen(CorpusMethod):
     def score_corpus(
         self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Take every unit in the greedy order; seed is not used.
+        """Score every unit by its position in the greedy order; the seed is not used.
 
         Raises:
-            InputError: no text that n-grams are listed from has as many tokens as an n-gram.
+            InputError: all texts with n-grams to list are shorter than an n-gram.
         """
         texts, role = (target, "target") if self.adaptive else (background, "corpus")
-        listed = commonest(texts, role, self.order, self.top)
+        listed = most_frequent(texts, role, self.order, self.top)
         shards, found, counts, lengths = self._read(corpus, listed)
         ends = np.concatenate([[0], np.cumsum(counts)])
         scores = np.empty(len(lengths), np.float32)
@@ -73,13 +74,13 @@ class NgramCoverageUnseen(CorpusMethod):
             first += units
 
     def memory_mb(self, text_mb: float, units: int) -> float:
-        """Up to 4 bytes a word of about 6, doubled while they are joined, and 60 bytes a unit."""
+        """Up to 4 bytes per word of about 6, doubled while they are joined, and 60 per unit."""
         return 2 * 4 / 6 * text_mb + 60 * units / 1e6
 
     def _read(
         self, corpus: Corpus, listed: Listed
     ) -> tuple[list[tuple[int, int]], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-        """(shard, units) of every shard, and what `listed_in` says of all units together."""
+        """(shard, units) of every shard, and the result of `listed_in` for all units."""
         shards: list[tuple[int, int]] = []
         parts = []
         for shard, texts in corpus:

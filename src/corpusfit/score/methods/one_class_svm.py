@@ -1,10 +1,10 @@
-"""`one_class_svm`: inside the boundary that holds the target.
+"""`one_class_svm`: inside a smooth boundary around the target.
 
 What: the decision function of a one-class support vector machine with a Gaussian kernel.
 Why: one of TADPOLE's six detectors (section 3.1, Table 1; Schölkopf et al., 2000).
-Trade-off: the slowest to score: a distance and an exponential for every support vector, and
-at nu = 0.5 half of the target are support vectors. Far texts all reach the same lowest score.
-Reference: Schölkopf, Williamson, Smola, Shawe-Taylor and Platt (2000); LIBSVM's form.
+Trade-off: the slowest detector to score with: one distance and one exponential per support vector,
+and at nu = 0.5 half of the target are support vectors. All distant texts get the same lowest score.
+Reference: Schölkopf, Williamson, Smola, Shawe-Taylor and Platt (2000); as in LIBSVM.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OneClassSvmScorer(Scorer[Vectors]):
     Attributes:
         support: float32 [m, d].
         weight: float32 [1, m], the dual coefficients.
-        gamma: of the kernel exp(-gamma |x - y|²).
+        gamma: parameter of the kernel exp(-gamma |x - y|²).
         offset: added to the weighted sum.
     """
 
@@ -51,10 +51,11 @@ class OneClassSvmScorer(Scorer[Vectors]):
 
 @dataclass(frozen=True)
 class OneClassSvm(Method[Vectors]):
-    """Inside the smooth boundary around the target.
+    """Decision function of a one-class SVM around the target.
 
     Attributes:
-        nu: share of the target left outside at most, and of support vectors at least; in (0, 1].
+        nu: Largest share of the target outside the boundary and smallest share of support vectors,
+            in (0, 1] (default: 0.5).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -72,7 +73,7 @@ class OneClassSvm(Method[Vectors]):
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> OneClassSvmScorer:
         """Fit the boundary on the target; background and seed are not used.
 
-        gamma is 1 / (d var), scikit-learn's "scale", or 1 where the target does not vary.
+        gamma is 1 / (d var), scikit-learn's "scale", or 1 for a target without variance.
 
         Raises:
             MissingDependencyError: scikit-learn is not installed.

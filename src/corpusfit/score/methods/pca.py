@@ -1,11 +1,11 @@
 """`pca`: in the subspace that the target spans.
 
-What: minus the distance between a text and its projection on the target's main directions.
-Why: one of TADPOLE's six detectors (section 3.1, Table 1; Harrou et al., 2015); cheap, and blind
-to where inside the subspace a text lies.
-Trade-off: what is typical along the kept directions is ignored, so a text far out in the
-target's plane scores well. Two products a text (project, rebuild) instead of one and a
-difference of squares, because the latter loses all digits of small errors.
+What: the distance between a text and its projection on the target's principal components, negated.
+Why: one of TADPOLE's six detectors (section 3.1, Table 1; Harrou et al., 2015); cheap, and
+independent of where in the subspace a text lies.
+Trade-off: distances along the kept components are ignored, so a text far away within the target's
+subspace scores well. A score takes two products (project, reconstruct) instead of one and a
+difference of squares, which would lose all digits of small errors.
 Reference: Shyu, Chen, Sarinnapakorn and Chang (2003), A Novel Anomaly Detection Scheme Based on
 Principal Component Classifier.
 """
@@ -38,7 +38,7 @@ class PcaScorer(Scorer[Vectors]):
     components: Vectors
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: minus the reconstruction error's length, float32 [n] <= 0."""
+        """Score float32 [n, d]: the negated length of the reconstruction error; float32 [n]."""
         width = self.mean.shape[1]
         origin = np.zeros((1, width), np.float32)
         back = np.ascontiguousarray(self.components.T)
@@ -54,10 +54,11 @@ class PcaScorer(Scorer[Vectors]):
 
 @dataclass(frozen=True)
 class Pca(Method[Vectors]):
-    """Well rebuilt from the target's main directions.
+    """Reconstruction error from the target's principal components, negated.
 
     Attributes:
-        variance: share of the target's variance that the directions explain, in (0, 1).
+        variance: Share of the target's variance that the components explain, in (0, 1) (default:
+            0.95).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -72,9 +73,9 @@ class Pca(Method[Vectors]):
             raise bad_setting("method.variance", "above 0 and below 1", self.variance)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PcaScorer:
-        """Find the directions in the target; background and seed are not used.
+        """Find the target's components; background and seed are not used.
 
-        A target that does not vary has none: the score is minus the distance to it.
+        A target without variance has none: the score is the distance to it, negated.
         """
         x = target.astype(np.float64)
         mean = x.mean(axis=0, keepdims=True)

@@ -1,10 +1,10 @@
 """`perplexity`: predictable for a model of the target.
 
-What: minus the cross-entropy of a text in bits a token, its end included, under an n-gram model of
-the target; the perplexity is 2^-score, so the lowest perplexity is the highest score.
-Why: the oldest selector of all, and half of Moore and Lewis's.
-Trade-off: a text of common words is predictable for any model, so easy text is favoured over
-relevant text; `moore_lewis` takes that away.
+What: the negative cross-entropy of a text in bits per token, its end included, under an n-gram
+model of the target; the perplexity is 2^-score, so the lowest perplexity has the highest score.
+Why: the oldest selector, and one half of Moore-Lewis.
+Trade-off: text of common words is predictable for any model, so easy text is preferred to relevant
+text; `moore_lewis` corrects this.
 Reference: Gao et al. (2002), Toward a Unified Approach to Statistical Language Modeling for
 Chinese; TextGram, section 4.3, perplexity-based data selection.
 """
@@ -22,12 +22,13 @@ from corpusfit.types import Reads, Texts
 
 @dataclass(frozen=True)
 class Perplexity(Method[Texts]):
-    """Low perplexity under the target's n-gram model.
+    """Perplexity under an n-gram model of the target; lower is better.
 
     Attributes:
-        order: length of the longest n-grams of the model that is trained, 1 to 5.
-        signs: whether runs of signs (punctuation) are tokens too.
-        arpa_in: an ARPA file to use instead of training the target's model, of lower-cased text.
+        order: Length of the longest n-grams of the trained model, 1 to 5 (default: 3).
+        signs: Count runs of punctuation as tokens (default: false).
+        arpa_in: ARPA file of a model of the target's domain, on lower-cased text, used instead of
+            training (default: none).
     """
 
     reads: ClassVar[Reads] = "text"

@@ -1,13 +1,13 @@
-"""`pyod:NAME`: any detector of PyOD, by its class's name.
+"""`pyod:NAME`: any detector of PyOD, by the name of its class.
 
-What: minus the anomaly score of a PyOD detector fitted on the target.
-Why: PyOD holds some fifty detectors; comparing with one of them should cost a word.
-Trade-off: PyOD's objects are opaque and pickle is not allowed here, so the scorer keeps the
-target and fits again once in every process. Some detectors (ECOD, COPOD) rank the texts of a
-batch against each other, and others round differently in another batch; `fit` probes for that,
-and such a detector is then asked about one text at a time, which keeps the contract and costs
-10 to 1,000 times the time: ECOD with 3,000 targets of 768 dimensions answers 6 texts a second,
-KNN, asked in blocks, 9,000. Such detectors are for small corpora only.
+What: the anomaly score of a PyOD detector fitted on the target, negated.
+Why: PyOD has some fifty detectors; a comparison with one of them needs only its name.
+Trade-off: PyOD's objects are opaque and never pickled here, so the scorer stores the target and
+fits again once per process. Some detectors (ECOD, COPOD) rank the texts of a batch against each
+other, and others round differently in another batch. `fit` tests for this; such a detector then
+scores one text at a time, which keeps scores independent of the batch and takes 10 to 1,000 times
+as long: ECOD with 3,000 target texts of 768 dimensions scores 6 texts per second, KNN in blocks
+9,000. Such detectors suit only small corpora.
 Reference: Zhao, Nasrullah and Li (2019), PyOD; Li et al. (2022), ECOD.
 """
 
@@ -43,39 +43,39 @@ def _detectors() -> dict[str, str]:
         raise MissingDependencyError("pyod", "pyod")
     found: dict[str, str] = {}
     for path in sorted((Path(spec.origin).parent / "models").glob("*.py")):
-        if not path.stem.startswith(("_", "base", "pyg_", "ts_")):  # graphs and series: not ours
+        if not path.stem.startswith(("_", "base", "pyg_", "ts_")):  # not for embeddings
             for name in re.findall(r"(?m)^class (\w+)\(Base\w*Detector\)", path.read_text("utf-8")):
                 found.setdefault(name, path.stem)
     return found
 
 
 def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
-    """A fitted detector; the same one for the same arguments, whatever ran before.
+    """Fit a detector; the result depends only on the arguments.
 
-    PyOD's own warnings are silenced here and nowhere else: they speak of its internals.
+    PyOD's warnings are silenced here, because they concern only its internals.
     """
     cls = getattr(importlib.import_module(f"pyod.models.{_detectors()[name]}"), name)
     known = inspect.signature(cls).parameters
-    given = json.loads(parameters)
+    settings = json.loads(parameters)
     if "n_neighbors" in known:
-        wanted = given.get("n_neighbors", known["n_neighbors"].default)
-        given["n_neighbors"] = max(1, min(int(wanted), len(target) - 1))
+        neighbours = settings.get("n_neighbors", known["n_neighbors"].default)
+        settings["n_neighbors"] = max(1, min(int(neighbours), len(target) - 1))
     if "random_state" in known:
-        given.setdefault("random_state", seed % 2**32)
+        settings.setdefault("random_state", seed % 2**32)
     x = target if len(target) > 1 else np.repeat(target, 2, axis=0)
     before = np.random.get_state()  # noqa: NPY002  (PyOD draws from the global generator)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return cls(**given).fit(x)
+            return cls(**settings).fit(x)
     except TypeError as e:
         allowed = ", ".join(k for k in known if k != "self")
-        raise UsageError(f"method.parameters must suit {name}: {e}. It knows: {allowed}.") from e
+        raise UsageError(f"method.parameters must suit {name}: {e}. Allowed: {allowed}.") from e
     except (ValueError, ArithmeticError, IndexError, np.linalg.LinAlgError) as e:
         raise InputError(
             f"PyOD's {name} cannot be fitted on {len(target)} target texts: {e}. "
-            "Give more target texts or choose another method."
+            "Use more target texts or another method."
         ) from e
     finally:
         np.random.set_state(before)  # noqa: NPY002
@@ -83,15 +83,15 @@ def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
 
 @dataclass(frozen=True)
 class PyodScorer(Scorer[Vectors]):
-    """What it takes to fit the detector again.
+    """The inputs for fitting the detector again.
 
     Attributes:
         target: float32 [m, d].
         detector: the class's name in PyOD.
         parameters: its settings, JSON.
-        seed: of every chance.
-        alone: ask about one text at a time.
-        lowest: the score of a text for which the detector gives none.
+        seed: random seed.
+        alone: score one text at a time.
+        lowest: score of a text for which the detector returns no finite number.
     """
 
     target: Vectors
@@ -106,11 +106,11 @@ class PyodScorer(Scorer[Vectors]):
         return _train(self.detector, self.parameters, self.target, self.seed)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the fitted detector, which never travels."""
+        """All but the fitted detector, which is never sent to workers."""
         return {k: v for k, v in self.__dict__.items() if k != "_fitted"}
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: minus PyOD's decision function, float32 [n]."""
+        """Score float32 [n, d]: PyOD's decision function, negated, float32 [n]."""
         rows = 1 if self.alone else _BLOCK
         return blockwise(batch, self.target.shape[1], self._block, rows)
 
@@ -124,7 +124,7 @@ class PyodScorer(Scorer[Vectors]):
 
 
 def _same_in_any_block(scorer: PyodScorer, sample: Vectors) -> bool:
-    """Whether texts get the same bits together, in another order, and each among copies."""
+    """Whether texts get the same bits in a block, in reverse order, and among their copies."""
     x = sample[np.arange(_BLOCK) % len(sample)]
     together = scorer._block(x)
     turned = scorer._block(x[::-1])[::-1]
@@ -134,11 +134,11 @@ def _same_in_any_block(scorer: PyodScorer, sample: Vectors) -> bool:
 
 @dataclass(frozen=True)
 class Pyod(Method[Vectors]):
-    """A detector of PyOD, fitted on the target.
+    """Anomaly score of a PyOD detector fitted on the target, negated.
 
     Attributes:
-        detector: the class's name in PyOD; what follows the colon in `pyod:ECOD`.
-        parameters: the detector's own settings as a JSON object.
+        detector: Name of the detector's class in PyOD, as in `pyod:ECOD` (default: ECOD).
+        parameters: Settings of the detector as a JSON object (default: {}).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -165,11 +165,11 @@ class Pyod(Method[Vectors]):
             raise bad_setting("method.parameters", "a JSON object", self.parameters)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PyodScorer:
-        """Fit on the target; up to 64 texts of both sides probe whether a batch matters.
+        """Fit on the target, and test on up to 64 texts whether scores depend on the batch.
 
         Raises:
             UsageError: the detector does not know a setting.
-            InputError: the detector cannot be fitted on so few texts.
+            InputError: the detector cannot be fitted on these target texts.
         """
         x = plain_rows(target)
         probe = PyodScorer(x, self.detector, self.parameters, seed, alone=False, lowest=-np.inf)

@@ -1,13 +1,14 @@
-"""`random`: the baseline that knows nothing of the target.
+"""`random`: a random score; a baseline that ignores the target.
 
-What: a number from a hash of the text and the seed, of which a segment's mean is as any other's.
-Why: every claim of relevance is measured against taking any text (TADPOLE, section 4.1;
-Domain Clusters, section 4), and a segment's score is the mean of its units'. The means of uniform
-numbers come the closer together the more units there are, so that the best are short segments.
-The mean of any number of Cauchy numbers is distributed as one of them: long and short segments
-have the same chance, whatever share is taken.
-Trade-off: a hash instead of a generator, because a text's score may depend on the text alone;
-equal texts therefore get equal scores. They have no variance, so as weights they are nearly equal.
+What: a number from a hash of the text and the random seed; a segment's mean is distributed like a
+unit's score.
+Why: relevance is measured against random selection (TADPOLE, section 4.1; Domain Clusters, section
+4). A segment's score is the mean of its units' scores. Means of uniform numbers concentrate with
+the number of units, so short segments would rank first. The mean of Cauchy numbers is distributed
+like one of them, so long and short segments have the same chance for any share.
+Trade-off: a hash instead of a generator, because a text's score must depend only on the text; equal
+texts therefore get equal scores. Cauchy numbers have no variance, so as weights they are nearly
+equal.
 Reference: Johnson, Kotz and Balakrishnan (1994), Continuous Univariate Distributions, chapter 16.
 """
 
@@ -29,7 +30,7 @@ _BITS = 48
 
 @dataclass(frozen=True)
 class RandomScorer(Scorer[Texts]):
-    """Standard Cauchy numbers, from BLAKE2b keyed with the seed."""
+    """Standard Cauchy numbers from BLAKE2b, keyed with the seed."""
 
     seed: int
 
@@ -39,14 +40,14 @@ class RandomScorer(Scorer[Texts]):
         out = np.empty(len(batch), np.float32)
         for i, text in enumerate(batch.to_pylist()):
             digest = hashlib.blake2b(text.encode(), digest_size=_BITS // 8, key=key).digest()
-            chance = (int.from_bytes(digest, "little") + 0.5) / 2**_BITS
-            out[i] = math.tan(math.pi * (chance - 0.5))
+            uniform = (int.from_bytes(digest, "little") + 0.5) / 2**_BITS
+            out[i] = math.tan(math.pi * (uniform - 0.5))
         return out
 
 
 @dataclass(frozen=True)
 class Random(Method[Texts]):
-    """Take any text."""
+    """Random score; ignores the target (baseline)."""
 
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "baseline"
@@ -54,5 +55,5 @@ class Random(Method[Texts]):
     cost: ClassVar[str] = "700,000/s"
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> RandomScorer:
-        """Learn nothing; keep the seed."""
+        """Store the seed; target and background are not used."""
         return RandomScorer(seed)

@@ -1,13 +1,13 @@
-"""`robust_covariance`: near the target's middle, in the target's own units.
+"""`robust_covariance`: Mahalanobis distance to the target's robust mean.
 
-What: minus the Mahalanobis distance to a mean and covariance that outliers cannot pull.
-Why: one of TADPOLE's six detectors (section 3.1, Table 1; Nguyen and Welsch, 2010). The
-directions in which the target varies much weigh little.
-Trade-off: a covariance of 768 dimensions cannot be learned from a few thousand texts, so the
-vectors are first reduced to the main directions of the target and as many background texts, five
-target texts or more to each. The background has to be in it: far texts hardly vary in the target's
-own directions and would all land in its middle. Below ten texts no shape can be learned, and a
-sphere is used.
+What: the Mahalanobis distance to a mean and covariance that outliers cannot distort, negated.
+Why: one of TADPOLE's six detectors (section 3.1, Table 1; Nguyen and Welsch, 2010). Directions in
+which the target varies much weigh little.
+Trade-off: a covariance of 768 dimensions cannot be estimated from a few thousand texts, so
+embeddings are first reduced to the principal components of the target and as many background texts,
+with at least five target texts per component. The background is needed: distant texts hardly vary
+along the target's own components and would all seem close to its mean. Below ten texts no
+covariance can be estimated, and plain distances are used.
 Reference: Rousseeuw and Van Driessen (1999), A Fast Algorithm for the Minimum Covariance
 Determinant Estimator; scikit-learn's PCA and MinCovDet.
 """
@@ -32,11 +32,11 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RobustCovarianceScorer(Scorer[Vectors]):
-    """The map to a space where the target is a unit sphere.
+    """The map to a space in which the target is a unit sphere.
 
     Attributes:
-        mean: float32 [1, d], of the target, taken off first to keep the digits.
-        whiten: float32 [c, d], one row a new coordinate; [0, d] keeps the space as it is.
+        mean: float32 [1, d], mean of the target, subtracted first to keep precision.
+        whiten: float32 [c, d], one row per new coordinate; [0, d] keeps the space.
         middle: float32 [1, c] (or [1, d]), the robust centre in the new coordinates.
     """
 
@@ -45,7 +45,7 @@ class RobustCovarianceScorer(Scorer[Vectors]):
     middle: Vectors
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
-        """Score float32 [n, d]: minus the Mahalanobis distance, float32 [n] <= 0."""
+        """Score float32 [n, d]: the Mahalanobis distance, negated, float32 [n] <= 0."""
 
         def block(x: Vectors) -> NDArray[np.float32]:
             placed = x - self.mean
@@ -58,10 +58,11 @@ class RobustCovarianceScorer(Scorer[Vectors]):
 
 @dataclass(frozen=True)
 class RobustCovariance(Method[Vectors]):
-    """Near the target's robust middle.
+    """Mahalanobis distance to the target's robust mean, negated.
 
     Attributes:
-        components: main directions kept; at most a fifth of the target's distinct texts.
+        components: Number of principal components, at most a fifth of the target's distinct texts
+            (default: 50).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -77,7 +78,7 @@ class RobustCovariance(Method[Vectors]):
             raise bad_setting("method.components", "at least 1", self.components)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> RobustCovarianceScorer:
-        """Fit mean and covariance on the distinct target texts, in directions of both sets.
+        """Fit mean and covariance on the distinct target texts, in components of both sets.
 
         Raises:
             MissingDependencyError: scikit-learn is not installed.
@@ -94,7 +95,7 @@ class RobustCovariance(Method[Vectors]):
         placed = x @ directions.T
         middle, covariance = _robust(placed, seed)
         spread, axes = np.linalg.eigh(covariance)
-        spread = np.maximum(spread, 1e-9 * spread[-1])  # no direction counts as exactly flat
+        spread = np.maximum(spread, 1e-9 * spread[-1])  # no direction is exactly flat
         sphere = (axes / np.sqrt(spread)).T
         return _scorer(mean, sphere @ directions, middle[None] @ sphere.T)
 
@@ -104,7 +105,7 @@ def _scorer(mean: Matrix, whiten: Matrix, middle: Matrix) -> RobustCovarianceSco
 
 
 def _directions(x: Matrix, count: int) -> Matrix:
-    """At most `count` main directions [c, d] of centred rows, none of them flat."""
+    """At most `count` principal components [c, d] of centred rows, none of them flat."""
     if len(x) > x.shape[1]:
         x = np.asarray(np.linalg.qr(x, mode="r"))  # same directions, far fewer rows
     _, spread, directions = np.linalg.svd(x, full_matrices=False)
@@ -112,16 +113,16 @@ def _directions(x: Matrix, count: int) -> Matrix:
 
 
 def _robust(x: Matrix, seed: int) -> tuple[Matrix, Matrix]:
-    """Centre and covariance by minimum determinant, plain ones where there is no minimum.
+    """Centre and covariance by minimum determinant, or plain ones if there is no minimum.
 
-    With more than half the texts in a flat part of the space the determinant is zero and says
-    nothing; scikit-learn reports that by warnings and divisions by zero, so these are caught.
+    With more than half of the texts in a flat subspace the determinant is zero; scikit-learn then
+    warns and divides by zero, which is caught here.
     """
     try:
         from sklearn.covariance import MinCovDet
     except ImportError as e:
         raise MissingDependencyError("robust_covariance", "embed") from e
-    scale = float(np.sqrt((x**2).mean()))  # its rank check is absolute: bring the data to size one
+    scale = float(np.sqrt((x**2).mean()))  # its rank check is absolute: scale the data to size 1
     try:
         with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
             warnings.simplefilter("error")

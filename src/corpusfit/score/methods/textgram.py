@@ -1,17 +1,17 @@
-"""`textgram`: at the centre of the corpus and the target's most typical units together.
+"""`textgram`: central among the corpus and the target's most typical units.
 
-What: the target units that most consist of the target's commonest bigrams join the corpus as nodes
-of a graph; nodes are joined to the most similar ones with the cosine of their embeddings as the
-edge's weight; a corpus unit's score is the logarithm of n times its PageRank in the whole graph.
-Why: TextRank that looks at the target; the method that its paper proposes.
-Trade-off: the target speaks through edges to its units alone, so a corpus much larger than the
-target hardly hears it: on mixed text its order found the target's domain hardly better than chance.
-With the paper's 500,000 pairs only near copies are joined; of 100,000 units of mixed text 69 % are
-not joined at all, and share the lowest score. The paper's library iterates until ranks change by
-1e-6 on average, which on large corpora is early; a lower `tolerance` gives the true PageRank. The
-paper leaves open how many target units join. Its code takes every one that has one of the bigrams,
-which is nearly every one; so they are bounded here only where they would be a corpus of their own,
-and those that have most of the bigrams for their length come first.
+What: the target units richest in the target's most frequent bigrams join the corpus as nodes of a
+graph. Nodes link to the most similar nodes, with the cosine of their embeddings as the edge's
+weight. A corpus unit's score is the logarithm of n times its PageRank in the whole graph.
+Why: a TextRank that uses the target; the method that the paper proposes.
+Trade-off: the target acts only through edges to its units, so it hardly affects a corpus much
+larger than itself: on mixed text the order found the target's domain hardly better than chance.
+With the paper's 500,000 pairs only near-duplicates are linked; of 100,000 units of mixed text 69 %
+have no link and share the lowest score. The paper's library iterates until ranks change by 1e-6 on
+average, which is early on large corpora; a lower `tolerance` gives the true PageRank. The paper
+does not say how many target units join. Its code takes every unit with one of the bigrams, which is
+nearly every unit; here their number is bounded, and units with the most bigrams for their length
+come first.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 5 and Algorithm 1.
 """
 
@@ -29,21 +29,22 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.score.contract import CorpusMethod, Family
 from corpusfit.score.similarity import Graph
-from corpusfit.score.top_ngrams import check_listing, commonest
+from corpusfit.score.top_ngrams import check_listing, most_frequent
 from corpusfit.types import Corpus, Paired, Reads, Texts, buffers
 
 
 @dataclass(frozen=True)
 class TextGram(CorpusMethod):
-    """PageRank on the similarities of the corpus and typical target units (TextGram, section 5).
+    """PageRank of a unit among the corpus and typical target units (TextGram, section 5).
 
     Attributes:
-        order: tokens in an n-gram.
-        top: how many of the target's n-grams are listed.
-        anchors: target units that join the corpus at most.
-        neighbours: units that a unit is joined to at most, by its own choice.
-        pairs: joined pairs in the whole graph at most, the most similar; 0 for all.
-        tolerance: mean change of a rank at which iterating stops.
+        order: Length of the n-grams, in tokens (default: 2).
+        top: Number of listed n-grams of the target (default: 100).
+        anchors: Most target units that join the graph (default: 50000).
+        neighbours: Most similar units to which each unit links (default: 100).
+        pairs: Most linked pairs in the whole graph, the most similar ones; 0 for all (default:
+            500000).
+        tolerance: Mean change of a rank at which the iteration stops (default: 1e-06).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -70,18 +71,18 @@ class TextGram(CorpusMethod):
         """Rank every unit of the corpus; background and seed are not used.
 
         Raises:
-            InputError: no target unit has as many tokens as an n-gram.
+            InputError: all target units are shorter than an n-gram.
         """
         typical = target.vectors[self._typical(target.texts)]
         yield from self._graph().ranked(corpus, typical)
 
     def memory_mb(self, text_mb: float, units: int) -> float:
-        """Some kilobytes a unit, whatever its text."""
+        """Some kilobytes per unit, independent of its text."""
         return self._graph().memory_mb(units + self.anchors)
 
     def _typical(self, texts: Texts) -> NDArray[np.int64]:
-        """Places of the units that join the corpus, int64 [a]."""
-        listed = commonest(texts, "target", self.order, self.top)
+        """Positions of the target units that join the graph, int64 [a]."""
+        listed = most_frequent(texts, "target", self.order, self.top)
         weight = listed.counts / listed.total
         index = (listed.keys, listed.places, weight)
         share = coverage(*buffers(texts), table(), *index, self.order)

@@ -1,12 +1,12 @@
-"""`textrank`: at the centre of the corpus, by PageRank on the similarities of its units.
+"""`textrank`: central in the corpus, by PageRank on its similarities; ignores the target.
 
-What: units are the nodes of a graph, joined to the most similar ones with the cosine of their
+What: units are the nodes of a graph and link to the most similar units, with the cosine of their
 embeddings as the edge's weight; a unit's score is the logarithm of n times its PageRank.
-Why: what TextGram builds on and compares with; it finds what much of the corpus says.
-Trade-off: it does not look at the target, so it is a baseline for methods that do. With the paper's
-500,000 pairs only near copies are joined, and of 100,000 units of mixed text 69 % are not joined at
-all; those share the lowest score. The paper's library iterates until ranks change by 1e-6 on
-average, which on large corpora is early; a lower `tolerance` gives the true PageRank.
+Why: TextGram builds on it and compares with it; it finds what much of the corpus says.
+Trade-off: it ignores the target, so it is a baseline for methods that use it. With the paper's
+500,000 pairs only near-duplicates are linked; of 100,000 units of mixed text 69 % have no link and
+share the lowest score. The paper's library iterates until ranks change by 1e-6 on average, which is
+early on large corpora; a lower `tolerance` gives the true PageRank.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 11; Mihalcea and Tarau
 (2004), TextRank: Bringing Order into Texts.
 """
@@ -27,12 +27,13 @@ from corpusfit.types import Corpus, Reads, Vectors
 
 @dataclass(frozen=True)
 class TextRank(CorpusMethod):
-    """PageRank on the corpus's similarities; the target is not looked at (TextGram, section 4.3).
+    """PageRank of a unit among the corpus; ignores the target (TextGram, section 4.3).
 
     Attributes:
-        neighbours: units that a unit is joined to at most, by its own choice.
-        pairs: joined pairs in the whole graph at most, the most similar; 0 for all.
-        tolerance: mean change of a rank at which iterating stops.
+        neighbours: Most similar units to which each unit links (default: 100).
+        pairs: Most linked pairs in the whole graph, the most similar ones; 0 for all (default:
+            500000).
+        tolerance: Mean change of a rank at which the iteration stops (default: 1e-06).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -53,7 +54,7 @@ class TextRank(CorpusMethod):
         yield from self._graph().ranked(corpus, target[:0])
 
     def memory_mb(self, text_mb: float, units: int) -> float:
-        """Some kilobytes a unit, whatever its text."""
+        """Some kilobytes per unit, independent of its text."""
         return self._graph().memory_mb(units)
 
     def _graph(self) -> Graph:

@@ -1,16 +1,17 @@
 """`tfidf`: shares the target's rare words.
 
 What: the cosine between the TF-IDF vectors of a text and of the target: with the target's mean
-(`centroid`), or the mean over the `k` nearest target texts (`nearest`).
-Why: the standard lexical measure of likeness; it needs no model and every word of it can be shown.
+(`centroid`), or averaged over the `k` nearest target texts (`nearest`).
+Why: the standard lexical similarity; it needs no model, and explanations can show the effect of
+every word.
 Trade-off: `centroid` runs at the speed of the disk and blurs a target of several topics; `nearest`
-keeps them apart, costs time that grows with the target, and lets texts through that repeat a few
-target texts. Inverse document frequencies are from the target and the background together,
-smoothed as if one more text held every word: ln((1 + N) / (1 + df)). Scikit-learn adds 1, which
-lets the commonest words decide: average precision 0.50 against 0.79 (docs/log.md). Words
-outside both are passed over.
+keeps them apart, costs time that grows with the target, and accepts texts that repeat a few target
+texts. Inverse document frequencies come from target and background together, smoothed as if one
+more text held every word: ln((1 + N) / (1 + df)). scikit-learn adds 1, which lets the most frequent
+words decide: average precision 0.50 instead of 0.79 (docs/log.md). Words outside both sets are
+ignored.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equations 2 to 4 (term counts need no
-division by the text's length, which a cosine undoes; its plain ratio N / df is `idf = "ratio"`);
+division by the text's length, which a cosine cancels; its plain ratio N / df is `idf = "ratio"`);
 Salton and Buckley (1988), Term-weighting approaches in automatic text retrieval.
 """
 
@@ -27,32 +28,32 @@ from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
 from corpusfit.kernels.similar import cosines, nearest_cosines
 from corpusfit.score.contract import Effect, Family, Method, Scorer
-from corpusfit.score.surface_forms import spelled
+from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Reads, Texts, buffers
 
 _COMPARE = ("centroid", "nearest")
 _IDF = ("log", "ratio")
-_COMMON = 1 / 16  # of the target texts: from here on a column costs less than a list
+_COMMON = 1 / 16  # share of the target texts above which a column costs less than a list
 
 
 @dataclass(frozen=True)
 class TfidfScorer(Scorer[Texts]):
-    """v words and what the target has of them; m target texts with `nearest`, else none.
+    """v words and their weights in the target; m target texts with `nearest`, else none.
 
     Attributes:
         keys: uint64 [c], the table of words, see `kernels/grams.py`.
         places: int32 [c], the same.
-        idf: float32 [v], commonest word first; 0 for a word that every text has.
-        centroid: float32 [v] of length 1, or zero where the target is; [0] with `nearest`.
-        ends: int64 [m + 1], where each target text's words end in `terms`.
+        idf: float32 [v], most frequent word first; 0 for a word that every text has.
+        centroid: float32 [v] of length 1, or zero for a zero target; [0] with `nearest`.
+        ends: int64 [m + 1], end of each target text's words in `terms`.
         terms: int32 [e], the words of the target texts.
-        values: float32 [e], their entries in vectors of length 1.
-        lists: int64 [v + 1], where each rare word's target texts end in `docs`.
+        values: float32 [e], their weights in vectors of length 1.
+        lists: int64 [v + 1], end of each rare word's target texts in `docs`.
         docs: int32 [r], target texts by word.
-        entries: float32 [r], their entries in that order.
+        entries: float32 [r], their weights in that order.
         column_of: int32 [v], a common word's column, -1 for the others.
-        columns: float32 [c, m], the entries of the common words.
-        k: target texts that are averaged; 0 with `centroid`.
+        columns: float32 [c, m], the weights of the common words.
+        k: number of target texts to average over; 0 with `centroid`.
     """
 
     keys: NDArray[np.uint64]
@@ -80,12 +81,12 @@ class TfidfScorer(Scorer[Texts]):
         return np.asarray(np.minimum(found, np.float32(1.0)))
 
     def explain(self, text: str) -> list[Effect]:
-        """For every known word, the score minus what it would be without that word.
+        """For every known word, the score minus the score without that word.
 
-        A word that the target does not have lowers the score. With `nearest` the target texts
-        compared with stay the same.
+        A word that the target lacks lowers the score. With `nearest` the nearest target texts stay
+        the same.
         """
-        ids, spelling = spelled(text)
+        ids, spelling = written_tokens(text)
         words = find_each(self.keys, self.places, ids)
         known, first, counts = np.unique(words, return_index=True, return_counts=True)
         shown = known >= 0
@@ -105,7 +106,7 @@ class TfidfScorer(Scorer[Texts]):
         return sorted(found, key=lambda e: -e.effect)
 
     def _rows(self, known: NDArray[np.int64], query: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the text is compared with, float64 [rows, known]: the mean, or the k nearest."""
+        """The target's side of the comparison, float64 [rows, known]: the mean or the k nearest."""
         if self.k == 0:
             return self.centroid[known][None].astype(np.float64)
         full = np.zeros(len(self.idf))
@@ -121,12 +122,14 @@ class TfidfScorer(Scorer[Texts]):
 
 @dataclass(frozen=True)
 class Tfidf(Method[Texts]):
-    """Cosine between TF-IDF vectors of words (TextGram, section 4.3).
+    """Cosine between the TF-IDF vectors of a text and of the target.
 
     Attributes:
-        compare: `centroid` (the target's mean) or `nearest` (the nearest target texts).
-        k: with `nearest`, how many target texts are averaged.
-        idf: `log`, ln((1 + N) / (1 + df)), or `ratio`, N / df as in TextGram.
+        compare: Compare with the target's mean (centroid) or its nearest texts (nearest) (default:
+            centroid).
+        k: Number of target texts to average over with nearest (default: 20).
+        idf: Inverse document frequency: log for ln((1 + N) / (1 + df)), ratio for N / df as in
+            TextGram (default: log).
     """
 
     reads: ClassVar[Reads] = "text"
@@ -147,16 +150,16 @@ class Tfidf(Method[Texts]):
             raise bad_setting("method.idf", " or ".join(_IDF), self.idf)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> TfidfScorer:
-        """Count words in both, and weigh the target's; seed is not used.
+        """Count the words of both, and weight the target's; the seed is not used.
 
         Raises:
-            InputError: no text of the target has a word.
+            InputError: no target text has a word.
         """
         words, counts, ends = _bags(target)
         if not len(words):
             raise InputError(
-                "tfidf needs a --target with words; none of its "
-                f"{len(target):,} texts has a letter or a digit. Give other texts."
+                f"--target must have texts with words for the method tfidf; none of its "
+                f"{len(target):,} texts has a letter or a digit. Use other texts."
             )
         every = np.concatenate([words, _bags(background)[0]])
         keys, places, idf = self._vocabulary(every, len(target) + len(background))
@@ -177,7 +180,7 @@ class Tfidf(Method[Texts]):
     def _vocabulary(
         self, words: NDArray[np.uint64], n: int
     ) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.float32]]:
-        """Table and inverse document frequencies of the different words of n texts together."""
+        """Table and inverse document frequencies of the different words of n texts."""
         every, df = np.unique(words, return_counts=True)
         order = np.argsort(-df, kind="stable")
         df = df[order]
@@ -187,7 +190,7 @@ class Tfidf(Method[Texts]):
 
 
 def _bags(texts: Texts) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The different words of every text with their counts and bounds, see `count_each`."""
+    """The different words of every text with their counts and bounds; see `count_each`."""
     words, counts, ends = count_each(*grams_of(*buffers(texts), table(), 1))
     return words, counts, ends
 
@@ -200,7 +203,7 @@ def _unit(vector: NDArray[Any]) -> NDArray[np.float32]:
 def _inverted(
     terms: NDArray[np.int32], doc: NDArray[np.int32], values: NDArray[np.float32], v: int, m: int
 ) -> dict[str, NDArray[Any]]:
-    """Entries by text as lists and columns by word, named as in `TfidfScorer`."""
+    """Weights as lists of rare words and columns of common words, named as in `TfidfScorer`."""
     often = np.flatnonzero(np.bincount(terms, minlength=v) > _COMMON * m)
     column_of = np.full(v, -1, np.int32)
     column_of[often] = np.arange(len(often))

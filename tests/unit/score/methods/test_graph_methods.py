@@ -36,7 +36,7 @@ def by_networkx(rows, neighbours, pairs, tolerance=1e-6):
 
 
 def scored(name, corpus, target=None, **settings):
-    method = registry.of_corpus(name, settings)
+    method = registry.corpus_method(name, settings)
     half = len(corpus) // 2
     shards = [(3, corpus[:half]), (5, corpus[half:half]), (6, corpus[half:])]
     found = dict(method.score_corpus(shards, target, target, seed=0))
