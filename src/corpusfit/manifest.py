@@ -48,7 +48,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def as_plain(source: Source) -> dict[str, Any]:
+def source_as_dict(source: Source) -> dict[str, Any]:
     """A source as it is written down: without its cells, which are found again by looking."""
     names = (f.name for f in dataclasses.fields(source) if f.name != "cells")
     return {name: getattr(source, name) for name in names}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.cli.show import as_json, percent, say, table
-from corpusfit.pipeline.budget import Decision, lasting
+from corpusfit.pipeline.budget import Decision, format_duration
 from corpusfit.select.recall import recall_in_words
 
 
@@ -135,7 +135,7 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
             *(_spread(v[name]) for name in ("agreement", "f1", "auroc", "ap")),
             f"{v['fit_s'][0]:.2f}",
             f"{v['rate'][0]:,.0f}",
-            lasting(v["cost"]),
+            format_duration(v["cost"]),
         ]
         for v in ranking
     ]

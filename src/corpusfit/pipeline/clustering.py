@@ -47,7 +47,7 @@ from corpusfit.jobs.labels import NONE
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
 from corpusfit.jobs.survey import look_with
-from corpusfit.manifest import ClustersFolder, as_plain, source_identity, versions
+from corpusfit.manifest import ClustersFolder, source_as_dict, source_identity, versions
 from corpusfit.pipeline.reproduce import absolute, command_words
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.samples import add_vectors
@@ -193,7 +193,7 @@ def _found(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, An
         "versions": versions(),
         "command": "clusters",
         "plan": plan.as_dict(),
-        "corpus": [as_plain(s) for s in run.sources],
+        "corpus": [source_as_dict(s) for s in run.sources],
         "encoder": run.encoder,
         "units": len(units),
         "domains": {

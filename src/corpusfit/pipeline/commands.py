@@ -19,20 +19,20 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import look_with
-from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
+from corpusfit.manifest import RunFolder, digest, source_as_dict, source_identity, versions
 from corpusfit.pipeline.balance import prepare_balance
-from corpusfit.pipeline.budget import Decision, keep, kept, within
+from corpusfit.pipeline.budget import Decision, apply_decision, read_decision, write_decision
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
-from corpusfit.pipeline.cascade_stages import settled, stages_of
-from corpusfit.pipeline.cost_model import budgeted
+from corpusfit.pipeline.cascade_stages import resolve_stages, stages_of
+from corpusfit.pipeline.cost_model import decide_by_budget
 from corpusfit.pipeline.language_check import warn_language_mismatch
 from corpusfit.pipeline.parallel_files import whole_lines, write_aligned
 from corpusfit.pipeline.ranking import SEEDS, Ranked, candidates, rank_methods, ranking_of
 from corpusfit.pipeline.reproduce import absolute, command_words
 from corpusfit.pipeline.result import Selection
-from corpusfit.pipeline.run import Machine, Run, same_again
+from corpusfit.pipeline.run import Machine, Run, find_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
-from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
+from corpusfit.pipeline.scoring import prepare_encoder, require_strict, score_corpus
 from corpusfit.pipeline.selection import choose_segments, count_rows, write_selected
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
@@ -100,13 +100,13 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
     plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
     target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
     with machine.start() as engine:
-        sources = same_again(sources, plan.read, engine, out)
+        sources = find_again(sources, plan.read, engine, out)
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder = manifest["encoder"]
         run.files = manifest["files"]
         run.encoders = manifest["encoders"]
         if manifest["budget"]:
-            run.plan = within(plan, Decision(**manifest["budget"]))
+            run.plan = apply_decision(plan, Decision(**manifest["budget"]))
         engine.require_shared(folder.work, "DIR")
         prepare_balance(run)
         folder.amend(_identity(run))
@@ -188,7 +188,7 @@ def _run(
     selecting: bool,
 ) -> Selection:
     """What `select` and `score` share."""
-    plan = settled(whole_lines(plan.check(), corpus_inputs))
+    plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
     used = registry.given(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
     method = None if used.name == "auto" else registry.build(used.name, used.options)
@@ -206,9 +206,9 @@ def _run(
         prepare_balance(run)
         folder.begin(_identity(run), overwrite=overwrite)
         if run.decision is not None:
-            keep(folder, run.decision, asked)
+            write_decision(folder, run.decision, asked)
         engine.require_shared(folder.work, "--out")
-        hold_strict(run, folder)
+        require_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):
             return Selection(out, done)
@@ -217,7 +217,7 @@ def _run(
             warn_language_mismatch(run)
             scoring = score_cascade if plan.cascade.stages else score_corpus
             used = scoring(run, folder)
-            hold_strict(run, folder)
+            require_strict(run, folder)
             run.require_unchanged()
             manifest = _manifest(run, folder, used)
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
@@ -248,8 +248,8 @@ def _decide(run: Run, folder: RunFolder) -> str:
     """
     asked = digest({k: v for k, v in _identity(run).items() if k not in ("choose", "encoder")})
     if run.plan.auto.budget:
-        run.decision = kept(folder, asked) or budgeted(run)
-        run.plan = within(run.plan, run.decision)
+        run.decision = read_decision(folder, asked) or decide_by_budget(run)
+        run.plan = apply_decision(run.plan, run.decision)
     return asked
 
 
@@ -290,8 +290,8 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         "files": run.files,
         "ranking": ranking_of(folder),
         "remark": run.remark,
-        "target": [as_plain(s) for s in run.target],
-        "corpus": [as_plain(s) for s in run.sources],
+        "target": [source_as_dict(s) for s in run.target],
+        "corpus": [source_as_dict(s) for s in run.sources],
         "counts": count_rows(run, folder),
         "warnings": run.warnings,
         "seconds": run.seconds,

@@ -30,7 +30,7 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compose import WriteComposed, mark_path
 from corpusfit.jobs.survey import look_with
-from corpusfit.manifest import ComposeFolder, as_plain, source_identity, versions
+from corpusfit.manifest import ComposeFolder, source_as_dict, source_identity, versions
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.surveying import (
     LOOK,
@@ -256,7 +256,7 @@ def _manifest(
         "command": "compose",
         "recipe": dataclasses.asdict(recipe),
         "corpus": {
-            source.name: [as_plain(file) for file in files]
+            source.name: [source_as_dict(file) for file in files]
             for source, files in zip(recipe.sources, context.sources, strict=True)
         },
         "counts": read["counts"],

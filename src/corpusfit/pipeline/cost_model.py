@@ -27,7 +27,7 @@ UNITS = 128
 
 
 @dataclass(frozen=True)
-class Gigabyte:
+class CostPerGigabyte:
     """A GB of the corpus's text, 10^9 characters, as its beginning tells.
 
     Attributes:
@@ -56,26 +56,26 @@ class Gigabyte:
         return self.scoring(self.run.one(TimeScoring(MethodPlan(name)), self.texts))
 
 
-def gigabyte(run: Run) -> Gigabyte:
+def cost_per_gigabyte(run: Run) -> CostPerGigabyte:
     """Measure the corpus's beginning.
 
     Raises:
         EmptyInputError: the corpus has no usable row.
     """
-    units, _, texts, characters, _, seconds = measured(run)
+    units, _, texts, characters, _, seconds = measure_sample(run)
     times = 1e9 / characters
     reading = 2 * seconds * times / run.engine.workers
-    return Gigabyte(run, units * times, reading, texts[: UNITS * run.engine.workers])
+    return CostPerGigabyte(run, units * times, reading, texts[: UNITS * run.engine.workers])
 
 
-def budgeted(run: Run) -> Decision:
+def decide_by_budget(run: Run) -> Decision:
     """Measure what the run's budget allows; warns where nothing fits it.
 
     Raises:
         EmptyInputError: the corpus has no usable row.
         ModelError: the run's embedder cannot be used.
     """
-    whole = gigabyte(run)
+    whole = cost_per_gigabyte(run)
 
     def cost(name: str) -> float | None:
         if name == WORDS:
@@ -95,7 +95,7 @@ def budgeted(run: Run) -> Decision:
     return decision
 
 
-def measured(run: Run) -> tuple[int, int, list[str], int, int, float]:
+def measure_sample(run: Run) -> tuple[int, int, list[str], int, int, float]:
     """Units, segments, units' texts, characters, stored bytes, seconds of the first few shards.
 
     Raises:

@@ -27,7 +27,7 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.reading import read_units
 from corpusfit.jobs.stage import StageParts
 from corpusfit.manifest import RunFolder
-from corpusfit.pipeline.budget import Decision, within
+from corpusfit.pipeline.budget import Decision, apply_decision
 from corpusfit.pipeline.cascade import stage_folder
 from corpusfit.pipeline.cascade_stages import stages_of
 from corpusfit.pipeline.run import Machine, Run
@@ -109,7 +109,7 @@ def explain(
     manifest = folder.require_scored()
     plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
     if manifest["budget"]:
-        plan = within(plan, Decision(**manifest["budget"]))
+        plan = apply_decision(plan, Decision(**manifest["budget"]))
     _check(row, text, top, method)
     with machine.start() as engine:
         engine.require_shared(folder.work, "DIR")

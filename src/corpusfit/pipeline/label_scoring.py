@@ -23,7 +23,7 @@ from corpusfit.score import registry, table
 from corpusfit.score.contract import LabelMethod
 
 
-def goes_by_labels(plan: MethodPlan) -> bool:
+def uses_labels(plan: MethodPlan) -> bool:
     """Whether a method goes by a row's label and not by its text."""
     return plan.name != "auto" and issubclass(registry.load(plan.name), LabelMethod)
 

@@ -32,7 +32,7 @@ _USUAL = 0.1
 """From this share of the target's sample on, a language is one of the target's."""
 
 
-def goes_by_words(plan: Plan) -> bool:
+def reads_words(plan: Plan) -> bool:
     """Whether the method looks at words that texts of two languages do not share."""
     name = plan.method.name
     if name == "auto":
@@ -44,7 +44,7 @@ def goes_by_words(plan: Plan) -> bool:
     return method.reads != "embedding" and method.exact
 
 
-def knows_english_alone(plan: Plan) -> bool:
+def is_english_only(plan: Plan) -> bool:
     """Whether the method looks at vectors of an encoder that has learned English alone."""
     name = plan.method.name
     encodes = name == "auto" or registry.build(name, plan.method.options).encodes
@@ -53,7 +53,7 @@ def knows_english_alone(plan: Plan) -> bool:
 
 def warn_language_mismatch(run: Run) -> None:
     """Warn where most of the corpus is in languages that the target lacks, and that matters."""
-    words, english = goes_by_words(run.plan), knows_english_alone(run.plan)
+    words, english = reads_words(run.plan), is_english_only(run.plan)
     if not (words or english) or find_spec("py3langid") is None or find_spec("langcodes") is None:
         return
     identify = identifier()

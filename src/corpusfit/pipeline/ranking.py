@@ -21,7 +21,7 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.errors import InputError
 from corpusfit.jobs.fit import Rank, Sample, Unfit
 from corpusfit.manifest import RunFolder
-from corpusfit.pipeline.cost_model import gigabyte
+from corpusfit.pipeline.cost_model import cost_per_gigabyte
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
@@ -99,7 +99,7 @@ def rank_methods(
 def _with_costs(run: Run, tried: list[Verdict], encodes: set[str]) -> list[Ranked]:
     """The verdicts with their costs; encoding is measured unless a budget's decision has it."""
     with run.stage("measure"):
-        whole = gigabyte(run)
+        whole = cost_per_gigabyte(run)
         embedded = 0.0
         if run.decision is not None:
             embedded = run.decision.costs[run.decision.chosen]

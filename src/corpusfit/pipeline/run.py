@@ -221,7 +221,7 @@ def moving(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Itera
         yield shard
 
 
-def same_again(
+def find_again(
     sources: Sequence[Source], read: ReadPlan, engine: Engine, out: Path
 ) -> list[Source]:
     """The sources of an earlier run in `out`, found again.

@@ -23,7 +23,7 @@ from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.manifest import RunFolder, digest, source_identity
-from corpusfit.pipeline.label_scoring import goes_by_labels, score_labels
+from corpusfit.pipeline.label_scoring import score_labels, uses_labels
 from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
@@ -43,14 +43,14 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     """
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
-    if goes_by_labels(run.plan.method):
+    if uses_labels(run.plan.method):
         score_labels(run, folder, _scoring(run, folder, run.plan.method))
         return run.plan.method
     store = None
     if run.encoder is None:
         if not background.texts.exists():  # a killed run has drawn it already
             background_texts(run, background, run.plan.fit.background)
-        expect_common_words(run, target, background)
+        warn_no_common_words(run, target, background)
     else:
         store, counts = embed_corpus(run, run.plan.embed, run.encoder)
         add_vectors(run, target)
@@ -94,7 +94,7 @@ def tallies(folder: RunFolder) -> Iterator[tuple[int, Tally]]:
         yield int(mark.stem[5:]), Tally(**json.loads(data))
 
 
-def hold_strict(run: Run, folder: RunFolder) -> None:
+def require_strict(run: Run, folder: RunFolder) -> None:
     """Under `--strict`, mind also the rows that an earlier command read without it.
 
     Raises:
@@ -105,7 +105,7 @@ def hold_strict(run: Run, folder: RunFolder) -> None:
             require_none_rejected(tally, run.names)
 
 
-def expect_common_words(run: Run, target: Sample, background: Sample) -> None:
+def warn_no_common_words(run: Run, target: Sample, background: Sample) -> None:
     """Warn where words cannot tell the target's texts apart from the corpus's."""
     if not run.one(CommonWords(background), target):
         run.warn(

@@ -19,9 +19,9 @@ from typing import Any
 
 from corpusfit import corpus
 from corpusfit.jobs.survey import look_with
-from corpusfit.pipeline.budget import within
-from corpusfit.pipeline.cascade_stages import settled, stages_of
-from corpusfit.pipeline.cost_model import UNITS, budgeted, encoding_rate, measured
+from corpusfit.pipeline.budget import apply_decision
+from corpusfit.pipeline.cascade_stages import resolve_stages, stages_of
+from corpusfit.pipeline.cost_model import UNITS, decide_by_budget, encoding_rate, measure_sample
 from corpusfit.pipeline.parallel_files import whole_lines
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.plan import Plan
@@ -50,7 +50,7 @@ def estimate(
     Raises:
         EmptyInputError: the corpus has no usable row.
     """
-    plan = settled(whole_lines(plan.check(), corpus_inputs))
+    plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
     with TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
         work = Path(scratch)
         corpus.find(target, plan.read, spool=work, role="target")
@@ -60,9 +60,9 @@ def estimate(
         run = Run(plan, machine, engine, work, [], sources)
         decided: dict[str, Any] = {}
         if plan.auto.budget:
-            decision = budgeted(run)
-            plan, decided = within(plan, decision), {"budget": dataclasses.asdict(decision)}
-        units, segments, texts, characters, read_bytes, reading = measured(run)
+            decision = decide_by_budget(run)
+            plan, decided = apply_decision(plan, decision), {"budget": dataclasses.asdict(decision)}
+        units, segments, texts, characters, read_bytes, reading = measure_sample(run)
         stored = sum(s.size for s in sources)
         times = max(1.0, stored / max(1, read_bytes))
         seconds, width, networks = 2 * reading * times, 0, False

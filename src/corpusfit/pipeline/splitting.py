@@ -31,7 +31,7 @@ from corpusfit.evaluate.contamination import Watched
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
 from corpusfit.jobs.survey import look_with
 from corpusfit.jobs.text_keys import TextsOfRows
-from corpusfit.manifest import SplitFolder, as_plain, source_identity, versions
+from corpusfit.manifest import SplitFolder, source_as_dict, source_identity, versions
 from corpusfit.pipeline.contamination.match import find_leaks
 from corpusfit.pipeline.overlap import overlaps_in, split_input
 from corpusfit.pipeline.reproduce import absolute
@@ -320,7 +320,7 @@ def _manifest(
         "given": {"data": absolute(inputs)},
         "plan": {k: v for k, v in dataclasses.asdict(plan).items() if k != "read"},
         "read": dataclasses.asdict(plan.read),
-        "data": [as_plain(source) for source in sources],
+        "data": [source_as_dict(source) for source in sources],
         "splits": splits,
         "counts": {
             "rows": written.rows,

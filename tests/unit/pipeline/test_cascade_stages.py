@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from corpusfit.errors import UnknownMethodError, UsageError
-from corpusfit.pipeline.cascade_stages import settled, stages_of
+from corpusfit.pipeline.cascade_stages import resolve_stages, stages_of
 from corpusfit.plan import Plan, StageText
 
 
 def plan(stages, *more):
-    return settled(Plan().with_overrides([f"cascade.stages={stages}", *more]).check())
+    return resolve_stages(Plan().with_overrides([f"cascade.stages={stages}", *more]).check())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_the_last_stage_is_the_runs_method(stages, more, spelled, method, embedd
     found = plan(stages, *more)
     assert found.cascade.stages == spelled
     assert (found.method.name, found.embed.embedder) == (method, embedder)
-    assert settled(found) == found
+    assert resolve_stages(found) == found
 
 
 def test_what_a_stage_reads_and_costs():
@@ -121,5 +121,5 @@ def test_what_cannot_be_a_stage_is_named(stages, says):
 )
 def test_settings_that_do_not_go_together_are_named(more, says):
     with pytest.raises(UsageError) as error:
-        settled(Plan().with_overrides(more).check())
+        resolve_stages(Plan().with_overrides(more).check())
     assert says in str(error.value)

@@ -11,7 +11,15 @@ import pytest
 from corpusfit.errors import UsageError
 from corpusfit.jobs.fit import Sample
 from corpusfit.manifest import RunFolder
-from corpusfit.pipeline.budget import Decision, candidates, decide, keep, kept, lasting, within
+from corpusfit.pipeline.budget import (
+    Decision,
+    apply_decision,
+    candidates,
+    decide,
+    format_duration,
+    read_decision,
+    write_decision,
+)
 from corpusfit.pipeline.ranking import LEADING, pick
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import AutoPlan, MethodPlan, Plan
@@ -116,9 +124,9 @@ def test_static_is_tried_after_networks_only(tiny_static):
 
 def test_the_plan_follows_the_decision():
     plan = planned("20min", "cut.gamma=3")
-    static = within(plan, decide(plan, COSTS.get))
+    static = apply_decision(plan, decide(plan, COSTS.get))
     assert static == plan.with_value("embed.embedder", "static")
-    words = within(plan, Decision("1s", 1.0, "tfidf", COSTS))
+    words = apply_decision(plan, Decision("1s", 1.0, "tfidf", COSTS))
     assert words == plan.with_value("method.name", "tfidf")
 
 
@@ -133,10 +141,10 @@ def test_a_decision_is_said_in_one_sentence():
 
 def test_a_decision_holds_for_what_was_asked(tmp_path):
     folder, decision = RunFolder(tmp_path), decide(planned("20min"), COSTS.get)
-    assert kept(folder, "this") is None
-    keep(folder, decision, "this")
-    assert kept(folder, "this") == decision
-    assert kept(folder, "that") is None
+    assert read_decision(folder, "this") is None
+    write_decision(folder, decision, "this")
+    assert read_decision(folder, "this") == decision
+    assert read_decision(folder, "that") is None
     assert Decision(**dataclasses.asdict(decision)) == decision
 
 
@@ -160,4 +168,4 @@ def test_auto_picks_among_the_methods_that_fit(tmp_path, inline, budget, picked)
     [(0.123, "0.12 s"), (9.0, "9 s"), (59.4, "59 s"), (90, "1.5 min"), (3.6e6, "1,000.0 h")],
 )
 def test_times_are_said_in_a_unit_that_suits(seconds, said):
-    assert lasting(seconds) == said
+    assert format_duration(seconds) == said

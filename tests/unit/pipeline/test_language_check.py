@@ -77,7 +77,7 @@ def test_nothing_to_warn_of(warnings, target, pile, method):
     ],
 )
 def test_what_a_method_goes_by(method, embedder, words, english):
-    from corpusfit.pipeline.language_check import goes_by_words, knows_english_alone
+    from corpusfit.pipeline.language_check import is_english_only, reads_words
 
     plan = Plan.from_dict({"method": {"name": method}, "embed": {"embedder": embedder}})
-    assert (goes_by_words(plan), knows_english_alone(plan)) == (words, english)
+    assert (reads_words(plan), is_english_only(plan)) == (words, english)
