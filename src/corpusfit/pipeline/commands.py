@@ -1,9 +1,4 @@
-"""The commands as functions: `select`, `score`, `choose`, `rank`.
-
-What: opens the folder, finds the inputs, runs the steps, writes the manifest last.
-Why: the command line and the Python API call the same four functions.
-Trade-off: paths and settings only; who wants single steps uses the stages.
-"""
+"""The commands `select`, `score`, `choose` and `rank` as functions."""
 
 from __future__ import annotations
 
@@ -51,15 +46,17 @@ def select(
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Selection:
-    """Find the part of the corpus that is like the target.
+    """Select the part of the corpus that is similar to the target.
+
+    Reference: TADPOLE, Algorithm 1.
 
     Args:
         plan: every setting that can change the result.
         target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
-        corpus_inputs: the same for the pile to choose from; `-` is standard input.
+        corpus_inputs: the same for the corpus to select from; `-` is standard input.
         out: a new or empty folder, or one of the same run to resume.
         machine: where it runs.
-        overwrite: replace another run in `out`.
+        overwrite: replace a different run in `out`.
 
     Returns:
         The finished run.
@@ -79,21 +76,21 @@ def score(
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Selection:
-    """As `select`, but scores only; `choose` takes it from there."""
+    """Score the corpus as `select` does, without selecting; `choose` can select afterwards."""
     return _run(plan, target, corpus_inputs, out, machine, overwrite, selecting=False)
 
 
 def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selection:
-    """Choose again from stored scores: another amount or policy.
+    """Select again from stored scores, with another amount or policy.
 
     Args:
         out: the folder of a `select` or `score`.
-        amount: policy and amount.
+        amount: policy and amount of the selection.
         machine: where it runs.
 
     Raises:
         InputError: `out` holds no scored corpus.
-        ChangedInputError: the corpus is no longer what was scored.
+        ChangedInputError: the corpus changed since it was scored.
     """
     folder = RunFolder(out)
     manifest = folder.require_scored()
@@ -128,12 +125,12 @@ def rank(
         plan: read, cut, embed and fit settings; its method and amount are not used.
         target: as in `select`.
         corpus_inputs: as in `select`; one pass over its text draws the sample.
-        methods: names; none means all that `candidates` has.
-        seeds: how many splits.
+        methods: names of methods; without any, all of `candidates`.
+        seeds: number of random splits.
         machine: where it runs.
 
     Returns:
-        The verdicts with their costs, best agreement first.
+        The methods' verdicts and costs, best agreement first.
     """
     if seeds < 1:
         raise bad_setting("--seeds", "1 or more", seeds)
@@ -142,8 +139,9 @@ def rank(
     if others:
         raise bad_setting(
             "--method",
-            "one that scores each unit by itself: others cannot be ranked on a sample",
+            "methods that score each unit on its own",
             ", ".join(others),
+            "Other methods need the whole corpus and cannot be ranked on a sample.",
         )
     with machine.start() as engine, machine.scratch() as work:
         engine.require_shared(work, "--cache")
@@ -162,10 +160,10 @@ def rank(
 
 
 def _identity(run: Run) -> dict[str, Any]:
-    """What must be the same for a run to be resumed; `strict` may be given or dropped."""
+    """What must be the same for a run to be resumed; `strict` can change."""
     settings = run.asked.as_dict()
     del settings["read"]["strict"]
-    settings["choose"]["clusters"] = run.clusters  # what they are, wherever they lie
+    settings["choose"]["clusters"] = run.clusters  # their fingerprint, not their path
     return {
         **settings,
         "target": source_identity(run.target),
@@ -187,7 +185,7 @@ def _run(
     *,
     selecting: bool,
 ) -> Selection:
-    """What `select` and `score` share."""
+    """Score the corpus, and select with `selecting`."""
     plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
     used = registry.given(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
@@ -226,7 +224,7 @@ def _run(
 
 
 def _overrides(plan: Plan) -> list[str]:
-    """What differs from the defaults, clusters named by their whole path."""
+    """The settings that differ from their defaults, clusters by their absolute path."""
     clusters = absolute([plan.choose.clusters])[0]
     return dataclasses.replace(
         plan, choose=dataclasses.replace(plan.choose, clusters=clusters)
@@ -234,17 +232,17 @@ def _overrides(plan: Plan) -> list[str]:
 
 
 def _files(plan: Plan) -> list[str]:
-    """Files that the settings of any stage's method name."""
+    """Files named by the settings of any stage's method."""
     used = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
     methods = [registry.build(m.name, m.options) for m in used if m and m.name != "auto"]
     return sorted({file for method in methods for file in method.files})
 
 
 def _decide(run: Run, folder: RunFolder) -> str:
-    """Change the plan to what its budget allows, as an earlier command decided or by measuring.
+    """Change the plan to fit its budget, by a stored decision or by measuring.
 
     Returns:
-        A digest of what the decision holds for.
+        A digest of the inputs and settings that the decision is for.
     """
     asked = digest({k: v for k, v in _identity(run).items() if k not in ("choose", "encoder")})
     if run.plan.auto.budget:
@@ -278,7 +276,7 @@ def _open(
 
 
 def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
-    """All that is known once the corpus is scored."""
+    """The manifest of the scored corpus."""
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -299,11 +297,11 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
 
 
 def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
-    """Choose and write, then the manifest as the mark that all is there."""
+    """Select and write; the manifest comes last and marks the run as finished."""
     selected: dict[str, Any] | None = None
     command = "select" if selecting else "score"
     urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
-    given = manifest.get("given", urls)  # an older version of this program kept none
+    inputs = manifest.get("given", urls)  # older versions did not store it
     if selecting:
         used = manifest["method"]
         chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
@@ -313,11 +311,14 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         selected |= {"aligned": aligned} if aligned else {}
         if not chosen.segments:
-            run.warn("Nothing was taken: no segment fits the amount that was asked for.")
+            run.warn(
+                "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with "
+                "another --fraction or --threshold."
+            )
     whole = {
         **manifest,
         "command": command,
-        "repeat": command_words(command, given, {}, _overrides(run.asked)),
+        "repeat": command_words(command, inputs, {}, _overrides(run.asked)),
         "plan": run.asked.as_dict(),
         "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,
