@@ -1,8 +1,4 @@
-"""The job that looks at stored bytes: digests and line ends, a few pieces at a time.
-
-Trade-off: pieces travel in batches, because a hundred thousand small files are as many pieces and
-each look takes less time than its way to a worker.
-"""
+"""The job that surveys stored bytes: digests and line ends, many pieces at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ _Batch = tuple[int, list[Look]]
 
 @dataclass(frozen=True)
 class _LookAt(Job[_Batch, tuple[int, list[Glimpse]]]):
-    """Look at a batch; returns its number too."""
+    """Look at a batch of pieces; returns its number too."""
 
     def start(self) -> Callable[[_Batch], tuple[int, list[Glimpse]]]:
         """Nothing to open."""
@@ -28,7 +24,10 @@ class _LookAt(Job[_Batch, tuple[int, list[Glimpse]]]):
 
 
 def look_with(engine: Engine, looks: Sequence[Look]) -> list[Glimpse]:
-    """Look at pieces on an engine's workers; the answers in the order of the pieces."""
+    """Look at pieces on an engine's workers; the results are in the order of the pieces.
+
+    Pieces travel in batches, because a look at a small file takes less time than its transfer.
+    """
     batches: list[list[Look]] = []
     size = _BYTES
     for look in looks:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.errors import UsageError, bad_setting
-from corpusfit.jobs.labels import NONE, Counted, CountLabels, matches, other_pieces, shown
+from corpusfit.jobs.labels import NONE, Counted, CountLabels, different_shards, matches, shown
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Machine, Run, find_again
 from corpusfit.pipeline.scoring import tallies
@@ -174,13 +174,13 @@ def _by_field(run: Run, folder: RunFolder, job: CountLabels) -> Iterator[Counted
     def pieces() -> Iterator[tuple[int, Shard]]:
         for shard in run.shards():
             if shard.index not in parts:
-                raise other_pieces(job.read.id_field)
+                raise different_shards(job.read.id_field)
             yield shard.index, shard
 
     with run.stage("audit", run.size):
         yield from run.engine.map(job, pieces())
     if run.shard_count != len(parts):
-        raise other_pieces(job.read.id_field)
+        raise different_shards(job.read.id_field)
 
 
 def _check(run: Run, truth: str, domain: Sequence[str], known: list[str]) -> None:

@@ -38,7 +38,7 @@ class Ranked(Verdict):
 def candidates() -> list[str]:
     """The methods that are ranked by default: they score each unit on its own.
 
-    Without PyOD's, which need a detector's name, and without those that train a network for minutes.
+    Without PyOD's, which need a detector's name, and without those that train a network.
     """
     known = {n: registry.load(n) for n in registry.names() if n != "pyod"}
     return [n for n, method in known.items() if issubclass(method, Method) and method.exact]

@@ -192,7 +192,7 @@ class Run:
 
     def shards(self) -> Iterator[Shard]:
         """The corpus's shards, with progress by stored bytes."""
-        for shard in moving(self.sources, self.plan.read, self.machine):
+        for shard in shards_of(self.sources, self.plan.read, self.machine):
             self.shard_count = shard.index + 1
             yield shard
 
@@ -204,7 +204,7 @@ class Run:
         )
 
 
-def moving(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Iterator[Shard]:
+def shards_of(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Iterator[Shard]:
     """The shards of some sources, with progress by stored bytes."""
     before: Counter[int] = Counter()
     for shard in corpus.shards(sources, read):
