@@ -286,7 +286,8 @@ class ClustersFolder(OutFolder):
         manifest = self.finished()
         if manifest is None or manifest.get("command") != "clusters" or not self.domains.exists():
             raise InputError(
-                f"{self.path} holds no clusters. Run `corpusfit clusters` with --out there first."
+                f"{self.path} holds no clusters. Run `corpusfit clusters` with --out {self.path} "
+                "first."
             )
         return manifest
 
@@ -360,7 +361,7 @@ class RunFolder(OutFolder):
         if manifest is None or not self.scores.is_dir():
             raise InputError(
                 f"{self.path} holds no scored corpus. Run `corpusfit select` or `corpusfit score` "
-                "with --out there first."
+                f"with --out {self.path} first."
             )
         return manifest
 
@@ -458,7 +459,7 @@ def _changed_files(role: str, before: dict[str, Any], now: dict[str, Any]) -> li
     found = [f"{role} file {name} has changed" for name in same if before[name] != now[name]]
     if gone and new:
         return [*found, f"{role} was {_few(gone)}, is {_few(new)}"]
-    found += [f"{role} file {name} is not given any more" for name in gone]
+    found += [f"{role} file {name} is only in that run" for name in gone]
     return found + [f"{role} file {name} is not in that run" for name in new]
 
 

@@ -142,7 +142,7 @@ class _Total:
 
     def __init__(self) -> None:
         self.counts: dict[str, NDArray[np.int64]] = {}
-        self._held: dict[int, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
+        self._parts: dict[int, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
 
     def add(self, part: Counted) -> None:
         """Add a part; labels without segments are left out."""
@@ -150,14 +150,14 @@ class _Total:
             if counts[0]:
                 before = self.counts.get(label)
                 self.counts[label] = counts if before is None else before + counts
-        self._held[part.part] = part.scores, part.inside
+        self._parts[part.part] = part.scores, part.inside
 
     def figures(self) -> Figures:
         """Metrics of the scores, in the corpus's order."""
-        held = [self._held.pop(part) for part in sorted(self._held)]
-        scores = np.concatenate([scores for scores, _ in held])
-        inside = np.concatenate([inside for _, inside in held])
-        del held
+        parts = [self._parts.pop(part) for part in sorted(self._parts)]
+        scores = np.concatenate([scores for scores, _ in parts])
+        inside = np.concatenate([inside for _, inside in parts])
+        del parts
         return figures(scores, inside)
 
 

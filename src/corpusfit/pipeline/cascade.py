@@ -301,8 +301,8 @@ class _Samples:
     def shares(self, scores: list[NDArray[np.float32]]) -> list[float]:
         """The shares of `--cascade`, or those set from the first half of the sample."""
         plan = self.run.plan
-        given = [stage.text.share for stage in self.stages[:-1]]
-        shares = [share for share in given if share is not None]
+        written = [stage.text.share for stage in self.stages[:-1]]
+        shares = [share for share in written if share is not None]
         if shares:
             return shares
         half = self.known["half"] == 0

@@ -138,7 +138,8 @@ def explain(
 def _check(row: str | None, text: str | None, top: int, method: str) -> None:
     """Raise `UsageError` for what `explain` does not allow."""
     if (row is None) == (text is None):
-        raise bad_setting("The text to explain", "given by --row or by --text", (row, text))
+        came = "neither" if row is None else "both"
+        raise bad_setting("--row or --text", "given, and only one of them", came)
     if text is not None and not text.strip():
         raise bad_setting("--text", "a text that is not empty", text)
     if text is not None and not issubclass(registry.load(method), Method):

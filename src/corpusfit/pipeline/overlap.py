@@ -128,14 +128,16 @@ def overlaps_in(
             found.append(_copies(SplitOverlap(name, side, split, split, 0, 0, 0, None), own, at))
         for within, splits in _WITHIN.items():
             asked = [s for s in splits if s in rows and within in rows]
-            held = _held(asked, within, sources, read, spool, engine, machine, at) if near else {}
+            contained: dict[str, NDArray[np.bool_]] = {}
+            if near:
+                contained = _contained(asked, within, sources, read, spool, engine, machine, at)
             found += [
                 _shared(
                     SplitOverlap(name, side, split, within, 0, 0, 0, None),
                     rows[split],
                     rows[within],
                     at,
-                    held.get(split),
+                    contained.get(split),
                 )
                 for split in asked
             ]
@@ -172,12 +174,12 @@ def _copies(empty: SplitOverlap, rows: Rows, side: int) -> SplitOverlap:
 
 
 def _shared(
-    empty: SplitOverlap, rows: Rows, others: Rows, side: int, held: NDArray[np.bool_] | None
+    empty: SplitOverlap, rows: Rows, others: Rows, side: int, contained: NDArray[np.bool_] | None
 ) -> SplitOverlap:
-    """Count the texts of a split that are in another; `held`: bool [n], near-duplicates."""
+    """Count the texts of a split that are in another; `contained`: bool [n], near-duplicates."""
     identical = np.isin(rows.written[:, side], others.written[:, side])
     shared = np.isin(rows.keys[:, side], others.keys[:, side])
-    near = None if held is None else int((shared | held).sum())
+    near = None if contained is None else int((shared | contained).sum())
     return dataclasses.replace(
         empty,
         texts=len(rows),
@@ -187,7 +189,7 @@ def _shared(
     )
 
 
-def _held(
+def _contained(
     splits: Sequence[str],
     within: str,
     sources: Mapping[str, list[Source]],

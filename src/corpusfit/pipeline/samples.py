@@ -45,7 +45,7 @@ def target_texts(run: Run, sample: Sample) -> int:
             "name its text field with --text-field."
         )
     if rejected.counts:
-        run.warn(f"{rejected.counts.total()} rows of the target were not used: {rejected}.")
+        run.warn(f"{rejected.counts.total():,} rows of the target were not used: {rejected}.")
     if run.plan.fit.normalise:
         plain: dict[str, int] = {}
         for text, source in source_of.items():

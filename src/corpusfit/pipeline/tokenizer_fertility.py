@@ -136,7 +136,7 @@ def tokenizers(
     inputs = {"specific": specific, "general": general}
     with machine.start() as engine, machine.scratch() as work:
         engine.require_shared(work, "--cache")
-        texts = {k: _sampled(k, given, plan, work, engine, machine) for k, given in inputs.items()}
+        texts = {k: _sampled(k, each, plan, work, engine, machine) for k, each in inputs.items()}
     counts = {}
     progress = machine.progress
     for kind, sample in texts.items():
@@ -160,7 +160,7 @@ def _sampled(
     kind: str, inputs: Sequence[str], plan: Plan, work: Path, engine: Engine, machine: Machine
 ) -> list[str]:
     """A random sample of the inputs' texts; of CoNLL columns, sentences with spaced words."""
-    columns = [given for given in inputs if _of_words(given)]
+    columns = [each for each in inputs if _is_conll(each)]
     if columns and len(columns) < len(inputs):
         cure = "Run the command once for each kind of input."
         allowed = "only files of CoNLL columns, or only other inputs"
@@ -179,9 +179,9 @@ def _sampled(
     return sample.read_texts()
 
 
-def _of_words(given: str) -> bool:
+def _is_conll(name: str) -> bool:
     """Whether an input is a file of CoNLL columns, by its name."""
-    path = Path(given).expanduser()
+    path = Path(name).expanduser()
     conll = form_of_name(path.name, "auto") == "conll" and not format_of(path.name)
     return conll and path.is_file()
 

@@ -1,4 +1,4 @@
-"""What a budget allows, by made-up costs."""
+"""What a budget allows, by constructed costs."""
 
 from __future__ import annotations
 
@@ -67,18 +67,18 @@ def test_a_budget_is_seconds_a_gigabyte(budget, seconds):
     ],
 )
 def test_what_is_no_budget_is_refused(budget):
-    with pytest.raises(UsageError, match="--budget must be a time above 0 as 90s") as e:
+    with pytest.raises(UsageError, match="--budget") as e:
         AutoPlan(budget).check()
     assert repr(budget) in str(e.value)
 
 
 def test_an_endless_budget_is_refused():
-    with pytest.raises(UsageError, match="--budget must be a time above 0"):
+    with pytest.raises(UsageError, match=r"--budget .*9999h"):
         AutoPlan("9" * 400 + "h").check()
 
 
 def test_a_named_method_needs_no_budget():
-    with pytest.raises(UsageError, match=r"--budget must be left out .* got '90s with knn'"):
+    with pytest.raises(UsageError, match=r"--budget.*90s.*knn"):
         planned("90s", "method.name=knn")
 
 
@@ -104,10 +104,9 @@ def test_if_nothing_fits_the_cheapest():
     slow_words = {**COSTS, "tfidf": 200.0}
     found = decide(planned("80s"), slow_words.get)
     assert (found.chosen, found.fits) == ("static", False)
-    assert found.excess() == (
-        "Nothing fits --budget 80s (1.3 min for a GB of text): static, the cheapest, takes "
-        "1.7 min, 20 s (25%) over it."
-    )
+    said = found.excess()
+    for part in ("--budget 80s", "1.3 min per GB", "static", "1.7 min", "20 s (25%)"):
+        assert part in said
 
 
 def test_what_cannot_be_had_is_passed_over():
@@ -130,13 +129,12 @@ def test_the_plan_follows_the_decision():
     assert words == plan.with_value("method.name", "tfidf")
 
 
-def test_a_decision_is_said_in_one_sentence():
+def test_a_decision_names_budget_costs_and_choice():
     said = decide(planned("20min"), COSTS.get).sentence()
-    assert said == (
-        "Budget 20min for a GB of text (20.0 min): it takes 2.5 h with minilm, 1.7 min with "
-        "static; so embeddings by static."
-    )
-    assert "so words alone (tfidf)" in decide(planned("9s"), COSTS.get).sentence()
+    for part in ("--budget 20min", "20.0 min per GB", "minilm takes 2.5 h", "static takes 1.7 min"):
+        assert part in said
+    assert said.endswith("embeddings by static.")
+    assert decide(planned("9s"), COSTS.get).sentence().endswith("(tfidf).")
 
 
 def test_a_decision_holds_for_what_was_asked(tmp_path):
