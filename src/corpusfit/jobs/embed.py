@@ -30,7 +30,7 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
 
     @property
     def encodes(self) -> bool:
-        """Unless the embedder is a static one."""
+        """Whether the embedder is a network."""
         return wants_gpu(self.embed)
 
     def start(self) -> Callable[[Shard], tuple[int, Tally]]:
@@ -55,7 +55,7 @@ class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
 
     @property
     def encodes(self) -> bool:
-        """Unless the embedder is a static one."""
+        """Whether the embedder is a network."""
         return wants_gpu(self.embed)
 
     def start(self) -> Callable[[tuple[int, list[str]]], tuple[int, Vectors]]:

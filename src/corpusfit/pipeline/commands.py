@@ -139,7 +139,7 @@ def rank(
     if others:
         raise bad_setting(
             "--method",
-            "methods that score each unit on its own",
+            "a method that scores each unit on its own",
             ", ".join(others),
             "Other methods need the whole corpus and cannot be ranked on a sample.",
         )
