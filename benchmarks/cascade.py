@@ -26,7 +26,7 @@ import numpy as np
 
 import corpusfit
 from corpusfit import Machine
-from corpusfit.pipeline.cascade_stages import settled
+from corpusfit.pipeline.cascade_stages import resolve_stages
 from corpusfit.plan import Plan
 from harness import RESULTS, machine
 
@@ -36,7 +36,7 @@ def main(
 ) -> None:
     """Measure every seed and write the result."""
     plan = Plan().with_overrides([f"cascade.stages={stages}", f"method.name={method}", *more])
-    last = settled(plan)
+    last = resolve_stages(plan)
     alone = {"method": last.method.name, "embedder": last.embed.embedder}
     words = {"target": task, "corpus": corpus, "fraction": fraction, "settings": more}
     runs = []

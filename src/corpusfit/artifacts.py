@@ -1,13 +1,4 @@
-"""Files that appear whole, here or in a store; and anything made of arrays, numbers and names.
-
-What: a file is written aside, synced and renamed, or put into a store in one piece; one
-`.safetensors` file for a frozen dataclass, arrays as tensors, the rest as JSON in its header.
-Why: a killed run may leave no half file; and a fitted scorer has to reach workers and later
-commands, where a pickle would run code.
-Trade-off: a store has to show a put whole or not at all, as object stores do; fields must be numpy
-arrays, numbers, strings, booleans, None, or lists, tuples and string-keyed dicts of those.
-Reference: the safetensors format; universal-pathlib, whose paths of a store have `Path`'s methods.
-"""
+"""Files that appear whole or not at all, here or in a store; dataclasses as safetensors files."""
 
 from __future__ import annotations
 
@@ -35,14 +26,14 @@ _AT_ONCE = 256
 
 
 def place(given: str | Path, setting: str) -> Path:
-    """The folder that a user named: a path of this machine, or a URL of a store.
+    """A folder named by the user: a path of this machine, or a URL of a store.
 
     Args:
         given: a path, or an fsspec URL (`s3://bucket/run`, `file:///data/run`).
-        setting: what it was given for, for the error.
+        setting: name of the setting, for the error.
 
     Returns:
-        For a store, a `UPath`, which has the methods of a `Path` and passes for one here.
+        A `Path`; for a store a `UPath`, which has the methods of a `Path`.
 
     Raises:
         UsageError: fsspec does not know the protocol, or its library is not installed.
@@ -55,21 +46,21 @@ def place(given: str | Path, setting: str) -> Path:
     from upath import UPath
 
     try:
-        path = UPath(text, use_listings_cache=False)  # other workers write there too
+        path = UPath(text, use_listings_cache=False)  # because other workers write there too
         _ = path.fs
     except (ImportError, ValueError) as e:
-        cure = f"{e}. The library of a store is installed by itself, for instance s3fs."
-        raise bad_setting(setting, "a folder, or a URL that fsspec can write to", text, cure) from e
+        cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
+        raise bad_setting(setting, "a folder or a URL that fsspec can write to", text, cure) from e
     return cast("Path", path)
 
 
 def is_local(path: Path) -> bool:
-    """Whether it is a path of this machine rather than of a store."""
+    """Whether a path is on this machine, not in a store."""
     return isinstance(path, Path)
 
 
 def listed(folder: Path) -> set[str]:
-    """What a folder holds, by one listing; nothing if there is no such folder."""
+    """The names in a folder, by one listing; none if the folder does not exist."""
     try:
         return {entry.name for entry in folder.iterdir()}
     except (FileNotFoundError, NotADirectoryError):
@@ -77,7 +68,7 @@ def listed(folder: Path) -> set[str]:
 
 
 def read_many(paths: Iterable[Path]) -> Iterator[bytes]:
-    """What files hold, in order; those of a store are fetched many at once."""
+    """The contents of files, in order; those in a store are fetched many at once."""
     waiting = iter(paths)
     while some := list(islice(waiting, _AT_ONCE)):
         if is_local(some[0]):
@@ -89,7 +80,7 @@ def read_many(paths: Iterable[Path]) -> Iterator[bytes]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder and all in it, if it is there."""
+    """Remove a folder with its content, if it exists."""
     if is_local(folder):
         if folder.exists():
             shutil.rmtree(folder)
@@ -100,13 +91,13 @@ def remove(folder: Path) -> None:
 
 
 def _store(path: Any) -> tuple[Any, str]:
-    """The file system of a path that is not of this machine, and its key there."""
+    """The file system of a path in a store, and its key there."""
     return path.fs, path.path
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that appears whole or not at all.
+    """Open a file to write that appears whole or not at all.
 
     Raises:
         StorageError: the disk is full or the path cannot be written.
@@ -117,7 +108,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _put(path: Path) -> Iterator[BinaryIO]:
-    """A file here, put into the store when it is whole."""
+    """Open a temporary local file, put into the store when it is whole."""
     fs, key = _store(path)
     with tempfile.NamedTemporaryFile(prefix="corpusfit-") as f:
         yield cast("BinaryIO", f)
@@ -131,14 +122,14 @@ def _put(path: Path) -> Iterator[BinaryIO]:
 def _unwritten(path: Path, error: Exception) -> StorageError:
     reason = getattr(error, "strerror", None) or error
     return StorageError(
-        f"Cannot write {path}: {reason}. Make room or permit writing, then run the same command "
-        "again: finished shards are kept."
+        f"Cannot write {path}: {reason}. Make room on the disk or allow writing, then run the same "
+        "command again; finished shards are kept."
     )
 
 
 @contextlib.contextmanager
 def _renamed(path: Path) -> Iterator[BinaryIO]:
-    """A file aside: fsync, rename."""
+    """Open a temporary file beside the path; sync and rename it."""
     aside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -157,16 +148,16 @@ def _renamed(path: Path) -> Iterator[BinaryIO]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed processes left aside below a folder that nobody is writing to."""
+    """Remove the temporary files of killed processes below a folder that no process writes to."""
     if not is_local(folder):
-        return  # nothing is written aside in a store
+        return  # a store has no temporary files
     for left in folder.rglob("*.part"):
         if _ASIDE.search(left.name):
             left.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename outlive a power cut, where folders can be synced."""
+    """Make a rename survive a power cut, on systems that can sync folders."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -201,10 +192,10 @@ def _saved(arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> bytes:
 def read_arrays(
     path: Path, names: Sequence[str] | None = None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read what `write_arrays` wrote: the named arrays (all if none are named) and the header.
+    """Read what `write_arrays` wrote: the named arrays (default: all) and the header.
 
     Raises:
-        ModelError: the file is not a whole safetensors file of ours.
+        ModelError: the file is damaged or corpusfit did not write it.
     """
     try:
         if not is_local(path):
@@ -221,7 +212,7 @@ def read_arrays(
 def _parsed(
     data: bytes, names: Sequence[str] | None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """What `read_arrays` gives, from a file's bytes; its header is JSON after its own length."""
+    """Read arrays and header from a file's bytes; its header is JSON after its own length."""
     arrays = load(data)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     wanted = arrays if names is None else names
@@ -229,12 +220,16 @@ def _parsed(
 
 
 def store(path: Path, kind: str, thing: Any) -> None:
-    """Store a dataclass instance under a kind that `restore` can look up again."""
+    """Write a dataclass instance with its kind, by which `restore` finds its class.
+
+    Fields must be numpy arrays, numbers, strings, booleans, None, or tuples and string-keyed dicts
+    of those.
+    """
     write_bytes(path, packed(kind, thing))
 
 
 def packed(kind: str, thing: Any) -> bytes:
-    """A dataclass instance as `store` would write it, for one that holds others."""
+    """The bytes that `store` would write, for a dataclass that holds others."""
     arrays: dict[str, NDArray[Any]] = {}
     plain: dict[str, Any] = {}
     for field in dataclasses.fields(thing):
@@ -255,7 +250,7 @@ def restore(path: Path, resolve: Callable[[str], type[Any]]) -> Any:
 
 
 def unpacked(data: bytes, resolve: Callable[[str], type[Any]]) -> Any:
-    """What `packed` made bytes of."""
+    """Restore the bytes of `packed`."""
     return _rebuilt(*_parsed(data, None), resolve)
 
 

@@ -1,12 +1,4 @@
-"""What a run began with, what it did, and whether its folder may be used.
-
-What: the identity of a run (plan and content fingerprints), the output folder that refuses to
-mix two runs, and the manifest that is written last.
-Why: resuming is only safe when nothing changed; a user has to be told what did.
-Trade-off: identity is content, so every input file is hashed once at the start; that costs about
-a second a gigabyte and is worth never serving a stale result.
-Reference: OLMo-core's source fingerprints; datatrove's completion marks.
-"""
+"""Output folders: the identity of a run, what a folder contains, and its manifest."""
 
 from __future__ import annotations
 
@@ -32,7 +24,7 @@ _LIBRARIES = (
 
 
 def digest(thing: Any) -> str:
-    """Hex fingerprint of plain nested values; equal values, equal digest."""
+    """Hex digest of plain nested values; equal values have equal digests."""
     text = json.dumps(thing, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
@@ -48,8 +40,8 @@ def versions() -> dict[str, str]:
     return found
 
 
-def as_plain(source: Source) -> dict[str, Any]:
-    """A source as it is written down: without its cells, which are found again by looking."""
+def source_as_dict(source: Source) -> dict[str, Any]:
+    """A source as the manifest has it: without its cells, which can be found again."""
     names = (f.name for f in dataclasses.fields(source) if f.name != "cells")
     return {name: getattr(source, name) for name in names}
 
@@ -63,7 +55,7 @@ class OutFolder:
     """A folder that one command writes to, and resumes in.
 
     Args:
-        path: the folder, here or in a store; it may not exist yet.
+        path: the folder, on this machine or in a store; it need not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,36 +64,36 @@ class OutFolder:
         self.report = path / "report.html"
 
     def claim(self) -> None:
-        """Make sure that the folder is ours to write to.
+        """Check that the command can write to the folder.
 
         Raises:
-            OutputFolderError: the folder holds something else.
+            OutputFolderError: the folder holds something that corpusfit did not write.
         """
         if (self.work / "run.json").exists() or not self.path.exists():
             return
         if not self.path.is_dir() or any(p.name != self.work.name for p in self.path.iterdir()):
             raise OutputFolderError(
                 f"--out must be a new or empty folder, or one that corpusfit wrote; {self.path} "
-                "holds something else. Name another folder."
+                "holds something else. Choose another --out."
             )
 
     def begin(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
         """Begin or resume a run in this folder.
 
         Args:
-            identity: nested plain values; a run is resumed only under the same ones.
-            overwrite: throw away an earlier corpusfit run that differs.
+            identity: nested plain values; a run is resumed only with the same ones.
+            overwrite: delete an earlier corpusfit run that differs.
 
         Raises:
-            ChangedInputError: it holds a run with another identity; names what differs.
-            OutputFolderError: it holds what another command wrote.
+            ChangedInputError: the folder holds a run with another identity; names what differs.
+            OutputFolderError: the folder holds what another command wrote.
         """
         if self.differs(identity, overwrite=overwrite):
             self._clear()
         self._write_identity(identity)
 
     def differs(self, identity: Mapping[str, Any], *, overwrite: bool) -> bool:
-        """Whether `begin` would throw an earlier run away; raises as it does, writes nothing."""
+        """Whether `begin` would delete an earlier run; raises as `begin` does, writes nothing."""
         begun = self.work / "run.json"
         if not begun.exists():
             return False
@@ -109,22 +101,22 @@ class OutFolder:
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
                 f"--out must be a new or empty folder; {self.path} holds what another command "
-                "wrote. Name another folder."
+                "wrote. Choose another --out."
             )
         differing = _differences(before, wanted)
         if differing and not overwrite and self._has_work():
             raise ChangedInputError(
-                f"{self.path} holds a run that began with other inputs or settings: "
+                f"--out {self.path} holds a run with other inputs or settings: "
                 f"{'; '.join(differing[:5])}. {self._cure(differing)}"
             )
         return bool(differing)
 
     def _cure(self, differing: list[str]) -> str:
-        """What to do about a run that differs."""
-        return "Use another --out, or --overwrite to start anew."
+        """What the user can do about a run that differs."""
+        return "Choose another --out, or pass --overwrite to replace the run."
 
     def _has_work(self) -> bool:
-        """Whether there is something to lose; a command that failed before may be given mended."""
+        """Whether the run has results; without any, it can begin again with other settings."""
         return True
 
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
@@ -132,22 +124,22 @@ class OutFolder:
         write_bytes(self.work / "run.json", data.encode())
 
     def _clear(self) -> None:
-        """Throw away what an earlier run made, marks before what they vouch for."""
+        """Delete an earlier run: completion marks first, then the files they mark."""
         self.reopen()
 
     def will_write(self, names: Sequence[str]) -> None:
-        """Keep the names of files of which a run's inputs decide, before they are written."""
+        """Note file names that depend on the inputs, before the files are written."""
         write_bytes(self.work / "files.json", json.dumps(list(names)).encode())
 
     def remove_written(self) -> None:
-        """Throw away the files that `will_write` named, and none of the user's."""
-        kept = self.work / "files.json"
-        for name in json.loads(kept.read_text("utf-8")) if kept.exists() else ():
+        """Delete the files that `will_write` noted, and none of the user's."""
+        listed = self.work / "files.json"
+        for name in json.loads(listed.read_text("utf-8")) if listed.exists() else ():
             (self.path / name).unlink(missing_ok=True)
-        kept.unlink(missing_ok=True)
+        listed.unlink(missing_ok=True)
 
     def reopen(self) -> None:
-        """Take the completion mark away, and the page that tells of what was complete."""
+        """Delete the completion mark and the report."""
         for stale in (self.path / "manifest.json", self.report):
             stale.unlink(missing_ok=True)
 
@@ -157,10 +149,7 @@ class OutFolder:
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest: the mark that all else is there, and nothing but that.
-
-        A report is made after it; one that is there tells of what was before.
-        """
+        """Write the manifest, which marks the run as finished; deletes an older report."""
         sweep(self.path)
         self.report.unlink(missing_ok=True)
         data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
@@ -168,7 +157,7 @@ class OutFolder:
 
 
 _MODEL_FILES = ("*.safetensors", "*.json", "losses.jsonl", "vocab.txt", "merges.txt", "*.model")
-"""What adapting writes; nothing else in the folder is ours."""
+"""Files that `adapt` writes; others in the folder are the user's."""
 
 
 class AdaptFolder(OutFolder):
@@ -184,18 +173,18 @@ class AdaptFolder(OutFolder):
         self.best = self.work / "best.safetensors"
 
     def _has_work(self) -> bool:
-        """Whether a step was made."""
+        """Whether the training has a checkpoint or is finished."""
         return self.checkpoints.is_dir() or self.finished() is not None
 
     def _clear(self) -> None:
-        """Throw away an earlier training, and the model it made."""
+        """Delete an earlier training and its model."""
         super()._clear()
         self.free()
         for file in (p for pattern in _MODEL_FILES for p in self.path.glob(pattern)):
             file.unlink()
 
     def free(self) -> None:
-        """Let go of what only resuming needs."""
+        """Delete what only resuming needs."""
         for folder in (self.checkpoints, self.work / "tokens"):
             remove(folder)
         for file in (self.best, self.tokenizer, self.general, self.guard, self.settled):
@@ -203,7 +192,7 @@ class AdaptFolder(OutFolder):
 
 
 class ComposeFolder(OutFolder):
-    """A composition's folder: the text, and what was seen of the sources."""
+    """A composition's folder: the text, and the survey of the sources."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -226,9 +215,9 @@ class ComposeFolder(OutFolder):
         return self.written.is_dir()
 
     def _clear(self) -> None:
-        """Throw away the text of another composition, marks before what they vouch for.
+        """Delete the text of an earlier composition, completion marks first.
 
-        What was seen of the sources stays: it is known by itself for what it was seen of.
+        The survey of the sources stays; it has an identity of its own.
         """
         super()._clear()
         for folder in (self.written, self.composed):
@@ -246,11 +235,11 @@ class EvaluateFolder(OutFolder):
         self.accompanied = self.work / "companions"
 
     def companions(self, size: int) -> Path:
-        """Companions of so many training examples, 0 for all."""
+        """Augmented examples of the first `size` training examples, 0 for all."""
         return self.accompanied / f"{size}.json"
 
     def outcome(self, model: str, size: int, seed: int) -> Path:
-        """What a fine-tuning gave: of a model's fingerprint, with so many examples, 0 for all."""
+        """Outcome of a fine-tuning, by the model's fingerprint, training size (0: all), seed."""
         return self.outcomes / f"{model}-{size}-{seed}.json"
 
     def _has_work(self) -> bool:
@@ -258,7 +247,7 @@ class EvaluateFolder(OutFolder):
         return self.outcomes.is_dir()
 
     def _clear(self) -> None:
-        """Throw away the outcomes of another evaluation."""
+        """Delete the outcomes of an earlier evaluation."""
         super()._clear()
         remove(self.outcomes)
         self.task.unlink(missing_ok=True)
@@ -266,7 +255,7 @@ class EvaluateFolder(OutFolder):
 
 
 class ClustersFolder(OutFolder):
-    """The folder of domains that were found in a corpus."""
+    """The folder of the domains found in a corpus."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -281,7 +270,7 @@ class ClustersFolder(OutFolder):
         return self.fits.is_dir() or self.finished() is not None
 
     def _clear(self) -> None:
-        """Throw away what was found in another corpus, or in another way."""
+        """Delete the results of an earlier run."""
         super()._clear()
         for folder in (self.drawn, self.fits, self.assigned):
             remove(folder)
@@ -297,7 +286,8 @@ class ClustersFolder(OutFolder):
         manifest = self.finished()
         if manifest is None or manifest.get("command") != "clusters" or not self.domains.exists():
             raise InputError(
-                f"{self.path} holds no clusters. Run `corpusfit clusters` with --out there first."
+                f"{self.path} holds no clusters. Run `corpusfit clusters` with --out {self.path} "
+                "first."
             )
         return manifest
 
@@ -317,13 +307,16 @@ class RunFolder(OutFolder):
         self.balanced = self.work / "clusters"
 
     def aligned(self, side: str) -> Path:
-        """Where one side of the selected pairs is."""
+        """The file of one side of the selected pairs."""
         return self.path / f"selected.{side}"
 
     def _cure(self, differing: list[str]) -> str:
-        """What to do about a run that differs."""
+        """What the user can do about a run that differs."""
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
-            return f"To choose again from its scores: corpusfit choose {self.path} …"
+            return (
+                f"To choose again from its scores, run `corpusfit choose {self.path}` with the new "
+                "settings."
+            )
         return super()._cure(differing)
 
     def _has_work(self) -> bool:
@@ -332,7 +325,7 @@ class RunFolder(OutFolder):
         return self.scored_so_far() is not None or any(map(any, marks))
 
     def _clear(self) -> None:
-        """Throw away what an earlier run made, marks before what they vouch for."""
+        """Delete an earlier run: completion marks first, then the files they mark."""
         super()._clear()
         for file in ("scored.json", "chosen.json"):
             (self.work / file).unlink(missing_ok=True)
@@ -345,21 +338,21 @@ class RunFolder(OutFolder):
             written.unlink(missing_ok=True)
 
     def amend(self, identity: Mapping[str, Any]) -> None:
-        """Take the completion mark away and go on under another choice."""
+        """Delete the completion mark, and continue with another selection."""
         self.reopen()
         self._write_identity(identity)
 
     def keep_scored(self, manifest: Mapping[str, Any]) -> None:
-        """Mark that the whole corpus is scored, and keep what is known by then."""
+        """Mark the whole corpus as scored, and store the manifest so far."""
         write_bytes(self.work / "scored.json", json.dumps(manifest, default=str).encode())
 
     def scored_so_far(self) -> dict[str, Any] | None:
-        """What `keep_scored` kept, if scoring was finished."""
+        """The manifest that `keep_scored` stored; None before scoring is finished."""
         path = self.work / "scored.json"
         return json.loads(path.read_text("utf-8")) if path.exists() else None
 
     def require_scored(self) -> dict[str, Any]:
-        """What `keep_scored` kept.
+        """The manifest that `keep_scored` stored.
 
         Raises:
             InputError: the folder holds no scored corpus.
@@ -368,13 +361,13 @@ class RunFolder(OutFolder):
         if manifest is None or not self.scores.is_dir():
             raise InputError(
                 f"{self.path} holds no scored corpus. Run `corpusfit select` or `corpusfit score` "
-                "with --out there first."
+                f"with --out {self.path} first."
             )
         return manifest
 
 
 class SplitFolder(OutFolder):
-    """The folder of a split: train, dev and test, and what is in none of them."""
+    """The folder of a split: train, dev, test and rejected rows."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -385,14 +378,14 @@ class SplitFolder(OutFolder):
         return self.path / f"{split}.{suffix}"
 
     def _clear(self) -> None:
-        """Throw away an earlier split."""
+        """Delete an earlier split."""
         super()._clear()
         self.remove_written()
         self.rejects.unlink(missing_ok=True)
 
 
 class RecipeFolder(OutFolder):
-    """The folder of a recipe's steps and tables; each step is named by a digest."""
+    """The folder of a recipe's steps and tables; a step's files are named by its digest."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -415,15 +408,15 @@ class RecipeFolder(OutFolder):
         return self.tasks / key / f"{split}.jsonl"
 
     def outcome(self, key: str, seed: int) -> Path:
-        """What a fine-tuning gave."""
+        """Outcome of a fine-tuning."""
         return self.scores / f"{key}-{seed}.json"
 
     def _has_work(self) -> bool:
-        """Whether a step was made, or begun."""
+        """Whether a step was begun."""
         return any(f.is_dir() for f in (self.selections, self.models, self.companions, self.scores))
 
     def _clear(self) -> None:
-        """Throw away the steps and the tables of another recipe."""
+        """Delete the steps and the tables of an earlier recipe."""
         super()._clear()
         for folder in (self.tasks, self.selections, self.models, self.companions, self.scores):
             remove(folder)
@@ -434,22 +427,42 @@ class RecipeFolder(OutFolder):
 
 
 def _plain(identity: Mapping[str, Any]) -> Any:
-    """As it comes back from JSON."""
+    """The identity with the types that JSON gives back."""
     return json.loads(json.dumps({"format": FORMAT, **identity}, default=str))
 
 
 def _differences(before: Any, now: Any, path: str = "") -> list[str]:
-    """What changed between two nested values, in words."""
+    """The differences between two nested values, in words."""
     if isinstance(before, dict) and isinstance(now, dict):
+        if path in _FILES:
+            return _changed_files(_FILES[path], before, now)
         found = []
         for key in sorted({*before, *now}):
             found += _differences(before.get(key), now.get(key), f"{path}.{key}".strip("."))
         return found
     if before == now:
         return []
-    role, _, name = path.partition(".")
-    if role in ("target", "corpus", "files", "data", "task", "replay"):
-        role = "method" if role == "files" else role
-        what = "is new" if before is None else "is gone" if now is None else "has changed"
-        return [f"{role} file {name} {what}"]
     return [f"{path} was {before!r}, is {now!r}"]
+
+
+_FILES = {
+    **{role: role for role in ("target", "corpus", "data", "task", "replay")},
+    "files": "method",
+}
+"""Entries of an identity that map files to fingerprints, and their names in messages."""
+
+
+def _changed_files(role: str, before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """The differences between two maps of files to fingerprints, in words."""
+    gone, new = (sorted(one.keys() - other.keys()) for one, other in ((before, now), (now, before)))
+    same = sorted(before.keys() & now.keys())
+    found = [f"{role} file {name} has changed" for name in same if before[name] != now[name]]
+    if gone and new:
+        return [*found, f"{role} was {_few(gone)}, is {_few(new)}"]
+    found += [f"{role} file {name} is only in that run" for name in gone]
+    return found + [f"{role} file {name} is not in that run" for name in new]
+
+
+def _few(names: list[str]) -> str:
+    """The first names of a list."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")

@@ -1,10 +1,4 @@
-"""What the stages hand to each other.
-
-What: plain frozen records and columnar tables; no behaviour beyond reading them.
-Why: stages never import each other, so what flows between them has to live below all.
-Trade-off: columns (numpy, Arrow) instead of objects, because a corpus has a billion rows;
-the few records (`Document`, `Reject`) live for one document only.
-"""
+"""Records and columnar tables that the stages hand to each other."""
 
 from __future__ import annotations
 
@@ -23,7 +17,7 @@ Vectors: TypeAlias = NDArray[np.float32]
 """n embeddings, shape [n, d]."""
 
 Reads = Literal["text", "embedding", "both"]
-"""What a method looks at: the texts of units (`Texts`), their embeddings (`Vectors`), or both."""
+"""What a method reads: the texts of units (`Texts`), their embeddings (`Vectors`), or both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +31,12 @@ class Paired:
         return len(self.vectors)
 
     def take(self, places: NDArray[np.int64]) -> Paired:
-        """Those at some places, int64 [k]."""
+        """The units at some places, int64 [k]."""
         return Paired(taken(self.texts, places), self.vectors[places])
 
 
 Corpus: TypeAlias = Iterable[tuple[int, Any]]
-"""Every shard's number with its units, as the method reads them; may be iterated over again."""
+"""Every shard's number with its units, as the method reads them; can be iterated repeatedly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +50,11 @@ class Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Where the rows of a plain file of JSON lines are: m shards' worth of them.
+    """Byte ranges of the m shards of a plain file of JSON lines.
 
     Attributes:
-        begins: int64 [m + 1], the byte where each one's first row begins, and the file's size.
-        rows: int64 [m], the number of that row.
+        begins: int64 [m + 1], the byte where each shard's first row begins, and the file's size.
+        rows: int64 [m], the number of each shard's first row.
     """
 
     begins: NDArray[np.int64]
@@ -72,16 +66,16 @@ class Source:
     """One input: a file, a Hugging Face dataset split, or spooled standard input.
 
     Attributes:
-        name: path relative to the common folder of the inputs, with `/`; identity in every output.
-        url: where it is read from (a local path, an fsspec URL, or `hub:` and a dataset id).
-        format: `jsonl`, `txt`, `csv`, `tsv`, `parquet` or `hub`; of aligned pairs `moses` or
-            `columns`.
+        name: path relative to the common folder of the inputs, with `/`; names it in every output.
+        url: local path, fsspec URL, or `hub:` and a dataset id.
+        format: `jsonl`, `txt`, `csv`, `tsv`, `parquet` or `hub`; `moses` or `columns` for aligned
+            pairs.
         compression: `""`, `gz`, `zst`, `bz2` or `xz`.
-        size: bytes as stored, for progress; 0 when not known.
+        size: stored bytes, for progress; 0 if unknown.
         fingerprint: hex digest of the stored bytes (of id, split and revision for `hub`).
-        cells: where its rows are, if workers may read them by byte range.
-        translation: of `moses` the path or URL of the other file; of `columns` the names of the two
-            columns with a comma, or nothing for the first two.
+        cells: byte ranges of its shards, if workers can read them directly.
+        translation: for `moses` the path or URL of the other file; for `columns` the names of the
+            two columns, joined by a comma, or empty for the first two.
     """
 
     name: str
@@ -96,20 +90,20 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A run of consecutive rows of one source: the piece of work one worker does at a time.
+    """Consecutive rows of one source: what one worker processes at a time.
 
-    Cut by content alone, so that its number means the same for any worker count.
+    Shards are cut by content, so that their numbers do not depend on the number of workers.
 
     Attributes:
         index: number in the whole corpus, from 0, in reading order.
         source: number of its source.
         format: the source's format, which says how `data` is parsed.
         first_row: number of its first row within the source, from 0.
-        first_byte: where that row begins in the unpacked source.
-        data: the raw rows; their form belongs to the format's module.
-        rejects: rows already found unusable while cutting (too long, truncated archive).
+        first_byte: byte where that row begins in the unpacked source.
+        data: the raw rows, in the form of the format's module.
+        rejects: rows found unusable while cutting (too long, truncated archive).
         position: stored bytes of the source read so far, for progress.
-        span: where the raw rows are stored, if they are not in `data`.
+        span: byte range of the raw rows, if they are not in `data`.
     """
 
     index: int
@@ -125,9 +119,10 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One usable row; `byte` is where it begins in the unpacked source, `id` the input's own.
+    """One usable row.
 
-    `translation` is the other side of an aligned pair; None for any other row.
+    `byte` is where it begins in the unpacked source, `id` the value of its id field, `translation`
+    the other side of an aligned pair (None for other rows).
     """
 
     row: int
@@ -139,11 +134,11 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The usable rows of one shard, or of a few, as columns; n of them, in reading order.
+    """The n usable rows of one or more shards as columns, in reading order.
 
     Attributes:
         row: int64 [n], the row in its source.
-        texts: [n], none of them empty.
+        texts: [n], never empty.
     """
 
     row: NDArray[np.int64]
@@ -155,7 +150,7 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """One row that was read and not used, and why."""
+    """A row that is not used, and why."""
 
     row: int
     byte: int
@@ -191,7 +186,7 @@ class Segments:
         segment: int32 [m], number within the document, from 0.
         start: int64 [m], first character in the document's text.
         end: int64 [m], one past the last character.
-        units: int32 [m], how many units it joins.
+        units: int32 [m], number of units.
         tokens: int64 [m], estimated word pieces.
         first_unit: int64 [m], its first unit's place in the shard's `Units`.
     """
@@ -209,7 +204,7 @@ class Segments:
 
 
 def text_array(texts: Sequence[str]) -> Texts:
-    """Strings as one Arrow array [n]; not by `pa.array`, which imports pandas where it can."""
+    """Strings as one Arrow array [n], without `pa.array`, which imports pandas if installed."""
     encoded = [text.encode() for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)])
     buffers = pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))
@@ -223,14 +218,14 @@ def taken(texts: Texts, places: NDArray[np.int64]) -> Texts:
 
 
 def taken_of(batch: Any, places: NDArray[np.int64]) -> Any:
-    """The units of a batch at some places, in whatever form it is."""
+    """The units of a batch at some places, in the batch's form."""
     if isinstance(batch, Paired):
         return batch.take(places)
     return batch[places] if isinstance(batch, np.ndarray) else taken(batch, places)
 
 
 def read_as(batch: Any, reads: Reads) -> Any:
-    """The part of a batch that a method reads; a batch that is not `Paired` is just that."""
+    """The part of a batch that a method reads; a batch that is not `Paired` is that part."""
     if not isinstance(batch, Paired) or reads == "both":
         return batch
     return batch.texts if reads == "text" else batch.vectors

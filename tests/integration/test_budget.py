@@ -11,7 +11,7 @@ from journeys import digests
 import corpusfit
 from corpusfit.errors import ChangedInputError, MissingDependencyError
 from corpusfit.pipeline import commands
-from corpusfit.pipeline.cost_model import Gigabyte
+from corpusfit.pipeline.cost_model import CostPerGigabyte
 from corpusfit.report.examples import read_examples
 
 HOUR = 3600.0
@@ -29,7 +29,9 @@ def costs(monkeypatch, tiny_static):
     """
     made_up = {str(tiny_static): STATIC}
     monkeypatch.setattr("corpusfit.pipeline.budget.FAST", str(tiny_static))
-    monkeypatch.setattr(Gigabyte, "encoding", lambda _, embed: made_up.get(embed.embedder, NETWORK))
+    monkeypatch.setattr(
+        CostPerGigabyte, "encoding", lambda _, embed: made_up.get(embed.embedder, NETWORK)
+    )
     return made_up
 
 
@@ -93,7 +95,7 @@ def test_a_run_that_fits_goes_on_as_without_a_budget(run, tiny_static):
 
 
 def test_if_nothing_fits_the_cheapest_is_taken_with_a_warning(run, monkeypatch):
-    monkeypatch.setattr(Gigabyte, "lexical", lambda *_: 1e5 * HOUR)
+    monkeypatch.setattr(CostPerGigabyte, "lexical", lambda *_: 1e5 * HOUR)
     found = run("1h")
     assert found.manifest["method"]["name"] == "tfidf"
     (warning,) = found.manifest["warnings"]
@@ -110,7 +112,7 @@ def test_a_resumed_run_decides_the_same(run, costs, tiny_static, monkeypatch, bu
     assert again.manifest["budget"] == first.manifest["budget"]
     assert again.manifest["method"] == first.manifest["method"]
     assert digests(again.path) == before
-    monkeypatch.setattr(commands, "budgeted", lambda _: pytest.fail("measured again"))
+    monkeypatch.setattr(commands, "decide_by_budget", lambda _: pytest.fail("measured again"))
     assert run(budget).manifest == again.manifest
 
 
@@ -128,7 +130,7 @@ def test_another_budget_is_another_run(run, tiny_static):
 def test_choosing_again_keeps_the_decision(run, inline, monkeypatch):
     first = run(MIDDLE)
     corpusfit.choose(first.path, segments=7, machine=inline)
-    monkeypatch.setattr(commands, "budgeted", lambda _: pytest.fail("measured again"))
+    monkeypatch.setattr(commands, "decide_by_budget", lambda _: pytest.fail("measured again"))
     again = run(MIDDLE, segments=7)
     assert again.manifest["selected"]["segments"] == 7
     assert again.manifest["budget"] == first.manifest["budget"]
@@ -149,7 +151,7 @@ def test_an_embedder_that_cannot_be_had_is_left_out(run, monkeypatch, tiny_stati
     def encoding(_, embed):
         raise MissingDependencyError(f"--embedder {embed.embedder}", "minilm")
 
-    monkeypatch.setattr(Gigabyte, "encoding", encoding)
+    monkeypatch.setattr(CostPerGigabyte, "encoding", encoding)
     found = run(DEAR)
     assert found.manifest["budget"]["chosen"] == "tfidf"
     left_out = [w for w in found.manifest["warnings"] if w.startswith("--budget leaves ")]

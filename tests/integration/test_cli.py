@@ -12,7 +12,7 @@ import corpusfit
 from corpusfit import Selection
 from corpusfit.cli.app import COMMANDS
 from corpusfit.pipeline import commands, ranking
-from corpusfit.pipeline.cost_model import Gigabyte
+from corpusfit.pipeline.cost_model import CostPerGigabyte
 from corpusfit.score.names import names as method_names
 
 SELECTED = {"out", "counts", "selected", "plan", "method", "warnings", "seconds", "corpus"}
@@ -254,7 +254,7 @@ def test_rank(cli, inputs, tiny_static, tmp_path):
 
 
 def test_rank_shows_what_a_gigabyte_takes(cli, inputs, tiny_static, monkeypatch):
-    monkeypatch.setattr(Gigabyte, "encoding", lambda *_: 7.2e9)
+    monkeypatch.setattr(CostPerGigabyte, "encoding", lambda *_: 7.2e9)
     named = ("--method", "tfidf", "--method", "domain_cosine", "--method", "random")
     arguments = ("rank", *inputs, "--embedder", tiny_static, "--seeds", 1, *named)
     costs = {v["method"]: v["cost"] for v in only_json(cli(*arguments, "--json"))["ranking"]}

@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_finished_never_appears(tmp_path):
             f.write(b"half")
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(StorageError, match="same command again"):
+    with pytest.raises(StorageError, match="No space left on device"):
         fill()
     assert list(tmp_path.iterdir()) == []
 
@@ -80,7 +80,7 @@ def test_an_old_file_stays_until_the_new_one_is_whole(tmp_path):
 
 def test_a_place_that_cannot_hold_files_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageError, match=r"Cannot write .*below: File exists"):
+    with pytest.raises(StorageError, match=r"below: File exists"):
         write_bytes(tmp_path / "file" / "below", b"")
 
 
@@ -104,13 +104,13 @@ def test_a_truncated_file_is_a_model_error(tmp_path, keep):
     path = tmp_path / "t.safetensors"
     store(path, "thing", Thing(np.ones((9, 9), np.float32), (), 1, 0.5, "y"))
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ModelError, match=r"t\.safetensors is not a file that corpusfit wrote"):
+    with pytest.raises(ModelError, match=r"t\.safetensors"):
         restore(path, {"thing": Thing}.__getitem__)
 
 
 def test_a_safetensors_file_of_others_is_a_model_error(tmp_path):
     save_file({"x": np.zeros(3)}, tmp_path / "other.safetensors")
-    with pytest.raises(ModelError, match="is not a file that corpusfit wrote"):
+    with pytest.raises(ModelError, match=r"other\.safetensors"):
         read_arrays(tmp_path / "other.safetensors")
     with pytest.raises(ModelError, match="nowhere"):
         read_arrays(tmp_path / "nowhere")

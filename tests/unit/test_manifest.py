@@ -1,4 +1,6 @@
-"""The run folder: whose it is, and what changed."""
+"""The run folder: what it contains, and which differences are named."""
+
+import re
 
 import pytest
 
@@ -16,7 +18,7 @@ IDENTITY = {
 def test_a_folder_with_something_else_is_refused_and_an_empty_one_is_not(tmp_path):
     RunFolder(tmp_path).claim()
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(OutputFolderError, match="holds something else"):
+    with pytest.raises(OutputFolderError, match=re.escape(str(tmp_path))):
         RunFolder(tmp_path).claim()
     with pytest.raises(OutputFolderError):
         RunFolder(tmp_path / "thesis.tex").claim()
@@ -25,11 +27,12 @@ def test_a_folder_with_something_else_is_refused_and_an_empty_one_is_not(tmp_pat
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"seed": 1}, "seed was 0, is 1"),
-        ({"cut": {"gamma": 5}}, "cut.gamma was 15, is 5"),
-        ({"corpus": {"a.jsonl": "f2"}}, "corpus file a.jsonl has changed"),
-        ({"corpus": {}}, "corpus file a.jsonl is gone"),
-        ({"corpus": {"a.jsonl": "f1", "b": "f"}}, "corpus file b is new"),
+        ({"seed": 1}, r"seed .*0.*1"),
+        ({"cut": {"gamma": 5}}, r"cut\.gamma .*15.*5"),
+        ({"corpus": {"a.jsonl": "f2"}}, r"corpus .*a\.jsonl"),
+        ({"corpus": {}}, r"corpus .*a\.jsonl"),
+        ({"corpus": {"a.jsonl": "f1", "b": "f"}}, r"corpus file b "),
+        ({"corpus": {"b": "f1"}}, r"corpus .*a\.jsonl.*b[ .]"),
     ],
 )
 def test_a_difference_is_named_and_overwrite_starts_anew(tmp_path, change, words):
@@ -39,7 +42,7 @@ def test_a_difference_is_named_and_overwrite_starts_anew(tmp_path, change, words
     folder.scores.mkdir()
     folder.scored.mkdir()
     (folder.scored / "part-00000.json").touch()
-    with pytest.raises(ChangedInputError, match=words):
+    with pytest.raises(ChangedInputError, match=f"(?s){words}.*--out.*--overwrite"):
         folder.begin({**IDENTITY, **change}, overwrite=False)
     folder.begin({**IDENTITY, **change}, overwrite=True)
     assert not folder.scores.exists()
@@ -55,10 +58,10 @@ def test_a_run_in_which_nothing_was_scored_may_be_begun_otherwise(tmp_path):
 def test_another_amount_after_the_end_points_to_choose(tmp_path):
     folder = RunFolder(tmp_path)
     folder.begin(IDENTITY, overwrite=False)
-    with pytest.raises(InputError, match="no scored corpus"):
+    with pytest.raises(InputError, match="corpusfit select"):
         folder.require_scored()
     folder.keep_scored({})
-    with pytest.raises(ChangedInputError, match="corpusfit choose"):
+    with pytest.raises(ChangedInputError, match=re.escape(f"corpusfit choose {tmp_path}")):
         folder.begin({**IDENTITY, "choose": {"fraction": 0.2}}, overwrite=False)
 
 
@@ -85,7 +88,7 @@ def test_scores_deleted_by_hand_are_missed(tmp_path):
     folder = RunFolder(tmp_path)
     folder.begin(IDENTITY, overwrite=False)
     folder.keep_scored({})
-    with pytest.raises(InputError, match="no scored corpus"):
+    with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         folder.require_scored()
 
 

@@ -130,7 +130,7 @@ _REASONS = {
 
 def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
     """Both verdicts on every method, and what a GB of text takes."""
-    from corpusfit.pipeline.budget import lasting
+    from corpusfit.pipeline.budget import format_duration
 
     rows = [
         [
@@ -139,7 +139,7 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
             *(_spread(v[name]) for name in ("agreement", "f1", "auroc", "ap")),
             f"{v['fit_s'][0]:.2f}",
             f"{v['rate'][0]:,.0f}",
-            lasting(v["cost"]),
+            format_duration(v["cost"]),
         ]
         for v in ranking
     ]

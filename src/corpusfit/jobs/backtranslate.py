@@ -1,11 +1,4 @@
-"""The job that translates a few texts into another language and back.
-
-What: translates, writes what came out to a file of its own.
-Why: a task's companions take hours; several pieces go on at once, one compute thread each, and what
-is finished is not done again.
-Trade-off: each worker holds two models. With one thread, and always the same texts in a piece,
-rounding is the same however many workers there are.
-"""
+"""The job that translates texts into another language and back."""
 
 from __future__ import annotations
 
@@ -24,9 +17,9 @@ class Passage:
     """Texts that are translated together.
 
     Attributes:
-        texts: n of them.
-        first: the number of the first one among all of the task.
-        out: where the translations go: a JSON list of n * copies texts.
+        texts: n texts.
+        first: number of the first text in the task.
+        out: file of the translations: a JSON list of n * copies texts.
     """
 
     texts: tuple[str, ...]
@@ -36,13 +29,16 @@ class Passage:
 
 @dataclass(frozen=True)
 class Backtranslate(Job[Passage, int]):
-    """Translate there and back; returns how many texts.
+    """Translate a passage to another language and back; returns the number of texts.
+
+    Each worker loads two models and computes on one thread, so that rounding does not depend on the
+    number of workers.
 
     Attributes:
-        mt: folder or hub id of the model that translates there.
-        mt_back: of the one that translates back.
-        copies: translations of each text.
-        seed: the only source of chance.
+        mt: folder or hub id of the model that translates from the source language.
+        mt_back: folder or hub id of the model that translates back to it.
+        copies: number of translations of each text.
+        seed: random seed.
         device: `auto`, `cpu` or `cuda`.
     """
 
@@ -54,11 +50,11 @@ class Backtranslate(Job[Passage, int]):
 
     @property
     def encodes(self) -> bool:
-        """Two networks are opened."""
+        """True: two networks are loaded."""
         return True
 
     def start(self) -> Callable[[Passage], int]:
-        """Open the models; raises `ModelError`."""
+        """Load the models; raises `ModelError`."""
         models = ThereAndBack.opened(self.mt, self.mt_back, device=self.device)
 
         def work(piece: Passage) -> int:

@@ -1,15 +1,4 @@
-"""Jobs that make a cascade ready: draw its sample, learn a stand-in, score the sample.
-
-What: random segments of the corpus that every stage will score, and with them, in the same pass,
-the background that the last stage alone would be fitted on; then surrogates and the sample's
-scores.
-Why: only what every stage has scored tells what the earlier ones lose; and the background is the
-one that a run of the last stage alone draws, so that both learn from the same texts.
-Trade-off: every text of the corpus is read and cut once for it. That is the cheap part. Where the
-last stage reads vectors its scores are near those of a run of it alone, not equal: that one scores
-float16 vectors from its store, which were encoded in batches of whole shards.
-Reference: bottom-k sampling, see `kernels/chance.py`.
-"""
+"""Jobs that prepare a cascade: draw its sample, fit surrogates, score the sample."""
 
 from __future__ import annotations
 
@@ -36,12 +25,12 @@ from corpusfit.types import Reads, Shard
 
 _SURROGATE = "cascade surrogate"
 _APART = 0x5E63
-"""Added to the seed, so that a segment is not drawn because its unit is."""
+"""Added to the seed, so that segments are drawn independently of units."""
 
 
 @dataclass(frozen=True)
 class DrawnSegment:
-    """A segment of the sample: its place in the shard, that of its first unit, and what it is."""
+    """A segment of the sample: its place in the shard, that of its first unit, and its texts."""
 
     place: int
     first: int
@@ -59,7 +48,7 @@ class DrawnUnit:
 
 @dataclass(frozen=True)
 class DrawnShard:
-    """What one shard gives: segments, units of the background, and how much it holds."""
+    """The drawn segments and background units of one shard, and its counts."""
 
     segments: Drawn[DrawnSegment]
     units: Drawn[DrawnUnit]
@@ -69,11 +58,15 @@ class DrawnShard:
 
 @dataclass(frozen=True)
 class DrawSegments(Job[tuple[Shard, int, int], DrawnShard]):
-    """Of a shard, the segments and the units with the smallest keys, up to two bounds.
+    """Draw the segments and the units of a shard with the smallest keys, up to two bounds.
+
+    The units are those that a run of the last stage alone draws as its background.
+
+    Reference: bottom-k sampling, see `kernels/chance.py`.
 
     Attributes:
-        segments: so many at most.
-        units: so many at most; 0 where the background is drawn elsewhere.
+        segments: most segments to draw.
+        units: most units to draw; 0 if the background is drawn elsewhere.
     """
 
     read: ReadPlan
@@ -116,20 +109,20 @@ class DrawSegments(Job[tuple[Shard, int, int], DrawnShard]):
 
 
 def _smallest(keys: NDArray[np.uint64], k: int, bound: int) -> NDArray[np.int64]:
-    """Places of the k smallest keys that are not above a bound, increasing."""
+    """Places of the k smallest keys up to a bound, increasing."""
     at = np.flatnonzero(keys <= np.uint64(bound))
     return np.sort(at[np.argsort(keys[at], kind="stable")[:k]])
 
 
 @dataclass(frozen=True)
 class StageScorer:
-    """What scores a stage.
+    """The scorer of a stage.
 
     Attributes:
-        path: where its scorer is.
-        reads: what that reads of each unit.
-        summed: whether a segment's score is the sum of its units', not the mean.
-        embed: what makes the vectors that it reads; None where it reads text alone.
+        path: file of the fitted scorer.
+        reads: what the scorer reads of each unit.
+        summed: whether a segment's score is the sum of its units' scores, not the mean.
+        embed: settings of its embedder; None if it reads text only.
         network: whether the scorer itself is a network.
     """
 
@@ -140,7 +133,7 @@ class StageScorer:
     network: bool
 
     def open(self) -> Scorer[Any]:
-        """The scorer."""
+        """Restore the scorer."""
         scorer: Scorer[Any] = restore(self.path, _scorer_class)
         return scorer
 
@@ -151,24 +144,24 @@ def _scorer_class(kind: str) -> type[Scorer[Any]]:
 
 @dataclass(frozen=True)
 class FitSurrogate(Job[NDArray[np.int64], int]):
-    """Learn the last stage's scores from cheap vectors, on the units at some places.
+    """Fit a surrogate of the last stage's scores on cheap vectors of the units at some places.
 
     Attributes:
-        last: the scorer to stand in for.
-        dear: the units as that one reads them.
+        last: the scorer to imitate.
+        costly: the units as `last` reads them.
         cheap: the same units with the cheap embedder's vectors.
-        out: where the surrogate is stored.
+        out: file of the surrogate.
     """
 
     last: StageScorer
-    dear: Sample
+    costly: Sample
     cheap: Sample
     out: Path
     seed: int
 
     @property
     def encodes(self) -> bool:
-        """Whether the scorer to stand in for is a network."""
+        """Whether the scorer to imitate is a network."""
         return self.last.network
 
     def start(self) -> Callable[[NDArray[np.int64]], int]:
@@ -176,7 +169,7 @@ class FitSurrogate(Job[NDArray[np.int64], int]):
         return self._work
 
     def _work(self, places: NDArray[np.int64]) -> int:
-        scores = self.last.open().score(self.dear.batch(self.last.reads))[places]
+        scores = self.last.open().score(self.costly.batch(self.last.reads))[places]
         vectors = self.cheap.batch("embedding")[places]
         store(self.out, _SURROGATE, fit_surrogate(vectors, scores, seed=self.seed))
         return len(places)
@@ -184,7 +177,11 @@ class FitSurrogate(Job[NDArray[np.int64], int]):
 
 @dataclass(frozen=True)
 class ScoreSample(Job[tuple[StageScorer, Sample], NDArray[np.float32]]):
-    """Score a sample's units; float32 [n]."""
+    """Score a sample's units; float32 [n].
+
+    A last stage on embeddings scores float32 vectors here, and in a run on its own float16 vectors
+    of its store, so that scores differ slightly.
+    """
 
     network: bool
 

@@ -1,11 +1,4 @@
-"""Jobs that look for domains: draw units with what is known of them, fit, assign a corpus.
-
-What: a sample of the corpus's units with their domains; clusters of its vectors held against
-these; the shares of each cluster in every segment of a shard.
-Why: fitting is done in workers, several starts at once, each on one thread: the same anywhere.
-Trade-off: what is drawn is held in memory; the corpus is read by shard and never is.
-Reference: Aharoni and Goldberg (2020), sections 2.2 to 2.4.
-"""
+"""Jobs of `clusters`: draw units with their known domains, fit, assign segments."""
 
 from __future__ import annotations
 
@@ -41,13 +34,13 @@ _LABEL = 200
 
 @dataclass(frozen=True)
 class Known:
-    """A unit that was drawn.
+    """A drawn unit with its known domain.
 
     Attributes:
-        text: its text.
-        source: the name of its source.
-        row: its row there.
-        domain: what it is known to be of.
+        text: text of the unit.
+        source: name of its source.
+        row: its row in the source.
+        domain: its known domain.
     """
 
     text: str
@@ -58,16 +51,16 @@ class Known:
 
 @dataclass(frozen=True)
 class DrawKnown(Job[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
-    """Of a shard, the different units with the k smallest keys below a bound.
+    """Draw the different units of a shard with the k smallest keys below a bound.
 
     Attributes:
-        read: its `id_field` is the field with the domain, where that is not the source.
+        read: how rows become texts; its `id_field` is the domain's field unless `truth` is source.
         cut: how documents are cut.
-        names: of the sources.
-        k: units at most.
-        seed: the only source of chance.
-        words: units with fewer are left out.
-        truth: `source`, or the field.
+        names: names of the sources.
+        k: most units to draw.
+        seed: random seed.
+        words: least number of words of a unit.
+        truth: `source`, or the name of the domain's field.
     """
 
     read: ReadPlan
@@ -108,15 +101,15 @@ class DrawKnown(Job[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fit of k clusters, or what stands beside it.
+    """A fit of k clusters, or a baseline.
 
     Attributes:
-        k: how many.
-        seed: of its start.
+        k: number of clusters.
+        seed: random seed of the fit.
         counts: int64 [k, t], units by cluster and known domain.
-        likelihood: the mean log-likelihood of a unit, nats; None of a baseline.
-        bic: None of a baseline.
-        converged: None of a baseline.
+        likelihood: mean log-likelihood per unit in nats; None for a baseline.
+        bic: Bayesian information criterion; None for a baseline.
+        converged: whether EM converged; None for a baseline.
     """
 
     k: int
@@ -129,15 +122,17 @@ class Fitted:
 
 @dataclass(frozen=True)
 class FitDomains(Job[tuple[int, int], Fitted]):
-    """Fit k clusters with a seed to a sample's vectors, and keep them; what is kept is not redone.
+    """Fit k clusters with a seed to a sample's vectors and store them; a stored fit is reused.
+
+    Reference: Aharoni and Goldberg (2020), sections 2.2 to 2.4.
 
     Attributes:
-        sample: whose vectors.
-        domains: its units' known domains, by number.
-        t: how many there are.
+        sample: sample with the vectors.
+        domains: numbers of the units' known domains.
+        t: number of known domains.
         components: principal components; 0 for all dimensions.
-        steps: of EM at most.
-        out: the folder for what is fitted.
+        steps: most steps of EM.
+        out: folder of the fits.
     """
 
     sample: Sample
@@ -148,7 +143,7 @@ class FitDomains(Job[tuple[int, int], Fitted]):
     out: Path
 
     def path(self, k: int, seed: int) -> Path:
-        """Where a fit is kept."""
+        """File of a fit."""
         return self.out / f"{k}-{seed}.safetensors"
 
     def start(self) -> Callable[[tuple[int, int]], Fitted]:
@@ -194,22 +189,22 @@ class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
 
 
 def assigned_path(folder: Path, shard: int) -> Path:
-    """Where a shard's assignments are."""
+    """File of a shard's assignments."""
     return folder / f"part-{shard:05d}.parquet"
 
 
 @dataclass(frozen=True)
 class Assign(Job[int, int]):
-    """Write how much of each cluster is in every segment of a stored shard.
+    """Write the share of each cluster in every segment of a stored shard.
 
-    A segment's share is the mean of its units'. Returns how many segments.
+    A segment's share is the mean of its units' shares. Returns the number of segments.
 
     Attributes:
-        domains: the file with what was fitted.
-        store: the corpus's vectors.
-        names: of the sources.
-        gamma: units in a segment.
-        out: the folder of the parts.
+        domains: file of the fitted domains.
+        store: store of the corpus's vectors.
+        names: names of the sources.
+        gamma: units per segment.
+        out: folder of the parts.
     """
 
     domains: Path
@@ -219,7 +214,7 @@ class Assign(Job[int, int]):
     out: Path
 
     def start(self) -> Callable[[int], int]:
-        """Open what was fitted."""
+        """Read the domains, open the store."""
         domains, store = read_domains(self.domains), VectorStore(self.store)
 
         def work(shard: int) -> int:

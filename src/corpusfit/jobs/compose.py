@@ -1,10 +1,4 @@
-"""Jobs that compose: look at the documents of a shard, and write those that are taken.
-
-What: `SurveyTexts` cleans a shard and keeps what the decision needs, some 30 bytes a document;
-`WriteComposed` cleans again what was taken, and writes it.
-Why: nobody knows what is taken before all languages are counted.
-Trade-off: text is read and cleaned twice, so that none of it has to be kept.
-"""
+"""Jobs that compose: survey the documents of a shard, and write those that are taken."""
 
 from __future__ import annotations
 
@@ -37,17 +31,17 @@ _BEGINNING = 4000  # characters, of which the identifier sees the first without 
 
 
 def surveyed_path(folder: Path, source: int, shard: int) -> Path:
-    """Where it is written what was seen in a shard of a source."""
+    """File of the survey of a source's shard."""
     return folder / f"part-{source:03d}-{shard:05d}.safetensors"
 
 
 def composed_path(folder: Path, source: int, shard: int) -> Path:
-    """Where the text is that was taken from a shard of a source."""
+    """File of the text taken from a source's shard."""
     return folder / f"part-{source:03d}-{shard:05d}.jsonl.zst"
 
 
 def mark_path(folder: Path, source: int, shard: int) -> Path:
-    """Where it is written what a shard of a source gave."""
+    """Completion mark of a source's shard, with the amounts taken."""
     return folder / f"part-{source:03d}-{shard:05d}.json"
 
 
@@ -56,10 +50,10 @@ class _Cleaning:
     """How documents of some sources are cleaned.
 
     Attributes:
-        sources: the recipe's.
-        names: by source, the names of its files.
-        languages: codes of those that take part.
-        longest: word pieces of a sentence at most.
+        sources: the recipe's sources.
+        names: names of the files, by source.
+        languages: codes of the recipe's languages.
+        longest: most word pieces of a sentence.
     """
 
     sources: tuple[TextSource, ...]
@@ -68,24 +62,24 @@ class _Cleaning:
     longest: int
 
     def clean(self, number: int, texts: list[str], languages: list[str]) -> Sentences:
-        """The sentences of documents of a source; those of other languages have none."""
+        """The sentences of a source's documents; none for documents in other languages."""
         codes = [code if code in self.languages else "" for code in languages]
         return clean(texts, codes, self.longest, transliterated=self.sources[number].transliterated)
 
 
 @dataclass(frozen=True)
 class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
-    """Look at the documents of a shard of a source; returns how many have sentences.
+    """Survey the documents of a source's shard; returns the number with sentences.
 
     Attributes:
-        folder: for what was seen: of each document that has sentences its row, language, number of
-            sentences and word pieces, and keys of its text and its page.
+        folder: folder of the survey: of each document with sentences its row, language, numbers of
+            sentences and word pieces, and hashes of its text and its page (30 bytes in all).
     """
 
     folder: Path
 
     def start(self) -> Callable[[tuple[int, Shard]], int]:
-        """Open the identifier, if some source leaves a row's language open."""
+        """Load the language identifier, unless every source has a known language."""
         identify = None if all(s.language for s in self.sources) else identifier()
 
         def work(piece: tuple[int, Shard]) -> int:
@@ -135,23 +129,25 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
         identify: Callable[[str], str] | None,
         counts: Counter[str],
     ) -> list[str]:
-        """The code of each document's language: the source's, or the row's, or identified."""
+        """The code of each document's language: of the source, of the row, or identified."""
         if source.language:
             return [source.language] * len(documents)
-        said: dict[int, str] = {}
+        stated: dict[int, str] = {}
         if source.language_field:
             labelled = documents
             if source.page:  # the id was the page: read again, with the language as the id
                 read = dataclasses.replace(source.read, id_field=source.language_field)
                 labelled = [d for d in rows(shard, read) if isinstance(d, Document)]
-            said = {d.row: code for d in labelled if (code := _said(d.id))}
+            stated = {d.row: code for d in labelled if (code := _code(d.id))}
         assert identify is not None  # noqa: S101
-        counts["identified"] = len(documents) - len(said)
-        return [said.get(d.row) or identify(without_markup(d.text[:_BEGINNING])) for d in documents]
+        counts["identified"] = len(documents) - len(stated)
+        return [
+            stated.get(d.row) or identify(without_markup(d.text[:_BEGINNING])) for d in documents
+        ]
 
 
-def _said(label: str | int | None) -> str:
-    """The code that a row names, if it is one."""
+def _code(label: str | int | None) -> str:
+    """The language code of a row's label; empty if it is none."""
     try:
         return code_of(label.strip()) if isinstance(label, str) else ""
     except UsageError:
@@ -159,7 +155,7 @@ def _said(label: str | int | None) -> str:
 
 
 def _joined(found: Sentences, n: int, used: NDArray[np.int64]) -> list[str]:
-    """The texts of some of n documents: their sentences, one a line."""
+    """The texts of some of n documents: their sentences, one per line."""
     ends = np.cumsum(np.bincount(found.owner, minlength=n))
     begins = np.concatenate(([0], ends[:-1]))
     texts = found.texts.to_pylist()
@@ -167,7 +163,7 @@ def _joined(found: Sentences, n: int, used: NDArray[np.int64]) -> list[str]:
 
 
 def _pages(documents: list[Document], n: int) -> NDArray[np.uint64]:
-    """uint64 [n]: keys of the documents' pages; 0 where there is none."""
+    """uint64 [n]: hashes of the documents' pages; 0 for none."""
     if not documents:
         return np.zeros(n, np.uint64)
     named = (str(d.id).strip() if d.id is not None else "" for d in documents)
@@ -177,16 +173,16 @@ def _pages(documents: list[Document], n: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
-    """Write what is taken of a shard: of each surveyed document so much, int64 [n].
+    """Write an amount of each surveyed document of a shard, int64 [n].
 
-    Returns how many documents that were, and leaves a mark: by language's number, the documents,
-    sentences and word pieces.
+    Returns the number of documents, and leaves a mark: the number of documents, sentences and word
+    pieces, by number of the language.
 
     Attributes:
-        unit: of these amounts.
-        folder: with what was seen of the shards.
-        out: folder for the text.
-        done: folder for what each shard gave.
+        unit: unit of the amounts.
+        folder: folder of the survey.
+        out: folder of the text.
+        done: folder of the marks.
     """
 
     unit: str
@@ -230,11 +226,11 @@ class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
         amounts: NDArray[np.int64],
         about: dict[str, Any],
     ) -> int:
-        """Write the documents' lines, then what they come to."""
+        """Write the documents' lines, then the mark."""
         counts, pieces = found.sums(len(picked))
         texts, begins = found.texts.to_pylist(), np.cumsum(counts) - counts
         sizes = counts if self.unit == SENTENCES else pieces
-        given: dict[int, list[int]] = {}
+        totals: dict[int, list[int]] = {}
         buffer = io.BytesIO()
         for place, (row, language) in enumerate(zip(picked, numbers, strict=True)):
             begin, n = int(begins[place]), int(counts[place])
@@ -246,18 +242,18 @@ class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
                 line: dict[str, Any] = {"text": "\n".join(texts[begin : begin + k])}
                 line |= {"language": self.languages[language], **about, "row": row}
                 buffer.write(orjson.dumps(line) + b"\n")
-                sums = given.setdefault(language, [0, 0, 0])
+                sums = totals.setdefault(language, [0, 0, 0])
                 for i, more in enumerate((1, k, tokens)):
                     sums[i] += more
         if buffer.tell():
             data = zstandard.ZstdCompressor(level=_LEVEL).compress(buffer.getvalue())
             write_bytes(composed_path(self.out, number, shard), data)
-        mark = orjson.dumps({str(language): sums for language, sums in given.items()})
+        mark = orjson.dumps({str(language): sums for language, sums in totals.items()})
         write_bytes(mark_path(self.done, number, shard), mark)
-        return sum(sums[0] for sums in given.values())
+        return sum(sums[0] for sums in totals.values())
 
     def _part(self, pieces: NDArray[np.int32], amount: int) -> list[tuple[int, int]]:
-        """Sentences and word pieces of a document's beginning that is no more than an amount."""
+        """Sentences and word pieces of a document's longest beginning within an amount."""
         through = np.cumsum(pieces, dtype=np.int64)
         k = amount
         if self.unit != SENTENCES:
@@ -266,6 +262,6 @@ class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
 
     def _changed(self, number: int, shard: Shard) -> InputError:
         return InputError(
-            f"{self.names[number][shard.source]} changed while it was read. Run again with "
-            "--overwrite when nobody writes to it."
+            f"{self.names[number][shard.source]} changed while it was read. Run the command again "
+            "with --overwrite when nothing writes to this file."
         )

@@ -1,9 +1,4 @@
-"""The job that looks for watched texts in a shard of text that is to be trained on.
-
-What: reads the shard, finds what its texts hold, cuts a few excerpts to show.
-Why: a corpus is looked through once, a shard at a time, anywhere.
-Trade-off: every find travels back, but of the texts only what is shown.
-"""
+"""The job that finds held-out texts in a shard of training text."""
 
 from __future__ import annotations
 
@@ -29,7 +24,7 @@ _LENGTH = 300  # bytes
 
 @dataclass(frozen=True)
 class Excerpt:
-    """A find to show: its place among the shard's finds, and the text from what was found on."""
+    """A match to show: its place among the shard's matches, and the text from the match on."""
 
     find: int
     text: str
@@ -37,18 +32,18 @@ class Excerpt:
 
 @dataclass(frozen=True, eq=False)
 class Finds:
-    """What one shard holds of the watched texts: m pairs, by row and watched text.
+    """The m matches of held-out texts in one shard, by row and held-out text.
 
     Attributes:
-        shard: its number.
-        tally: what was read.
+        shard: number of the shard.
+        tally: counts of its rows.
         size: bytes of all its texts.
-        rows: int64 [m], the row of the text that holds.
-        watched: int64 [m], the number of the text that is held.
-        containment: float32 [m].
-        keys: uint64 [m], the key of the text that holds.
-        origins: where each one's row is from.
-        excerpts: of a few.
+        rows: int64 [m], row of the training text.
+        watched: int64 [m], number of the held-out text.
+        containment: float32 [m], share of the held-out text's n-grams in the training text.
+        keys: uint64 [m], hash of the training text.
+        origins: origin of each match's row.
+        excerpts: excerpts of a few matches.
     """
 
     shard: int
@@ -64,14 +59,14 @@ class Finds:
 
 @dataclass(frozen=True)
 class FindWatched(Job[Shard, Finds]):
-    """Find what the texts of a shard hold.
+    """Find held-out texts in the texts of a shard.
 
     Attributes:
         read: how rows become texts.
-        names: the sources' names.
-        watched: the file of the texts, as `Watched.write` wrote it.
-        origin: the field that says where a row is from; the name of its source if left out.
-        translations: look at the other sides of aligned pairs.
+        names: names of the sources.
+        watched: file of the held-out texts, as `Watched.write` wrote it.
+        origin: field with a row's origin (default: the name of its source).
+        translations: search the target sides of aligned pairs.
     """
 
     read: ReadPlan
@@ -81,7 +76,7 @@ class FindWatched(Job[Shard, Finds]):
     translations: bool = False
 
     def start(self) -> Callable[[Shard], Finds]:
-        """Open the watched texts."""
+        """Read the held-out texts."""
         watch = Watch(Watched.read(self.watched))
 
         def work(shard: Shard) -> Finds:
@@ -104,7 +99,7 @@ class FindWatched(Job[Shard, Finds]):
         return work
 
     def _origins(self, shard: Shard, wanted: NDArray[np.int64]) -> list[str]:
-        """Where some rows are from."""
+        """The origins of some rows."""
         known: dict[int, str] = {}
         if self.origin and len(wanted):
             read = dataclasses.replace(self.read, id_field=self.origin)
@@ -114,7 +109,7 @@ class FindWatched(Job[Shard, Finds]):
 
 
 def _excerpts(texts: Texts, held: Held) -> list[Excerpt]:
-    """Excerpts of some finds, from the fullest to the least."""
+    """Excerpts of some matches, by decreasing containment."""
     if not len(held):
         return []
     fullest = np.argsort(-held.containment, kind="stable")

@@ -1,8 +1,4 @@
-"""Jobs that encode: a shard of the corpus into the vector store, or a few texts.
-
-Trade-off: a shard is encoded as a whole, batches cut from its units alone, so that its vectors
-do not depend on which worker had it or what came before.
-"""
+"""Jobs that encode: a shard of the corpus into the vector store, or a few texts."""
 
 from __future__ import annotations
 
@@ -20,7 +16,10 @@ from corpusfit.types import Shard, Vectors
 
 @dataclass(frozen=True)
 class EmbedShards(Job[Shard, tuple[int, Tally]]):
-    """Read, cut and encode a shard; keep its units and vectors in the store; returns its number."""
+    """Read, cut and encode a shard into the store; returns its number.
+
+    Batches are cut from the shard's own units, so that its vectors do not depend on the worker.
+    """
 
     read: ReadPlan
     cut: CutPlan
@@ -31,7 +30,7 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
 
     @property
     def encodes(self) -> bool:
-        """Unless the embedder is a static one."""
+        """Whether the embedder is a network."""
         return wants_gpu(self.embed)
 
     def start(self) -> Callable[[Shard], tuple[int, Tally]]:
@@ -56,7 +55,7 @@ class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
 
     @property
     def encodes(self) -> bool:
-        """Unless the embedder is a static one."""
+        """Whether the embedder is a network."""
         return wants_gpu(self.embed)
 
     def start(self) -> Callable[[tuple[int, list[str]]], tuple[int, Vectors]]:

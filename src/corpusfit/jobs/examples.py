@@ -1,11 +1,4 @@
-"""The job that makes segments ready to be looked at: where they lie, and why they scored so.
-
-What: for a few hundred segments and target units a vector each, the target's own scores, and what
-each n-gram did to a segment's score.
-Why: a report is made from what a run wrote, with no model and no corpus at hand.
-Trade-off: a segment's vector is the mean of its first units', which is enough to place it on a map;
-its effects are of all of it.
-"""
+"""The job that describes example segments for the report: vectors, scores and effects."""
 
 from __future__ import annotations
 
@@ -30,18 +23,18 @@ from corpusfit.segments import cut_units
 from corpusfit.types import Documents, read_as, taken_of, text_array
 
 _UNITS = 2
-"""Units of a segment that its vector is made of."""
+"""First units of a segment whose mean is its vector, enough to place it on a map."""
 
 
 @dataclass(frozen=True)
 class Described:
-    """What is known of k segments and m target units.
+    """The description of k segments and m target units.
 
     Attributes:
-        vectors: float32 [k, d]; None where the run made no embeddings.
-        effects: of each segment, the n-grams' effects, strongest raise first.
-        target_vectors: float32 [m, d]; None as above.
-        target_scores: float32 [m]; None from a method that scores no single text.
+        vectors: float32 [k, d]; None without embeddings.
+        effects: by segment, the effects of its n-grams on its score, in descending order.
+        target_vectors: float32 [m, d]; None without embeddings.
+        target_scores: float32 [m]; None for a method that cannot score a single text.
     """
 
     vectors: NDArray[np.float32] | None
@@ -56,13 +49,13 @@ class Describe(Job[list[str], Described]):
 
     Attributes:
         method: the run's method and its settings.
-        scorer: where the fitted scorer is.
+        scorer: file of the fitted scorer.
         target: the target's units.
-        places: which of them are looked at.
+        places: places of the target units to describe.
         cut: how texts are cut.
         embed: the run's encoder.
-        encoder: its fingerprint; None: nothing is encoded.
-        cache: where encoders are kept.
+        encoder: its fingerprint; None to encode nothing.
+        cache: folder of the encoders.
     """
 
     method: MethodPlan
@@ -107,8 +100,7 @@ class Describe(Job[list[str], Described]):
     def _encoded(self, units: list[list[str]]) -> NDArray[np.float32]:
         if prepare(self.embed, self.cache) != self.encoder:
             raise ModelError(
-                f"--embedder {self.embed.embedder} is no longer the model that the corpus was "
-                "scored with."
+                f"The model {self.embed.embedder} changed since the corpus was scored with it."
             )
         first = [own[:_UNITS] or [""] for own in units]
         flat = [unit for own in first for unit in own]

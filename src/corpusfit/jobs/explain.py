@@ -1,11 +1,4 @@
-"""The job that explains a score: what raised and lowered it, and the target texts most like it.
-
-What: scores a few units anew, gathers their n-grams' effects, ranks the target texts by likeness.
-Why: the scorer speaks for itself where it looks at words; for any other method the nearest target
-texts are what a person can look at.
-Trade-off: likeness is a method turned round: `tfidf`, or `domain_cosine` on the run's own vectors,
-is fitted on the units and scores the target; so it is a cosine, whatever the run's method was.
-"""
+"""The job that explains a score by n-grams' effects and by the nearest target texts."""
 
 from __future__ import annotations
 
@@ -30,7 +23,7 @@ from corpusfit.types import Paired, read_as, text_array
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A target text and its cosine with the text explained."""
+    """A text and its cosine similarity with the explained text."""
 
     text: str
     cosine: float
@@ -38,16 +31,15 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Explained:
-    """What is to be said of a few units together.
+    """The explanation of a segment's score.
 
     Attributes:
-        score: the mean, or the sum, of the units' scores; None from a method that scores no single
-            text.
-        effects: what each n-gram did to it, strongest raise first; empty where the method does not
-            look at words.
-        nearest: target texts, the most alike first; none where the units hold no word.
-        nearest_by: `words` (TF-IDF) or `embedding`.
-        learned_from: corpus texts that the method learned from, the most alike first, if it did.
+        score: mean or sum of the units' scores; None for a method that cannot score a single text.
+        effects: effects of the n-grams on the score, in descending order; empty for a method that
+            does not read words.
+        nearest: most similar target texts; none if the units have no word.
+        nearest_by: similarity behind `nearest`: `words` (TF-IDF) or `embedding`.
+        learned_from: most similar corpus texts that the method learned from, if it learned any.
     """
 
     score: float | None
@@ -61,14 +53,16 @@ class Explained:
 class Explain(Job[list[str], Explained]):
     """Explain the score of a segment, given as its units' texts.
 
+    Similarity is the cosine of `tfidf`, or of `domain_cosine` on the run's embeddings.
+
     Attributes:
         method: the method and its settings.
-        summed: whether a segment's score is the sum of its units', not the mean.
-        scorer: where the fitted scorer is.
+        summed: whether a segment's score is the sum of its units' scores, not the mean.
+        scorer: file of the fitted scorer.
         target: the target's texts and, for a method on embeddings, its vectors.
         embed: the run's encoder.
-        cache: where encoders are kept.
-        top: target texts shown.
+        cache: folder of the encoders.
+        top: most target texts to return.
     """
 
     method: MethodPlan
@@ -103,11 +97,11 @@ class Explain(Job[list[str], Explained]):
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
         plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})
-        likeness = registry.unit_method(*plain)
+        similarity = registry.unit_method(*plain)
         target = self.target.batch("embedding" if by == "embedding" else "text")
         try:
-            cosines = likeness.fit(batch, target, seed=0).score(target)
-        except InputError:  # the units hold no word
+            cosines = similarity.fit(batch, target, seed=0).score(target)
+        except InputError:  # the units have no word
             return []
         texts = self.target.read_texts()
         best = np.argsort(-cosines, kind="stable")[: self.top]
@@ -115,7 +109,7 @@ class Explain(Job[list[str], Explained]):
 
 
 def effects_of(scorer: Scorer[Any], units: list[str], share: float) -> list[Effect]:
-    """Effects on a segment's score, in which each unit has a share."""
+    """Effects of n-grams on a segment's score; each unit counts by `share`."""
     sums: defaultdict[str, float] = defaultdict(float)
     for unit in units:
         for effect in scorer.explain(unit):

@@ -1,9 +1,4 @@
-"""The job that fine-tunes a model on a task with one seed.
-
-What: reads the stored task, fine-tunes, writes the outcome.
-Why: seeds do not depend on each other, so several go on at once, one compute thread each.
-Trade-off: each loads its model afresh, which is little beside a training.
-"""
+"""The job that fine-tunes a model on a task with one random seed."""
 
 from __future__ import annotations
 
@@ -19,15 +14,15 @@ from corpusfit.evaluate.task import load_examples, load_task
 
 @dataclass(frozen=True)
 class FineTuning:
-    """One fine-tuning to be done.
+    """One fine-tuning to run.
 
     Attributes:
-        task: as `store_task` wrote it.
-        plan: how, and of which model.
-        size: training examples; 0 takes all.
-        seed: of the fine-tuning; which examples a smaller size takes goes by the plan's.
-        extra: companions of those examples, as `store_examples` wrote them.
-        out: where the outcome goes.
+        task: file of the task, as `store_task` wrote it.
+        plan: the model and the settings.
+        size: number of training examples; 0 for all.
+        seed: random seed of the fine-tuning; the plan's seed draws the examples.
+        extra: file of augmented examples, as `store_examples` wrote them.
+        out: file of the outcome.
     """
 
     task: Path
@@ -40,19 +35,19 @@ class FineTuning:
 
 @dataclass(frozen=True)
 class FineTune(Job[FineTuning, Path]):
-    """Fine-tune a model; returns where the outcome is."""
+    """Fine-tune a model; returns the file of the outcome."""
 
     @property
     def encodes(self) -> bool:
-        """A network is trained."""
+        """True: a network is trained."""
         return True
 
     def start(self) -> Callable[[FineTuning], Path]:
         """Nothing to open: each piece has a model of its own."""
-        return _done
+        return _fine_tune
 
 
-def _done(piece: FineTuning) -> Path:
+def _fine_tune(piece: FineTuning) -> Path:
     task = load_task(piece.task)
     if piece.size:
         task = task.first(piece.size, piece.plan.seed)

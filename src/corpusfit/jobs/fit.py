@@ -1,9 +1,4 @@
-"""Jobs that fit: prepare the encoder, fit one method, compare methods on one seed.
-
-What: everything that needs the target and the background, read from two small files.
-Why: done in a worker, so that the planning process stays small and the arithmetic runs on one
-thread, the same on every machine of a kind.
-"""
+"""Jobs on the target and the background: prepare the encoder, fit a method, rank methods."""
 
 from __future__ import annotations
 
@@ -48,29 +43,29 @@ class Sample:
         return self.folder / f"{self.name}.json"
 
     def write_texts(self, texts: list[str], repeats: NDArray[np.int64] | None = None) -> None:
-        """Keep n texts and how often each counts, int64 [n]; once if that is not given."""
+        """Write n texts and how often each counts, int64 [n] (default: once)."""
         plain = None if repeats is None else repeats.tolist()
         write_bytes(self.texts, orjson.dumps({"texts": texts, "repeats": plain}))
 
     def read_texts(self) -> list[str]:
-        """The texts again, each once."""
+        """The texts, each once."""
         texts: list[str] = orjson.loads(self.texts.read_bytes())["texts"]
         return texts
 
     def repeats(self) -> NDArray[np.int64]:
         """How often each text counts, int64 [n]."""
-        kept = orjson.loads(self.texts.read_bytes())
-        return np.array(kept["repeats"] or [1] * len(kept["texts"]), np.int64)
+        stored = orjson.loads(self.texts.read_bytes())
+        return np.array(stored["repeats"] or [1] * len(stored["texts"]), np.int64)
 
     def batch(self, reads: str) -> Any:
-        """What a method that reads this gets: Arrow texts, float32 [n, d], or both."""
+        """The sample as a method reads it: Arrow texts, float32 [n, d], or both."""
         if reads == "text":
             return text_array(self.read_texts())
         vectors = read_arrays(self.vectors)[0]["vectors"]
         return vectors if reads == "embedding" else Paired(text_array(self.read_texts()), vectors)
 
     def repeated(self, reads: str) -> Any:
-        """The batch with each text as often as it counts."""
+        """The batch, with each text repeated as often as it counts."""
         batch, repeats = self.batch(reads), orjson.loads(self.texts.read_bytes())["repeats"]
         if repeats is None:
             return batch
@@ -85,7 +80,7 @@ class PrepareEncoder(Job[EmbedPlan, str]):
 
     @property
     def encodes(self) -> bool:
-        """It looks at the hardware that will encode."""
+        """True: the fingerprint depends on the hardware that encodes."""
         return True
 
     def start(self) -> Callable[[EmbedPlan], str]:
@@ -95,10 +90,10 @@ class PrepareEncoder(Job[EmbedPlan, str]):
 
 @dataclass(frozen=True)
 class Fit(Job[MethodPlan, str]):
-    """Fit a method and store its scorer; returns what the scorer has to say of itself.
+    """Fit a method and store its scorer; returns the scorer's remark.
 
-    A scorer that is there already is kept: shards may have been scored with it, and a network on a
-    GPU would not be trained to the same bits again.
+    A stored scorer is reused, because shards may have been scored with it and training a network
+    on a GPU again does not give the same bits.
     """
 
     target: Sample
@@ -118,8 +113,8 @@ class Fit(Job[MethodPlan, str]):
 
     def _work(self, plan: MethodPlan) -> str:
         if self.scorer.exists():
-            kept: Scorer[Any] = restore(self.scorer, registry.scorer_class)
-            return kept.remark()
+            stored: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+            return stored.remark()
         method = registry.unit_method(plan.name, plan.options)
         target, background = (
             self.target.repeated(method.fits_on),
@@ -132,7 +127,7 @@ class Fit(Job[MethodPlan, str]):
 
 @dataclass(frozen=True)
 class CommonWords(Job[Sample, int]):
-    """How many different words a sample's texts share with those of another one."""
+    """Number of different words that two samples share."""
 
     other: Sample
 
@@ -144,7 +139,7 @@ class CommonWords(Job[Sample, int]):
 def _words(sample: Sample) -> NDArray[np.uint64]:
     """The identities of a sample's different words."""
     _, identities = number_words(*buffers(sample.batch("text")), characters.table(), False)
-    return identities[3:]  # behind unknown, begin and end
+    return identities[3:]  # the first three are unknown, begin and end
 
 
 @dataclass(frozen=True)
@@ -157,11 +152,11 @@ class Unfit:
 
 @dataclass(frozen=True)
 class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
-    """One trial of one method with one seed.
+    """One trial of one method with one random seed.
 
     Attributes:
-        target, background: what it is tried on.
-        named: whether the user named the methods; then one that cannot be used here is an error.
+        target, background: samples of the trial.
+        named: whether the user named the methods; then a method that cannot be used is an error.
     """
 
     target: Sample
@@ -188,7 +183,7 @@ class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
 
 @dataclass(frozen=True)
 class TimeScoring(Job[list[str], float]):
-    """Units a second that a method on texts scores on one thread, fitted on the same texts."""
+    """Units per second that a method on texts scores on one thread, fitted on the same texts."""
 
     method: MethodPlan
 

@@ -1,8 +1,4 @@
-"""The job that counts the n-grams of one part of a selection.
-
-Why: a selection can be most of a large corpus; its parts are counted by all workers, and only
-counts come back.
-"""
+"""The job that counts the n-grams of one part of a selection."""
 
 from __future__ import annotations
 
@@ -25,14 +21,14 @@ class CountSelected(Job[Path, Counts]):
 
     Attributes:
         target: the task's texts.
-        weighted: a segment counts by its weight, for a selection that holds all of them.
+        weighted: count segments by their weights, for a selection of all segments.
     """
 
     target: Sample
     weighted: bool
 
     def start(self) -> Callable[[Path], Counts]:
-        """Look at the task's n-grams; the work raises `InputError` for a damaged part."""
+        """Count the task's n-grams; the work raises `InputError` for a damaged part."""
         known = Known.of(self.target.batch("text"))
 
         def work(path: Path) -> Counts:

@@ -1,11 +1,4 @@
-"""Jobs that go by labels: what is known of a row beside its text.
-
-What: scores a shard by its rows' labels, or counts its scored segments by label.
-Why: a selection is held against known domains, and those are the names of sources or a field.
-Trade-off: a field is read as the rows' id, which every reader knows how to do, by the slower door
-of `corpus.rows`; only strings, whole numbers and booleans are labels.
-Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, Figure 5.
-"""
+"""Jobs that use a row's label: score a shard by labels, or count its segments by label."""
 
 from __future__ import annotations
 
@@ -29,21 +22,21 @@ from corpusfit.score.contract import SOURCE
 from corpusfit.types import Document, Shard
 
 NONE = "(none)"
-"""The label of rows whose field is missing, empty, or no string, whole number or boolean."""
+"""Label of rows whose field is missing, empty, or not a string, a whole number or a boolean."""
 
 
 def _labels(
     shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The labels of some rows: the different ones, and the place of each row's among them.
+    """The labels of some rows: the different labels, and each row's place among them.
 
     Args:
-        shard: the shard that the rows are in.
-        read: its `id_field` is the field with the label.
-        wanted: int64 [n], rows in reading order; those with several units repeat.
+        shard: the shard of the rows.
+        read: how rows become texts; its `id_field` is the label's field.
+        wanted: int64 [n], rows in reading order; rows with several units repeat.
 
     Raises:
-        InputError: the shard's usable rows are not just those wanted.
+        InputError: the shard's usable rows are not the wanted ones.
     """
     number: dict[str, int] = {}
     found: list[int] = []
@@ -55,12 +48,12 @@ def _labels(
             places.append(number.setdefault(label, len(number)))
     different, nth = np.unique(wanted, return_inverse=True)
     if not np.array_equal(different, found):
-        raise other_pieces(read.id_field)
+        raise different_shards(read.id_field)
     return list(number), np.array(places, np.int64)[nth]
 
 
 def labels_at(shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]) -> list[str]:
-    """The label of each of some rows, int64 [n]; `read.id_field` is the field with it."""
+    """The labels of some rows, int64 [n]; `read.id_field` is the label's field."""
     needed = set(wanted.tolist())
     found = {
         row.row: NONE if row.id in (None, "") else str(row.id)
@@ -70,20 +63,20 @@ def labels_at(shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]) -> list[s
     return [found[row] for row in wanted.tolist()]
 
 
-def other_pieces(field: str) -> InputError:
-    """The error for a corpus that is cut otherwise when another field is read with the text.
+def different_shards(field: str) -> InputError:
+    """The error for a corpus that is cut into other shards if another field is read.
 
-    A hub's dataset is: its rows become lines of the fields that are read.
+    Datasets of the hub are: their rows become lines of the fields that are read.
     """
     return InputError(
-        f"With the field {field!r} the corpus does not come in the pieces in which it was scored. "
-        f"Score it again with --set read.id_field={field} and another --out."
+        f"Reading the field {field!r} cuts the corpus into other shards than those scored. Score "
+        f"the corpus again with --set read.id_field={field} and another --out."
     )
 
 
 @dataclass(frozen=True)
 class ScoreLabels(Scoring, Job[Shard, tuple[Tally, list[str]]]):
-    """Score a shard by its rows' labels; returns the different labels too."""
+    """Score a shard by its rows' labels; returns the tally and the different labels."""
 
     method: MethodPlan
     read: ReadPlan
@@ -107,14 +100,14 @@ class ScoreLabels(Scoring, Job[Shard, tuple[Tally, list[str]]]):
 
 @dataclass(frozen=True)
 class Counted:
-    """One part's m scored segments by label, k different ones.
+    """Counts of one part's m scored segments by label, k different labels.
 
     Attributes:
-        part: the part's number.
+        part: number of the part.
         labels: the different labels.
-        counts: int64 [k, 4]: segments, their word pieces, and both again of those selected.
-        scores: float32 [m]; empty, as `inside`, where no domain is asked for.
-        inside: bool [m], whether each segment is in the domain.
+        counts: int64 [k, 4]: segments, their word pieces, selected segments, their word pieces.
+        scores: float32 [m]; empty without a domain.
+        inside: bool [m], whether each segment is in the domain; empty without a domain.
     """
 
     part: int
@@ -126,12 +119,14 @@ class Counted:
 
 @dataclass(frozen=True)
 class CountLabels(Job[tuple[int, str | Shard], Counted]):
-    """Count a part's segments by label: one that holds for all, or those of a shard's rows.
+    """Count a part's segments by label: one label for all, or the labels of a shard's rows.
+
+    Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, Figure 5.
 
     Attributes:
-        scores: the folder of the parts.
-        read: how the corpus was read; its `id_field` is the field with the label.
-        domain: globs; a label that matches one is in the domain.
+        scores: folder of the parts.
+        read: how the corpus is read; its `id_field` is the label's field.
+        domain: globs of the domain's labels.
     """
 
     scores: Path
@@ -164,14 +159,14 @@ class CountLabels(Job[tuple[int, str | Shard], Counted]):
 
 
 def matches(label: str, globs: Iterable[str]) -> bool:
-    """Whether a label is in a domain: matches one of the globs, large and small letters apart."""
+    """Whether a label matches one of the globs; case counts."""
     return any(fnmatchcase(label, glob) for glob in globs)
 
 
-def shown(labels: Iterable[str], near: str = "") -> str:
-    """A few labels for a message, those most like a word first."""
+def shown(labels: Iterable[str], word: str = "") -> str:
+    """A few labels for a message, those most similar to a word first."""
     different = sorted(set(labels))
-    few = difflib.get_close_matches(near, different, n=_SHOWN, cutoff=0.0)
+    few = difflib.get_close_matches(word, different, n=_SHOWN, cutoff=0.0)
     return ", ".join(repr(label[:40]) for label in few) + (", …" if len(different) > _SHOWN else "")
 
 

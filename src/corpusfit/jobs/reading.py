@@ -1,9 +1,4 @@
-"""The first steps of every job that starts from text: parse a shard, count, cut.
-
-What: a shard's units with their texts, and its tally of what was read and rejected.
-Why: each job must count the same rows the same way, or sums would not add up.
-Trade-off: the tally carries every reject in full, because `rejects.jsonl` is built from it.
-"""
+"""The first steps of every job on text: parse a shard, count its rows, cut it into units."""
 
 from __future__ import annotations
 
@@ -21,7 +16,7 @@ from corpusfit.types import Documents, Shard, Texts, Units
 
 @dataclass
 class Tally:
-    """What was counted in one shard; rows = documents + rejects, always."""
+    """Counts of one shard, with every reject in full; rows = documents + rejects."""
 
     source: int
     documents: int = 0
@@ -31,12 +26,12 @@ class Tally:
     rejects: list[tuple[int, int, str]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for a file's header."""
+        """The counts as plain values, for a file's header."""
         return dict(vars(self))
 
 
 class Reasons:
-    """Why rows were rejected: how many for what, with one example in full for each."""
+    """Counts of reject reasons, with one example of each."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -49,22 +44,22 @@ class Reasons:
             self._examples.setdefault(kind(reason), reason)
 
     def __str__(self) -> str:
-        """The three commonest, with their examples; or that there was nothing to reject."""
+        """The three most frequent reasons with their examples, or that there are no rows."""
         common = self.counts.most_common(3)
         listed = "; ".join(f"{self._examples[why]} ({n:,} rows)" for why, n in common)
         return listed or "it is empty"
 
 
 def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
-    """Hold `--strict`.
+    """Enforce `--strict`.
 
     Raises:
-        StrictError: a row was rejected; names the first.
+        StrictError: a row was rejected; the message names the first.
     """
     for row, _, reason in tally.rejects[:1]:
         raise StrictError(
             f"{names[tally.source]}, row {row}: {reason}. "
-            "Mend the row, or leave out --strict to skip such rows."
+            "Correct the row, or leave out --strict to skip such rows."
         )
 
 
@@ -76,9 +71,9 @@ def read_shard(
     *,
     translations: bool = False,
 ) -> tuple[Documents, Tally]:
-    """The usable documents of a shard, or of the rows picked, and the tally of its rows.
+    """The usable documents of a shard, or of the picked rows, and the tally of its rows.
 
-    With `translations` the texts are the other sides of aligned pairs.
+    With `translations` the texts are the target sides of aligned pairs.
 
     Raises:
         StrictError: the plan is strict and a row was rejected.

@@ -1,13 +1,4 @@
-"""Jobs that draw the background: a bounded, uniform sample of the corpus's units.
-
-What: the texts of the sample from the shards, or its vectors from the store.
-Why: `fit` and `rank` need a piece of the corpus that fits in memory; and drawing it may not cost
-another reading of the corpus, so of JSON lines only the rows that are drawn are parsed.
-Trade-off: how many units a row has is not known before it is parsed. So it is taken to have as many
-parts as its size in bytes suggests, parts are drawn, and a part that is drawn gives the units that
-fall into it: every unit is as likely as any other, but two neighbours may come together.
-Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
-"""
+"""Jobs that draw the background: a bounded, uniform sample of the corpus's units."""
 
 from __future__ import annotations
 
@@ -29,7 +20,7 @@ from corpusfit.segments import cut_units
 from corpusfit.types import Shard, Texts, taken
 
 ALL = 2**64
-"""A bound that every key is below."""
+"""A bound above every key."""
 
 _PLENTY = 3
 T = TypeVar("T")
@@ -37,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Drawn(Generic[T]):
-    """What one shard gives to the sample: keys uint64 [n] and as many texts, or what holds them."""
+    """The drawn items of one shard: keys uint64 [n] and n texts, or records with texts."""
 
     shard: int
     keys: NDArray[np.uint64]
@@ -46,7 +37,7 @@ class Drawn(Generic[T]):
 
 @dataclass(frozen=True)
 class SampleTexts(Job[tuple[Shard, int], tuple[Drawn[str], Tally]]):
-    """Of a shard, the k units with the smallest keys below a bound; and what was read for them."""
+    """Draw the k units of a shard with the smallest keys below a bound; also returns the tally."""
 
     read: ReadPlan
     cut: CutPlan
@@ -61,17 +52,23 @@ class SampleTexts(Job[tuple[Shard, int], tuple[Drawn[str], Tally]]):
     def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[str], Tally]:
         shard, bound = piece
         keys, _, texts, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
-        kept = lowest(keys, self.k)
-        return Drawn(shard.index, keys[kept], strings(texts, kept)), tally
+        places = lowest(keys, self.k)
+        return Drawn(shard.index, keys[places], strings(texts, places)), tally
 
 
 def below(
     shard: Shard, bound: int, read: ReadPlan, cut: CutPlan, names: tuple[str, ...], seed: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], Texts, Tally]:
-    """Of a shard, the n units with keys below a bound, in reading order.
+    """The n units of a shard with keys below a bound, in reading order.
+
+    Only the rows with a drawn unit are parsed. A row's number of units is unknown before that, so a
+    row counts as many parts as its bytes suggest; parts are drawn, and a drawn part gives the units
+    in it. Every unit is equally likely, but neighbours can be drawn together.
+
+    Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
 
     Returns:
-        Their keys uint64 [n], rows int64 [n] and texts, and what was read for them.
+        Their keys uint64 [n], rows int64 [n] and texts, and the tally of the parsed rows.
     """
     draw = _Draw(seed, shard.index, bound, _typical_bytes(cut))
     found, tally = read_shard(shard, read, names, draw.pick)
@@ -83,30 +80,30 @@ def below(
 
 
 def lowest(keys: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
-    """The places of the k smallest keys, int64, in the order of the places."""
+    """The places of the k smallest keys, int64, increasing."""
     return np.sort(np.argsort(keys, kind="stable")[:k])
 
 
 def _typical_bytes(cut: CutPlan) -> int:
-    """About how long a unit is; only how many neighbours are drawn together depends on it."""
+    """Typical bytes of a unit; affects only how many neighbours are drawn together."""
     if cut.unit == "document":
         return 2**62
     return {"sentence": 128, "paragraph": 512}.get(cut.unit, 4 * cut.pieces)
 
 
 def first_bound(size: int, k: int, cut: CutPlan) -> int:
-    """A bound below which a corpus of so many bytes has k units, and most likely not many more."""
+    """A bound below which a corpus of `size` bytes very likely has k units, and not many more."""
     return min(ALL, ALL * _PLENTY * k // (size // _typical_bytes(cut) + 1))
 
 
 def strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
-    """The texts at some places, int64 [k], as Python has them."""
+    """The texts at some places, int64 [k], as Python strings."""
     found: list[str] = taken(texts, places).to_pylist()
     return found
 
 
 class _Draw:
-    """The parts of one shard's rows that are drawn: those with a key below the bound."""
+    """The drawn parts of one shard's rows: those with a key below the bound."""
 
     def __init__(self, seed: int, shard: int, bound: int, typical: int) -> None:
         self._seed, self._shard, self._bound, self._typical = seed, shard, bound, typical
@@ -114,7 +111,7 @@ class _Draw:
         self._keys = np.empty(0, np.uint64)
 
     def pick(self, rows: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """The rows with a part that is drawn."""
+        """Whether each row has a drawn part: bool [n]."""
         parts = sizes // self._typical + 1
         owner, number, keys = part_keys(self._seed, self._shard, rows, parts)
         drawn = keys < np.uint64(self._bound) if self._bound < ALL else np.ones(len(keys), np.bool_)
@@ -133,7 +130,7 @@ class _Draw:
         Unit j of n falls into part floor(j parts / n).
         """
         at = np.searchsorted(rows, self._row)
-        usable = (at < len(rows)) & np.isin(self._row, rows)  # not those of rejected rows
+        usable = (at < len(rows)) & np.isin(self._row, rows)  # without rejected rows
         at, parts = at[usable], self._parts[usable]
         number, keys = self._number[usable], self._keys[usable]
         n, first = counts[at], (np.cumsum(counts) - counts)[at]
@@ -144,24 +141,24 @@ class _Draw:
 
 
 def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:
-    """Keep the k smallest keys of all; by shard, those with nothing left out."""
+    """The items with the k smallest keys of all, by shard; shards without any are left out."""
     drawn = sorted((d for d in drawn if len(d.keys)), key=lambda d: d.shard)
     keys = np.concatenate([d.keys for d in drawn]) if drawn else np.empty(0, np.uint64)
     if len(keys) <= k:
         return drawn
     bound = np.partition(keys, k - 1)[k - 1]
-    kept = []
+    smallest = []
     for d in drawn:
         mask = d.keys <= bound
-        texts = [t for t, keep in zip(d.texts, mask.tolist(), strict=True) if keep]
+        texts = [t for t, small in zip(d.texts, mask.tolist(), strict=True) if small]
         if texts:
-            kept.append(Drawn(d.shard, d.keys[mask], texts))
-    return kept
+            smallest.append(Drawn(d.shard, d.keys[mask], texts))
+    return smallest
 
 
 @dataclass(frozen=True)
 class TextsAt(Job[tuple[Shard, NDArray[np.int64]], tuple[int, list[str]]]):
-    """The texts of a shard's units at some places; with the shard's number."""
+    """Read the texts of a shard's units at some places; returns the shard's number too."""
 
     read: ReadPlan
     cut: CutPlan
@@ -178,7 +175,7 @@ class TextsAt(Job[tuple[Shard, NDArray[np.int64]], tuple[int, list[str]]]):
 
 @dataclass(frozen=True)
 class SampleVectors(Job[list[tuple[int, NDArray[np.int64]]], int]):
-    """Gather the vectors at (shard, places) from the store into a file; returns how many."""
+    """Gather the vectors at (shard, places) from the store into a file; returns their number."""
 
     store: Path
     out: Path

@@ -1,10 +1,4 @@
-"""Jobs that score: from stored vectors, or straight from text.
-
-What: unit scores, their means by segment, one Parquet part and one completion mark a shard.
-Why: only this step is done for every unit of the corpus.
-Trade-off: the mark is written after the part and carries the tally, so a killed run does at most
-the shards in flight again.
-"""
+"""Jobs that score a shard: from stored vectors, or from text."""
 
 from __future__ import annotations
 
@@ -26,7 +20,7 @@ from corpusfit.types import Paired, Shard, Units
 
 
 def mark_path(marks: Path, shard: int) -> Path:
-    """Where a finished shard's mark is."""
+    """Completion mark of a shard; it holds the tally."""
     return marks / f"part-{shard:05d}.json"
 
 
@@ -37,7 +31,7 @@ def _scorer(path: Path) -> Scorer[Any]:
 
 @dataclass(frozen=True)
 class Scoring:
-    """What all ways of scoring share: how units make a segment's score, and where it goes."""
+    """The common arguments of scoring jobs: how units make a segment's score, and the folders."""
 
     gamma: int
     summed: bool
@@ -75,7 +69,7 @@ class ScoreVectors(Scoring, Job[int, Tally]):
 
 @dataclass(frozen=True)
 class ScoreTexts(Scoring, Job[Shard, Tally]):
-    """Read, cut and score a shard of text; with its stored vectors, if there is a store."""
+    """Read, cut and score a shard of text, with its stored vectors if there is a store."""
 
     scorer: Path
     read: ReadPlan

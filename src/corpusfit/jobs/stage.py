@@ -1,12 +1,4 @@
-"""Jobs that run a cascade: score one stage's segments of a shard, join the stages' scores.
-
-What: the first stage scores every segment and leaves the shard's part of `scores/`; each later one
-reads only the rows whose segments came through, encodes and scores only these; the last job puts
-the scores of all stages into one column.
-Why: what a stage costs is then what it is given; nothing is embedded that no stage needs.
-Trade-off: vectors are not kept, because another cascade would pass on other segments; and a later
-stage reads its shard again instead of being handed text.
-"""
+"""Jobs that run a cascade: score a stage's segments of a shard, join the stages' scores."""
 
 from __future__ import annotations
 
@@ -38,10 +30,10 @@ _PART = re.compile(r"part-(\d+)\.safetensors")
 
 
 class StageParts:
-    """What one stage scored: by shard, the places of segments and their scores.
+    """The scores of one stage: by shard, the places of segments and their scores.
 
     Args:
-        folder: where the parts are; a part appears whole or not at all.
+        folder: folder of the parts.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,7 +43,7 @@ class StageParts:
         return self.folder / f"part-{shard:05d}.safetensors"
 
     def finished(self) -> list[int]:
-        """The shards that are there, increasing."""
+        """The finished shards, increasing."""
         names = listed(self.folder)
         return sorted(int(found[1]) for name in names if (found := _PART.fullmatch(name)))
 
@@ -63,7 +55,7 @@ class StageParts:
         tally: Tally,
         seconds: float,
     ) -> None:
-        """Keep the scores [m] of the segments at places [m], and what was read for them."""
+        """Write the scores [m] of the segments at places [m], and the tally."""
         plain = {n: v for n, v in tally.as_dict().items() if n != "rejects"}
         arrays: dict[str, NDArray[Any]] = {
             "places": places,
@@ -83,12 +75,12 @@ class StageParts:
             yield shard, *self.read(shard)
 
     def tally(self, shard: int) -> Tally:
-        """What was read, and what of it was rejected."""
+        """The tally of a part."""
         arrays, header = read_arrays(self._part(shard), ["rejects"])
         return Tally(**header["tally"], rejects=orjson.loads(arrays["rejects"].tobytes()))
 
     def spent(self) -> tuple[int, float]:
-        """Units scored, and seconds that workers took for it, in all parts."""
+        """Number of scored units and seconds of the workers, over all parts."""
         units, seconds = 0, 0.0
         for shard in self.finished():
             _, header = read_arrays(self._part(shard), [])
@@ -98,12 +90,14 @@ class StageParts:
 
 @dataclass(frozen=True)
 class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
-    """Score the segments of a shard at some places, or all of them; returns how many units.
+    """Score the segments of a shard at some places, or all; returns the number of units.
+
+    Vectors are not stored, because another cascade would pass on other segments.
 
     Attributes:
         stage: the scorer and what it reads.
-        scores: where the first stage leaves a shard's part, and the others find its segments.
-        parts: where this stage's scores go.
+        scores: folder where the first stage writes a shard's segments, and later ones find them.
+        parts: folder of this stage's scores.
     """
 
     stage: StageScorer
@@ -116,7 +110,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
 
     @property
     def encodes(self) -> bool:
-        """Where it scores by a network or reads one's vectors."""
+        """Whether the stage scores with a network or reads a network's vectors."""
         embed = self.stage.embed
         return self.stage.network or (embed is not None and wants_gpu(embed))
 
@@ -146,10 +140,10 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
     def _read(
         self, shard: Shard, places: NDArray[np.int64] | None
     ) -> tuple[Segments, Texts, Tally]:
-        """The segments at some places, or all; the texts of their units; the tally of these.
+        """The segments at some places, or all; the texts of their units; their tally.
 
         Raises:
-            InputError: a segment is no longer there.
+            InputError: a segment is missing, because the source changed.
         """
         if places is None:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
@@ -162,11 +156,10 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
         units, texts = cut_units(found, self.cut)
         segments = join_units(units, self.cut.gamma)
         at = np.searchsorted(segments.row, rows) + numbers.astype(np.int64)
-        there = at < len(segments)
-        if not there.all() or (segments.row[at] != rows).any():
+        if (at >= len(segments)).any() or (segments.row[at] != rows).any():
             raise InputError(
-                f"{self.names[shard.source]} changed while it was read. Run again with "
-                "--overwrite when nobody writes to it."
+                f"{self.names[shard.source]} changed while it was read. Run the command again with "
+                "--overwrite when nothing writes to this file."
             )
         own = np.repeat(segments.first_unit[at], segments.units[at]) + _within(segments.units[at])
         tally.units, tally.segments = len(own), len(at)
@@ -175,28 +168,28 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
 
 
 def _within(counts: NDArray[np.int32]) -> NDArray[np.int64]:
-    """0 to n - 1 for each n of the counts, one after the other."""
+    """0 to n - 1 for each n of the counts, concatenated."""
     before = np.cumsum(counts, dtype=np.int64) - counts
     return np.arange(int(counts.sum())) - np.repeat(before, counts)
 
 
 @dataclass(frozen=True)
 class Placing:
-    """Where a stage's scores lie in the one column: at + by * score; the last stage's stay."""
+    """The map of a stage's scores into the joint column: at + by * score."""
 
     at: float = 0.0
     by: float = 1.0
 
     def __call__(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Scores [n] placed; their order is kept."""
+        """The mapped scores [n], in the same order."""
         return (self.at + self.by * scores.astype(np.float64)).astype(np.float32)
 
     @classmethod
     def below(cls, floor: float, lowest: float, highest: float) -> Placing:
-        """So that scores from lowest to highest come to lie below a floor.
+        """The map that puts scores from lowest to highest below a floor.
 
-        The room they get is as large as the floor is far from 0, so that float32 still tells some
-        millions of them apart.
+        Their range is as wide as the floor is far from 0, so that float32 can still distinguish
+        millions of scores.
         """
         room = max(1.0, abs(floor))
         by = room / (highest - lowest) if highest > lowest else 1.0
@@ -205,13 +198,13 @@ class Placing:
 
 @dataclass(frozen=True)
 class JoinStages(Job[int, int]):
-    """Put into a shard's part of `scores/` what each segment got in the last stage it reached.
+    """Write to a shard's part of `scores/` each segment's score in the last stage it reached.
 
     Attributes:
-        scores: the parts, as the first stage left them.
-        marks: where finished shards are marked.
-        stages: the folders of the stages' parts.
-        placings: where each stage's scores lie.
+        scores: folder of the parts that the first stage wrote.
+        marks: folder of the completion marks.
+        stages: folders of the stages' parts.
+        placings: map of each stage's scores.
     """
 
     scores: Path
@@ -220,18 +213,18 @@ class JoinStages(Job[int, int]):
     placings: tuple[Placing, ...]
 
     def start(self) -> Callable[[int], int]:
-        """List what is there."""
+        """List the finished parts."""
         parts = [StageParts(folder) for folder in self.stages]
-        held = [set(p.finished()) for p in parts]
+        finished = [set(p.finished()) for p in parts]
 
         def work(shard: int) -> int:
             tally = parts[0].tally(shard)
             score = np.empty(tally.segments, np.float32)
             stage = np.empty(tally.segments, np.int8)
-            for n, (part, there, placing) in enumerate(
-                zip(parts, held, self.placings, strict=True), start=1
+            for n, (part, shards, placing) in enumerate(
+                zip(parts, finished, self.placings, strict=True), start=1
             ):
-                if shard in there:
+                if shard in shards:
                     places, found = part.read(shard)
                     score[places], stage[places] = placing(found), n
             table.rewrite(table.part_path(self.scores, shard), score=score, stage=stage)

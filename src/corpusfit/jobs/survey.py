@@ -1,8 +1,4 @@
-"""The job that looks at stored bytes: digests and line ends, a few pieces at a time.
-
-Trade-off: pieces travel in batches, because a hundred thousand small files are as many pieces and
-each look takes less time than its way to a worker.
-"""
+"""The job that surveys stored bytes: digests and line ends, many pieces at a time."""
 
 from __future__ import annotations
 
@@ -13,14 +9,14 @@ from corpusfit.corpus import Chunk, ChunkScan, scan_chunk
 from corpusfit.engine import Engine, Job
 
 _BYTES = 16 << 20
-_PIECES = 256
+_CHUNKS = 256
 
 _Batch = tuple[int, list[Chunk]]
 
 
 @dataclass(frozen=True)
-class _LookAt(Job[_Batch, tuple[int, list[ChunkScan]]]):
-    """Look at a batch; returns its number too."""
+class _Scan(Job[_Batch, tuple[int, list[ChunkScan]]]):
+    """Scan a batch of chunks; returns its number too."""
 
     def start(self) -> Callable[[_Batch], tuple[int, list[ChunkScan]]]:
         """Nothing to open."""
@@ -28,16 +24,19 @@ class _LookAt(Job[_Batch, tuple[int, list[ChunkScan]]]):
 
 
 def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
-    """Look at pieces on an engine's workers; the answers in the order of the pieces."""
+    """Scan chunks on an engine's workers; the results are in the order of the chunks.
+
+    Chunks travel in batches, because a scan of a small file takes less time than its transfer.
+    """
     batches: list[list[Chunk]] = []
     size = _BYTES
     for chunk in chunks:
-        if size >= _BYTES or len(batches[-1]) == _PIECES:
+        if size >= _BYTES or len(batches[-1]) == _CHUNKS:
             batches.append([])
             size = 0
         batches[-1].append(chunk)
         size += chunk.span.end - chunk.span.begin
     if len(batches) < 2:
         return [scan_chunk(chunk) for chunk in chunks]
-    found = dict(engine.map(_LookAt(), enumerate(batches)))
+    found = dict(engine.map(_Scan(), enumerate(batches)))
     return [seen for number in range(len(batches)) for seen in found[number]]

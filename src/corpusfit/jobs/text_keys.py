@@ -1,12 +1,4 @@
-"""The jobs that tell texts apart without keeping them, and that fetch the few that are kept.
-
-What: `KeyTexts` gives for every row of a shard two hashes of its text (and of its translation): of
-its letters and digits, and of all that is written. `TextsOfRows` reads some rows' texts.
-Why: whether a text stands in two places is seen from eight bytes of it, so a corpus of any size is
-looked through by the workers and compared by one process.
-Trade-off: two texts share a hash by chance with probability 2^-64.
-Reference: XXH3.
-"""
+"""Jobs that hash all texts of a shard, and that read the texts of some rows."""
 
 from __future__ import annotations
 
@@ -33,11 +25,11 @@ class Keyed:
     """The n usable rows of a shard; their texts have one side, or two.
 
     Attributes:
-        shard: its number.
-        tally: what was read.
+        shard: number of the shard.
+        tally: counts of its rows.
         rows: int64 [n], in reading order.
-        keys: uint64 [n, sides], see `same_text_key`.
-        written: uint64 [n, sides], of the texts to the letter.
+        keys: uint64 [n, sides], hashes of the normalised texts, see `same_text_key`.
+        written: uint64 [n, sides], hashes of the exact texts.
     """
 
     shard: int
@@ -48,11 +40,11 @@ class Keyed:
 
 
 def same_text_key(text: str) -> int:
-    """The key of a text's letters and digits, case folded; all else is left out.
+    """The hash of a text's letters and digits, case folded.
 
-    So texts are the same that differ in case, blanks, punctuation, symbols or combining marks
-    alone; `é` as one character is a letter, and another than `e`. A text without a letter or a
-    digit goes by all that is written, but for blanks around it.
+    Texts that differ only in case, blanks, punctuation, symbols or combining marks have the same
+    hash; `é` as one character is another letter than `e`. A text without letters and digits is
+    hashed whole, without blanks around it.
     """
     return key_of(bare(text) or text.strip())
 
@@ -65,11 +57,11 @@ def _sides(document: Document) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class KeyTexts(Job[Shard, Keyed]):
-    """Hash the texts of a shard.
+    """Hash the texts of a shard (XXH3); two texts share a hash with probability 2^-64.
 
     Attributes:
         read: how rows become texts.
-        names: the sources' names.
+        names: names of the sources.
         sides: 2 for aligned pairs, else 1.
     """
 
@@ -102,9 +94,9 @@ class KeyTexts(Job[Shard, Keyed]):
 
 @dataclass(frozen=True)
 class TextsOfRows(Job[_Piece, _Found]):
-    """The texts of some rows of a shard, int64 [k] increasing, each with all its sides.
+    """Read the texts of some rows of a shard (int64 [k], increasing), each with all its sides.
 
-    Returns the shard's number with them.
+    Returns the shard's number too.
     """
 
     read: ReadPlan

@@ -1,12 +1,4 @@
-"""Jobs that turn texts into token ids for training: a shard of any corpus, or a selected part.
-
-What: read the texts, tokenise them without special tokens, keep them as a part of
-`adapt/tokens.py`.
-Why: a text is tokenised once and read in every pass.
-Trade-off: a text of more than a million characters is tokenised in pieces, cut before a space
-between two words. That bounds memory, and gives the same tokens with any tokenizer that takes
-words apart by themselves; another may differ by a token at such a cut.
-"""
+"""Jobs that turn texts into token ids for training: of a corpus's shard or of a selected part."""
 
 from __future__ import annotations
 
@@ -30,18 +22,18 @@ from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
 
-_AT_ONCE = 1_000_000  # characters; the library needs some 200 bytes a token while it works
-_NEAR = 4_096  # characters at the end of a piece in which a space is looked for
+_AT_ONCE = 1_000_000  # characters; the library needs about 200 bytes per token
+_NEAR = 4_096  # last characters of a piece, in which to look for a space
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
 
 
 @dataclass
 class TokenTally(Tally):
-    """What was counted in one part; `documents` are the texts, `characters` theirs.
+    """Counts of one part; `documents` are its texts.
 
     Attributes:
-        tokens: of all texts, ends of text included.
-        empty: texts that have no token.
+        tokens: number of tokens, ends of text included.
+        empty: number of texts without a token.
     """
 
     tokens: int = 0
@@ -49,11 +41,11 @@ class TokenTally(Tally):
 
 
 class _Tokeniser:
-    """A tokenizer's JSON, opened; special tokens are not added, nothing is cut off.
+    """An opened tokenizer; it adds no special tokens and truncates nothing.
 
     Args:
-        path: the file.
-        end: the id to put behind each text that has tokens, if any.
+        path: a `tokenizer.json`.
+        end: id to append to each text with tokens, if any.
     """
 
     def __init__(self, path: Path, end: int | None) -> None:
@@ -64,10 +56,10 @@ class _Tokeniser:
         try:
             self._tokenizer = Tokenizer.from_buffer(path.read_bytes())
         except Exception as e:  # the library raises bare exceptions
-            raise ModelError(f"{path} is not a tokenizer that can be read: {e}.") from e
+            raise ModelError(f"{path} is not a readable tokenizer: {e}.") from e
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        # the fast one keeps no places in the text; older releases do not have it
+        # the fast one tracks no offsets; older releases do not have it
         tokenizer = self._tokenizer
         self._encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
         self._end = end
@@ -75,7 +67,7 @@ class _Tokeniser:
         self._kind: type[np.generic] = np.uint16 if largest < 2**16 else np.uint32
 
     def __call__(self, texts: list[str]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The ids of n texts end to end, and int64 [n + 1] where each text begins."""
+        """The ids of n texts, concatenated, and int64 [n + 1]: where each text begins."""
         found: list[NDArray[Any]] = []
         lengths = np.zeros(len(texts), np.int64)
         for owners, pieces in _batches(texts):
@@ -93,7 +85,7 @@ class _Tokeniser:
 
 
 def _batches(texts: list[str]) -> Iterator[tuple[list[int], list[str]]]:
-    """Pieces of texts in order, with the number of each one's text, to be tokenised together."""
+    """Batches of pieces of texts in order, with the number of each piece's text."""
     owners: list[int] = []
     pieces: list[str] = []
     total = 0
@@ -110,7 +102,10 @@ def _batches(texts: list[str]) -> Iterator[tuple[list[int], list[str]]]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A text, cut before a space between words where it is too long to be tokenised at once."""
+    """A text, cut before a space between words if it is too long to tokenise at once.
+
+    That bounds memory. A tokenizer that does not split at spaces can give another token at a cut.
+    """
     begin = 0
     while len(text) - begin > _AT_ONCE:
         end = begin + _AT_ONCE
@@ -123,14 +118,14 @@ def _pieces(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
-    """Tokenise a shard of a corpus, every text of score 0; returns its number.
+    """Tokenise a shard of a corpus, with score 0 for every text; returns its number.
 
     Attributes:
         read: how rows become documents.
-        names: the sources' names.
+        names: names of the sources.
         tokenizer: a `tokenizer.json`.
         out: folder of the parts, on this machine.
-        end: the id to put behind each text, if any.
+        end: id to append to each text, if any.
     """
 
     read: ReadPlan
@@ -144,7 +139,7 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
 
         Raises:
             MissingDependencyError: the library is not installed.
-            ModelError: the file is no tokenizer.
+            ModelError: the file is not a tokenizer.
         """
         tokenise = _Tokeniser(self.tokenizer, self.end)
 
@@ -161,7 +156,7 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
                 text_keys(texts),
                 np.zeros(n, np.float32),
             )
-            return shard.index, _kept(self.out, shard.index, part, tally, texts)
+            return shard.index, _write(self.out, shard.index, part, tally, texts)
 
         return work
 
@@ -170,8 +165,8 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
 class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
     """Tokenise a part of a run's `selected/`, with its scores; returns its number.
 
-    A piece is a number and the path of a `part-*.jsonl.zst`; its source's number in the tally is
-    the part's. The attributes are those of `TokeniseShard`.
+    A piece is a number and the path of a `part-*.jsonl.zst`; the number stands for the source in
+    the tally. The attributes are those of `TokeniseShard`.
     """
 
     tokenizer: Path
@@ -181,7 +176,7 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
     def start(self) -> Callable[[tuple[int, Path]], tuple[int, TokenTally]]:
         """Open the tokenizer; raises as `TokeniseShard.start` does.
 
-        The work raises `InputError` for a part that is not what a run wrote.
+        The work raises `InputError` for a part that no run wrote.
         """
         tokenise = _Tokeniser(self.tokenizer, self.end)
 
@@ -190,13 +185,13 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
             name = f"{path.parent.name}/{path.name}"
             rows, texts, scores = read_selected(path, name)
             part = Part(name, rows, *tokenise(texts), text_keys(texts), scores)
-            return number, _kept(self.out, number, part, Tally(number, len(texts)), texts)
+            return number, _write(self.out, number, part, Tally(number, len(texts)), texts)
 
         return work
 
 
-def _kept(out: Path, number: int, part: Part, tally: Tally, texts: list[str]) -> TokenTally:
-    """Write a part; what was counted in it."""
+def _write(out: Path, number: int, part: Part, tally: Tally, texts: list[str]) -> TokenTally:
+    """Write a part; returns its counts."""
     counted = TokenTally(**tally.as_dict())
     counted.characters = sum(map(len, texts))
     counted.tokens = len(part.ids)
@@ -211,12 +206,12 @@ def read_selected(
     """The n lines of a selected part: int64 line numbers, texts, and float32 scores or weights.
 
     Args:
-        path: of the part.
-        name: of the part, for errors.
+        path: path of the part.
+        name: name of the part, for errors.
         column: `score` or `weight`.
 
     Raises:
-        InputError: it is damaged, or a line lacks what a run writes.
+        InputError: the part is damaged, or a line lacks a field.
     """
     rows: list[int] = []
     texts: list[str] = []
@@ -232,17 +227,17 @@ def read_selected(
                 figures.append(figure)
     except (OSError, zstandard.ZstdError, ValueError, KeyError, TypeError) as e:
         raise InputError(
-            f"{name}, row {row}: not what corpusfit select writes ({e}). Run the selection "
-            "again, or name its texts as any other corpus."
+            f"{name}, row {row}: `corpusfit select` did not write this line ({e}). Run the "
+            "selection again, or give the file itself instead of its run folder."
         ) from e
     return np.array(rows, np.int64), texts, np.array(figures, np.float32)
 
 
 def _fields(line: dict[str, Any], column: str) -> tuple[str, float]:
-    """Text and a figure of a line."""
+    """The text of a line, and its score or weight."""
     text, figure = line["text"], float(line[column])
     if not isinstance(text, str):
-        raise TypeError("its text is no string")
+        raise TypeError("text is not a string")
     if not math.isfinite(figure):
         raise ValueError(f"{column} {figure:g}")
     return text, figure

@@ -1,10 +1,4 @@
-"""The job that scores a corpus as a whole, for methods that cannot score a unit by itself.
-
-What: reads every shard, or its stored vectors, in one worker, lets the method see them all, then
-reads them again and writes scores as `ScoreTexts` does.
-Why: such a method's memory grows with the corpus anyway; what it does not need, it need not hold.
-Trade-off: two passes or more and no help from other workers; a killed run scores everything again.
-"""
+"""The job that scores a corpus as a whole, for methods that cannot score a unit on its own."""
 
 from __future__ import annotations
 
@@ -26,7 +20,7 @@ from corpusfit.types import Paired, Reads, Source, Units
 
 @dataclass(frozen=True)
 class _Stream:
-    """The corpus, shard by shard; it is read anew whenever it is iterated over."""
+    """The corpus, shard by shard; every iteration reads it again."""
 
     of: ScoreWhole
     reads: Reads
@@ -37,7 +31,10 @@ class _Stream:
 
 @dataclass(frozen=True)
 class ScoreWhole(Scoring, Job[MethodPlan, int]):
-    """Score the whole corpus by a method that reads it all; returns the number of units."""
+    """Score the whole corpus with a method that reads it all; returns the number of units.
+
+    Runs in one worker and reads the corpus at least twice; a killed run starts again.
+    """
 
     sources: tuple[Source, ...]
     read: ReadPlan
@@ -48,7 +45,7 @@ class ScoreWhole(Scoring, Job[MethodPlan, int]):
     seed: int
 
     def start(self) -> Callable[[MethodPlan], int]:
-        """Nothing to open: it is done once."""
+        """Nothing to open."""
         return self._work
 
     def _work(self, plan: MethodPlan) -> int:

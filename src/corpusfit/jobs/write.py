@@ -1,10 +1,4 @@
-"""The job that writes what was taken: the selected segments' text, with their provenance.
-
-What: a file of selected segments a shard, and beside it one of the segments that are to be looked
-at, taken or not.
-Trade-off: the corpus is read a second time instead of keeping every text until the choice is
-made; memory stays flat and `choose` can be repeated.
-"""
+"""The job that writes the selected segments' text and the example segments."""
 
 from __future__ import annotations
 
@@ -30,26 +24,26 @@ _COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selec
 
 
 def selected_path(folder: Path, shard: int) -> Path:
-    """Where a shard's selected text is."""
+    """File of a shard's selected text."""
     return folder / f"part-{shard:05d}.jsonl.zst"
 
 
 def looked_at_path(folder: Path, shard: int) -> Path:
-    """Where a shard's segments are that are to be looked at."""
+    """File of a shard's example segments."""
     return folder / f"part-{shard:05d}.jsonl"
 
 
 @dataclass(frozen=True)
 class WriteSelected(Job[Shard, int]):
-    """Read a shard again and write its selected segments; returns how many.
+    """Read a shard again and write its selected segments; returns their number.
 
     Attributes:
-        read: how the corpus was read.
-        names: of its sources.
-        scores: folder with the stored scores.
-        selected: folder for what was taken.
-        looked_at: folder for what is to be looked at.
-        places: of that, segments of some shards by their place in the stored scores.
+        read: how the corpus is read.
+        names: names of its sources.
+        scores: folder of the stored scores.
+        selected: folder of the selected text.
+        looked_at: folder of the example segments.
+        places: places of the example segments in the stored scores, by shard.
     """
 
     read: ReadPlan
@@ -86,15 +80,15 @@ class WriteSelected(Job[Shard, int]):
         places: NDArray[np.int64],
         more: tuple[str, ...],
     ) -> list[bytes]:
-        """Segments at some places as JSON, with their text and provenance."""
+        """JSON lines of the segments at some places, with text and provenance."""
         lines = []
         for at in places:
             here = {name: column[at] for name, column in columns.items()}
             document = documents.get(int(here["row"]))
             if document is None or here["end"] > len(document.text):
                 raise InputError(
-                    f"{self.names[shard.source]} changed while it was read. Run again with "
-                    "--overwrite when nobody writes to it."
+                    f"{self.names[shard.source]} changed while it was read. Run the command again "
+                    "with --overwrite when nothing writes to this file."
                 )
             line = {
                 "text": document.text[int(here["start"]) : int(here["end"])],

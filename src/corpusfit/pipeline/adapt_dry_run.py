@@ -1,12 +1,4 @@
-"""What an adaptation would take: the dry run.
-
-What: trains for a few steps on the first MiB of the data, in a folder that is thrown away, and
-multiplies.
-Why: nobody should start a day's training without knowing that it is a day's.
-Trade-off: the first texts stand for all, and the steps measured are on short notice: memory that
-grows later (a longer batch) is not seen, nor the time in which --guard reads all of the data. The
-model is loaded, and downloaded if it has to be.
-"""
+"""The dry run of `adapt`: measures a few steps and projects the whole training."""
 
 from __future__ import annotations
 
@@ -35,7 +27,7 @@ from corpusfit.types import Source
 
 _STEPS = 5
 _SAMPLED = 1 << 20
-_A_WEIGHT = 12  # bytes of a checkpoint: itself and two moments
+_CHECKPOINT_BYTES = 12  # per trained parameter: the weight and two moments
 
 
 def estimate_adaptation(
@@ -48,14 +40,17 @@ def estimate_adaptation(
     guard_field: str = "",
     machine: Machine,
 ) -> dict[str, Any]:
-    """Measure a few steps and project; takes what `adapt` takes.
+    """Train a few steps on the first MiB of the data in a temporary folder, and project.
+
+    Takes what `adapt` takes. The model is loaded, and downloaded if needed. Memory that grows after
+    the first steps and the time in which `guard` reads all of the data are not measured.
 
     Returns:
         sources, stored_mb, tokens (of the data, projected), parameters, trained, steps, words,
         step_s, seconds, memory_mb, disk_mb.
 
     Raises:
-        CorpusfitError: as `adapt`.
+        CorpusfitError: the same errors as `adapt`.
     """
     plan = plan.check()
     with TemporaryDirectory(prefix="corpusfit-") as scratch:
@@ -64,38 +59,42 @@ def estimate_adaptation(
             texts = given(data, task, replay, plan.read, work, engine, machine)
         sources = texts.data or texts.task
         sample, share = _sample(sources, texts.read, work)
-        few = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
+        short = dataclasses.replace(
+            plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last"
+        )
         small = dataclasses.replace(
-            plan, read=ReadPlan(), weigh=WeighPlan(), mix=MixPlan(heldout=8), train=few
+            plan, read=ReadPlan(), weigh=WeighPlan(), mix=MixPlan(heldout=8), train=short
         )
         clock = _Clock()
         quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
         field = guard_field or plan.read.text_field
-        made = adapt(
+        manifest = adapt(
             small, [str(sample)], work / "model", guard=guard, guard_field=field, machine=quiet
         ).manifest
-    tokens, rows = (round(n / share) for n in (made["counts"]["data"]["tokens"], made["rows"]))
-    size = Size(tokens, rows, made["parameters"], made["training"]["length"], made["device"])
+    counted = manifest["counts"]["data"]["tokens"], manifest["rows"]
+    tokens, rows = (round(n / share) for n in counted)
+    parameters, length = manifest["parameters"], manifest["training"]["length"]
+    size = Size(tokens, rows, parameters, length, manifest["device"])
     train, words = settled(plan, size)
     steps = train.steps or 0
-    checkpoints = _A_WEIGHT * made["trained"] * (train.checkpoints + 1)
+    checkpoints = _CHECKPOINT_BYTES * manifest["trained"] * (train.checkpoints + 1)
     return {
         "sources": len(sources),
         "stored_mb": sum(s.size for s in sources) / 1e6,
         "tokens": tokens,
-        "parameters": made["parameters"],
-        "trained": made["trained"],
+        "parameters": parameters,
+        "trained": manifest["trained"],
         "steps": steps,
         "words": words,
         "step_s": clock.step,
         "seconds": steps * clock.step,
         "memory_mb": peak(resource.RUSAGE_SELF),
-        "disk_mb": (2 * tokens + 4 * made["parameters"] + checkpoints) / 1e6,
+        "disk_mb": (2 * tokens + 4 * parameters + checkpoints) / 1e6,
     }
 
 
 def _sample(sources: list[Source], read: ReadPlan, work: Path) -> tuple[Path, float]:
-    """The first texts of the data in a file, and which share of its stored bytes they are."""
+    """Write the first texts of the data to a file; its path and their share of the stored bytes."""
     texts: list[str] = []
     seen = 0
     for shard in corpus.shards(sources, read):
@@ -116,16 +115,16 @@ class _Clock(Progress):
         self._training = False
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
-        """Only training is timed."""
+        """Note whether the stage is the training, the only one timed."""
         self._training = stage == "adapt"
 
     def advance(self, done: float, units: int = 0) -> None:
-        """A step is over."""
+        """Note the end of a training step."""
         if self._training:
             self._ends.append(time.perf_counter())
 
     @property
     def step(self) -> float:
-        """Seconds of a step, the median of all but the first."""
+        """Median seconds per step, the first step excluded."""
         pairs = zip(self._ends, self._ends[1:], strict=False)
         return statistics.median(b - a for a, b in pairs)

@@ -1,13 +1,4 @@
-"""Hold what was selected against known domains: `audit`.
-
-What: counts the scored and the selected segments by domain and, where one of them is what was
-sought, how well the selection and the scores find it.
-Why: where texts come from is often known; a selection that finds its own field is to be trusted.
-Trade-off: a known domain is not relevance: text that helps may lie elsewhere. The counts grow with
-the number of different domains only; with a domain asked for, the scores of all segments are held:
-5 bytes each while the parts are read, about 25 at the end (`score/metrics.py`).
-Reference: TADPOLE, Figure 5 (DANA, Table 2); Aharoni and Goldberg (2020), section 4.4 and Table 7.
-"""
+"""The command `audit`: compares a selection and its scores with known domains."""
 
 from __future__ import annotations
 
@@ -22,9 +13,9 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.errors import UsageError, bad_setting
-from corpusfit.jobs.labels import NONE, Counted, CountLabels, matches, other_pieces, shown
+from corpusfit.jobs.labels import NONE, Counted, CountLabels, different_shards, matches, shown
 from corpusfit.manifest import RunFolder
-from corpusfit.pipeline.run import Machine, Run, same_again
+from corpusfit.pipeline.run import Machine, Run, find_again
 from corpusfit.pipeline.scoring import tallies
 from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
@@ -34,16 +25,16 @@ from corpusfit.types import Reject, Shard, Source
 
 @dataclass(frozen=True)
 class DomainCount:
-    """What of one domain is in the corpus, and what was taken.
+    """How much of one domain is in the corpus and in the selection.
 
     Attributes:
-        segments: in the corpus.
-        tokens: their estimated word pieces.
-        selected: segments taken; None, as the next three, where nothing was chosen yet.
-        selected_tokens: their estimated word pieces.
-        taken: the share of the domain's segments that was taken.
-        of_selection: the share of the selected segments that is of this domain.
-        sought: whether it is in the domain asked for; None without one.
+        segments: number of segments in the corpus.
+        tokens: estimated word pieces of `segments`.
+        selected: number of selected segments; this and the next three are None before a selection.
+        selected_tokens: estimated word pieces of `selected`.
+        taken: share of the domain's segments that are selected.
+        of_selection: share of all selected segments that are of this domain.
+        sought: whether a glob of `--domain` matches this domain; None without globs.
     """
 
     segments: int
@@ -57,18 +48,18 @@ class DomainCount:
 
 @dataclass(frozen=True)
 class Finding:
-    """How well a domain was found.
+    """How well the selection and the scores find a domain.
 
     Attributes:
-        domain: the globs that say what is in it.
-        segments: in the domain.
-        chance: their share of the corpus: the precision of taking any text.
-        selected: segments taken, in the domain or not; None, as the next three, where nothing was
-            chosen yet.
-        precision: the share of them that is in the domain; None also where none was taken.
-        recall: the share of the domain that was taken.
-        f1: the harmonic mean of both.
-        scores: what the scores of all segments say, whatever was taken.
+        domain: globs that define the domain.
+        segments: number of segments in the domain.
+        chance: their share of the corpus, which is the precision of a random selection.
+        selected: number of selected segments, in the domain or not; this and the next three are
+            None before a selection.
+        precision: share of the selected segments that are in the domain; None if none is selected.
+        recall: share of the domain's segments that are selected.
+        f1: harmonic mean of precision and recall.
+        scores: metrics of the scores of all segments, independent of the selection.
     """
 
     domain: list[str]
@@ -83,14 +74,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """A run held against known domains.
+    """A run compared with known domains.
 
     Attributes:
         method: the run's method.
-        truth: what a row's domain is: `source`, or a field.
-        segments: scored.
-        domains: by domain, the most taken first.
-        finding: with a domain asked for, how well it was found.
+        truth: where a row's domain comes from: `source`, or the name of a field.
+        segments: number of scored segments.
+        domains: counts by domain, the domain with the most selected segments first.
+        finding: how well the domain of `--domain` is found; None without globs.
     """
 
     method: str
@@ -101,18 +92,23 @@ class Audit:
 
 
 def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine: Machine) -> Audit:
-    """Hold a run against known domains.
+    """Compare a run with known domains.
+
+    Memory grows with the number of domains; with `domain` also with the corpus: 5 bytes per segment
+    while the parts are read, about 25 at the end.
+
+    Reference: TADPOLE, Figure 5 (DANA, Table 2); Aharoni and Goldberg (2020), section 4.4, Table 7.
 
     Args:
         out: the folder of a `select` or `score`.
         truth: a row's domain: `source` for the name of its source, or the field that holds it (a
             string, a whole number or a boolean). For a field the corpus is read again.
-        domain: globs; a domain that matches one is what was sought. None: only counts are given.
+        domain: globs of the domain to find. Without any, the result has counts only.
         machine: where it runs.
 
     Raises:
         InputError: `out` holds no scored corpus.
-        ChangedInputError: the corpus is no longer what was scored.
+        ChangedInputError: the corpus changed since it was scored.
         UsageError: no row has the field, or a glob matches no domain.
     """
     folder = RunFolder(out)
@@ -126,7 +122,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
     with machine.start() as engine:
         engine.require_shared(folder.work, "DIR")
         if truth != SOURCE:
-            sources = same_again(sources, plan.read, engine, out)
+            sources = find_again(sources, plan.read, engine, out)
         run = Run(plan, machine, engine, folder.work, [], sources)
         total = _Total()
         for counted in (
@@ -142,26 +138,26 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
 
 
 class _Total:
-    """What all parts add up to, in whatever order they come."""
+    """The sum over all parts; their order does not matter."""
 
     def __init__(self) -> None:
         self.counts: dict[str, NDArray[np.int64]] = {}
-        self._held: dict[int, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
+        self._parts: dict[int, tuple[NDArray[np.float32], NDArray[np.bool_]]] = {}
 
     def add(self, part: Counted) -> None:
-        """Add a part; a label without a segment is none."""
+        """Add a part; labels without segments are left out."""
         for label, counts in zip(part.labels, part.counts, strict=True):
             if counts[0]:
                 before = self.counts.get(label)
                 self.counts[label] = counts if before is None else before + counts
-        self._held[part.part] = part.scores, part.inside
+        self._parts[part.part] = part.scores, part.inside
 
     def figures(self) -> Figures:
-        """What the scores say, in the corpus's order."""
-        held = [self._held.pop(part) for part in sorted(self._held)]
-        scores = np.concatenate([scores for scores, _ in held])
-        inside = np.concatenate([inside for _, inside in held])
-        del held
+        """Metrics of the scores, in the corpus's order."""
+        parts = [self._parts.pop(part) for part in sorted(self._parts)]
+        scores = np.concatenate([scores for scores, _ in parts])
+        inside = np.concatenate([inside for _, inside in parts])
+        del parts
         return figures(scores, inside)
 
 
@@ -178,31 +174,31 @@ def _by_field(run: Run, folder: RunFolder, job: CountLabels) -> Iterator[Counted
     def pieces() -> Iterator[tuple[int, Shard]]:
         for shard in run.shards():
             if shard.index not in parts:
-                raise other_pieces(job.read.id_field)
+                raise different_shards(job.read.id_field)
             yield shard.index, shard
 
     with run.stage("audit", run.size):
         yield from run.engine.map(job, pieces())
     if run.shard_count != len(parts):
-        raise other_pieces(job.read.id_field)
+        raise different_shards(job.read.id_field)
 
 
 def _check(run: Run, truth: str, domain: Sequence[str], known: list[str]) -> None:
-    """Raise `UsageError` for a field that no row has, and for a glob that matches no domain."""
+    """Raise `UsageError` for a field that no row has or a glob that matches no domain."""
     if truth != SOURCE and known == [NONE]:
         raise _no_field(run, truth)
     for glob in domain:
         if not any(matches(label, [glob]) for label in known):
             raise bad_setting(
                 "--domain",
-                "a glob that a domain of the corpus matches",
+                "a glob that matches a domain of the corpus",
                 glob,
-                f"Domains there are: {shown(known, glob)}.",
+                f"Domains of the corpus: {shown(known, glob)}.",
             )
 
 
 def _no_field(run: Run, truth: str) -> UsageError:
-    """The error for a field that no row has; a reader that looks for text there says what is."""
+    """The error for a field that no row has; reading it as the text field names the fields."""
     read = dataclasses.replace(run.plan.read, text_field=truth)
     refused = (r.reason for r in corpus.rows(next(run.shards()), read) if isinstance(r, Reject))
     fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
@@ -210,7 +206,7 @@ def _no_field(run: Run, truth: str) -> UsageError:
         "--truth",
         f"{SOURCE}, or a field that holds a string, a whole number or a boolean",
         truth,
-        f"The first row without it has the fields {fields}." if fields else "",
+        f"The first row without this field has the fields {fields}." if fields else "",
     )
 
 

@@ -1,14 +1,4 @@
-"""Balance a selection by the clusters of its corpus: shares by segment, and quotas.
-
-What: assigns every segment to the clusters that `corpusfit clusters` found, and says what each
-cluster gives of the amount.
-Why: the best scores may all lie in one corner of what the target is about; the target's own spread
-over the clusters says how much of each is wanted.
-Trade-off: the corpus is encoded by the clusters' embedder, which a method that reads words would
-have done without.
-Reference: Aharoni and Goldberg (2020), section 2; Grangier et al. (2024), Task-Adaptive Pretrained
-Language Models via Clustered-Importance Sampling, section 3.
-"""
+"""Balances a selection by the clusters of its corpus: shares per segment, quotas per cluster."""
 
 from __future__ import annotations
 
@@ -36,11 +26,11 @@ from corpusfit.score import table
 
 @dataclass(frozen=True)
 class Balance:
-    """What a selection is balanced by.
+    """Quotas of the clusters and the segments' shares in them.
 
     Attributes:
-        quota: float64 [k], what each cluster gives, adding up to one.
-        folder: of the parts with the segments' shares.
+        quota: float64 [k], each cluster's share of the selection; sums to 1.
+        folder: folder of the parts with the segments' shares.
     """
 
     quota: NDArray[np.float64]
@@ -51,7 +41,7 @@ class Balance:
         return read_clusters(assigned_path(self.folder, part))
 
     def shares(self, part: int) -> NDArray[np.float32]:
-        """Of each segment of a part the clusters' shares: float32 [n, k]."""
+        """The clusters' shares in each segment of a part: float32 [n, k]."""
         return read_shares(assigned_path(self.folder, part))
 
 
@@ -60,25 +50,25 @@ def prepare_balance(run: Run) -> None:
 
     Raises:
         InputError: the folder holds no clusters.
-        UsageError: the clusters' embedder is no longer the model it was.
+        UsageError: the model of the clusters' embedder changed.
     """
     if run.plan.choose.balance:
-        manifest, data = _given(run.plan.choose)
+        manifest, data = _read_clusters(run.plan.choose)
         run.engine.require_shared(run.cache, "--cache")
         with run.stage("prepare encoder"):
             encoder = run.one(PrepareEncoder(run.cache), _embed(manifest))
         if encoder != manifest["encoder"]:
             raise bad_setting(
                 "--clusters",
-                "clusters whose embedder is still the same model",
+                "clusters found with the present model of their embedder",
                 run.plan.choose.clusters,
-                "Find them again with `corpusfit clusters` and another --out.",
+                "The model changed since. Run `corpusfit clusters` again with another --out.",
             )
         run.clusters = _fingerprint(manifest, data)
 
 
-def _given(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
-    """What is said of the clusters, and their file."""
+def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
+    """The manifest of the clusters, and their file."""
     folder = ClustersFolder(place(plan.clusters, "--clusters"))
     return folder.require(), folder.domains.read_bytes()
 
@@ -92,40 +82,45 @@ def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
 
 
 def balance(run: Run, folder: RunFolder) -> Balance | None:
-    """The shares of every segment, and the quotas; nothing if the plan asks for none.
+    """Assign every segment to the clusters and compute the quotas; None if the plan asks for none.
+
+    The corpus is encoded by the clusters' embedder, even for a method that reads text.
+
+    Reference: Aharoni and Goldberg (2020), section 2; Grangier et al. (2024), Task-Adaptive
+    Pretrained Language Models via Clustered-Importance Sampling, section 3.
 
     Raises:
-        ChangedInputError: the clusters are no longer those that the command began with.
+        ChangedInputError: the clusters changed since the command began.
     """
     if not run.plan.choose.balance:
         return None
-    manifest, data = _given(run.plan.choose)
+    manifest, data = _read_clusters(run.plan.choose)
     if _fingerprint(manifest, data) != run.clusters:
         raise ChangedInputError(
-            f"{run.plan.choose.clusters} holds other clusters than when the command began. Run it "
-            "again."
+            f"The clusters in {run.plan.choose.clusters} changed while the command ran. Run the "
+            "same command again."
         )
-    kept, embed = folder.balanced / run.clusters, _embed(manifest)
-    own = kept / "domains.safetensors"
+    balanced, embed = folder.balanced / run.clusters, _embed(manifest)
+    own = balanced / "domains.safetensors"
     write_bytes(own, data)  # where every worker sees it
-    assign(run, own, kept / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])
-    wanted = _quota(run, folder, read_domains(own), embed, kept)
-    return Balance(wanted / wanted.sum(), kept / "assigned")
+    assign(run, own, balanced / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])
+    wanted = _quota(run, folder, read_domains(own), embed, balanced)
+    return Balance(wanted / wanted.sum(), balanced / "assigned")
 
 
 def _quota(
-    run: Run, folder: RunFolder, domains: Domains, embed: EmbedPlan, kept: Path
+    run: Run, folder: RunFolder, domains: Domains, embed: EmbedPlan, balanced: Path
 ) -> NDArray[np.float64]:
-    """What each cluster gives, float64 [k], up to a factor."""
+    """Each cluster's quota, float64 [k], not normalised."""
     if run.plan.choose.quota == "even":
         return np.ones(domains.k)
     if run.plan.choose.quota == "corpus":
-        paths = [assigned_path(kept / "assigned", i) for i, _ in table.parts(folder.scores)]
+        paths = [assigned_path(balanced / "assigned", i) for i, _ in table.parts(folder.scores)]
         sums = [read_shares(path).sum(axis=0, dtype=np.float64) for path in paths]
         return np.asarray(np.sum(sums, axis=0))
-    given, target = Sample(folder.fit, "target"), Sample(kept, "target")
+    units, target = Sample(folder.fit, "target"), Sample(balanced, "target")
     if not target.vectors.exists():
-        target.write_texts(given.read_texts())
+        target.write_texts(units.read_texts())
         add_vectors(run, target, embed)
     shares = domains.shares(read_arrays(target.vectors)[0]["vectors"])
-    return np.asarray(given.repeats() @ shares.astype(np.float64))
+    return np.asarray(units.repeats() @ shares.astype(np.float64))

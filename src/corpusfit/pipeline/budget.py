@@ -1,12 +1,4 @@
-"""What `--budget` allows: the best way to score a corpus that does not cost too much.
-
-What: goes from the run's embedder to `static` to words alone, measures each, and takes the first
-that fits; keeps the decision in the run's folder, so that a resumed run goes by it.
-Why: encoding is nearly all of a run's time, and the ways to do it lie factors of a hundred apart.
-Trade-off: the order is fixed and not looked up in the user's data. On words alone it is `tfidf`:
-the best of the lexical methods in docs/benchmarks.md and among the fastest; a vote among lexical
-methods would be one of kin (score/rank.py).
-"""
+"""Decides under `--budget` how to score a corpus: the best way that costs no more."""
 
 from __future__ import annotations
 
@@ -23,19 +15,20 @@ from corpusfit.plan import MethodPlan, Plan
 FAST = "static"
 """The embedder that is tried after the run's own."""
 WORDS = "tfidf"
-"""The method when no encoder fits."""
+"""The method if no encoder fits: the best lexical method of docs/benchmarks.md and among the
+fastest. A vote of lexical methods would only repeat their family's opinion (score/rank.py)."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a budget came to.
+    """What was chosen under a budget.
 
     Attributes:
-        budget: as the user gave it.
-        allows: seconds a GB of text.
+        budget: the budget as the user wrote it.
+        allows: the budget in seconds per GB of text.
         chosen: an embedder, or `WORDS`.
-        costs: seconds a GB of text with each embedder, and on words alone, as measured here; what
-            came after the first that fits was not measured.
+        costs: measured seconds per GB of text by candidate; candidates after the first that fits
+            are not measured.
     """
 
     budget: str
@@ -45,30 +38,30 @@ class Decision:
 
     @property
     def fits(self) -> bool:
-        """Whether anything is cheap enough."""
+        """Whether the chosen candidate costs no more than the budget."""
         return self.costs[self.chosen] <= self.allows
 
     def sentence(self) -> str:
-        """What was decided, and why."""
-        costs = ", ".join(f"{lasting(s)} with {name}" for name, s in self.costs.items())
-        way = f"words alone ({WORDS})" if self.chosen == WORDS else f"embeddings by {self.chosen}"
+        """The decision and its reason, for the user."""
+        costs = ", ".join(f"{name} takes {format_duration(s)}" for name, s in self.costs.items())
+        way = f"words only ({WORDS})" if self.chosen == WORDS else f"embeddings by {self.chosen}"
         return (
-            f"Budget {self.budget} for a GB of text ({lasting(self.allows)}): it takes {costs}; "
-            f"so {way}."
+            f"--budget {self.budget} allows {format_duration(self.allows)} per GB of text; "
+            f"{costs}. Chosen: {way}."
         )
 
     def excess(self) -> str:
-        """By how much the cheapest is too dear."""
+        """How far the cheapest candidate exceeds the budget, for the user."""
         cost = self.costs[self.chosen]
-        over = f"{lasting(cost - self.allows)} ({cost / self.allows - 1:.0%}) over it"
+        excess = f"{format_duration(cost - self.allows)} ({cost / self.allows - 1:.0%})"
         return (
-            f"Nothing fits --budget {self.budget} ({lasting(self.allows)} for a GB of text): "
-            f"{self.chosen}, the cheapest, takes {lasting(cost)}, {over}."
+            f"--budget {self.budget} allows {format_duration(self.allows)} per GB of text; the "
+            f"cheapest choice, {self.chosen}, takes {format_duration(cost)}, {excess} more."
         )
 
 
-def lasting(seconds: float) -> str:
-    """A time in the unit that suits it."""
+def format_duration(seconds: float) -> str:
+    """A duration in hours, minutes or seconds."""
     for unit, name in ((3600, "h"), (60, "min")):
         if seconds >= unit:
             return f"{seconds / unit:,.1f} {name}"
@@ -76,16 +69,16 @@ def lasting(seconds: float) -> str:
 
 
 def candidates(embedder: str) -> list[str]:
-    """What a budget is tried on, best first: the run's embedder, `static`, words alone."""
+    """The candidates, best first: the run's embedder, `static`, words only."""
     return [embedder, *([FAST] if has_network(embedder) else []), WORDS]
 
 
 def decide(plan: Plan, cost: Callable[[str], float | None]) -> Decision:
-    """The first candidate that fits, or else the cheapest.
+    """Choose the first candidate that fits the budget, else the cheapest.
 
     Args:
-        plan: with a budget.
-        cost: seconds a GB of text takes with a candidate; None for one that cannot be had.
+        plan: a plan with a budget.
+        cost: seconds per GB of text with a candidate; None for one that is not available.
     """
     allows = plan.auto.seconds()
     costs: dict[str, float] = {}
@@ -98,27 +91,27 @@ def decide(plan: Plan, cost: Callable[[str], float | None]) -> Decision:
     return Decision(plan.auto.budget, allows, min(costs, key=lambda n: costs[n]), costs)
 
 
-def within(plan: Plan, decision: Decision) -> Plan:
-    """The plan as decided: with another embedder, or with the method on words."""
+def apply_decision(plan: Plan, decision: Decision) -> Plan:
+    """The plan with the chosen embedder, or with the method `WORDS`."""
     if decision.chosen == WORDS:
         return dataclasses.replace(plan, method=MethodPlan(WORDS))
     return plan.with_value("embed.embedder", decision.chosen)
 
 
-def keep(folder: RunFolder, decision: Decision, asked: str) -> None:
-    """Write a decision down.
+def write_decision(folder: RunFolder, decision: Decision, asked: str) -> None:
+    """Store a decision in the run's folder, so that a resumed run uses it.
 
     Args:
-        folder: the run's.
-        decision: what was decided.
-        asked: a digest of what was asked for; for other inputs or settings it does not hold.
+        folder: the run's folder.
+        decision: the decision.
+        asked: digest of the inputs and settings that the decision is for.
     """
     data = {"asked": asked, "decision": dataclasses.asdict(decision)}
     write_bytes(folder.fit / "budget.json", json.dumps(data).encode())
 
 
-def kept(folder: RunFolder, asked: str) -> Decision | None:
-    """The decision that an earlier command wrote down for the same inputs and settings."""
+def read_decision(folder: RunFolder, asked: str) -> Decision | None:
+    """The decision that an earlier command stored for the same inputs and settings, if any."""
     path = folder.fit / "budget.json"
     if not path.exists():
         return None

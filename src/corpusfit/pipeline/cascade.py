@@ -1,15 +1,4 @@
-"""A cascade: cheap methods over everything, dear ones over what is left.
-
-What: draws a sample that every stage scores, fits every stage, sets the shares if none were given,
-runs stage after stage with an exact global cut between them, and joins all scores in `scores/`.
-Why: encoding is the cost of a selection; a corpus a hundred times larger than could be encoded is
-affordable if all but a tenth never meets the encoder.
-Trade-off: what an early stage drops is lost. How much of the last stage's own selection that is
-gets estimated on sampled segments that no share was set by. A surrogate of a last stage on vectors
-leaves them out of what it learns from, as far as others are there; the background of a method, or
-of a surrogate of a last stage on text, may hold some of their units.
-Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
-"""
+"""Scores a corpus by a cascade: cheap methods score everything, expensive ones what is left."""
 
 from __future__ import annotations
 
@@ -44,7 +33,7 @@ from corpusfit.pipeline.cascade_stages import Stage, stages_of
 from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
-from corpusfit.pipeline.scoring import expect_common_words
+from corpusfit.pipeline.scoring import warn_no_common_words
 from corpusfit.plan import ChoosePlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.segments import joined_scores
@@ -55,19 +44,19 @@ from corpusfit.types import Shard
 
 RECALL = 0.95
 FEW = 20
-"""Sampled segments of a selection, below which its recall is hardly known."""
+"""Fewer sampled segments of a selection than this make its recall uncertain."""
 
 
 @dataclass(frozen=True)
 class _Ready:
-    """What is settled before the first stage runs.
+    """What is decided before the first stage runs.
 
     Attributes:
-        method: the last stage's, and its settings.
-        shares: what each earlier stage passes on.
-        segments: how many the corpus has.
-        tokens: and how many word pieces.
-        remark: what the last stage's scorer has to say of itself.
+        method: the last stage's method and its settings.
+        shares: share of the corpus's segments that each earlier stage passes on.
+        segments: number of segments in the corpus.
+        tokens: number of word pieces in the corpus.
+        remark: remark of the last stage's fit.
     """
 
     method: MethodPlan
@@ -78,12 +67,12 @@ class _Ready:
 
     @property
     def passed(self) -> list[int]:
-        """How many segments each earlier stage passes on."""
+        """Number of segments that each earlier stage passes on."""
         return [round(share * self.segments) for share in self.shares]
 
 
 def prepare_stages(run: Run) -> None:
-    """Make the earlier stages' encoders ready and note their fingerprints."""
+    """Load the earlier stages' encoders and note their fingerprints."""
     if not run.plan.cascade.stages:
         return
     embeds = {s.embed.embedder: s.embed for s in stages_of(run.plan)[:-1] if s.embed is not None}
@@ -98,6 +87,13 @@ def prepare_stages(run: Run) -> None:
 def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
     """Write `scores/` for the whole corpus, stage by stage; returns the last stage's method.
 
+    Segments that an earlier stage drops never reach the last one. The recall of the last stage's
+    own selection is estimated on sampled segments that no share was set by. A surrogate of a last
+    stage on vectors is not fitted on their units, as far as there are others; the background of a
+    method, or of a surrogate of a last stage on text, may hold some of them.
+
+    Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
+
     Raises:
         EmptyInputError: nothing usable in the target or the corpus.
         UsageError: a stage would pass nothing on.
@@ -108,29 +104,29 @@ def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
     for stage in stages:
         _run_stage(run, folder, stages, stage, ready)
     _join(run, folder, stages)
-    _keep(run, folder, stages, ready)
+    _write_report(run, folder, stages, ready)
     return ready.method
 
 
 def cascade_of(
     folder: RunFolder, amount: ChoosePlan, taken: int | None = None
 ) -> dict[str, Any] | None:
-    """What the stages did, and the recall of a selection, as plain values.
+    """What the stages did, and the estimated recall of a selection, as plain values.
 
     Args:
-        folder: the run's.
-        amount: what was asked for.
-        taken: segments that were taken; None where nothing was chosen yet, and then the recall is
-            known for a fraction alone.
+        folder: the run's folder.
+        amount: the amount to select.
+        taken: number of selected segments; None before a selection, when the recall is known only
+            for a fraction.
 
     Returns:
-        The manifest's words; None without a cascade.
+        The manifest's entry `cascade`; None without a cascade.
     """
-    kept = folder.fit / "cascade.json"
-    if not kept.exists():
+    path = folder.fit / "cascade.json"
+    if not path.exists():
         return None
-    found: dict[str, Any] = json.loads(kept.read_bytes())
-    if amount.balance:  # each cluster has a cut of its own, and the recall is that of one for all
+    found: dict[str, Any] = json.loads(path.read_bytes())
+    if amount.balance:  # each cluster has its own threshold; the recall is for a common one
         return {**found, "recall": None}
     if taken is None and (amount.segments or amount.tokens or amount.threshold is not None):
         return {**found, "recall": None}
@@ -146,10 +142,10 @@ def cascade_of(
 
 
 def _ready(run: Run, folder: RunFolder, stages: list[Stage]) -> _Ready:
-    """Draw, encode, fit and set shares, or find what a killed run had done of it."""
-    kept = folder.fit / "ready.json"
-    if kept.exists():
-        found = json.loads(kept.read_bytes())
+    """Draw, encode, fit and set shares, or read what a killed run left."""
+    path = folder.fit / "ready.json"
+    if path.exists():
+        found = json.loads(path.read_bytes())
         return _Ready(**{**found, "method": MethodPlan(**found["method"])})
     sample = _Samples(run, folder, stages)
     sample.draw()
@@ -160,7 +156,7 @@ def _ready(run: Run, folder: RunFolder, stages: list[Stage]) -> _Ready:
     _require_passing(ready, stages)
     known = {name: sample.known[name] for name in ("shard", "place", "half")}
     write_arrays(folder.fit / "last.safetensors", {**known, "scores": scores[-1]}, {})
-    write_bytes(kept, json.dumps(dataclasses.asdict(ready)).encode())
+    write_bytes(path, json.dumps(dataclasses.asdict(ready)).encode())
     return ready
 
 
@@ -169,14 +165,14 @@ def _require_passing(ready: _Ready, stages: list[Stage]) -> None:
         if not passed:
             raise bad_setting(
                 f"The share of {stage.name} in --cascade",
-                f"at least {1 / ready.segments:.2g}, or it passes nothing on "
-                f"of {ready.segments:,} segments",
+                f"at least {1 / ready.segments:.2g}",
                 share,
+                f"The stage would pass on none of {ready.segments:,} segments.",
             )
 
 
 class _Samples:
-    """The small sets that stages are fitted on and measured with, in the run's folder."""
+    """The samples that stages are fitted on and measured with, in the run's folder."""
 
     def __init__(self, run: Run, folder: RunFolder, stages: list[Stage]) -> None:
         self.run, self.folder, self.stages = run, folder, stages
@@ -192,18 +188,18 @@ class _Samples:
         return Sample(self.folder.fit / f"vectors-{first}", name)
 
     def draw(self) -> None:
-        """Target, background and the sample, as texts."""
+        """Draw target, background and the sample, as texts."""
         run, fit = self.run, self.run.plan.fit
         target, background = (Sample(self.folder.fit, n) for n in ("target", "background"))
         target_texts(run, target)
-        own = self.stages[-1].embed is not None  # as a run of it alone draws its background
+        own = self.stages[-1].embed is not None  # a run of the last stage alone draws it so
         if (self.folder.fit / "sample.safetensors").exists():
             self.known, header = read_arrays(self.folder.fit / "sample.safetensors")
             self.segments, self.tokens = header["segments"], header["tokens"]
             return
         if not own:
             background_texts(run, background, fit.background)
-            expect_common_words(run, target, background)
+            warn_no_common_words(run, target, background)
         segments, units = self._drawn(fit.background if own else 0)
         if own:
             background.write_texts([unit.text for d in units for unit in d.texts])
@@ -224,7 +220,7 @@ class _Samples:
         write_arrays(self.folder.fit / "sample.safetensors", self.known, header)
 
     def _drawn(self, background: int) -> tuple[list[Drawn[DrawnSegment]], list[Drawn[DrawnUnit]]]:
-        """One pass over the corpus: sampled segments and `background` units."""
+        """Draw sampled segments and `background` units in one pass over the corpus."""
         run, k = self.run, self.run.plan.cascade.sample
         job = DrawSegments(run.plan.read, run.plan.cut, run.names, k, background, run.plan.seed)
         segments: list[Drawn[DrawnSegment]] = []
@@ -246,7 +242,7 @@ class _Samples:
         self.tokens += found.tokens
 
     def encode(self) -> None:
-        """Vectors of what each stage is fitted on or scores of the samples."""
+        """Encode the samples that a stage is fitted on or scores."""
         for stage in self.stages:
             if stage.embed is None:
                 continue
@@ -279,19 +275,19 @@ class _Samples:
                     job = Fit(target, background, scorer.path, run.plan.seed, network)
                     remarks[stage.number] = run.one(job, used)
                     continue
-                dear, cheap = (self.of(s, "background") for s in (last, stage))
-                learning = FitSurrogate(
-                    self.scorer(last, method), dear, cheap, scorer.path, run.plan.seed
+                costly, cheap = (self.of(s, "background") for s in (last, stage))
+                fit = FitSurrogate(
+                    self.scorer(last, method), costly, cheap, scorer.path, run.plan.seed
                 )
-                run.one(learning, self.known["fresh"])
+                run.one(fit, self.known["fresh"])
         return method, remarks[last.number]
 
     def scorer(self, stage: Stage, method: MethodPlan) -> StageScorer:
-        """What scores a stage, given the last one's method."""
+        """The scorer of a stage, given the last stage's method."""
         return _scorer(self.folder, stage, method, self.stages[-1])
 
     def score(self, method: MethodPlan) -> list[NDArray[np.float32]]:
-        """What every stage gives the sampled segments; float32 [k] a stage."""
+        """Scores of the sampled segments by every stage; float32 [k] per stage."""
         found = []
         with self.run.stage("score the sample"):
             for stage in self.stages:
@@ -303,10 +299,10 @@ class _Samples:
         return found
 
     def shares(self, scores: list[NDArray[np.float32]]) -> list[float]:
-        """The shares that were given, or those that the first half of the sample asks for."""
+        """The shares of `--cascade`, or those set from the first half of the sample."""
         plan = self.run.plan
-        given = [stage.text.share for stage in self.stages[:-1]]
-        shares = [share for share in given if share is not None]
+        written = [stage.text.share for stage in self.stages[:-1]]
+        shares = [share for share in written if share is not None]
         if shares:
             return shares
         half = self.known["half"] == 0
@@ -319,8 +315,9 @@ class _Samples:
         )
         if of.sum() < FEW:
             self.run.warn(
-                f"Only {of.sum()} of {half.sum():,} sampled segments are such as would be taken; "
-                "the shares of the cascade and its recall are unsure. Raise cascade.sample."
+                f"Only {of.sum()} of {half.sum():,} sampled segments would be selected, so the "
+                "shares and the recall of the cascade are uncertain. Raise it with "
+                f"--set cascade.sample={10 * plan.cascade.sample}."
             )
         recall = RECALL if plan.cascade.recall is None else plan.cascade.recall
         costs = [stage.cost for stage in self.stages]
@@ -328,7 +325,7 @@ class _Samples:
 
 
 def _least(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Drawn[Any]], int]:
-    """What is drawn, thinned out now and then, and the bound that follows from it."""
+    """The drawn items, merged to k once there are more than 2 k, and the resulting bound."""
     if sum(len(d.texts) for d in drawn) <= 2 * k:
         return drawn, bound
     drawn = merge(drawn, k)
@@ -338,7 +335,7 @@ def _least(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Drawn[Any]
 def _fresh(
     units: list[Drawn[DrawnUnit]], segments: list[tuple[int, DrawnSegment]]
 ) -> NDArray[np.int64]:
-    """Places in the background of the units that are in no sampled segment; of all, if none is."""
+    """Places of the background's units outside sampled segments; all places if there are none."""
     sampled: dict[int, set[int]] = {}
     for shard, s in segments:
         sampled.setdefault(shard, set()).update(range(s.first, s.first + len(s.texts)))
@@ -348,7 +345,7 @@ def _fresh(
 
 
 def _scorer(folder: RunFolder, stage: Stage, method: MethodPlan, last: Stage) -> StageScorer:
-    """What scores a stage; a surrogate's segments are scored as those of the last stage are."""
+    """The scorer of a stage; a surrogate joins units to segments as the last stage does."""
     used = method if stage == last or stage.method is None else stage.method
     built = registry.build(used.name, used.options)
     path = folder.fit / ("scorer" if stage == last else f"stage-{stage.number}")
@@ -360,14 +357,14 @@ def _scorer(folder: RunFolder, stage: Stage, method: MethodPlan, last: Stage) ->
 
 
 def stage_folder(folder: RunFolder, stage: Stage) -> Path:
-    """Where a stage leaves its parts."""
+    """Folder of a stage's parts."""
     return folder.stages / str(stage.number)
 
 
 def _run_stage(
     run: Run, folder: RunFolder, stages: list[Stage], stage: Stage, ready: _Ready
 ) -> None:
-    """Score what the stage before passed on; the first stage scores everything."""
+    """Score what the previous stage passed on; the first stage scores everything."""
     job = ScoreStage(
         _scorer(folder, stage, ready.method, stages[-1]),
         run.plan.read,
@@ -393,11 +390,11 @@ def _run_stage(
 def _passing(
     run: Run, before: Path, through: int, done: set[int]
 ) -> Iterator[tuple[Shard, NDArray[np.int64]]]:
-    """Shards with the places of the segments that came through and are still to be scored."""
+    """Shards that are still to be scored, with the places of the segments passed on."""
     parts = StageParts(before)
-    there, selector = set(parts.finished()), Selector(_cut(parts, through))
+    finished, selector = set(parts.finished()), Selector(_cut(parts, through))
     for shard in run.shards():
-        if shard.index in there:
+        if shard.index in finished:
             places, scores = parts.read(shard.index)
             taken = selector.select(scores, np.ones(len(scores), np.int64))
             if taken.any() and shard.index not in done:
@@ -405,7 +402,7 @@ def _passing(
 
 
 def _cut(parts: StageParts, through: int) -> Threshold:
-    """The cut that lets so many segments through."""
+    """The threshold that `through` segments pass."""
     return find_threshold(
         lambda: ((scores, np.ones(len(scores), np.int64)) for _, _, scores in parts.read_all()),
         through,
@@ -413,7 +410,7 @@ def _cut(parts: StageParts, through: int) -> Threshold:
 
 
 def _join(run: Run, folder: RunFolder, stages: list[Stage]) -> None:
-    """Put every segment's score into `scores/`: by the last stage it reached, then as scored."""
+    """Write every segment to `scores/`, ordered by the last stage it reached, then by score."""
     placings = [Placing()]
     floor, _ = _range(StageParts(stage_folder(folder, stages[-1])))
     for stage in reversed(stages[:-1]):
@@ -435,17 +432,17 @@ def _range(parts: StageParts) -> tuple[float, float]:
     return float(min(low for low, _ in ends)), float(max(high for _, high in ends))
 
 
-def _keep(run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready) -> None:
-    """Write down what the stages did, and what of the sample came through."""
+def _write_report(run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready) -> None:
+    """Write what the stages did, and which sampled segments they dropped."""
     through = [ready.segments, *ready.passed]
-    said = []
-    for stage, given, passed in zip(stages, through, [*ready.passed, None], strict=True):
+    rows = []
+    for stage, received, passed in zip(stages, through, [*ready.passed, None], strict=True):
         units, seconds = StageParts(stage_folder(folder, stage)).spent()
-        said.append(
+        rows.append(
             {
                 "stage": stage.name,
                 "embedder": stage.embed and stage.embed.embedder,
-                "segments": given,
+                "segments": received,
                 "passed": passed,
                 "share": None if passed is None else ready.shares[stage.number - 1],
                 "units": units,
@@ -456,26 +453,26 @@ def _keep(run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready) -> No
     set_here = stages[0].text.share is None
     write_bytes(
         folder.fit / "cascade.json",
-        json.dumps({"stages": said, "shares_from_sample": set_here}).encode(),
+        json.dumps({"stages": rows, "shares_from_sample": set_here}).encode(),
     )
-    _keep_lost(run, folder, stages, ready, fresh=set_here)
+    _write_lost(run, folder, stages, ready, half=set_here)
 
 
-def _keep_lost(
-    run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready, *, fresh: bool
+def _write_lost(
+    run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready, *, half: bool
 ) -> None:
-    """Write down what of the sample was dropped; only of its second half, where `fresh` is asked.
+    """Write the dropped segments of the sample; with `half`, of its second half only.
 
-    The first half has set the shares then.
+    `half` is set where the first half has set the shares.
     """
     sample, _ = read_arrays(folder.fit / "last.safetensors")
-    if fresh:
+    if half:
         sample = {name: values[sample["half"] == 1] for name, values in sample.items()}
     parts = StageParts(stage_folder(folder, stages[-1]))
-    there = set(parts.finished())
+    finished = set(parts.finished())
     dropped = np.ones(len(sample["place"]), np.bool_)
     for shard in np.unique(sample["shard"]).tolist():
-        if shard in there:
+        if shard in finished:
             at = sample["shard"] == shard
             dropped[at] = ~np.isin(sample["place"][at], parts.read(shard)[0])
     scores = np.sort(sample["scores"][dropped])[::-1]

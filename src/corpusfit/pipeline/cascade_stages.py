@@ -1,11 +1,4 @@
-"""What the stages of a cascade are: from the words of `--cascade` to methods and embedders.
-
-What: looks up every name, gives the run the last stage's method and embedder, and spells every
-stage out, so that the plan in the manifest says it all.
-Why: everything about names is wrong before anything is read; and what follows a score (`choose`,
-`explain`, the ranking) then finds the last stage where a run without a cascade has its method.
-Trade-off: an earlier stage has its method's default settings; only the last one's can be set.
-"""
+"""Resolves the stages of `--cascade` to methods and embedders."""
 
 from __future__ import annotations
 
@@ -24,8 +17,8 @@ from corpusfit.score.names import names as method_names
 
 EMBEDDERS = ("minilm", "static")
 COSTS = {"text": 1.0, "static": 3.0, "network": 300.0}
-"""What a unit takes, by what a stage reads: rough ratios on a CPU, the same everywhere, so that the
-shares set by them are too."""
+"""Relative cost per unit by what a stage reads: rough ratios on a CPU. They are constants, so that
+the shares set by them are the same on every machine."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +26,10 @@ class Stage:
     """One stage.
 
     Attributes:
-        number: from 1.
-        text: how it is written.
+        number: number of the stage, from 1.
+        text: the stage as written in `--cascade`.
         method: the method; None for a surrogate.
-        embed: what makes its vectors; None where it reads text alone.
+        embed: settings of its embedder; None if it reads text only.
     """
 
     number: int
@@ -46,12 +39,12 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """How it is written, without its share."""
+        """The stage as written, without its share."""
         return str(dataclasses.replace(self.text, share=None))
 
     @property
     def cost(self) -> float:
-        """What a unit takes, as a ratio."""
+        """Relative cost per unit."""
         if self.embed is None:
             plain = self.method is None or _method(self.method).exact
             return COSTS["text" if plain else "network"]
@@ -59,11 +52,13 @@ class Stage:
         return COSTS["network" if network else "static"]
 
 
-def settled(plan: Plan) -> Plan:
-    """The plan with the last stage's method and embedder as its own, all stages spelled out.
+def resolve_stages(plan: Plan) -> Plan:
+    """The plan with the last stage's method and embedder as its own, all stages written in full.
+
+    Earlier stages use their method's default settings; only those of the last stage can be set.
 
     Raises:
-        UsageError: a name is not known, cannot be a stage, or says something else than a setting.
+        UsageError: a name is not known, cannot be a stage, or contradicts a setting.
     """
     if not plan.cascade.stages:
         return plan
@@ -76,7 +71,9 @@ def settled(plan: Plan) -> Plan:
         last = dataclasses.replace(last, embedder=embedder)
     elif method is not None and not method.encodes:
         raise bad_setting(
-            "--method", f"one that reads embeddings, as {last} is the last stage", plan.method.name
+            "--method",
+            f"a method that reads embeddings, because the last stage is {last}",
+            plan.method.name,
         )
     else:
         last = StageText(plan.embed.embedder)
@@ -85,7 +82,7 @@ def settled(plan: Plan) -> Plan:
 
 
 def stages_of(plan: Plan) -> list[Stage]:
-    """The stages of a settled plan; the last one's method may still be `auto`."""
+    """The stages of a resolved plan; the last one's method may still be `auto`."""
     *earlier, last = plan.cascade.stage_texts()
     stages = []
     for number, text in enumerate(earlier, start=1):
@@ -110,13 +107,13 @@ def _with(plan: Plan, embedder: str) -> Plan:
 
 
 def _spelled(text: StageText, plan: Plan) -> StageText:
-    """An earlier stage with its embedder said."""
+    """An earlier stage with its embedder written out."""
     if text.name == "auto":
         raise bad_setting(
             "An earlier stage of --cascade",
-            "a method by name, or an embedder",
+            "the name of a method or an embedder",
             "auto",
-            "Only the last stage may be auto.",
+            "Only the last stage can be auto.",
         )
     if not _is_method(text.name):
         return _only_embedder(text)
@@ -135,7 +132,7 @@ def _last(text: StageText, plan: Plan) -> Plan:
     if plan.method.name not in ("auto", text.name):
         raise bad_setting(
             "--method",
-            f"left out, or {text.name} as the last stage of --cascade says",
+            f"left out or {text.name}, the last stage of --cascade",
             plan.method.name,
         )
     plan = dataclasses.replace(plan, method=MethodPlan(text.name, plan.method.options))
@@ -147,7 +144,7 @@ def _last(text: StageText, plan: Plan) -> Plan:
 
 
 def _is_method(name: str) -> bool:
-    """Whether a stage's name is a method's; else it is an embedder's.
+    """Whether a stage's name is a method's name, not an embedder's.
 
     Raises:
         UnknownMethodError: it is neither.
@@ -156,17 +153,17 @@ def _is_method(name: str) -> bool:
     if base in method_names():
         if colon and base != "pyod":
             raise bad_setting(
-                "A stage of --cascade", "NAME[@EMBEDDER][:SHARE] with a number as share", name
+                "A stage of --cascade", "NAME[@EMBEDDER][:SHARE] with a number for SHARE", name
             )
         return True
     if base in EMBEDDERS or name == "auto" or "/" in name or Path(name).expanduser().is_dir():
         return False
     known = [*EMBEDDERS, *method_names()]
-    near = difflib.get_close_matches(base, known, n=1, cutoff=0.0)[0]
+    closest = difflib.get_close_matches(base, known, n=1, cutoff=0.0)[0]
     raise UnknownMethodError(
-        f"A stage of --cascade must be one of {', '.join(known)}, or a model folder or hub id, "
-        f"with :SHARE above 0 and at most 1; got {name!r}. Did you mean {near!r}? A hub id as a "
-        "stage of its own is OWNER/NAME; one without an owner is said as METHOD@ID."
+        f"A stage of --cascade must be one of {', '.join(known)}, a model folder or a hub id "
+        f"OWNER/NAME, with :SHARE above 0 and at most 1; got {name!r}. Did you mean {closest!r}? "
+        "Write a hub id without an owner as METHOD@ID."
     )
 
 
@@ -174,20 +171,20 @@ def _method(plan: MethodPlan) -> Method[Any]:
     """The method of a stage.
 
     Raises:
-        UsageError: it does not score each unit by itself.
+        UsageError: it does not score each unit on its own.
     """
     if not issubclass(registry.load(plan.name), Method):
         raise bad_setting(
             "A stage of --cascade",
-            "a method that scores each unit by itself",
+            "a method that scores each unit on its own",
             plan.name,
-            "Use it without --cascade.",
+            "Use this method without --cascade.",
         )
     return registry.unit_method(plan.name, plan.options)
 
 
 def _takes_embedder(method: Method[Any]) -> bool:
-    """Whether it reads vectors, or has a network of its own that is called an embedder."""
+    """Whether the method reads embeddings, or has a setting `embedder` of its own."""
     return method.encodes or "embedder" in {f.name for f in dataclasses.fields(method)}
 
 
@@ -205,7 +202,7 @@ def _without_embedder(text: StageText) -> StageText:
     if text.embedder:
         raise bad_setting(
             f"The stage {text.name} of --cascade",
-            "without an embedder: it reads words",
+            f"written without an embedder, because {text.name} reads text",
             f"{text.name}@{text.embedder}",
         )
     return text

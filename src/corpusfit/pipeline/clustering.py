@@ -1,12 +1,4 @@
-"""The command `clusters`: which domains a corpus holds, found without labels.
-
-What: draws units, encodes them, fits mixtures of Gaussians, holds them against what is known of
-the units, and writes what was found; if asked, the shares of each cluster in every segment.
-Why: who knows what a pile holds chooses from it with open eyes.
-Trade-off: clusters are found in a sample, and the rest of the corpus is told apart by them; a
-domain that the sample missed is not found.
-Reference: Aharoni and Goldberg (2020), sections 2 and 3.2, appendix A.3.
-"""
+"""The command `clusters`: finds the domains of a corpus without labels."""
 
 from __future__ import annotations
 
@@ -47,7 +39,7 @@ from corpusfit.jobs.labels import NONE
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import ClustersFolder, as_plain, source_identity, versions
+from corpusfit.manifest import ClustersFolder, source_as_dict, source_identity, versions
 from corpusfit.pipeline.reproduce import absolute, command_words
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.samples import add_vectors
@@ -58,30 +50,30 @@ from corpusfit.score.contract import SOURCE
 TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
 """Numbers of clusters that BIC chooses from."""
 
-_ROOM = 2
-"""Units for each dimension of each cluster, at least: with fewer, a cluster's covariance is
-singular, its likelihood without bound, and BIC means nothing."""
+_UNITS_PER_DIMENSION = 2
+"""Least number of units per dimension of each cluster: with fewer, a cluster's covariance is
+singular, its likelihood unbounded, and BIC meaningless."""
 
 WORD_VECTORS = "static"
-"""The embedder that stands for averaged word vectors: it is the mean of its words' vectors."""
+"""The embedder used as averaged word vectors: the mean of its words' vectors."""
 
 _SPARE = 2
-"""How many times as many units are drawn as are wanted, so that copies can be left out."""
+"""Units drawn per unit wanted, so that copies can be left out."""
 
-_EXAMPLES, _LONG = 5, 2_000
-"""Units that stand for a cluster, or a pair of domains, and how many characters of each."""
+_EXAMPLES, _LONGEST = 5, 2_000
+"""Example units per cluster or pair of domains, and characters of each."""
 
 _NUMBERS = 2**26
-"""Numbers in the covariances of all clusters, at most: half a GB, and several of these are held."""
+"""Most numbers in the covariances of all clusters: half a GB, and several copies are in memory."""
 
 
 @dataclass(frozen=True)
 class Clustered:
-    """Domains that were found.
+    """A finished run of `clusters`.
 
     Attributes:
-        path: their folder.
-        manifest: what it says.
+        path: its folder.
+        manifest: the content of its `manifest.json`.
     """
 
     path: Path
@@ -99,13 +91,17 @@ def clusters(
 ) -> Clustered:
     """Find the domains of a corpus.
 
+    Clusters are fitted on a sample of units; a domain that the sample lacks is not found.
+
+    Reference: Aharoni and Goldberg (2020), sections 2 and 3.2, appendix A.3.
+
     Args:
-        plan: every setting that can change them.
+        plan: every setting that can change the result.
         corpus_inputs: files, folders, globs, URLs or `hub:NAME` datasets.
         out: a new or empty folder, or one of the same run to resume.
         assign_all: also write the shares of each cluster in every segment of the corpus.
         machine: where it runs.
-        overwrite: replace another run in `out`.
+        overwrite: replace a different run in `out`.
 
     Raises:
         EmptyInputError: the corpus has no usable unit.
@@ -129,7 +125,7 @@ def clusters(
         engine.require_shared(folder.work, "--out")
         manifest = folder.finished()
         if manifest is None:
-            manifest = _found(plan, run, folder)
+            manifest = _find(plan, run, folder)
             manifest["given"] = absolute(corpus_inputs)
         elif bool(manifest["assigned"]) or not assign_all:
             return Clustered(out, manifest)
@@ -139,12 +135,12 @@ def clusters(
                 run, folder.domains, folder.assigned, plan.cut.gamma, plan.embed, run.encoder
             )
         run.require_unchanged()
-        given = {"corpus": manifest["given"]}
-        said = command_words("clusters", given, {}, _overrides(plan))
-        said += ["--assign"] if manifest["assigned"] else []
+        inputs = {"corpus": manifest["given"]}
+        repeat = command_words("clusters", inputs, {}, _overrides(plan))
+        repeat += ["--assign"] if manifest["assigned"] else []
         seconds = {**manifest["seconds"], **run.seconds}
-        folder.finish({**manifest, "repeat": said, "seconds": seconds})
-    return Clustered(out, {**manifest, "repeat": said, "seconds": seconds})
+        folder.finish({**manifest, "repeat": repeat, "seconds": seconds})
+    return Clustered(out, {**manifest, "repeat": repeat, "seconds": seconds})
 
 
 def _identity(plan: ClustersPlan, run: Run) -> dict[str, Any]:
@@ -161,15 +157,15 @@ def _identity(plan: ClustersPlan, run: Run) -> dict[str, Any]:
 
 
 def _overrides(plan: ClustersPlan) -> list[str]:
-    """The settings that were asked for; the field of the domains is read as the id."""
+    """The settings as the user gave them, without the id field that `--truth` sets."""
     if plan.draw.truth == SOURCE:
         return plan.overrides()
     plain = dataclasses.replace(plan.read, id_field=ClustersPlan().read.id_field)
     return dataclasses.replace(plan, read=plain).overrides()
 
 
-def _found(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any]:
-    """Draw, fit and look: what the manifest says."""
+def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any]:
+    """Draw, fit and describe; returns the manifest."""
     sample = Sample(folder.drawn, "sample")
     units = _drawn(plan, run, folder, sample)
     if not sample.vectors.exists():
@@ -178,20 +174,20 @@ def _found(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, An
     number = {name: i for i, name in enumerate(names)}
     known = np.array([number.get(unit.domain, 0) for unit in units], np.int64)
     vectors = read_arrays(sample.vectors)[0]["vectors"]
-    tried, best = _tried(plan, run, sample, vectors.shape[1], known, len(names), folder)
+    tried, best = _fit(plan, run, sample, vectors.shape[1], known, len(names), folder)
     domains = read_domains(best)
     write_domains(folder.domains, domains)
     shares = domains.shares(vectors)
     of = shares.argmax(axis=1).astype(np.int64)
     _write_sample(folder.sample, units, of, shares, domains.projection.place(vectors)[:, :2])
     counts = confusion(of, known, domains.k, len(names))
-    beside = _baselines(plan, run, sample, known, len(names), domains.k, folder)
+    baselines = _baselines(plan, run, sample, known, len(names), domains.k, folder)
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
         "command": "clusters",
         "plan": plan.as_dict(),
-        "corpus": [as_plain(s) for s in run.sources],
+        "corpus": [source_as_dict(s) for s in run.sources],
         "encoder": run.encoder,
         "units": len(units),
         "domains": {
@@ -199,7 +195,7 @@ def _found(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, An
         },
         "k": domains.k,
         "tried": tried,
-        "baselines": beside,
+        "baselines": baselines,
         "clusters": _described(units, of, shares, domains, counts, names),
         "outliers": _outliers(units, of, known, counts, names),
         "proximity": np.round(proximity(vectors, known, len(names)), 4).tolist(),
@@ -211,32 +207,35 @@ def _found(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, An
 
 
 def _domains(run: Run, plan: ClustersPlan, units: Sequence[Known]) -> list[str]:
-    """The names of the known domains; one for all where there are too many to tell apart."""
+    """The names of the known domains; one for all if there are too many."""
     names = sorted({unit.domain for unit in units})
     if plan.draw.truth != SOURCE and names == [NONE]:
-        run.warn(f"No unit that was drawn has the field {plan.draw.truth!r}.")
+        run.warn(
+            f"No unit of the sample has the field {plan.draw.truth!r}, so clusters are not "
+            "compared with domains. Name another field with --truth."
+        )
     if len(names) <= _DOMAINS:
         return names
     run.warn(
-        f"The units are of {len(names):,} different domains by {plan.draw.truth}, too many to hold "
-        f"clusters against ({_DOMAINS} at most). Name a field with fewer with --truth."
+        f"The units have {len(names):,} different domains by {plan.draw.truth}, too many to "
+        f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with --truth."
     )
     return ["all"]
 
 
 _DOMAINS = 200
-"""Known domains that are told apart, at most."""
+"""Most known domains that clusters are compared with."""
 
 
 def _drawn(plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample) -> list[Known]:
-    """The units that are looked at, in the order of their shards; kept for a command resumed.
+    """The sampled units in the order of their shards; stored, so that a resumed command has them.
 
     Raises:
         EmptyInputError: there is none.
     """
-    kept = folder.drawn / "known.json"
-    if kept.exists():
-        return [Known(*fields) for fields in json.loads(kept.read_bytes())]
+    path = folder.drawn / "known.json"
+    if path.exists():
+        return [Known(*fields) for fields in json.loads(path.read_bytes())]
     wanted = plan.draw.per_source or plan.draw.sample
     by_source = plan.draw.per_source is not None
     spare = _SPARE * wanted
@@ -255,18 +254,18 @@ def _drawn(plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample)
     units = [unit for group in sorted(found) for unit in _different(found[group], wanted)]
     if not units:
         raise EmptyInputError(
-            f"--corpus has no unit of {plan.draw.words} words or more ({rejected}). Name the field "
-            "with the text with --text-field, or point --corpus at other files."
+            f"--corpus has no unit of {plan.draw.words} words or more ({rejected}). Name the text "
+            "field with --text-field, or give other files to --corpus."
         )
     sample.write_texts([unit.text for unit in units])
-    write_bytes(kept, json.dumps([dataclasses.astuple(unit) for unit in units]).encode())
+    write_bytes(path, json.dumps([dataclasses.astuple(unit) for unit in units]).encode())
     return units
 
 
 def _below(
     run: Run, job: DrawKnown, bounds: dict[int, int], *, by_source: bool
 ) -> tuple[dict[int, list[Drawn[Known]]], Reasons]:
-    """The units with the smallest keys, of each source or (as 0) of all."""
+    """The units with the smallest keys: of each source, or of all (as source 0)."""
     found: dict[int, list[Drawn[Known]]] = {}
     rejected = Reasons()
     with run.stage("draw", run.size):
@@ -285,7 +284,7 @@ def _count(parts: Iterable[Drawn[Known]]) -> int:
 
 
 def _different(parts: list[Drawn[Known]], wanted: int) -> list[Known]:
-    """The units with the smallest keys, one of each text, in the order of their shards."""
+    """The units with the smallest keys, one per text, in the order of their shards."""
     units = [unit for part in parts for unit in part.texts]
     keys = np.concatenate([part.keys for part in parts]) if parts else np.empty(0, np.uint64)
     first: dict[str, int] = {}
@@ -294,7 +293,7 @@ def _different(parts: list[Drawn[Known]], wanted: int) -> list[Known]:
     return [units[place] for place in sorted(list(first.values())[:wanted])]
 
 
-def _tried(
+def _fit(
     plan: ClustersPlan,
     run: Run,
     sample: Sample,
@@ -303,30 +302,30 @@ def _tried(
     t: int,
     folder: ClustersFolder,
 ) -> tuple[list[dict[str, Any]], Path]:
-    """Every k that was tried, with its figures; and where the fit that is kept is."""
+    """Fit every k; returns the figures of each k, and the path of the best fit."""
     n, asked = len(known), plan.mixture.numbers()
     dimensions = min(plan.mixture.components or width, width)
     if asked and asked[-1] * dimensions**2 > _NUMBERS:
         raise bad_setting(
             "--k",
-            f"at most {_NUMBERS // dimensions**2} in {dimensions} dimensions, whose covariances "
-            "are held in memory",
+            f"at most {_NUMBERS // dimensions**2} in {dimensions} dimensions, because all "
+            "covariances are in memory",
             asked[-1],
-            "Lower it, or --components.",
+            "Lower --k or --components.",
         )
     if asked and asked[-1] > n:
         raise bad_setting(
             "--k",
-            f"at most the number of different units drawn, which is {n:,}",
+            f"at most {n:,}, the number of different units in the sample",
             asked[-1],
-            "Lower it, or draw more with --sample.",
+            "Lower --k, or raise --sample.",
         )
     job = FitDomains(
         sample, tuple(known.tolist()), t, plan.mixture.components, plan.mixture.steps, folder.fits
     )
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
-    room = n // (_ROOM * dimensions)
-    numbers = asked or tuple(k for k in TRIED if k <= max(1, room))
+    largest = max(1, n // (_UNITS_PER_DIMENSION * dimensions))
+    numbers = asked or tuple(k for k in TRIED if k <= largest)
     first = list(run.over("choose k", job, [(k, seeds[0]) for k in numbers])) if not asked else []
     if not asked:
         numbers = (min(first, key=_criterion).k,)
@@ -337,8 +336,8 @@ def _tried(
     slow = sum(not f.converged for f in fitted)
     if slow:
         run.warn(
-            f"{slow} of {len(fitted)} fits had not come to rest after {plan.mixture.steps} steps; "
-            "allow more with --set mixture.steps=…."
+            f"{slow} of {len(fitted)} fits did not converge in {plan.mixture.steps} steps. Allow "
+            f"more with --set mixture.steps={2 * plan.mixture.steps}."
         )
     others = [_figures([f], t) for f in first if f.k not in numbers]
     tried = [*others, *(_figures(fits, t) for fits in by_k.values())]
@@ -346,12 +345,12 @@ def _tried(
 
 
 def _criterion(fit: Fitted) -> tuple[float, int]:
-    """By which fits are compared: BIC, then fewer clusters."""
+    """Sort key of a fit: BIC (lower is better), then fewer clusters."""
     return (fit.bic if fit.bic is not None else 0.0, fit.k)
 
 
 def _figures(fits: Sequence[Fitted], t: int) -> dict[str, Any]:
-    """What several fits of one k come to; no purity where there is one domain."""
+    """Figures over several fits of one k; no purity if there is one domain."""
     pure = [purity(fit.counts) for fit in fits]
     best = min(fits, key=_criterion)
     return {
@@ -373,7 +372,7 @@ def _baselines(
     k: int,
     folder: ClustersFolder,
 ) -> list[dict[str, Any]]:
-    """Purities of simpler ways, for each k that was asked for."""
+    """Purity of the baselines (random, LDA, word vectors) for each k."""
     if not plan.mixture.baselines or t < 2:
         return []
     numbers = plan.mixture.numbers() or (k,)
@@ -407,22 +406,23 @@ def _described(
     counts: NDArray[np.int64],
     names: Sequence[str],
 ) -> list[dict[str, Any]]:
-    """Each cluster: how large, what it is of, its words, and the units that are most its own."""
+    """Each cluster: its size, domains, words and most typical units."""
     words = own_words((unit.text for unit in units), of, domains.k)
     found = []
     for number in range(domains.k):
         inside = np.flatnonzero(of == number)
         surest = inside[np.argsort(-shares[inside, number], kind="stable")]
         typical = sorted(surest[: 40 * _EXAMPLES].tolist(), key=lambda i: -len(units[i].text))
-        made = Counter({name: int(n) for name, n in zip(names, counts[number], strict=True) if n})
+        named = zip(names, counts[number], strict=True)
+        by_domain = Counter({name: int(n) for name, n in named if n})
         found.append(
             {
                 "cluster": number + 1,
                 "units": len(inside),
                 "share": float(shares[:, number].mean(dtype=np.float64)),
                 "words": words[number],
-                "domains": dict(made.most_common()),
-                "examples": [units[i].text[:_LONG] for i in typical[:_EXAMPLES]],
+                "domains": dict(by_domain.most_common()),
+                "examples": [units[i].text[:_LONGEST] for i in typical[:_EXAMPLES]],
             }
         )
     return found
@@ -435,7 +435,7 @@ def _outliers(
     counts: NDArray[np.int64],
     names: Sequence[str],
 ) -> dict[str, Any] | None:
-    """Units in a cluster of another domain, and what they have in common (Table 2)."""
+    """Units in a cluster of another domain, and their common traits (Table 2)."""
     if len(names) < 2:
         return None
     taken_for = majority(counts)[of]
@@ -460,7 +460,7 @@ def _outliers(
                 "domain": names[own],
                 "taken_for": names[other],
                 "texts": len(found),
-                "examples": [text[:_LONG] for text in found[:_EXAMPLES]],
+                "examples": [text[:_LONGEST] for text in found[:_EXAMPLES]],
             }
             for (own, other), found in sorted(pairs.items(), key=lambda p: (-len(p[1]), p[0]))
         ],
@@ -497,15 +497,15 @@ def assign(
     """Write the shares of each cluster in every segment of the corpus, as `part-N.parquet`.
 
     Args:
-        run: whose corpus it is, and whose plan says how it is cut.
-        domains: the file with what was found.
-        out: the folder of the parts; those that are there are kept.
-        gamma: units in a segment.
+        run: its corpus is assigned; its plan says how documents are cut.
+        domains: file of the fitted domains.
+        out: folder of the parts; finished parts are kept.
+        gamma: units per segment.
         embed: the embedder that the domains were found with.
         encoder: its fingerprint.
 
     Returns:
-        How many parts there are.
+        The number of parts.
     """
     store, counts = embed_corpus(run, embed, encoder)
     job = Assign(domains, store, run.names, gamma, out)

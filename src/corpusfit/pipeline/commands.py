@@ -1,9 +1,4 @@
-"""The commands as functions: `select`, `score`, `choose`, `rank`.
-
-What: opens the folder, finds the inputs, runs the steps, writes the manifest last.
-Why: the command line and the Python API call the same four functions.
-Trade-off: paths and settings only; who wants single steps uses the stages.
-"""
+"""The commands `select`, `score`, `choose` and `rank` as functions."""
 
 from __future__ import annotations
 
@@ -19,20 +14,20 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import RunFolder, as_plain, digest, source_identity, versions
+from corpusfit.manifest import RunFolder, digest, source_as_dict, source_identity, versions
 from corpusfit.pipeline.balance import prepare_balance
-from corpusfit.pipeline.budget import Decision, keep, kept, within
+from corpusfit.pipeline.budget import Decision, apply_decision, read_decision, write_decision
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
-from corpusfit.pipeline.cascade_stages import settled, stages_of
-from corpusfit.pipeline.cost_model import budgeted
+from corpusfit.pipeline.cascade_stages import resolve_stages, stages_of
+from corpusfit.pipeline.cost_model import decide_by_budget
 from corpusfit.pipeline.language_check import warn_language_mismatch
 from corpusfit.pipeline.parallel_files import whole_lines, write_aligned
 from corpusfit.pipeline.ranking import SEEDS, Ranked, candidates, rank_methods, ranking_of
 from corpusfit.pipeline.reproduce import absolute, command_words
 from corpusfit.pipeline.result import Selection
-from corpusfit.pipeline.run import Machine, Run, same_again
+from corpusfit.pipeline.run import Machine, Run, find_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
-from corpusfit.pipeline.scoring import hold_strict, prepare_encoder, score_corpus
+from corpusfit.pipeline.scoring import prepare_encoder, require_strict, score_corpus
 from corpusfit.pipeline.selection import choose_segments, count_rows, write_selected
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
@@ -51,15 +46,17 @@ def select(
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Selection:
-    """Find the part of the corpus that is like the target.
+    """Select the part of the corpus that is similar to the target.
+
+    Reference: TADPOLE, Algorithm 1.
 
     Args:
         plan: every setting that can change the result.
         target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
-        corpus_inputs: the same for the pile to choose from; `-` is standard input.
+        corpus_inputs: the same for the corpus to select from; `-` is standard input.
         out: a new or empty folder, or one of the same run to resume.
         machine: where it runs.
-        overwrite: replace another run in `out`.
+        overwrite: replace a different run in `out`.
 
     Returns:
         The finished run.
@@ -79,34 +76,34 @@ def score(
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Selection:
-    """As `select`, but scores only; `choose` takes it from there."""
+    """Score the corpus as `select` does, without selecting; `choose` can select afterwards."""
     return _run(plan, target, corpus_inputs, out, machine, overwrite, selecting=False)
 
 
 def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selection:
-    """Choose again from stored scores: another amount or policy.
+    """Select again from stored scores, with another amount or policy.
 
     Args:
         out: the folder of a `select` or `score`.
-        amount: policy and amount.
+        amount: policy and amount of the selection.
         machine: where it runs.
 
     Raises:
         InputError: `out` holds no scored corpus.
-        ChangedInputError: the corpus is no longer what was scored.
+        ChangedInputError: the corpus changed since it was scored.
     """
     folder = RunFolder(out)
     manifest = folder.require_scored()
     plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
     target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
     with machine.start() as engine:
-        sources = same_again(sources, plan.read, engine, out)
+        sources = find_again(sources, plan.read, engine, out)
         run = Run(plan, machine, engine, folder.work, target, sources)
         run.encoder = manifest["encoder"]
         run.files = manifest["files"]
         run.encoders = manifest["encoders"]
         if manifest["budget"]:
-            run.plan = within(plan, Decision(**manifest["budget"]))
+            run.plan = apply_decision(plan, Decision(**manifest["budget"]))
         engine.require_shared(folder.work, "DIR")
         prepare_balance(run)
         folder.amend(_identity(run))
@@ -128,12 +125,12 @@ def rank(
         plan: read, cut, embed and fit settings; its method and amount are not used.
         target: as in `select`.
         corpus_inputs: as in `select`; one pass over its text draws the sample.
-        methods: names; none means all that `candidates` has.
-        seeds: how many splits.
+        methods: names of methods; without any, all of `candidates`.
+        seeds: number of random splits.
         machine: where it runs.
 
     Returns:
-        The verdicts with their costs, best agreement first.
+        The methods' verdicts and costs, best agreement first.
     """
     if seeds < 1:
         raise bad_setting("--seeds", "1 or more", seeds)
@@ -142,8 +139,9 @@ def rank(
     if others:
         raise bad_setting(
             "--method",
-            "one that scores each unit by itself: others cannot be ranked on a sample",
+            "a method that scores each unit on its own",
             ", ".join(others),
+            "Other methods need the whole corpus and cannot be ranked on a sample.",
         )
     with machine.start() as engine, machine.scratch() as work:
         engine.require_shared(work, "--cache")
@@ -162,10 +160,10 @@ def rank(
 
 
 def _identity(run: Run) -> dict[str, Any]:
-    """What must be the same for a run to be resumed; `strict` may be given or dropped."""
+    """What must be the same for a run to be resumed; `strict` can change."""
     settings = run.asked.as_dict()
     del settings["read"]["strict"]
-    settings["choose"]["clusters"] = run.clusters  # what they are, wherever they lie
+    settings["choose"]["clusters"] = run.clusters  # their fingerprint, not their path
     return {
         **settings,
         "target": source_identity(run.target),
@@ -187,8 +185,8 @@ def _run(
     *,
     selecting: bool,
 ) -> Selection:
-    """What `select` and `score` share."""
-    plan = settled(whole_lines(plan.check(), corpus_inputs))
+    """Score the corpus, and select with `selecting`."""
+    plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
     used = registry.with_embedder(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
     method = None if used.name == "auto" else registry.build(used.name, used.options)
@@ -206,9 +204,9 @@ def _run(
         prepare_balance(run)
         folder.begin(_identity(run), overwrite=overwrite)
         if run.decision is not None:
-            keep(folder, run.decision, asked)
+            write_decision(folder, run.decision, asked)
         engine.require_shared(folder.work, "--out")
-        hold_strict(run, folder)
+        require_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):
             return Selection(out, done)
@@ -217,7 +215,7 @@ def _run(
             warn_language_mismatch(run)
             scoring = score_cascade if plan.cascade.stages else score_corpus
             used = scoring(run, folder)
-            hold_strict(run, folder)
+            require_strict(run, folder)
             run.require_unchanged()
             manifest = _manifest(run, folder, used)
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
@@ -226,7 +224,7 @@ def _run(
 
 
 def _overrides(plan: Plan) -> list[str]:
-    """What differs from the defaults, clusters named by their whole path."""
+    """The settings that differ from their defaults, clusters by their absolute path."""
     clusters = absolute([plan.choose.clusters])[0]
     return dataclasses.replace(
         plan, choose=dataclasses.replace(plan.choose, clusters=clusters)
@@ -234,22 +232,22 @@ def _overrides(plan: Plan) -> list[str]:
 
 
 def _files(plan: Plan) -> list[str]:
-    """Files that the settings of any stage's method name."""
+    """Files named by the settings of any stage's method."""
     used = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
     methods = [registry.build(m.name, m.options) for m in used if m and m.name != "auto"]
     return sorted({file for method in methods for file in method.files})
 
 
 def _decide(run: Run, folder: RunFolder) -> str:
-    """Change the plan to what its budget allows, as an earlier command decided or by measuring.
+    """Change the plan to fit its budget, by a stored decision or by measuring.
 
     Returns:
-        A digest of what the decision holds for.
+        A digest of the inputs and settings that the decision is for.
     """
     asked = digest({k: v for k, v in _identity(run).items() if k not in ("choose", "encoder")})
     if run.plan.auto.budget:
-        run.decision = kept(folder, asked) or budgeted(run)
-        run.plan = within(run.plan, run.decision)
+        run.decision = read_decision(folder, asked) or decide_by_budget(run)
+        run.plan = apply_decision(run.plan, run.decision)
     return asked
 
 
@@ -278,7 +276,7 @@ def _open(
 
 
 def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
-    """All that is known once the corpus is scored."""
+    """The manifest of the scored corpus."""
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -290,8 +288,8 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         "files": run.files,
         "ranking": ranking_of(folder),
         "remark": run.remark,
-        "target": [as_plain(s) for s in run.target],
-        "corpus": [as_plain(s) for s in run.sources],
+        "target": [source_as_dict(s) for s in run.target],
+        "corpus": [source_as_dict(s) for s in run.sources],
         "counts": count_rows(run, folder),
         "warnings": run.warnings,
         "seconds": run.seconds,
@@ -299,11 +297,11 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
 
 
 def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
-    """Choose and write, then the manifest as the mark that all is there."""
+    """Select and write; the manifest comes last and marks the run as finished."""
     selected: dict[str, Any] | None = None
     command = "select" if selecting else "score"
     urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
-    given = manifest.get("given", urls)  # an older version of this program kept none
+    inputs = manifest.get("given", urls)  # older versions did not store it
     if selecting:
         used = manifest["method"]
         chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
@@ -313,11 +311,14 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         selected |= {"aligned": aligned} if aligned else {}
         if not chosen.segments:
-            run.warn("Nothing was taken: no segment fits the amount that was asked for.")
+            run.warn(
+                "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with "
+                "another --fraction or --threshold."
+            )
     whole = {
         **manifest,
         "command": command,
-        "repeat": command_words(command, given, {}, _overrides(run.asked)),
+        "repeat": command_words(command, inputs, {}, _overrides(run.asked)),
         "plan": run.asked.as_dict(),
         "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,

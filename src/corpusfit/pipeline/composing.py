@@ -1,12 +1,4 @@
-"""The command `compose`: from sources in several languages to one corpus.
-
-What: looks at every document, decides, and writes what is taken.
-Why: how much of a language is taken depends on all languages, so nothing can be written before all
-text was looked at once.
-Trade-off: text is read and cleaned twice; what is held meanwhile is some hundred bytes a document
-(three 8-byte keys, a language, a size, a place), and no text.
-Reference: mDAPT, sections 3.1 and 3.2.
-"""
+"""The command `compose`: builds one corpus from sources in several languages."""
 
 from __future__ import annotations
 
@@ -30,7 +22,7 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compose import WriteComposed, mark_path
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import ComposeFolder, as_plain, source_identity, versions
+from corpusfit.manifest import ComposeFolder, source_as_dict, source_identity, versions
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.surveying import (
     LOOK,
@@ -47,7 +39,7 @@ from corpusfit.score import registry
 from corpusfit.types import Source
 
 _ONE_COLUMN = ("parquet", "hub")
-"""Formats of which one column is read beside the text."""
+"""Formats whose readers read one field besides the text."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class Composition:
 
     Attributes:
         path: its folder; the text is in `composed/`.
-        manifest: what `manifest.json` says.
+        manifest: the content of `manifest.json`.
     """
 
     path: Path
@@ -66,11 +58,16 @@ class Composition:
 def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = False) -> Composition:
     """Compose a corpus.
 
+    Text is read and cleaned twice: how much of a language is taken depends on all languages. In
+    between, memory holds about a hundred bytes per document and no text.
+
+    Reference: mDAPT, sections 3.1 and 3.2.
+
     Args:
-        recipe: what goes in, and how much.
+        recipe: sources, languages and amounts.
         out: a new or empty folder, or one of the same composition to resume.
         machine: where it runs.
-        overwrite: replace another composition in `out`.
+        overwrite: replace a different composition in `out`.
 
     Raises:
         CorpusfitError: see `errors.py`; every shard that is finished is kept.
@@ -88,21 +85,21 @@ def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = Fa
         read = surveyed(context)
         places, texts = pool(context, read["shards"], relevant)
         selection = _decided(context, texts)
-        given = _write(context, places, selection)
+        amounts = _write(context, places, selection)
         _write_rejects(context, read["shards"])
-        folder.finish(_manifest(context, read, selection, given))
+        folder.finish(_manifest(context, read, selection, amounts))
     return Composition(out, json.loads((out / "manifest.json").read_text("utf-8")))
 
 
 def estimate_composition(recipe: Recipe, *, machine: Machine) -> dict[str, Any]:
-    """What `compose` would take: all texts are looked at, none is scored and nothing is written.
+    """Estimate `compose`: reads all texts, scores none and writes nothing.
 
     Returns:
-        languages (as in the manifest, without what each source gives), counts, documents, taken and
-        unit; seconds that writing would take, and disk_mb, both estimated.
+        languages (as in the manifest, without amounts by source), counts, documents, taken and
+        unit; the estimates `seconds` (of writing) and `disk_mb`.
 
     Raises:
-        CorpusfitError: as `compose`.
+        CorpusfitError: the same errors as `compose`.
     """
     _check_methods(recipe)
     with machine.start() as engine, machine.scratch() as scratch:
@@ -126,11 +123,11 @@ def estimate_composition(recipe: Recipe, *, machine: Machine) -> dict[str, Any]:
 
 
 _COMPRESSED = 0.4
-"""Stored bytes of a character of text, about."""
+"""Stored bytes per character of text, roughly."""
 
 
 def _check_methods(recipe: Recipe) -> None:
-    """Raise `UsageError` for a way to choose that does not exist."""
+    """Raise `UnknownMethodError` for a source whose `choose` is not a method."""
     for source in recipe.sources:
         if source.choose not in (RANDOM, "auto"):
             registry.build(source.choose, {})
@@ -157,13 +154,14 @@ def _open(
 
 
 def _require_two_columns(source: TextSource, files: list[Source]) -> None:
-    """Raise `UsageError` where a page and a language cannot both be read."""
+    """Raise `UsageError` if a page and a language cannot both be read."""
     for file in files:
         if file.format in _ONE_COLUMN:
             raise bad_setting(
                 f"source {source.name!r}: page",
-                f"left out with language_field: of {file.format} one field is read beside the text",
+                f"left out with language_field for {file.format} files",
                 source.page,
+                f"The {file.format} reader reads one field besides the text.",
             )
 
 
@@ -188,7 +186,7 @@ def _identity(context: ComposeContext) -> dict[str, Any]:
 
 
 def _decided(context: ComposeContext, texts: Pool) -> Taking:
-    """Decide, and say what there is to say."""
+    """Decide what is taken, and warn of the notes."""
     selection = decide(texts, context.recipe)
     for note in selection.notes:
         context.warn(note)
@@ -196,7 +194,7 @@ def _decided(context: ComposeContext, texts: Pool) -> Taking:
 
 
 def _write(context: ComposeContext, places: Places, selection: Taking) -> Amounts:
-    """Write what is taken of every shard that is not written; returns what came of all."""
+    """Write what is taken of every unwritten shard; returns the amounts of all shards."""
     folder, begin = context.folder, 0
     amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
     for number, index, n in places:
@@ -219,18 +217,18 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
     with context.stage("write"):
         for documents in context.engine.map(job, pieces):
             context.machine.progress.advance(0, documents)
-    return _given(folder, list(amounts))
+    return _written_amounts(folder, list(amounts))
 
 
-def _given(folder: ComposeFolder, written: list[tuple[int, int]]) -> Amounts:
-    """What shards gave, by source and language."""
-    given: dict[tuple[int, int], NDArray[np.int64]] = {}
+def _written_amounts(folder: ComposeFolder, written: list[tuple[int, int]]) -> Amounts:
+    """The amounts written, by source and language."""
+    amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
     marks = read_many([mark_path(folder.written, *at) for at in written])
     for (number, _), mark in zip(written, marks, strict=True):
         for language, sums in json.loads(mark).items():
             at = number, int(language)
-            given[at] = given.get(at, np.zeros(3, np.int64)) + np.array(sums, np.int64)
-    return {at: (int(v[0]), int(v[1]), int(v[2])) for at, v in sorted(given.items())}
+            amounts[at] = amounts.get(at, np.zeros(3, np.int64)) + np.array(sums, np.int64)
+    return {at: (int(v[0]), int(v[1]), int(v[2])) for at, v in sorted(amounts.items())}
 
 
 def _write_rejects(context: ComposeContext, shards: list[int]) -> None:
@@ -245,10 +243,10 @@ def _write_rejects(context: ComposeContext, shards: list[int]) -> None:
 
 
 def _manifest(
-    context: ComposeContext, read: dict[str, Any], selection: Taking, given: Amounts
+    context: ComposeContext, read: dict[str, Any], selection: Taking, amounts: Amounts
 ) -> dict[str, Any]:
-    """All that is known at the end."""
-    recipe, languages = context.recipe, by_language(context.recipe, selection.shares, given)
+    """The manifest of the finished composition."""
+    recipe, languages = context.recipe, by_language(context.recipe, selection.shares, amounts)
     taken = sum(row["sentences" if recipe.unit == SENTENCES else "tokens"] for row in languages)
     return {
         "corpusfit": versions()["corpusfit"],
@@ -256,14 +254,14 @@ def _manifest(
         "command": "compose",
         "recipe": dataclasses.asdict(recipe),
         "corpus": {
-            source.name: [as_plain(file) for file in files]
+            source.name: [source_as_dict(file) for file in files]
             for source, files in zip(recipe.sources, context.sources, strict=True)
         },
         "counts": read["counts"],
         "copies": {"same_language": selection.copies, "other_language": selection.elsewhere},
         "budget": {"asked": recipe.budget, "taken": taken, "unit": recipe.unit},
         "languages": languages,
-        "kinds": by_kind(recipe, given),
+        "kinds": by_kind(recipe, amounts),
         "warnings": context.warnings,
         "seconds": context.seconds,
         "workers": context.engine.workers,

@@ -1,11 +1,4 @@
-"""What a corpus's text costs to read, encode and score here, measured on its beginning.
-
-What: reads the first few MiB, encodes and scores a few hundred units, and says what a gigabyte of
-such text takes; decides what a budget allows by that.
-Why: the dry run, `corpusfit rank` and `--budget` go by the same measurements.
-Trade-off: the beginning stands for all, so a corpus whose files differ much is misjudged; unpacking
-a compressed corpus is not counted, and whatever else this machine does at the moment is.
-"""
+"""Measures on the beginning of a corpus what a GB of its text costs to read, encode and score."""
 
 from __future__ import annotations
 
@@ -23,18 +16,18 @@ from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.segments import join_units
 
 UNITS = 128
-"""Units that each worker is given to encode."""
+"""Units that each worker encodes."""
 
 
 @dataclass(frozen=True)
-class Gigabyte:
-    """A GB of the corpus's text, 10^9 characters, as its beginning tells.
+class CostPerGigabyte:
+    """The cost of a GB of the corpus's text (10^9 characters), measured on its beginning.
 
     Attributes:
-        run: reads the corpus; all its workers share the work.
-        units: in a GB.
-        reading: seconds to read and cut a GB twice: for a sample or for embeddings, and to score.
-        texts: some units.
+        run: the run whose workers share the work.
+        units: number of units in a GB.
+        reading: seconds to read and cut a GB twice: for a sample or embeddings, and to score.
+        texts: sample of units.
     """
 
     run: Run
@@ -48,34 +41,37 @@ class Gigabyte:
         return 1e9 * len(self.texts) / (rate * sum(map(len, self.texts)))
 
     def scoring(self, rate: float) -> float:
-        """Seconds to score a GB where one thread does so many units a second."""
+        """Seconds to score a GB at `rate` units per second and thread."""
         return self.units / (rate * self.run.engine.workers)
 
     def lexical(self, name: str) -> float:
-        """Seconds to score a GB by a method on words."""
+        """Seconds to score a GB by a method that reads text."""
         return self.scoring(self.run.one(TimeScoring(MethodPlan(name)), self.texts))
 
 
-def gigabyte(run: Run) -> Gigabyte:
-    """Measure the corpus's beginning.
+def cost_per_gigabyte(run: Run) -> CostPerGigabyte:
+    """Measure the cost on the corpus's beginning.
+
+    The result is wrong for a corpus whose files differ much. It includes what else the machine does
+    meanwhile, and excludes unpacking of compressed files.
 
     Raises:
         EmptyInputError: the corpus has no usable row.
     """
-    units, _, texts, characters, _, seconds = measured(run)
+    units, _, texts, characters, _, seconds = measure_sample(run)
     times = 1e9 / characters
     reading = 2 * seconds * times / run.engine.workers
-    return Gigabyte(run, units * times, reading, texts[: UNITS * run.engine.workers])
+    return CostPerGigabyte(run, units * times, reading, texts[: UNITS * run.engine.workers])
 
 
-def budgeted(run: Run) -> Decision:
-    """Measure what the run's budget allows; warns where nothing fits it.
+def decide_by_budget(run: Run) -> Decision:
+    """Choose by measuring what fits the run's budget; warns if nothing does.
 
     Raises:
         EmptyInputError: the corpus has no usable row.
         ModelError: the run's embedder cannot be used.
     """
-    whole = gigabyte(run)
+    whole = cost_per_gigabyte(run)
 
     def cost(name: str) -> float | None:
         if name == WORDS:
@@ -85,7 +81,7 @@ def budgeted(run: Run) -> Decision:
                 dataclasses.replace(run.plan.embed, embedder=name)
             )
         except MissingDependencyError as e:
-            run.warn(f"--budget leaves {name} out: {e}")
+            run.warn(f"--budget does not consider {name}: {e}")
             return None
 
     with run.stage("measure"):
@@ -95,8 +91,8 @@ def budgeted(run: Run) -> Decision:
     return decision
 
 
-def measured(run: Run) -> tuple[int, int, list[str], int, int, float]:
-    """Units, segments, units' texts, characters, stored bytes, seconds of the first few shards.
+def measure_sample(run: Run) -> tuple[int, int, list[str], int, int, float]:
+    """Measure the first few shards: units, segments, texts, characters, stored bytes, seconds.
 
     Raises:
         EmptyInputError: no shard of the corpus has a usable row.
@@ -105,7 +101,7 @@ def measured(run: Run) -> tuple[int, int, list[str], int, int, float]:
     before, source, warm = 0, -1, False
     seconds = 0.0
     for shard in run.shards():
-        if not warm:  # kernels are loaded once, whatever the corpus
+        if not warm:  # the first call loads the kernels, which is not measured
             read_units(shard, run.plan.read, run.plan.cut, run.names)
             warm = True
         started = time.perf_counter()
@@ -125,11 +121,11 @@ def measured(run: Run) -> tuple[int, int, list[str], int, int, float]:
 
 
 _ENOUGH = 4 << 20
-"""Stored bytes that stand for all."""
+"""Stored bytes that are measured."""
 
 
 def encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int]:
-    """Units a second over all workers, and the width of a vector."""
+    """Units per second over all workers, and the number of dimensions of a vector."""
     run.one(PrepareEncoder(run.cache), embed)
     job = EmbedTexts(embed, run.cache)
     warm = [(i, texts[:4]) for i in range(2 * run.engine.workers)]

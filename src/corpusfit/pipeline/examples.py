@@ -1,12 +1,4 @@
-"""The examples that a run leaves for whoever looks at it: `examples.parquet`.
-
-What: segments from between all possible cuts, taken or not, and units of the target, each with its
-text, its vector and what raised and lowered its score.
-Why: a selection is trusted once it was looked at, on both sides of its cut; and a report is made
-from files alone, long after the corpus is gone.
-Trade-off: a few hundred texts, cut off where they are long; whoever wants another one asks
-`corpusfit explain`.
-"""
+"""Writes `examples.parquet`: texts of a run with their vectors and effects, for the report."""
 
 from __future__ import annotations
 
@@ -35,17 +27,17 @@ from corpusfit.select.choose import Parts
 from corpusfit.select.strata import drawn_between, edges
 
 _EACH = 16
-"""Segments of each stretch between two possible cuts."""
+"""Segments per range between two possible thresholds."""
 
 _OF_TARGET = 300
 """Units of the target."""
 
 _LONGEST = 2_000
-"""Characters of a text that are kept."""
+"""Characters kept of a text."""
 
 _LONGEST_ID = 200
 _EFFECTS = 12
-"""N-grams to each side."""
+"""Most n-grams that raise the score, and most that lower it."""
 
 _EFFECT = pa.struct([("part", pa.string()), ("effect", pa.float32())])
 SCHEMA = pa.schema(
@@ -67,12 +59,12 @@ SCHEMA = pa.schema(
 
 
 def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, tuple[int, ...]]:
-    """Segments to be looked at, by part: their places.
+    """Draw example segments, selected or not; returns their places by part.
 
     Args:
-        run: its seed is the only source of chance.
+        run: its plan has the random seed.
         parts: reads the scored parts anew at each call.
-        threshold: the lowest score taken, which is a cut like the others.
+        threshold: the lowest selected score, another threshold to draw around.
     """
     also = [] if threshold is None else [threshold]
     at = edges(parts, seed=run.plan.seed, also=also)
@@ -81,13 +73,13 @@ def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, 
 
 
 def write_examples(run: Run, folder: RunFolder, method: MethodPlan, parts: list[int]) -> None:
-    """Describe what `WriteSelected` has read, and write it beside the selection.
+    """Describe the segments that `WriteSelected` has read, and write them beside the selection.
 
     Args:
-        run: its machine describes.
-        folder: the run's; its segments to be looked at are there.
-        method: the method that was used.
-        parts: those that have some.
+        run: its workers describe the examples.
+        folder: the run's folder, which holds the drawn segments.
+        method: the run's method.
+        parts: numbers of the parts with examples.
     """
     paths = [looked_at_path(folder.looked_at, part) for part in sorted(parts)]
     rows = [orjson.loads(line) for path in paths for line in path.read_bytes().splitlines()]
@@ -102,27 +94,26 @@ def write_examples(run: Run, folder: RunFolder, method: MethodPlan, parts: list[
     job = Describe(method, scorer, target, chosen, plan.cut, plan.embed, encoder, run.cache)
     with run.stage("describe examples"):
         try:
-            said = run.one(job, texts)
+            described = run.one(job, texts)
         except (ModelError, UsageError, MissingDependencyError) as e:
             if encoder is None:
                 raise
-            run.warn(f"Examples are placed by their words, not by their embeddings: {e}")
-            said = run.one(dataclasses.replace(job, encoder=None), texts)
+            run.warn(f"The map of examples uses TF-IDF vectors instead of embeddings: {e}")
+            described = run.one(dataclasses.replace(job, encoder=None), texts)
     last = len(stages_of(plan)) if plan.cascade.stages else 1
-    for row, effects in zip(rows, said.effects, strict=True):
+    for row, effects in zip(rows, described.effects, strict=True):
         if row["stage"] < last:  # its score is not the last stage's
             effects.clear()
-    table = pa.Table.from_pylist(
-        [*_of_corpus(rows, said), *_of_target([units[i] for i in places], said)], schema=SCHEMA
-    )
+    target_rows = _of_target([units[i] for i in places], described)
+    table = pa.Table.from_pylist([*_of_corpus(rows, described), *target_rows], schema=SCHEMA)
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_bytes(folder.examples, buffer.getvalue())
 
 
-def _of_corpus(rows: list[dict[str, Any]], said: Described) -> list[dict[str, Any]]:
+def _of_corpus(rows: list[dict[str, Any]], described: Described) -> list[dict[str, Any]]:
     found = []
-    for i, (row, effects) in enumerate(zip(rows, said.effects, strict=True)):
+    for i, (row, effects) in enumerate(zip(rows, described.effects, strict=True)):
         known = {name: row[name] for name in ("source", "row", "segment", "score", "stage")}
         identity = None if row["id"] is None else str(row["id"])[:_LONGEST_ID]
         found.append(
@@ -133,20 +124,20 @@ def _of_corpus(rows: list[dict[str, Any]], said: Described) -> list[dict[str, An
                 "selected": row["selected"],
                 **_shown(row["text"]),
                 "effects": _strongest(effects),
-                "vector": _vector(said.vectors, i),
+                "vector": _vector(described.vectors, i),
             }
         )
     return found
 
 
-def _of_target(units: list[str], said: Described) -> list[dict[str, Any]]:
-    scores = said.target_scores
+def _of_target(units: list[str], described: Described) -> list[dict[str, Any]]:
+    scores = described.target_scores
     return [
         {
             "kind": "target",
             **_shown(unit),
             "score": None if scores is None else float(scores[i]),
-            "vector": _vector(said.target_vectors, i),
+            "vector": _vector(described.target_vectors, i),
         }
         for i, unit in enumerate(units)
     ]
@@ -161,7 +152,7 @@ def _vector(vectors: NDArray[np.float32] | None, i: int) -> list[float] | None:
 
 
 def _strongest(effects: list[Effect]) -> list[dict[str, Any]]:
-    """Those that did most, to each side; strongest raise first."""
-    kept = [e for e in effects[:_EFFECTS] if e.effect > 0.0]
-    kept += [e for e in effects[-_EFFECTS:] if e.effect < 0.0]
-    return [{"part": e.part, "effect": e.effect} for e in kept]
+    """The strongest effects that raise and lower the score, in descending order."""
+    strongest = [e for e in effects[:_EFFECTS] if e.effect > 0.0]
+    strongest += [e for e in effects[-_EFFECTS:] if e.effect < 0.0]
+    return [{"part": e.part, "effect": e.effect} for e in strongest]

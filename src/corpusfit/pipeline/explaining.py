@@ -1,11 +1,4 @@
-"""Why a text has the score it has: `explain`.
-
-What: finds a scored segment again in the run's corpus, or takes any text, and has its score
-explained by the run's own scorer.
-Why: a selection is trusted when single decisions can be looked at.
-Trade-off: the text is read from the corpus again, so the corpus has to be there unchanged; only
-the shard that holds the row is parsed, and only its file is checked.
-"""
+"""The command `explain`: why a text has its score."""
 
 from __future__ import annotations
 
@@ -27,7 +20,7 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.reading import read_units
 from corpusfit.jobs.stage import StageParts
 from corpusfit.manifest import RunFolder
-from corpusfit.pipeline.budget import Decision, within
+from corpusfit.pipeline.budget import Decision, apply_decision
 from corpusfit.pipeline.cascade import stage_folder
 from corpusfit.pipeline.cascade_stages import stages_of
 from corpusfit.pipeline.run import Machine, Run
@@ -41,24 +34,24 @@ from corpusfit.types import Documents, Source, taken, text_array
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a segment, or a text from elsewhere, has its score.
+    """Why a segment of the run, or any other text, has its score.
 
     Attributes:
         method: the run's method.
-        source: the segment's source; None, as the next four, for a text from elsewhere.
-        row: the document's row in it.
-        segment: the segment's number in the document.
-        segments: how many segments the document has.
-        selected: whether it was taken; None also where nothing was chosen yet.
-        dropped: the stage of a cascade that did not pass it on; None where it was not dropped.
-        score: as stored, or as the text would get; of a dropped segment, what that stage gave it.
-        threshold: the lowest score taken; None where nothing was.
-        text: in full.
-        raised: the n-grams that raised the score, strongest first.
-        lowered: those that lowered it, strongest first.
-        nearest: the target texts most like it.
-        nearest_by: what `nearest` goes by: `words` (TF-IDF) or `embedding`.
-        learned_from: the corpus texts most like it that the method learned from, if it did.
+        source: the segment's source; this and the next four are None for a text not of the run.
+        row: row of the document in the source.
+        segment: number of the segment in the document.
+        segments: number of segments in the document.
+        selected: whether the segment is selected; None also before a selection.
+        dropped: the stage of a cascade that dropped the segment; None if none did.
+        score: the stored score, or that of the text; of a dropped segment, the score of `dropped`.
+        threshold: the lowest selected score; None if nothing is selected.
+        text: the full text.
+        raised: n-grams that raised the score, strongest first.
+        lowered: n-grams that lowered the score, strongest first.
+        nearest: target texts most similar to the text.
+        nearest_by: similarity behind `nearest`: `words` (TF-IDF) or `embedding`.
+        learned_from: most similar corpus texts that the method learned from, if it learned any.
     """
 
     method: str
@@ -92,37 +85,40 @@ def explain(
 ) -> Explanation:
     """Explain one score of a run.
 
+    The segment's text is read from the corpus again; only its file is checked for changes.
+
     Args:
         out: the folder of a `select` or `score`.
-        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT`, numbers from 0; without a segment the first.
-        text: or any text; it is cut into units as the corpus was.
-        top: at most so many n-grams to each side, and so many target texts.
+        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT`, numbers from 0 (default segment: 0).
+        text: any text instead of a row; it is cut into units as the corpus is.
+        top: most n-grams that raise and that lower the score, and most target texts.
         machine: where it runs.
 
     Raises:
         UsageError: not exactly one of row and text, or no such source, row or segment.
         InputError: `out` holds no scored corpus, or the row was rejected.
-        ChangedInputError: the source is no longer what was scored.
-        ModelError: the encoder is no longer what the corpus was scored with.
+        ChangedInputError: the source changed since it was scored.
+        ModelError: the encoder changed since the corpus was scored.
     """
     folder = RunFolder(out)
     manifest = folder.require_scored()
     plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
     if manifest["budget"]:
-        plan = within(plan, Decision(**manifest["budget"]))
+        plan = apply_decision(plan, Decision(**manifest["budget"]))
     _check(row, text, top, method)
     with machine.start() as engine:
         engine.require_shared(folder.work, "DIR")
         sources = [Source(**s) for s in manifest["corpus"]]
         run = Run(plan, machine, engine, folder.work, [], sources)
-        found = _given(run, text) if text is not None else _segment(run, folder, str(row))
-        _same_encoder(run, manifest["encoder"])
+        found = _any_text(run, text) if text is not None else _segment(run, folder, str(row))
+        _require_encoder(run, manifest["encoder"])
         scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")
         used = MethodPlan(**manifest["method"])
         summed = registry.build(used.name, used.options).log_weights
         job = Explain(used, summed, scorer, target, plan.embed, run.cache, top)
-        said = run.one(job, found.units)
-    effects = said.effects if found.known["dropped"] is None else []  # the last stage's own
+        explained = run.one(job, found.units)
+    # a dropped segment has a score of another stage, which these effects do not explain
+    effects = explained.effects if found.known["dropped"] is None else []
     chosen = (folder.finished() or {}).get("selected")
     if chosen is None:
         found.known["selected"] = None
@@ -132,23 +128,24 @@ def explain(
         text=found.text,
         raised=[e for e in effects if e.effect > 0][:top],
         lowered=[e for e in reversed(effects) if e.effect < 0][:top],
-        nearest=said.nearest,
-        nearest_by=said.nearest_by,
-        learned_from=said.learned_from,
-        **{"score": said.score, **found.known},
+        nearest=explained.nearest,
+        nearest_by=explained.nearest_by,
+        learned_from=explained.learned_from,
+        **{"score": explained.score, **found.known},
     )
 
 
 def _check(row: str | None, text: str | None, top: int, method: str) -> None:
     """Raise `UsageError` for what `explain` does not allow."""
     if (row is None) == (text is None):
-        raise bad_setting("The text to explain", "given by --row or by --text", (row, text))
+        came = "neither" if row is None else "both"
+        raise bad_setting("--row or --text", "given, and only one of them", came)
     if text is not None and not text.strip():
-        raise bad_setting("--text", "a text with something in it", text)
+        raise bad_setting("--text", "a text that is not empty", text)
     if text is not None and not issubclass(registry.load(method), Method):
         raise bad_setting(
             "--text",
-            f"left out for {method}, which scores a corpus and no single text",
+            f"left out for {method}, which cannot score a single text",
             text,
             "Name a row of the corpus with --row.",
         )
@@ -156,18 +153,18 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
         raise bad_setting("--top", "1 or more", top)
 
 
-def _same_encoder(run: Run, fingerprint: str | None) -> None:
+def _require_encoder(run: Run, fingerprint: str | None) -> None:
     if fingerprint is None:
         return
     now = run.one(PrepareEncoder(run.cache), run.plan.embed)
     if now != fingerprint:
         raise ModelError(
-            f"--embedder {run.plan.embed.embedder} is no longer the model that the corpus was "
-            "scored with. Put that model back, or score again with another --out."
+            f"The model {run.plan.embed.embedder} changed since the corpus was scored with it. "
+            "Restore the model, or score again with another --out."
         )
 
 
-def _given(run: Run, text: str) -> _Found:
+def _any_text(run: Run, text: str) -> _Found:
     document = Documents(np.zeros(1, np.int64), text_array([text]))
     units = cut_units(document, run.plan.cut)[1].to_pylist()
     unknown = ("source", "row", "segment", "segments", "selected", "dropped")
@@ -175,7 +172,7 @@ def _given(run: Run, text: str) -> _Found:
 
 
 def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
-    """Find a scored segment again."""
+    """Find a scored segment."""
     number, row, segment = _parsed(place, run.names)
     shard, nth = _shard_of(run, folder, number, row)
     columns = ("row", "segment", "start", "end", "score", "stage", "selected")
@@ -202,7 +199,7 @@ def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
 
 
 def _dropped(run: Run, folder: RunFolder, shard: int, place: int, reached: int) -> dict[str, Any]:
-    """The stage of a cascade that dropped the segment at a place, and the score it gave."""
+    """The stage of a cascade that dropped the segment at a place, and its score there."""
     stages = stages_of(run.plan) if run.plan.cascade.stages else []
     if reached >= len(stages):
         return {"dropped": None}
@@ -212,17 +209,17 @@ def _dropped(run: Run, folder: RunFolder, shard: int, place: int, reached: int) 
 
 
 def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
-    """Source number, row and segment; a source's name may hold colons itself."""
+    """Source number, row and segment; the name of a source can contain colons."""
     for pattern in (r"(.*):(\d+)", r"(.*):(\d+):(\d+)"):
         found = re.fullmatch(pattern, place, re.DOTALL)
         if found and found[1] in names:
             return names.index(found[1]), int(found[2]), int(found[3]) if found.re.groups > 2 else 0
-    near = difflib.get_close_matches(place.partition(":")[0], names, n=1, cutoff=0.0)
+    closest = difflib.get_close_matches(place.partition(":")[0], names, n=1, cutoff=0.0)
     raise bad_setting(
         "--row",
-        "SOURCE:ROW or SOURCE:ROW:SEGMENT, with a source of the run as scores/ names it",
+        "SOURCE:ROW or SOURCE:ROW:SEGMENT, with a source that scores/ names",
         place,
-        f"Perhaps {near[0]}:{place.partition(':')[2] or 0}?",
+        f"Did you mean {closest[0]}:{place.partition(':')[2] or 0}?",
     )
 
 
@@ -243,23 +240,23 @@ def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, 
         for rejected, _, reason in tally.rejects:
             if rejected == row:
                 raise InputError(
-                    f"Row {row} of {name} has no score: it was rejected ({reason}). "
-                    "Name another row, or mend this one and score again."
+                    f"Row {row} of {name} has no score, because it was rejected ({reason}). "
+                    "Name another row, or correct this one and score again."
                 )
         (rows,) = table.read_columns(table.part_path(folder.scores, shard), "row")
         if row in rows:
             return shard, nth
         nth, last = nth + 1, max(last, int(rows.max(initial=-1)))
-    scored = f"a row of {name} that was scored, {last} at most" if last >= 0 else "another SOURCE"
+    scored = f"a scored row of {name}, at most {last}" if last >= 0 else "another SOURCE"
     raise bad_setting("--row", f"SOURCE:ROW with {scored}", row)
 
 
 def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
-    """Read the n-th shard of a source again; the texts of a row's units between two characters."""
+    """Read a source's n-th shard again; the texts of a row's units between two characters."""
     found_again, changed = corpus.found_again([source], run.plan.read)
     if changed:
         raise ChangedInputError(
-            f"{source.name} changed since it was scored. Put the file back, or score again with "
+            f"{source.name} changed since it was scored. Restore the file, or score again with "
             "another --out."
         )
     read = dataclasses.replace(run.plan.read, strict=False)

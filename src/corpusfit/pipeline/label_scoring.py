@@ -1,11 +1,4 @@
-"""From the corpus to scores by what is known of its rows: no fit, no text looked at.
-
-What: runs `ScoreLabels` over the shards that are not done, and makes sure that some row is wanted.
-Why: a yardstick that took nothing because of a slip in a name would look like a bad method.
-Trade-off: whether any row is wanted shows at the end only; then nothing is kept, so that another
-name may be given.
-Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
-"""
+"""Scores a corpus by its rows' labels, without a fit and without reading the text."""
 
 from __future__ import annotations
 
@@ -23,8 +16,8 @@ from corpusfit.score import registry, table
 from corpusfit.score.contract import LabelMethod
 
 
-def goes_by_labels(plan: MethodPlan) -> bool:
-    """Whether a method goes by a row's label and not by its text."""
+def uses_labels(plan: MethodPlan) -> bool:
+    """Whether a method scores a row by its label, not by its text."""
     return plan.name != "auto" and issubclass(registry.load(plan.name), LabelMethod)
 
 
@@ -33,14 +26,19 @@ def score_labels(
 ) -> None:
     """Score the corpus by its rows' labels.
 
+    Without a single matching row, the scores are removed again, so that the user can name another
+    label in the same folder.
+
+    Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
+
     Args:
-        run: its method goes by labels.
-        folder: where the scores go.
-        scoring: what every job that scores begins with, see `Scoring`.
+        run: a run whose method scores by labels.
+        folder: the run's folder.
+        scoring: the common arguments of scoring jobs, see `Scoring`.
 
     Raises:
         EmptyInputError: the corpus has no usable row.
-        UsageError: no row's label is wanted.
+        UsageError: no row's label matches.
     """
     plan, done = run.plan, listed(folder.scored)
     job = ScoreLabels(*scoring, plan.method, plan.read, plan.cut)
@@ -57,13 +55,13 @@ def score_labels(
         if scores.any():
             return
         segments += len(scores)
-    for made in (folder.scored, folder.scores):
-        remove(made)
+    for written in (folder.scored, folder.scores):
+        remove(written)
     if not segments:
         raise run.nothing_read(rejected)
     raise bad_setting(
         f"The settings of {plan.method.name}",
-        "such that the label of a row of the corpus fits",
+        "such that a row of the corpus has a matching label",
         dict(plan.method.options),
-        f"Labels there are: {shown(seen)}.",
+        f"Labels of the corpus: {shown(seen)}.",
     )

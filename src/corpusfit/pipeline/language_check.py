@@ -1,12 +1,4 @@
-"""A warning where target and corpus are in different languages and the method cannot bridge them.
-
-What: identifies the languages of a sample of both, where the extra `languages` is installed.
-Why: every method gives scores across languages, but words that no two languages share, and an
-encoder that knows English alone, make them say little; nothing else would tell.
-Trade-off: the sample is the beginning of a few sources, not of all; and of an encoder's folder
-nobody knows what languages it has learned, so that it is trusted.
-Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
-"""
+"""Warns if target and corpus are in different languages and the method cannot bridge them."""
 
 from __future__ import annotations
 
@@ -24,16 +16,17 @@ from corpusfit.score.contract import LabelMethod
 from corpusfit.types import Document, Source
 
 ENGLISH_ONLY = ("minilm", "static")
-"""Embedders that have learned English text alone."""
+"""Embedders trained on English text only. Others count as multilingual, because the languages of a
+model folder are unknown."""
 
 _SOURCES, _TEXTS = 32, 8
-"""How many sources are looked at, evenly spaced, and how many texts of each."""
+"""Number of sources in the sample, evenly spaced, and of first texts of each."""
 _USUAL = 0.1
-"""From this share of the target's sample on, a language is one of the target's."""
+"""A language with this share of the target's sample or more is a language of the target."""
 
 
-def goes_by_words(plan: Plan) -> bool:
-    """Whether the method looks at words that texts of two languages do not share."""
+def reads_words(plan: Plan) -> bool:
+    """Whether the method compares words, which two languages do not share."""
     name = plan.method.name
     if name == "auto":
         return True
@@ -44,36 +37,41 @@ def goes_by_words(plan: Plan) -> bool:
     return method.reads != "embedding" and method.exact
 
 
-def knows_english_alone(plan: Plan) -> bool:
-    """Whether the method looks at vectors of an encoder that has learned English alone."""
+def is_english_only(plan: Plan) -> bool:
+    """Whether the method reads embeddings of an encoder trained on English only."""
     name = plan.method.name
     encodes = name == "auto" or registry.build(name, plan.method.options).encodes
     return encodes and plan.embed.embedder in ENGLISH_ONLY
 
 
 def warn_language_mismatch(run: Run) -> None:
-    """Warn where most of the corpus is in languages that the target lacks, and that matters."""
-    words, english = goes_by_words(run.plan), knows_english_alone(run.plan)
+    """Warn if most of the corpus is in languages that the target lacks and the method needs.
+
+    Checks the first texts of some sources; skipped without the extra `languages`.
+
+    Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
+    """
+    words, english = reads_words(run.plan), is_english_only(run.plan)
     if not (words or english) or find_spec("py3langid") is None or find_spec("langcodes") is None:
         return
     identify = identifier()
-    target, pile = (
+    target, texts = (
         Counter(filter(None, map(identify, _sample(sources, run.plan.read))))
         for sources in (run.target, run.sources)
     )
     wanted = {code for code, n in target.items() if n >= _USUAL * target.total()}
-    others = Counter({code: n for code, n in pile.items() if code not in wanted})
-    if not wanted or 2 * others.total() <= pile.total():
+    others = Counter({code: n for code, n in texts.items() if code not in wanted})
+    if not wanted or 2 * others.total() <= texts.total():
         return
-    why = "goes by words" if words else f"has the encoder {run.plan.embed.embedder}"
-    knows = "" if words else ", which knows English alone"
-    share = 100 * others.total() / pile.total()
+    encoder = f"uses the encoder {run.plan.embed.embedder}, trained on English only"
+    why = "compares words" if words else encoder
+    share = 100 * others.total() / texts.total()
     run.warn(
         f"{share:.0f} % of a sample of the corpus is in other languages "
         f"({', '.join(code for code, _ in others.most_common(3))}) than the target "
-        f"({', '.join(sorted(wanted))}), and {run.plan.method.name} {why}{knows}: its scores "
-        "across languages say little. Take a multilingual encoder with --embedder PATH and a "
-        "method that reads embeddings alone, for instance --method centroid_distance."
+        f"({', '.join(sorted(wanted))}), and {run.plan.method.name} {why}, so scores across "
+        "languages are unreliable. Use a multilingual encoder with --embedder PATH and a method "
+        "that reads only embeddings, for instance --method centroid_distance."
     )
 
 

@@ -1,14 +1,4 @@
-"""The overlap table: how many texts of dev and test are in train.
-
-What: for train, dev and test as they lie in a folder, how many texts of one stand in another, and
-twice in their own: to the letter, in the same letters and digits, and nearly.
-Why: a development set that overlaps with train picks the model that remembers best.
-Trade-off: of each text two hashes are held in memory, and for what is nearly the same also the
-sketches of dev and test. A text of another that holds 0.8 of its 5-grams counts as nearly the same,
-so a sentence within a longer one does (`evaluate/contamination.py`).
-Reference: Aharoni and Goldberg (2020), section 3.1 and appendix A.2, Table 8 ("computed using the
-English part of the corpus"): one row here is one figure of that table.
-"""
+"""Counts how many texts of train, dev and test are in another split: the overlap table."""
 
 from __future__ import annotations
 
@@ -37,22 +27,23 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Source
 
 _WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}
-"""Where the texts of which splits are looked for."""
+"""The splits whose texts are searched for, by the split that is searched."""
 
 
 @dataclass(frozen=True)
 class SplitOverlap:
-    """Texts of one split that are in another, or that are copies of others in their own.
+    """Number of texts of one split that are in another split, or repeated in their own.
 
     Attributes:
         data: name of the folder.
-        side: of pairs `de` or `en`, say; empty for texts without a translation.
-        split: whose texts are counted.
-        within: where they are looked for; the split itself for copies beside the first.
-        texts: of the split.
-        identical: those that are there to the letter.
-        shared: those that are there but for case, blanks and punctuation, `identical` among them.
-        near: those that are there whole or nearly, `shared` among them; None if that was not asked.
+        side: language of the side for pairs, as `de`; empty for texts without a translation.
+        split: the split whose texts are counted.
+        within: the split that is searched; `split` itself for copies after the first.
+        texts: number of texts of `split`.
+        identical: texts with an exact match.
+        shared: texts that match after normalisation (case, blanks, punctuation), `identical`
+            included.
+        near: texts with a near-duplicate, `shared` included; None if not counted.
     """
 
     data: str
@@ -70,15 +61,21 @@ def overlaps(
 ) -> list[SplitOverlap]:
     """The overlap table of some folders.
 
+    A text that contains 0.8 of another's 5-grams counts as its near-duplicate, so a sentence within
+    a longer one does. Memory: two hashes per text; with `near` also sketches of dev and test.
+
+    Reference: Aharoni and Goldberg (2020), section 3.1 and appendix A.2, Table 8 ("computed using
+    the English part of the corpus"): one row here is one figure of that table.
+
     Args:
-        folders: each with files that are named train, dev and test (any of them): two line-aligned
-            ones a split (`train.de`, `train.en`), or one of rows or texts; or what `split` wrote.
-        read: how rows become texts; what `split` wrote is read as it was split.
-        near: count what is nearly the same too.
+        folders: each with files named train, dev and test (any of them): two line-aligned files per
+            split (`train.de`, `train.en`), or one of rows or texts; or an output of `split`.
+        read: how rows become texts; an output of `split` is read as it was split.
+        near: count near-duplicates too.
         machine: where it runs.
 
     Raises:
-        InputError: a folder holds no split, or files that are not understood.
+        InputError: a folder holds no split, or files in an unknown form.
     """
     read.check()
     found = []
@@ -104,12 +101,12 @@ def overlaps_in(
     """The overlap table of one set of splits.
 
     Args:
-        name: of the data.
+        name: name of the data.
         places: by split, inputs as `--corpus` takes them.
         read: how rows become texts.
         spool: folder that the workers see.
-        engine: started.
-        machine: told of progress.
+        engine: a started engine.
+        machine: shows progress.
         near: as in `overlaps`.
     """
     scan = partial(scan_with, engine)
@@ -131,14 +128,16 @@ def overlaps_in(
             found.append(_copies(SplitOverlap(name, side, split, split, 0, 0, 0, None), own, at))
         for within, splits in _WITHIN.items():
             asked = [s for s in splits if s in rows and within in rows]
-            held = _held(asked, within, sources, read, spool, engine, machine, at) if near else {}
+            contained: dict[str, NDArray[np.bool_]] = {}
+            if near:
+                contained = _contained(asked, within, sources, read, spool, engine, machine, at)
             found += [
                 _shared(
                     SplitOverlap(name, side, split, within, 0, 0, 0, None),
                     rows[split],
                     rows[within],
                     at,
-                    held.get(split),
+                    contained.get(split),
                 )
                 for split in asked
             ]
@@ -146,20 +145,20 @@ def overlaps_in(
 
 
 def _require_same_sides(name: str, sources: Mapping[str, Sequence[Source]]) -> None:
-    """Raise `InputError` where splits are of other languages, so that nothing could be compared."""
+    """Raise `InputError` for splits with different sides, which cannot be compared."""
     sides = {s: ", ".join(corpus.sides(f)) if is_parallel(f) else "" for s, f in sources.items()}
     (first, own), *others = sides.items()
     for split, found in others:
         if found != own:
             raise InputError(
                 f"The splits of {name} must have the same sides; {first} has {own or 'no pairs'}, "
-                f"{split} has {found or 'no pairs'}. Give each split files of the same suffixes, "
-                "in a folder of its own if there are more."
+                f"{split} has {found or 'no pairs'}. Give each split files with the same suffixes; "
+                "put others into another folder."
             )
 
 
 def split_input(folder: Path, found: Mapping[str, Any]) -> str:
-    """The files of a split as an input, from what the manifest of `split` says of them."""
+    """The files of a split as an input, from their entry in the manifest of `split`."""
     files = ",".join(str(folder / name) for name in found["files"])
     if not found["pair"]:
         return files
@@ -167,7 +166,7 @@ def split_input(folder: Path, found: Mapping[str, Any]) -> str:
 
 
 def _copies(empty: SplitOverlap, rows: Rows, side: int) -> SplitOverlap:
-    """Copies within a split, beside the first of each text."""
+    """Count the copies within a split, after the first of each text."""
     identical, shared = (
         len(rows) - len(np.unique(hashes[:, side])) for hashes in (rows.written, rows.keys)
     )
@@ -175,12 +174,12 @@ def _copies(empty: SplitOverlap, rows: Rows, side: int) -> SplitOverlap:
 
 
 def _shared(
-    empty: SplitOverlap, rows: Rows, others: Rows, side: int, held: NDArray[np.bool_] | None
+    empty: SplitOverlap, rows: Rows, others: Rows, side: int, contained: NDArray[np.bool_] | None
 ) -> SplitOverlap:
-    """Texts of a split that are in another; `held`, bool [n], those that nearly are."""
+    """Count the texts of a split that are in another; `contained`: bool [n], near-duplicates."""
     identical = np.isin(rows.written[:, side], others.written[:, side])
     shared = np.isin(rows.keys[:, side], others.keys[:, side])
-    near = None if held is None else int((shared | held).sum())
+    near = None if contained is None else int((shared | contained).sum())
     return dataclasses.replace(
         empty,
         texts=len(rows),
@@ -190,7 +189,7 @@ def _shared(
     )
 
 
-def _held(
+def _contained(
     splits: Sequence[str],
     within: str,
     sources: Mapping[str, list[Source]],
@@ -200,7 +199,7 @@ def _held(
     machine: Machine,
     side: int,
 ) -> dict[str, NDArray[np.bool_]]:
-    """By split, bool [n]: texts that a text of another split holds, found in one pass over that."""
+    """By split, bool [n]: texts contained in a text of `within`, which is read once."""
     texts = {split: _texts(sources[split], read, side) for split in splits}
     if not any(texts.values()):
         return {split: np.zeros(0, np.bool_) for split in splits}
@@ -223,36 +222,36 @@ def _texts(sources: Sequence[Source], read: ReadPlan, side: int) -> list[str]:
 
 
 def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPlan]:
-    """The inputs of each split in a folder, and how they are read."""
+    """The inputs of each split in a folder, and how to read them."""
     if not folder.is_dir():
         raise InputError(
             f"--check must be a folder with files named train, dev and test; got {str(folder)!r}, "
-            "which is no folder."
+            "which is not a folder."
         )
     manifest = SplitFolder(folder).finished()
     if manifest is not None and manifest.get("command") == "split":
-        given = {name: [split_input(folder, found)] for name, found in manifest["splits"].items()}
-        return given, dataclasses.replace(read, **manifest["read"])
+        places = {name: [split_input(folder, found)] for name, found in manifest["splits"].items()}
+        return places, dataclasses.replace(read, **manifest["read"])
     entries: dict[str, list[Path]] = {}
     for entry in sorted(folder.iterdir()):
         split = split_of(entry)
         if split and not entry.name.startswith("."):
             entries.setdefault(split, []).append(entry)
     if not entries:
-        here = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
+        names = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
         raise InputError(
-            f"--check {folder} must hold files named train, dev and test; it holds {here}."
+            f"--check {folder} must contain files named train, dev and test; it contains {names}."
         )
     return {split: _inputs(folder, split, found) for split, found in entries.items()}, read
 
 
 def _inputs(folder: Path, split: str, entries: Sequence[Path]) -> list[str]:
-    """The input that a split's files are."""
+    """The files of a split as inputs."""
     if all(entry.is_dir() or format_of(entry.name) for entry in entries):
         return list(map(str, entries))
     if len(entries) == 2 and not any(entry.is_dir() for entry in entries):
         return [f"pair:{entries[0]},{entries[1]}"]
     raise InputError(
-        f"--check {folder} must have for {split} two line-aligned files ({split}.de, {split}.en), "
-        f"or files of rows; it has {', '.join(entry.name for entry in entries)}."
+        f"--check {folder} must contain for {split} two line-aligned files ({split}.de, "
+        f"{split}.en) or files of rows; it contains {', '.join(entry.name for entry in entries)}."
     )

@@ -1,12 +1,4 @@
-"""What a run over aligned pairs does beside: lines stay whole, and pairs come out as aligned files.
-
-What: a corpus of pairs has one segment a line, and what was selected of it is written once more as
-two files of which line n of one translates line n of the other.
-Why: half a line has no translation, and systems that translate are trained on such files.
-Trade-off: the selected text is on the disk twice. A line end within a text, which only a TSV's old
-line ends can leave there, becomes a blank in these files.
-Reference: Aharoni and Goldberg (2020), section 4, where pairs are selected by their source side.
-"""
+"""Runs over parallel corpora: one segment per line, and the selection as line-aligned files."""
 
 from __future__ import annotations
 
@@ -28,26 +20,28 @@ _LINE_ENDS = re.compile(r"[\r\n]+")
 
 
 def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
-    """The plan, by which each line of aligned pairs is one unit and so one segment.
+    """The plan with one unit, and so one segment, per line if the corpus is of aligned pairs.
 
     Raises:
-        UsageError: it asks for units that cut lines, and the corpus is of pairs.
+        UsageError: the plan has units that cut lines, and the corpus is of pairs.
     """
-    if not any(corpus.is_pair(given) for given in corpus_inputs) or plan.cut.unit == "document":
+    if not any(corpus.is_pair(each) for each in corpus_inputs) or plan.cut.unit == "document":
         return plan
     if plan.cut.unit != "window":  # the default
-        cure = "A line of a pair has its translation as a whole, so it is one segment."
-        raise bad_setting(
-            "--unit", "document, or left out, with aligned pairs", plan.cut.unit, cure
-        )
+        cure = "Only a whole line of a pair has a translation, so each line is one segment."
+        raise bad_setting("--unit", "document or left out with aligned pairs", plan.cut.unit, cure)
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
 
 
 def write_aligned(folder: RunFolder, sources: Sequence[Source]) -> list[str]:
-    """Write what was selected of pairs as two line-aligned files, in the corpus's order.
+    """Write the selected pairs as two line-aligned files, in the corpus's order.
+
+    A line end within a text, which only the old line ends of a TSV can leave, becomes a blank.
+
+    Reference: Aharoni and Goldberg (2020), section 4: pairs are selected by their source side.
 
     Returns:
-        Their names, as `selected.de` and `selected.en`; none if the corpus is not of pairs.
+        The files' names, as `selected.de` and `selected.en`; none if the corpus is not of pairs.
     """
     folder.remove_written()
     if not is_parallel(sources):

@@ -1,13 +1,4 @@
-"""Which method: the ranking of methods, and `auto`.
-
-What: runs the trials of `score/rank.py` over methods and seeds on the workers, and picks.
-Why: no single method is best on every target; the choice has to be made on the user's own data and
-shown. `domain_moore_lewis` makes it inside itself, by what the others agree on, and so is taken
-where it can be fitted; without it, the method with most agreement.
-Trade-off: `auto` does not go by the paper's F1, which rewards finding the target's style; all
-verdicts are written down. How it did on targets with a known domain: docs/auto.md.
-Reference: TADPOLE, section 3.1.
-"""
+"""Ranks methods on the user's data, and picks one for `auto`."""
 
 from __future__ import annotations
 
@@ -21,7 +12,7 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.errors import InputError
 from corpusfit.jobs.fit import Rank, Sample, Unfit
 from corpusfit.manifest import RunFolder
-from corpusfit.pipeline.cost_model import gigabyte
+from corpusfit.pipeline.cost_model import cost_per_gigabyte
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
@@ -35,30 +26,30 @@ LEADING = "domain_moore_lewis"
 
 @dataclass(frozen=True)
 class Ranked(Verdict):
-    """A verdict, and beside it what the method costs.
+    """A method's verdict and cost.
 
     Attributes:
-        cost: seconds that a GB of the corpus's text (10^9 characters) takes here with these
-            workers: reading, encoding where the method needs embeddings, and scoring.
+        cost: seconds per GB of the corpus's text (10^9 characters) on this machine with these
+            workers: reading, encoding if the method needs embeddings, and scoring.
     """
 
     cost: float
 
 
 def candidates() -> list[str]:
-    """The methods that score a unit by itself and are tried without being named.
+    """The methods that are ranked by default: they score each unit on its own.
 
-    Not PyOD's, which need a choice of their own, and none that trains a network, for minutes.
+    Without PyOD's, which need a detector's name, and without those that train a network.
     """
     known = {n: registry.load(n) for n in method_names() if n != "pyod"}
     return [n for n, method in known.items() if issubclass(method, Method) and method.exact]
 
 
 def contenders() -> list[str]:
-    """The candidates that `auto` tries: what goes by embeddings alone, and what it prefers."""
+    """The candidates of `auto`: methods that read only embeddings, and `LEADING`."""
     known = {n: registry.load(n) for n in candidates()}
-    going = {n for n, m in known.items() if m.reads == "embedding" and m.family != "baseline"}
-    return [n for n in known if n in going or n == LEADING]
+    read = {n for n, m in known.items() if m.reads == "embedding" and m.family != "baseline"}
+    return [n for n in known if n in read or n == LEADING]
 
 
 def rank_methods(
@@ -70,15 +61,15 @@ def rank_methods(
     *,
     named: bool,
 ) -> list[Ranked]:
-    """Both verdicts on the methods and their costs, best agreement first.
+    """Rank methods by agreement and by F1, and measure their costs; best agreement first.
 
     A method that cannot be fitted on some split of the target is left out, with a warning; so is
-    one that cannot be used here, unless the user named it.
+    one that cannot be used on this machine, unless the user named it.
 
     Raises:
         InputError: no method can be fitted.
         UsageError: a method that the user named cannot be used with these settings.
-        MissingDependencyError: it needs an extra that is not installed.
+        MissingDependencyError: a named method needs an extra that is not installed.
     """
     options = run.plan.method.options if len(names) == 1 else {}
     pieces = [
@@ -101,9 +92,9 @@ def rank_methods(
 
 
 def _with_costs(run: Run, tried: list[Verdict], encodes: set[str]) -> list[Ranked]:
-    """The verdicts with their costs; encoding is measured unless a budget's decision has it."""
+    """The verdicts with costs; encoding is measured unless the budget's decision has its cost."""
     with run.stage("measure"):
-        whole = gigabyte(run)
+        whole = cost_per_gigabyte(run)
         embedded = 0.0
         if run.decision is not None:
             embedded = run.decision.costs[run.decision.chosen]
@@ -119,14 +110,18 @@ def _with_costs(run: Run, tried: list[Verdict], encodes: set[str]) -> list[Ranke
 
 
 def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> MethodPlan:
-    """`domain_moore_lewis`, else the method with most agreement, of those that fit the budget.
+    """The method that `auto` uses.
 
-    The cheapest where none does. The ranking is kept in the run's folder.
+    Of the methods that fit the budget `domain_moore_lewis`, which combines the others by their
+    agreement, else the one with most agreement; if none fits, the cheapest. Not by the paper's F1,
+    which rewards the target's style (docs/auto.md). The ranking is stored in the run's folder.
+
+    Reference: TADPOLE, section 3.1.
     """
-    kept = folder.fit / "ranking.json"
-    if not kept.exists():
+    path = folder.fit / "ranking.json"
+    if not path.exists():
         found = rank_methods(run, contenders(), target, background, SEEDS, named=False)
-        write_bytes(kept, json.dumps([dataclasses.asdict(v) for v in found]).encode())
+        write_bytes(path, json.dumps([dataclasses.asdict(v) for v in found]).encode())
     ranking, allows = ranking_of(folder), run.asked.auto.seconds()
     fitting = [v for v in ranking if v["cost"] <= allows]
     fitting = fitting or [min(ranking, key=lambda v: v["cost"])]
@@ -134,12 +129,12 @@ def pick(run: Run, folder: RunFolder, target: Sample, background: Sample) -> Met
 
 
 def preferred(ranked: Sequence[str]) -> str:
-    """What `auto` takes of methods ranked by agreement."""
+    """The method that `auto` prefers among methods ranked by agreement."""
     return LEADING if LEADING in ranked else ranked[0]
 
 
 def ranking_of(folder: RunFolder) -> list[dict[str, Any]]:
-    """The ranking that `auto` went by, as plain values; empty when a method was named."""
-    kept = folder.fit / "ranking.json"
-    ranking: list[dict[str, Any]] = json.loads(kept.read_bytes()) if kept.exists() else []
+    """The ranking behind `auto`, as plain values; empty if the user named a method."""
+    path = folder.fit / "ranking.json"
+    ranking: list[dict[str, Any]] = json.loads(path.read_bytes()) if path.exists() else []
     return ranking

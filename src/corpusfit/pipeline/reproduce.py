@@ -1,9 +1,4 @@
-"""The command line that makes a run again, as a manifest has it.
-
-Why: whoever looks at a result wants to make it again, from another folder and later.
-Trade-off: what was named by a path is named by the whole of it, so on another machine it has to lie
-at the same place.
-"""
+"""The command line that repeats a run, for its manifest."""
 
 from __future__ import annotations
 
@@ -19,12 +14,12 @@ def command_words(
     options: Mapping[str, str | int],
     overrides: Sequence[str],
 ) -> list[str]:
-    """The words of a command line that makes a run again; `--out` is still to come.
+    """The words of a command line that repeats a run, without `--out`.
 
     Args:
-        command: its name.
+        command: name of the command.
         inputs: by option, files, folders, globs or URLs, as `absolute` gives them.
-        options: by option, what else it was given; what is empty is left out.
+        options: by option, its value; empty values are left out.
         overrides: settings as `KEY=VALUE`.
     """
     words = ["corpusfit", command]
@@ -39,16 +34,16 @@ def command_words(
 
 
 def absolute(inputs: Sequence[str]) -> list[str]:
-    """Inputs with whole paths, so that they mean the same in another folder."""
+    """Inputs with absolute paths, so that they mean the same in another working folder."""
     return [
-        whole(given) if is_pair(given)
-        else given if "://" in given or given.startswith("hub:") or given in ("", "-")
-        else str(Path(given).expanduser().absolute())
-        for given in inputs
+        whole(each) if is_pair(each)
+        else each if "://" in each or each.startswith("hub:") or each in ("", "-")
+        else str(Path(each).expanduser().absolute())
+        for each in inputs
     ]  # fmt: skip
 
 
 def named_model(name: str) -> str:
-    """A model's folder with its whole path; a hub's id as it is."""
+    """A model's folder as an absolute path; a hub id as it is."""
     path = Path(name).expanduser()
     return str(path.absolute()) if name and path.exists() else name

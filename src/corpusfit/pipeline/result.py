@@ -1,9 +1,4 @@
-"""What a finished run left, for programs.
-
-What: the manifest, the scores as an Arrow table, the selected texts as an iterator.
-Why: the files are the result; this only saves the caller from opening them by hand.
-Trade-off: nothing is cached, so it is as flat in memory as the files allow.
-"""
+"""A finished run: its manifest, its scores as Arrow tables, its selected texts as an iterator."""
 
 from __future__ import annotations
 
@@ -29,14 +24,14 @@ class Selection:
 
     Attributes:
         path: its folder.
-        manifest: what `manifest.json` says.
+        manifest: the content of `manifest.json`.
     """
 
     path: Path
     manifest: dict[str, Any]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The selected segments, in the corpus's order: text, source, row, segment, score …."""
+        """The selected segments in the corpus's order, as dicts: text, source, row, score …."""
         for part in sorted((self.path / "selected").glob("part-*.jsonl.zst"), key=_number):
             with part.open("rb") as f:
                 lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f))
@@ -46,14 +41,14 @@ class Selection:
         """The fitted scorer: `score(batch)` for any texts or embeddings.
 
         Raises:
-            ModelError: the method scores a corpus and leaves no scorer.
+            ModelError: the method scores the whole corpus at once and has no scorer.
         """
         path = RunFolder(self.path).fit / "scorer.safetensors"
         scorer: Scorer[Any] = restore(path, registry.scorer_class)
         return scorer
 
     def scores(self) -> Iterator[pa.Table]:
-        """The scores, one Arrow table a shard, one row a segment."""
+        """The scores: one Arrow table per shard, one row per segment."""
         for _, path in table.parts(self.path / "scores"):
             yield table.read(path)
 

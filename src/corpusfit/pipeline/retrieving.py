@@ -1,13 +1,4 @@
-"""The command `retrieval`: do models put sentences next to their translations?
-
-What: encodes both sides of each test set with each model, searches in both directions, and holds
-every model against the first.
-Why: two shares of a thousand sentences are a result only with an interval, and a difference only
-with a test; all models answer the same sentences, so the test is paired.
-Trade-off: vectors are not kept, as a test set is encoded in seconds. One model of each kind says
-nothing of how another training of it would do.
-Reference: mDAPT, section 6 and Table 6.
-"""
+"""The command `retrieval`: bitext retrieval with several models, in both directions."""
 
 from __future__ import annotations
 
@@ -37,22 +28,22 @@ _SIDES = (0, 1)
 
 @dataclass(frozen=True)
 class Retrieved:
-    """How often one model found the translation, in one direction.
+    """P@1 of one model in one direction.
 
     Attributes:
         pairs: name of the test set.
-        source: language that was looked from.
-        target: language that was looked in.
-        model: its name.
-        sentences: that were looked for.
-        found: of them.
-        precision: at 1: the share that was found, in [0, 1].
+        source: language of the queries.
+        target: language that is searched.
+        model: name of the model.
+        sentences: number of queries.
+        found: queries whose nearest sentence is their translation.
+        precision: P@1, the share found, in [0, 1].
         low: lower end of its 95 % bootstrap interval over sentences.
-        high: its upper end.
-        chance: precision of a blind guess: 1 by the number of different sentences to choose from.
-        comparison: with the first model, on the same sentences; None for that one itself.
-        adjusted: its p after Holm's correction for all comparisons of the command.
-        verdict: what it shows, in words.
+        high: upper end of the interval.
+        chance: P@1 of a random guess: 1 / number of different sentences that are searched.
+        comparison: with the first model, on the same sentences; None for the first model.
+        adjusted: p-value after Holm's correction for all comparisons of the command.
+        verdict: what the comparison shows, in words.
     """
 
     pairs: str
@@ -72,12 +63,12 @@ class Retrieved:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """What came of it.
+    """The result of `retrieval`.
 
     Attributes:
-        models: their names, as they were given; the first is what others are held against.
+        models: names of the models; the others are compared with the first.
         encoders: fingerprint of each model's vectors, by name.
-        blank: of each test set, the pairs that were left out because a side is blank.
+        blank: by test set, number of pairs left out because a side is blank.
         results: by test set, direction and model.
     """
 
@@ -105,11 +96,16 @@ def retrieval(
 ) -> Retrieval:
     """Search for translations with each model, in both directions.
 
+    All models answer the same sentences, so the tests against the first model are paired. One
+    model of each kind does not show how another training of it would do.
+
+    Reference: mDAPT, section 6 and Table 6.
+
     Args:
-        models: what `--embedder` may be; two at least for a comparison.
-        pairs: as `read_pairs` takes them.
-        embed: how models pool and compute; its embedder is not used.
-        seed: of the intervals and tests.
+        models: values of `--embedder`; at least two for a comparison.
+        pairs: test sets, as `read_pairs` takes them.
+        embed: pooling and device of the models; its embedder is not used.
+        seed: random seed of the intervals and tests.
         machine: where it runs.
 
     Raises:
@@ -119,7 +115,7 @@ def retrieval(
     """
     _require_different("--model", models)
     _require_different("--pairs", pairs)
-    tests = _named(pairs, [_test(given) for given in pairs])
+    tests = _named(pairs, [_test(each) for each in pairs])
     hits: dict[tuple[int, int], list[NDArray[np.bool_]]] = {}
     encoders: dict[str, str] = {}
     with machine.start() as engine:
@@ -143,40 +139,40 @@ def _require_different(setting: str, names: Sequence[str]) -> None:
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if not names or twice:
         came = f"{twice[0]} twice" if twice else "nothing"
-        raise bad_setting(setting, "at least one, each another", came)
+        raise bad_setting(setting, "given at least once, each time with another value", came)
 
 
-def _test(given: str) -> _Test:
+def _test(name: str) -> _Test:
     """Read a test set.
 
     Raises:
-        InputError: there is nothing to choose from.
+        InputError: a side has fewer than two different sentences.
     """
-    pairs = read_pairs(given)
+    pairs = read_pairs(name)
     first, second = (numbered(side) for side in pairs.sides)
     if min(len(first.texts), len(second.texts)) < 2:
         raise InputError(
-            f"--pairs {given} must have two or more different sentences on each side; it has "
+            f"--pairs {name} must have two or more different sentences on each side; it has "
             f"{len(first.texts)} and {len(second.texts)}."
         )
     return _Test(pairs, (first, second))
 
 
-def _named(given: Sequence[str], tests: Sequence[_Test]) -> list[_Test]:
-    """The test sets under different names: as they were given, where files are called the same."""
+def _named(inputs: Sequence[str], tests: Sequence[_Test]) -> list[_Test]:
+    """The test sets under different names: their whole input if files have the same name."""
     counts = Counter(test.pairs.name for test in tests)
     return [
         dataclasses.replace(test, pairs=dataclasses.replace(test.pairs, name=whole))
         if counts[test.pairs.name] > 1
         else test
-        for whole, test in zip(given, tests, strict=True)
+        for whole, test in zip(inputs, tests, strict=True)
     ]
 
 
 def _encoded(
     plan: EmbedPlan, tests: Sequence[_Test], engine: Engine, machine: Machine
 ) -> Iterator[tuple[Vectors, Vectors]]:
-    """Vectors of both sides of each test set; a side's batches are cut from it alone."""
+    """Vectors of both sides of each test set; each batch is of one side."""
     sides = [side.texts for test in tests for side in test.sides]
     cut = [
         (nth, texts[i : i + _BATCH])
@@ -202,7 +198,7 @@ def _encoded(
 def _searched(
     test: _Test, vectors: tuple[Vectors, Vectors], machine: Machine
 ) -> Iterator[NDArray[np.bool_]]:
-    """What was found from each side."""
+    """Whether each query of a side finds its translation, side by side."""
     progress = machine.progress
     progress.begin(f"search {test.pairs.name}", sum(map(len, vectors)), "sentences")
     try:
@@ -223,7 +219,7 @@ def _result(
     base: NDArray[np.bool_] | None,
     seed: int,
 ) -> Retrieved:
-    """One model's figures in one direction, and how they compare with the first model's."""
+    """One model's result in one direction, compared with the first model's."""
     counts = tallies(hits)
     low, high = interval([counts], "accuracy", seed=seed)
     against = None
@@ -245,7 +241,7 @@ def _result(
 
 
 def _adjusted(results: Sequence[Retrieved]) -> list[Retrieved]:
-    """The results with p-values corrected for all comparisons, and words for them."""
+    """The results with p-values corrected for all comparisons, and with verdicts."""
     ps = holm([r.comparison.p if r.comparison else None for r in results])
     return [
         r

@@ -1,9 +1,4 @@
-"""What the steps of one command share.
-
-What: the plan, the sources, the workers, the work folder and what is said along the way.
-Why: every step needs most of it; handing each over singly would hide what a step really does.
-Trade-off: a small mutable object in an otherwise frozen world, living for one command.
-"""
+"""What the steps of one command share: plan, sources, workers, work folder, progress."""
 
 from __future__ import annotations
 
@@ -36,22 +31,22 @@ R = TypeVar("R")
 
 
 def default_cache() -> Path:
-    """Where embeddings and distilled models are kept: $CORPUSFIT_CACHE, or the user's cache."""
-    given = os.environ.get("CORPUSFIT_CACHE")
-    if given:
-        return place(given, "CORPUSFIT_CACHE")
+    """Folder of embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
+    folder = os.environ.get("CORPUSFIT_CACHE")
+    if folder:
+        return place(folder, "CORPUSFIT_CACHE")
     return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a command runs and what it says; nothing here can change a result.
+    """Where a command runs and how it shows progress; nothing here changes a result.
 
     Attributes:
-        engine: `local`, or `ray`.
-        workers: worker processes; None for one a core, or one for each CPU of a Ray cluster.
+        engine: `local` or `ray`.
+        workers: number of worker processes; None for one per core, or per CPU of a Ray cluster.
         cache: folder or URL for embeddings and distilled models; None for the user's cache.
-        progress: told what is going on.
+        progress: shows progress and warnings.
     """
 
     engine: str = "local"
@@ -63,28 +58,28 @@ class Machine:
         """The engine, not yet started.
 
         Raises:
-            UsageError: no such engine.
+            UsageError: there is no engine of this name.
         """
         if self.engine not in ENGINES:
             raise bad_setting("--engine", " or ".join(ENGINES), self.engine)
         return ENGINES[self.engine](self.workers)
 
     def for_training(self, device: str) -> Machine:
-        """The machine for several trainings: on its GPU they come one at a time."""
+        """The machine for several trainings: one at a time on a local GPU."""
         alone = self.engine == "local" and device == "cuda"
         return dataclasses.replace(self, workers=1) if alone else self
 
     def cache_folder(self) -> Path:
-        """The cache.
+        """The cache folder.
 
         Raises:
-            UsageError: it is a URL that cannot be written to.
+            UsageError: the cache is a URL that cannot be written to.
         """
         return place(self.cache, "--cache") if self.cache else default_cache()
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A folder that lasts as long as the command, where every worker sees it."""
+        """A temporary folder that every worker sees, removed after the command."""
         if self.engine == "local":
             with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
                 yield Path(folder)
@@ -98,13 +93,13 @@ class Machine:
 
 @dataclass
 class Run:
-    """One command under way.
+    """A running command.
 
     Attributes:
-        plan: what is done: with a budget, the plan after its decision.
-        asked: what was asked for: the plan that the command began with.
-        clusters: the fingerprint of the clusters that the selection is balanced by.
-        role: what the sources were given as.
+        plan: the plan in use; with a budget, the plan after its decision.
+        asked: the plan that the command began with.
+        clusters: fingerprint of the clusters that the selection is balanced by.
+        role: option that names the sources.
     """
 
     plan: Plan
@@ -146,21 +141,21 @@ class Run:
         self._written = {s.url: _written(s) for s in (*self.target, *self.sources)}
 
     def require_unchanged(self) -> None:
-        """Make sure that nobody wrote to an input since the command began.
+        """Check that no input changed since the command began.
 
         Raises:
-            ChangedInputError: names the first whose content is another.
+            ChangedInputError: an input changed; the message names the first.
         """
         for source in (*self.target, *self.sources):
             touched = _written(source) != self._written[source.url]
             if touched and corpus.content(source) != source.fingerprint:
                 raise ChangedInputError(
-                    f"{source.name} changed while it was read. Run again with --overwrite when "
-                    "nobody writes to it."
+                    f"{source.name} changed while it was read. Run the command again with "
+                    "--overwrite when nothing writes to this file."
                 )
 
     def warn(self, message: str) -> None:
-        """Tell the user, and keep it for the manifest."""
+        """Show a warning once, and store it for the manifest."""
         if message not in self.warnings:
             self.warnings.append(message)
             self.machine.progress.warn(message)
@@ -180,40 +175,37 @@ class Run:
     def over_shards(
         self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
     ) -> Iterator[R]:
-        """Read the corpus and do a job on every shard that is not done, with progress by bytes.
-
-        Afterwards `shard_count` is known.
-        """
+        """Run a job on every shard that is not done, with progress by bytes; sets `shard_count`."""
         with self.stage(name, self.size):
             yield from self.engine.map(job, (s for s in self.shards() if not done(s.index)))
 
     def over(self, name: str, job: Job[P, R], pieces: list[P]) -> Iterator[R]:
-        """Do a job on listed pieces, with progress by pieces."""
+        """Run a job on a list of pieces, with progress by pieces."""
         with self.stage(name, len(pieces)):
             for result in self.engine.map(job, pieces):
                 self.machine.progress.advance(1)
                 yield result
 
     def one(self, job: Job[P, R], piece: P) -> R:
-        """Do a job once, in a worker."""
+        """Run a job once, in a worker."""
         return next(iter(list(self.engine.map(job, [piece]))))
 
     def shards(self) -> Iterator[Shard]:
-        """The corpus's shards; progress moves as stored bytes are read."""
-        for shard in moving(self.sources, self.plan.read, self.machine):
+        """The corpus's shards, with progress by stored bytes."""
+        for shard in shards_of(self.sources, self.plan.read, self.machine):
             self.shard_count = shard.index + 1
             yield shard
 
     def nothing_read(self, rejected: Reasons) -> EmptyInputError:
-        """The error for a corpus without one usable row."""
+        """The error for a corpus without a usable row."""
         return EmptyInputError(
-            f"--{self.role} has no usable row ({rejected}). Name the field with the text "
-            f"with --text-field, or point --{self.role} at other files."
+            f"--{self.role} has no usable row ({rejected}). Name the text field with "
+            f"--text-field, or give other files to --{self.role}."
         )
 
 
-def moving(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Iterator[Shard]:
-    """The shards of some sources; progress moves as stored bytes are read."""
+def shards_of(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Iterator[Shard]:
+    """The shards of some sources, with progress by stored bytes."""
     before: Counter[int] = Counter()
     for shard in corpus.shards(sources, read):
         machine.progress.advance(shard.position - before[shard.source])
@@ -221,26 +213,26 @@ def moving(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Itera
         yield shard
 
 
-def same_again(
+def find_again(
     sources: Sequence[Source], read: ReadPlan, engine: Engine, out: Path
 ) -> list[Source]:
     """The sources of an earlier run in `out`, found again.
 
     Raises:
-        ChangedInputError: one is no longer what was scored.
-        InputError: one is gone.
+        ChangedInputError: a source changed since it was scored.
+        InputError: a source is gone.
     """
     now, changed = corpus.found_again(sources, read, partial(scan_with, engine))
     if changed:
         raise ChangedInputError(
-            f"{', '.join(changed[:3])} changed since {out} was scored. Put the files back, or "
+            f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
             "score again with `corpusfit select` and another --out."
         )
     return now
 
 
 def _written(source: Source) -> list[tuple[int, int]] | None:
-    """Sizes and times of the last writing of local files; None where that cannot be told."""
+    """Sizes and modification times of local files; None if unknown."""
     try:
         stats = [Path(file).stat() for file in corpus.files_of(source)]
     except OSError:

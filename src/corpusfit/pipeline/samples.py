@@ -1,10 +1,4 @@
-"""The target and the background: the two small sets that methods learn from.
-
-What: reads the target whole, draws a bounded sample of the corpus, gives both texts and vectors.
-Why: fitting and ranking look at nothing else.
-Trade-off: repeated target texts count once, because a task often shows one sentence several times
-with other marks, and a copy in the held-out part would flatter every method.
-"""
+"""Reads the target and draws the background: the two samples that methods are fitted on."""
 
 from __future__ import annotations
 
@@ -30,13 +24,15 @@ _BATCH = 128
 
 
 def target_texts(run: Run, sample: Sample) -> int:
-    """Read, normalise and cut the target; keep its units' texts; returns how many.
+    """Read, normalise and cut the target; write its units' texts; returns their number.
+
+    Repeated texts count once: a copy in a held-out part would flatter every method.
 
     Raises:
         EmptyInputError: the target has no usable text.
     """
     names = tuple(s.name for s in run.target)
-    source_of: dict[str, int] = {}  # each different text, and the first source that has it
+    source_of: dict[str, int] = {}  # by text, the first source that has it
     rejected = Reasons()
     for shard in corpus.shards(run.target, run.plan.read):
         found, tally = read_shard(shard, run.plan.read, names)
@@ -45,11 +41,11 @@ def target_texts(run: Run, sample: Sample) -> int:
         rejected.add(tally.rejects)
     if not source_of:
         raise EmptyInputError(
-            f"--target has no usable text ({rejected}). Give a file with texts of "
-            "your task; --text-field names the field they are in."
+            f"--target has no usable text ({rejected}). Give a file with texts of your task, and "
+            "name its text field with --text-field."
         )
     if rejected.counts:
-        run.warn(f"{rejected.counts.total()} rows of the target were not used: {rejected}.")
+        run.warn(f"{rejected.counts.total():,} rows of the target were not used: {rejected}.")
     if run.plan.fit.normalise:
         plain: dict[str, int] = {}
         for text, source in source_of.items():
@@ -62,22 +58,22 @@ def target_texts(run: Run, sample: Sample) -> int:
     sources = np.array(list(source_of.values()))[cut.row]
     if len(texts) > run.plan.fit.max_target:
         drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
-        kept = np.sort(drawn[: run.plan.fit.max_target])
-        texts, sources = taken(texts, kept), sources[kept]
+        places = np.sort(drawn[: run.plan.fit.max_target])
+        texts, sources = taken(texts, places), sources[places]
     if len(different) < FEW:
         run.warn(
-            f"The target has only {len(different)} different texts: the ranking of methods and the "
-            f"detectors' scores are unreliable below {FEW}. Add texts if you can."
+            f"The target has only {len(different)} different texts. With fewer than {FEW}, the "
+            "ranking of methods and the scores of detectors are unreliable. Add texts to --target."
         )
     sample.write_texts(texts.to_pylist(), _repeats(sources, names, run.plan))
     return len(texts)
 
 
 def check_shares(names: tuple[str, ...], plan: Plan) -> None:
-    """Hold the shares against the target's names.
+    """Check that the shares are for the target's names.
 
     Raises:
-        UsageError: they are for other names.
+        UsageError: the shares are for other names.
     """
     shares = plan.fit.share_of()
     if shares and set(shares) != set(names):
@@ -87,24 +83,24 @@ def check_shares(names: tuple[str, ...], plan: Plan) -> None:
 def _repeats(
     sources: NDArray[np.int64], names: tuple[str, ...], plan: Plan
 ) -> NDArray[np.int64] | None:
-    """How often each unit of the target counts so that its sources have the shares asked for."""
+    """How often each unit of the target counts, so that its sources have the plan's shares."""
     shares = plan.fit.share_of()
     if not shares:
         return None
     counts = np.bincount(sources, minlength=len(names))
     wanted = np.array([shares[n] for n in names]) * (counts > 0)
     each = wanted / np.maximum(counts, 1)
-    total = min(plan.fit.max_target, wanted.sum() / each[each > 0].min())  # each once, at least
+    total = min(plan.fit.max_target, wanted.sum() / each[each > 0].min())  # each at least once
     repeats = np.zeros(len(sources), np.int64)
     counted = np.maximum(1, np.round(wanted / wanted.sum() * total)).astype(np.int64)
-    for source, n in enumerate(counted):  # never none of one
+    for source, n in enumerate(counted):  # each source at least once
         at = np.flatnonzero(sources == source)
         repeats[at] = np.diff(np.arange(len(at) + 1) * n // max(1, len(at)))
     return repeats
 
 
 def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
-    """Draw k units of the corpus, by one pass over its text; returns why rows were rejected.
+    """Draw k units of the corpus in one pass over its text; returns why rows were rejected.
 
     Raises:
         EmptyInputError: the corpus has no usable row.
@@ -121,7 +117,7 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
 
 
 def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:
-    """The sample below a bound, and why rows were rejected on the way."""
+    """The units with keys below a bound, and why rows were rejected."""
     drawn: list[Drawn[str]] = []
     rejected, held, k = Reasons(), 0, job.k
     with run.stage("sample", run.size):
@@ -137,7 +133,7 @@ def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Re
 
 
 def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> None:
-    """Encode a sample's texts beside them, by the run's embedder if no other is named."""
+    """Encode a sample's texts, by default with the run's embedder; vectors go beside the texts."""
     texts = sample.read_texts()
     pieces = [(i, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
     job = EmbedTexts(embed or run.plan.embed, run.cache)

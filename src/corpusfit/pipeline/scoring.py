@@ -1,10 +1,4 @@
-"""From the corpus to scores: embed, fit, score.
-
-What: each step does what is missing and leaves files; the last one leaves `scores/`.
-Why: a run killed at any instant goes on where it was.
-Trade-off: embeddings live in a cache outside the run, so that the next run, another method, or a
-resumed run finds them by content.
-"""
+"""Scores a corpus: embed, fit, score; each step does only what is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +17,7 @@ from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.manifest import RunFolder, digest, source_identity
-from corpusfit.pipeline.label_scoring import goes_by_labels, score_labels
+from corpusfit.pipeline.label_scoring import score_labels, uses_labels
 from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
@@ -32,25 +26,25 @@ from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 
 RECIPE = 2
-"""Counts up when reading or cutting changes, so that older embeddings are not taken for new."""
+"""Raised when reading or cutting changes, so that older embeddings are not reused."""
 
 
 def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
-    """Write `scores/` for the whole corpus; returns the method that was used.
+    """Write `scores/` for the whole corpus; returns the method in use.
 
     Raises:
         EmptyInputError: nothing usable in the target or the corpus.
     """
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
-    if goes_by_labels(run.plan.method):
+    if uses_labels(run.plan.method):
         score_labels(run, folder, _scoring(run, folder, run.plan.method))
         return run.plan.method
     store = None
     if run.encoder is None:
-        if not background.texts.exists():  # a killed run has drawn it already
+        if not background.texts.exists():  # else a killed run has drawn it
             background_texts(run, background, run.plan.fit.background)
-        expect_common_words(run, target, background)
+        warn_no_common_words(run, target, background)
     else:
         store, counts = embed_corpus(run, run.plan.embed, run.encoder)
         add_vectors(run, target)
@@ -69,16 +63,16 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     if method.reads == "embedding" and store is not None:
         _score_vectors(run, folder, chosen, store)
     else:
-        kept = store if method.reads == "both" else None
-        _score_texts(run, folder, chosen, kept, network=not method.exact)
+        vectors = store if method.reads == "both" else None
+        _score_texts(run, folder, chosen, vectors, network=not method.exact)
     return chosen
 
 
 def prepare_encoder(run: Run) -> None:
-    """Make the encoder ready, if the method needs one, and note its fingerprint.
+    """Load the encoder if the method needs one, and note its fingerprint.
 
-    It belongs to the run's identity: a model may change under its name, or `auto` may come to
-    another precision on another machine.
+    The fingerprint is part of the run's identity: a model can change under its name, and `auto`
+    can choose another precision on another machine.
     """
     name = run.plan.method.name
     if name == "auto" or registry.build(name, run.plan.method.options).encodes:
@@ -94,8 +88,8 @@ def tallies(folder: RunFolder) -> Iterator[tuple[int, Tally]]:
         yield int(mark.stem[5:]), Tally(**json.loads(data))
 
 
-def hold_strict(run: Run, folder: RunFolder) -> None:
-    """Under `--strict`, mind also the rows that an earlier command read without it.
+def require_strict(run: Run, folder: RunFolder) -> None:
+    """Under `--strict`, check also the rows that an earlier command read without it.
 
     Raises:
         StrictError: a row of a scored shard was rejected.
@@ -105,20 +99,22 @@ def hold_strict(run: Run, folder: RunFolder) -> None:
             require_none_rejected(tally, run.names)
 
 
-def expect_common_words(run: Run, target: Sample, background: Sample) -> None:
-    """Warn where words cannot tell the target's texts apart from the corpus's."""
+def warn_no_common_words(run: Run, target: Sample, background: Sample) -> None:
+    """Warn if target and corpus share no word, so that words cannot separate them."""
     if not run.one(CommonWords(background), target):
         run.warn(
-            "The target has no word in common with a sample of the corpus, so a method that reads "
-            "words cannot tell its texts apart. Check --text-field and the languages of both."
+            "The target shares no word with a sample of the corpus, so a method that compares "
+            "words cannot rank the corpus. Check --text-field and the languages of both."
         )
 
 
 def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path, list[int]]:
     """Encode what is not in the store yet; returns the store and the number of units by shard.
 
+    The store is in the cache, by content, so that other runs and methods find it.
+
     Args:
-        run: whose corpus it is.
+        run: the run whose corpus is encoded.
         embed: the embedder.
         encoder: its fingerprint.
 
@@ -158,14 +154,14 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
 
 
 def _background(run: Run, store: Path, counts: list[int], background: Sample) -> None:
-    """Draw the sample from what is embedded: its vectors, and its texts where a fit needs them."""
+    """Draw the background from the store: its vectors, and its texts if the fit needs them."""
     places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
     with run.stage("sample"):
         run.one(SampleVectors(store, background.vectors), places)
     name = run.plan.method.name
     if name != "auto" and registry.build(name, run.plan.method.options).fits_on == "embedding":
         return
-    if background.texts.exists():  # a killed run has read them already
+    if background.texts.exists():  # a killed run has read them
         return
     wanted = dict(places)
     with run.stage("sample texts", run.size):
@@ -178,7 +174,7 @@ def _background(run: Run, store: Path, counts: list[int], background: Sample) ->
 def _scoring(
     run: Run, folder: RunFolder, used: MethodPlan
 ) -> tuple[int, bool, tuple[str, ...], Path, Path]:
-    """What every job that scores begins with, see `Scoring`."""
+    """The common arguments of scoring jobs, see `Scoring`."""
     summed = registry.build(used.name, used.options).log_weights
     return run.plan.cut.gamma, summed, run.names, folder.scores, folder.scored
 

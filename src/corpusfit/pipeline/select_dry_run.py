@@ -1,10 +1,4 @@
-"""What a run would take: the dry run.
-
-What: reads the first few MiB of the corpus, does a small part of the real work, and multiplies.
-Why: nobody should start a day's work without knowing that it is a day's.
-Trade-off: they stand for all, so a corpus whose files differ much is misjudged; nothing is
-written but a distilled model that a run would need anyway.
-"""
+"""The dry run of `select`: measures the first MiB of the corpus and projects the whole run."""
 
 from __future__ import annotations
 
@@ -19,9 +13,9 @@ from typing import Any
 
 from corpusfit import corpus
 from corpusfit.jobs.survey import scan_with
-from corpusfit.pipeline.budget import within
-from corpusfit.pipeline.cascade_stages import settled, stages_of
-from corpusfit.pipeline.cost_model import UNITS, budgeted, encoding_rate, measured
+from corpusfit.pipeline.budget import apply_decision
+from corpusfit.pipeline.cascade_stages import resolve_stages, stages_of
+from corpusfit.pipeline.cost_model import UNITS, decide_by_budget, encoding_rate, measure_sample
 from corpusfit.pipeline.parallel_files import whole_lines
 from corpusfit.pipeline.run import Machine, Run
 from corpusfit.plan import Plan
@@ -30,27 +24,30 @@ from corpusfit.score.contract import CorpusMethod
 from corpusfit.select.choose import DEFAULT_FRACTION
 
 _FIXED_S = 15.0
-"""Starting workers, fitting and ranking: about this long whatever the corpus."""
+"""Seconds to start workers, fit and rank, roughly the same for any corpus."""
 _PASSED = 1.5
-"""What earlier stages are taken to pass on where a sample will say, in selections."""
+"""Assumed amount that earlier stages pass on, per selected amount, before a sample sets it."""
 _ROW_BYTES = 40
-"""A segment's row in `scores/`, compressed."""
+"""Bytes of a segment's row in `scores/`, compressed."""
 
 
 def estimate(
     plan: Plan, target: Sequence[str], corpus_inputs: Sequence[str], *, machine: Machine
 ) -> dict[str, Any]:
-    """Measure a sample and project.
+    """Measure the beginning of the corpus and project.
+
+    The estimate is wrong for a corpus whose files differ much. Nothing is written but a distilled
+    model, which the run needs anyway.
 
     Returns:
         sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; for a cascade also
-        `shares`, what its stages pass on: as given, or an assumption where a sample will set them,
-        which `assumed` says; with a budget also `budget`, what it came to.
+        `shares`, the shares that its stages pass on, and `assumed`, whether these are an assumption
+        because a sample will set them; with a budget also `budget`, the decision.
 
     Raises:
         EmptyInputError: the corpus has no usable row.
     """
-    plan = settled(whole_lines(plan.check(), corpus_inputs))
+    plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
     with TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
         work = Path(scratch)
         corpus.find(target, plan.read, spool=work, role="target")
@@ -60,9 +57,9 @@ def estimate(
         run = Run(plan, machine, engine, work, [], sources)
         decided: dict[str, Any] = {}
         if plan.auto.budget:
-            decision = budgeted(run)
-            plan, decided = within(plan, decision), {"budget": dataclasses.asdict(decision)}
-        units, segments, texts, characters, read_bytes, reading = measured(run)
+            decision = decide_by_budget(run)
+            plan, decided = apply_decision(plan, decision), {"budget": dataclasses.asdict(decision)}
+        units, segments, texts, characters, read_bytes, reading = measure_sample(run)
         stored = sum(s.size for s in sources)
         times = max(1.0, stored / max(1, read_bytes))
         seconds, width, networks = 2 * reading * times, 0, False
@@ -72,18 +69,18 @@ def estimate(
             used = registry.with_embedder(plan.method, plan.embed.embedder)
             method = registry.build(used.name, used.options)
         whole = method if isinstance(method, CorpusMethod) else None
-        some = texts[: UNITS * engine.workers]
+        timed = texts[: UNITS * engine.workers]
         if plan.cascade.stages:
             shares = _shares(plan)
             sampled = plan.fit.background + plan.cascade.sample * units / segments
             seconds *= (2 + len(stages_of(plan))) / 2 / engine.workers
-            took = _stages(run, shares["shares"], units * times, sampled, some)
+            took = _stages(run, shares["shares"], units * times, sampled, timed)
             seconds, networks = seconds + took[0], took[1]
         elif method is None or method.encodes:
-            rate, width = encoding_rate(run, plan.embed, some)
+            rate, width = encoding_rate(run, plan.embed, timed)
             seconds += units * times / rate
         elif whole is not None:
-            seconds *= 1.5  # once by all workers for the sample, then twice by one
+            seconds *= 1.5  # all workers read it once for the sample, then one worker twice
         elif engine.workers > 1:
             seconds /= engine.workers
         total = round(units * times)
@@ -107,20 +104,20 @@ def estimate(
 
 
 def _shares(plan: Plan) -> dict[str, Any]:
-    """What the stages of a cascade pass on, and whether that is an assumption."""
-    given = [s.text.share for s in stages_of(plan)[:-1]]
+    """The shares that a cascade's stages pass on, and whether they are an assumption."""
+    written = [s.text.share for s in stages_of(plan)[:-1]]
     amount = plan.choose.fraction or DEFAULT_FRACTION
     assumed = min(1.0, _PASSED * amount)
     return {
-        "shares": [assumed if share is None else share for share in given],
-        "assumed": given[0] is None,
+        "shares": [assumed if share is None else share for share in written],
+        "assumed": written[0] is None,
     }
 
 
 def _stages(
     run: Run, shares: Sequence[float], units: float, sampled: float, texts: list[str]
 ) -> tuple[float, bool]:
-    """Seconds that a cascade's encoders take, and whether there are any."""
+    """Seconds of a cascade's encoders, and whether there are any."""
     seconds, networks = 0.0, False
     for stage, share in zip(stages_of(run.plan), [1.0, *shares], strict=True):
         if stage.embed is not None:
@@ -130,7 +127,7 @@ def _stages(
 
 
 _WORKER_MB = {False: 250, True: 1250}
-"""Resident memory of a worker, without and with an encoder, as measured with `minilm`."""
+"""Resident memory of a worker in MB, without and with an encoder, measured with `minilm`."""
 
 
 def peak(who: int) -> float:

@@ -1,10 +1,4 @@
-"""From scores to the selected text.
-
-What: decides over the stored scores, rewrites the parts' weight and selected columns, then reads
-the corpus again and writes the text that was taken.
-Why: `select` and `choose` end the same way, and `choose` must not need a score again.
-Trade-off: the decision is made again from the scores after a kill (seconds), the text is not.
-"""
+"""Selects from stored scores and writes the selected text."""
 
 from __future__ import annotations
 
@@ -35,10 +29,10 @@ from corpusfit.select import choose as decide
 
 @dataclass
 class Chosen:
-    """What was taken: counts, the lowest score taken, and composition by source and by cluster.
+    """The selection: counts, the lowest selected score, and composition by source and cluster.
 
-    With quotas, `quota` has what each cluster was to give, `by_cluster` what there is of each, by
-    its segments' main cluster, and what was taken.
+    With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
+    of its segments (by their main cluster) and of those selected.
     """
 
     segments: int = 0
@@ -67,7 +61,7 @@ class Chosen:
     def _add_clusters(self, main: Any, tokens: Any, selected: Any, k: int) -> None:
         if not self.by_cluster:
             self.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in range(k)]
-        for own, n, taken, pieces in zip(
+        for own, n, chosen, pieces in zip(
             self.by_cluster,
             np.bincount(main, minlength=k).tolist(),
             np.bincount(main[selected], minlength=k).tolist(),
@@ -75,14 +69,14 @@ class Chosen:
             strict=True,
         ):
             own["segments"] += n
-            own["selected"] += taken
+            own["selected"] += chosen
             own["tokens"] += int(pieces)
 
 
 def _scored(
     folder: RunFolder, by: Balance | None = None, *, weighted: bool = False
 ) -> Iterator[ScoredPart]:
-    """The scored parts; with a balance the segments' clusters, and for weights their shares."""
+    """The scored parts; with a balance also their clusters, with `weighted` also their shares."""
     for index, path in table.parts(folder.scores):
         scores, tokens = table.read_columns(path, "score", "tokens")
         yield ScoredPart(
@@ -95,7 +89,7 @@ def _scored(
 
 
 def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
-    """Decide, and write weight and selected beside the scores of a method."""
+    """Select, and write the columns `weight` and `selected` beside the scores."""
     source_of = {shard: tally.source for shard, tally in tallies(folder)}
     by = balance(run, folder)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
@@ -116,7 +110,7 @@ def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
 
 
 def write_selected(run: Run, folder: RunFolder, chosen: Chosen, method: MethodPlan) -> None:
-    """Write the text of what was taken, and the examples; those of another choice go first."""
+    """Write the selected text and the examples, after removing those of another selection."""
     mark = folder.work / "chosen.json"
     choice = {**vars(run.plan.choose), "clusters": run.clusters}
     wanted = json.dumps(choice, sort_keys=True).encode()
@@ -141,13 +135,13 @@ def write_selected(run: Run, folder: RunFolder, chosen: Chosen, method: MethodPl
 
 
 def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], Path]) -> set[int]:
-    """Parts whose file is not in a folder."""
+    """Parts without a file in a folder."""
     written = listed(folder)
     return {i for i in parts if path(folder, i).name not in written}
 
 
 def count_rows(run: Run, folder: RunFolder) -> dict[str, Any]:
-    """Write `rejects.jsonl` and add up what was read; rows = documents + rejects."""
+    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
     total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
     reasons = Reasons()
     with writing(folder.path / "rejects.jsonl") as out:

@@ -1,15 +1,4 @@
-"""Split a corpus into train, dev and test so that no text is on two sides: the command `split`.
-
-What: hashes every text, drops pairs that translate a sentence a second time, draws dev and test in
-a seeded order, drops from train what holds nearly one of their texts, writes, and counts overlaps
-in what was written.
-Why: a split by rows puts copies on both sides: more than half of the medical dev set of Koehn and
-Knowles (2017) was in its training data.
-Trade-off: three passes over the text, and with `near` two more for each side of pairs; copies of a
-text stay together on one side, and only what is nearly the same as a held-out text is lost.
-Reference: Aharoni and Goldberg (2020), section 3.1 and Tables 3 and 8; Broder (1997) for what is
-nearly the same.
-"""
+"""The command `split`: splits a corpus into train, dev and test with no text in two of them."""
 
 from __future__ import annotations
 
@@ -31,11 +20,11 @@ from corpusfit.evaluate.contamination import Watched
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
 from corpusfit.jobs.survey import scan_with
 from corpusfit.jobs.text_keys import TextsOfRows
-from corpusfit.manifest import SplitFolder, as_plain, source_identity, versions
+from corpusfit.manifest import SplitFolder, source_as_dict, source_identity, versions
 from corpusfit.pipeline.contamination.match import find_leaks
 from corpusfit.pipeline.overlap import overlaps_in, split_input
 from corpusfit.pipeline.reproduce import absolute
-from corpusfit.pipeline.run import Machine, moving
+from corpusfit.pipeline.run import Machine, shards_of
 from corpusfit.pipeline.text_keys import Rows, is_parallel, key_rows
 from corpusfit.pipeline.writers import Written, form_of, write_split
 from corpusfit.plan import ReadPlan
@@ -46,11 +35,11 @@ _DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 10, 11, 12, 13
 _NAMES = {KEPT: "train", _DEV: "dev", _TEST: "test"}
 _REASONS = {
     **REASONS,
-    _NEAR_DEV: "holds nearly a text of dev",
-    _NEAR_TEST: "holds nearly a text of test",
+    _NEAR_DEV: "contains a near-duplicate of a dev text",
+    _NEAR_TEST: "contains a near-duplicate of a test text",
 }
 _SPARE = 100
-"""Groups that are looked at beyond those wanted, at least: dev may hold nothing near test."""
+"""Least number of spare groups to draw from: dev must not hold near-duplicates of test."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +47,10 @@ class SplitPlan:
     """How a corpus is split.
 
     Attributes:
-        dev: rows of dev, or the share of all if below 1.
-        test: the same of test.
-        near: leave nothing on another side that holds nearly a text of dev or test.
-        seed: the only source of chance.
+        dev: number of rows of dev, or below 1 their share of all rows.
+        test: number of rows of test, or below 1 their share of all rows.
+        near: drop rows of other splits that contain a near-duplicate of a dev or test text.
+        seed: random seed.
         read: how rows become texts.
     """
 
@@ -78,23 +67,24 @@ class SplitPlan:
         for name in ("dev", "test"):
             value = getattr(self, name)
             if not 0 <= value < float("inf") or (value >= 1 and value != int(value)):
-                raise bad_setting(f"--{name}", "a number of rows, or a share below 1", value)
+                raise bad_setting(f"--{name}", "a whole number of rows or a share below 1", value)
         if not self.dev and not self.test:
             cure = "For instance --dev 2000 --test 2000, or --dev 0.1 --test 0.1."
             raise bad_setting("--dev or --test", "above 0", 0, cure)
 
     def wanted(self, rows: int) -> tuple[int, int]:
-        """How many of so many rows go to dev and to test.
+        """Number of rows of dev and of test, out of `rows`.
 
         Raises:
-            UsageError: that would leave none for train.
+            UsageError: none would be left for train.
         """
         dev, test = (round(v * rows) if v < 1 else int(v) for v in (self.dev, self.test))
         if dev + test >= rows:
             raise bad_setting(
                 "--dev and --test",
-                f"less together than the {rows:,} rows that can be split",
+                f"fewer in sum than the {rows:,} rows that can be split",
                 f"{dev:,} and {test:,}",
+                "Lower one of them.",
             )
         return dev, test
 
@@ -105,7 +95,7 @@ class Split:
 
     Attributes:
         path: its folder.
-        manifest: what `manifest.json` says: `counts`, `splits` with their files, `overlaps`.
+        manifest: the content of `manifest.json`: `counts`, `splits` with their files, `overlaps`.
     """
 
     path: Path
@@ -122,13 +112,19 @@ def split(
 ) -> Split:
     """Split a corpus, or aligned pairs, into train, dev and test.
 
+    Copies of a text stay in one split. Of pairs that translate a sentence twice, all but the first
+    are dropped. The text is read three times; with `near` twice more for each side of pairs.
+
+    Reference: Aharoni and Goldberg (2020), section 3.1 and Tables 3 and 8; Broder (1997) for
+    near-duplicates; Koehn and Knowles (2017), whose medical dev set is mostly in their train set.
+
     Args:
         plan: every setting that can change the result.
-        inputs: as `--corpus` takes them; `pair:…` for pairs, of which no text of either side is on
-            two sides of the split, nor twice in it.
+        inputs: as `--corpus` takes them; `pair:…` for pairs, whose texts of either side are in one
+            split only, and there once.
         out: a new or empty folder, or one of the same split.
         machine: where it runs.
-        overwrite: replace another split in `out`.
+        overwrite: replace a different split in `out`.
 
     Raises:
         UsageError: the sizes do not fit the corpus.
@@ -164,7 +160,7 @@ def split(
 
 @dataclass(frozen=True)
 class _Task:
-    """A split under way."""
+    """A running split."""
 
     plan: SplitPlan
     sources: list[Source]
@@ -173,16 +169,16 @@ class _Task:
     machine: Machine
 
     def names(self) -> dict[int, str]:
-        """The splits that are written."""
+        """The names of the splits to write, by code."""
         wanted = {"train": 1.0, "dev": self.plan.dev, "test": self.plan.test}
         return {code: name for code, name in _NAMES.items() if wanted[name]}
 
     def sides(self) -> tuple[Rows, NDArray[np.int8]]:
-        """All usable rows, and for each int8 [n] its split, or why it is dropped."""
+        """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
         rows = key_rows(self.sources, self.plan.read, self.engine, self.machine, "read")
         if not len(rows):
             raise EmptyInputError(
-                f"--data has no usable row ({rows.rejected}). Name the field with the text with "
+                f"--data has no usable row ({rows.rejected}). Name the text field with "
                 "--text-field."
             )
         side = np.full(len(rows), KEPT, np.int8)
@@ -202,10 +198,10 @@ class _Task:
     def _drawn(
         self, rows: Rows, groups: Groups, dev: int, test: int
     ) -> tuple[Drawn, dict[int, set[int]]]:
-        """Dev and test, and of each of their groups the rows of others that hold nearly its text.
+        """Draw dev and test; by group, the rows of others that contain a near-duplicate of it.
 
-        What is near whom is looked at for as many groups as are wanted and some more; for more
-        again if that was too few.
+        Near-duplicates are searched for the groups wanted and some spare ones; for more spare ones
+        if these are too few.
         """
         spare = max(_SPARE, (dev + test) // 4)
         most = len(groups.sizes)
@@ -220,16 +216,16 @@ class _Task:
             if candidates == most:
                 raise bad_setting(
                     "--dev and --test",
-                    "sizes that groups of the same or nearly the same text can make up",
+                    "sizes that whole groups of duplicate texts can fill",
                     f"{dev:,} and {test:,}",
-                    "Ask for fewer.",
+                    "Lower one of them.",
                 )
             spare *= 4
 
     def _near(
         self, rows: Rows, groups: Groups, candidates: int
     ) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-        """Of the first groups, the rows of other groups that hold one's text; who is near whom."""
+        """By group, the rows of others that contain its text, and the groups near it."""
         holders: dict[int, set[int]] = defaultdict(set)
         near: dict[int, set[int]] = defaultdict(set)
         first = np.flatnonzero((groups.of >= 0) & (groups.of < candidates))
@@ -261,14 +257,14 @@ class _Task:
         return holders, near
 
     def _texts(self, rows: Rows, wanted: NDArray[np.int64]) -> list[tuple[str, ...]]:
-        """The texts of some rows, int64 [k] increasing, with all their sides."""
+        """The texts of some rows (int64 [k], increasing) with all their sides."""
         shards = rows.shard[wanted]
         by_shard = {int(s): rows.row[wanted[shards == s]] for s in np.unique(shards)}
         self.machine.progress.begin("read drawn texts", sum(s.size for s in self.sources))
         try:
             pieces = (
                 (shard, by_shard[shard.index])
-                for shard in moving(self.sources, self.plan.read, self.machine)
+                for shard in shards_of(self.sources, self.plan.read, self.machine)
                 if shard.index in by_shard
             )
             found = dict(self.engine.map(TextsOfRows(self.plan.read), pieces))
@@ -292,7 +288,8 @@ def _require_unchanged(sources: Sequence[Source]) -> None:
     for source in sources:
         if source.format != "hub" and corpus.content(source) != source.fingerprint:
             raise ChangedInputError(
-                f"{source.name} changed while it was split. Run again when nobody writes to it."
+                f"{source.name} changed while it was split. Run the same command again when "
+                "nothing writes to this file."
             )
 
 
@@ -303,7 +300,7 @@ def _manifest(
     written: Written,
     names: dict[int, str],
 ) -> dict[str, Any]:
-    """What was done, and where each row went."""
+    """The manifest: settings, splits with their files, and counts."""
     form = form_of(sources, plan.read)
     splits = {
         name: {
@@ -320,7 +317,7 @@ def _manifest(
         "given": {"data": absolute(inputs)},
         "plan": {k: v for k, v in dataclasses.asdict(plan).items() if k != "read"},
         "read": dataclasses.asdict(plan.read),
-        "data": [as_plain(source) for source in sources],
+        "data": [source_as_dict(source) for source in sources],
         "splits": splits,
         "counts": {
             "rows": written.rows,

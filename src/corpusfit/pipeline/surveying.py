@@ -1,11 +1,4 @@
-"""What a composition knows of its sources: every document looked at once, as columns.
-
-What: runs `SurveyTexts` over the shards that are not done, counts, and makes a `Pool` of what was
-seen, with the order in which documents are taken: by chance, or by relevance.
-Why: the decision goes by all documents and needs no text.
-Trade-off: relevance is a run of `score` over a source, in a folder of its own, that resumes by
-itself; a document's score is the mean of its units'.
-"""
+"""Surveys the sources of a composition: the columns and the order that `compose` decides by."""
 
 from __future__ import annotations
 
@@ -31,30 +24,30 @@ from corpusfit.jobs.reading import Reasons
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.manifest import ComposeFolder, digest, source_identity, versions
 from corpusfit.pipeline.commands import score
-from corpusfit.pipeline.run import Machine, moving
+from corpusfit.pipeline.run import Machine, shards_of
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.score import table
 from corpusfit.types import Shard, Source
 
 LOOK = "look at texts"
-"""The first pass over the sources."""
+"""Stage name of the first pass over the sources."""
 
 _ONE_SEGMENT = 1 << 40
-"""Units of a segment: a document has one score, the mean of its units'."""
+"""Units per segment, so that a document has one score: the mean of its units'."""
 
 _SEEN_BY = (
     *("language", "language_field", "text_field", "txt", "page"),
     "transliterated",
 )
-"""Settings of a source that change what is seen of it."""
+"""Settings of a source that change its survey."""
 
 Columns = list[dict[str, NDArray[Any]]]
-"""What was seen of a source, shard by shard."""
+"""The survey of a source, shard by shard."""
 
 
 @dataclass
 class ComposeContext:
-    """One composition under way."""
+    """A running composition."""
 
     recipe: Recipe
     machine: Machine
@@ -67,7 +60,7 @@ class ComposeContext:
 
     @property
     def names(self) -> tuple[tuple[str, ...], ...]:
-        """By source, the names of its files."""
+        """Names of the files, by source."""
         return tuple(tuple(file.name for file in files) for files in self.sources)
 
     @property
@@ -76,13 +69,13 @@ class ComposeContext:
         return sum(file.size for files in self.sources for file in files)
 
     def cleaning(self) -> dict[str, Any]:
-        """What both jobs begin with."""
+        """The common arguments of both jobs."""
         recipe = self.recipe
         found = {"sources": recipe.sources, "names": self.names, "languages": recipe.languages}
         return {**found, "longest": recipe.longest, "folder": self.folder.surveyed}
 
     def warn(self, message: str) -> None:
-        """Tell the user, and keep it for the manifest."""
+        """Show a warning, and store it for the manifest."""
         self.warnings.append(message)
         self.machine.progress.warn(message)
 
@@ -98,14 +91,14 @@ class ComposeContext:
             self.seconds[name] = round(time.perf_counter() - began, 3)
 
     def shards(self) -> Iterator[tuple[int, Shard]]:
-        """Every shard with the number of its source; progress moves as stored bytes are read."""
+        """Every shard with the number of its source, with progress by stored bytes."""
         for number, files in enumerate(self.sources):
-            for shard in moving(files, self.recipe.sources[number].read, self.machine):
+            for shard in shards_of(files, self.recipe.sources[number].read, self.machine):
                 yield number, shard
 
 
 def surveyed(context: ComposeContext) -> dict[str, Any]:
-    """Look at all texts; returns how many shards each source has, and what was counted in it."""
+    """Survey all texts; returns each source's number of shards and its counts."""
     folder, wanted = context.folder, digest(seen_of(context))
     if not folder.surveyed_as.exists() or folder.surveyed_as.read_text("utf-8") != wanted:
         folder.counted.unlink(missing_ok=True)
@@ -133,7 +126,7 @@ def surveyed(context: ComposeContext) -> dict[str, Any]:
 
 
 def seen_of(context: ComposeContext) -> dict[str, Any]:
-    """All that decides what is seen of the sources: a part of what decides the composition."""
+    """The identity of the survey: all settings and inputs that can change it."""
     recipe = context.recipe
     sources = {}
     for source, found in zip(recipe.sources, context.sources, strict=True):
@@ -147,7 +140,7 @@ def seen_of(context: ComposeContext) -> dict[str, Any]:
 
 
 def headers(context: ComposeContext, shards: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(source, what was counted) of every shard."""
+    """(source, counts) of every shard."""
     for number, count in enumerate(shards):
         for index in range(count):
             path = surveyed_path(context.folder.surveyed, number, index)
@@ -155,7 +148,7 @@ def headers(context: ComposeContext, shards: list[int]) -> Iterator[tuple[int, d
 
 
 def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, Any]]:
-    """By source, rows, documents and rejects, and what cleaning did; warns of unusable rows."""
+    """By source, counts of rows, documents, rejects and cleaning; warns of unusable rows."""
     total = [Counter[str]() for _ in shards]
     others = [Counter[str]() for _ in shards]
     reasons = [Reasons() for _ in shards]
@@ -170,8 +163,8 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
             context.warn(f"{why.counts.total():,} rows of {source.name} were not used: {why}.")
         if not counts["documents"]:
             raise EmptyInputError(
-                f"The source {source.name!r} has no usable row ({why}). Name the field with the "
-                "text with text_field, or point path at other files."
+                f"The source {source.name!r} has no usable row ({why}). Set its text_field to the "
+                "text field, or its path to other files."
             )
         found[source.name] = {
             "rows": counts["documents"] + counts["rejected"],
@@ -191,7 +184,7 @@ def pool(
     shards: list[int],
     ordering: Callable[[ComposeContext, int, Columns], list[NDArray[np.float64]]],
 ) -> tuple[Places, Pool]:
-    """All surveyed documents as columns, and whose they are."""
+    """All surveyed documents as columns, and the shard of each."""
     size = "sentences" if context.recipe.unit == SENTENCES else "pieces"
     places: Places = []
     parts: list[tuple[NDArray[Any], ...]] = []
@@ -212,14 +205,17 @@ def pool(
 
 
 def by_chance(context: ComposeContext, number: int, columns: Columns) -> list[NDArray[np.float64]]:
-    """The order of a source's documents, shard by shard: by chance."""
+    """Random order keys of a source's documents, shard by shard."""
     stream = (number + 1) << 40
     seed = context.recipe.seed
     return [uniform(place_keys(seed, stream + i, len(c["row"]))) for i, c in enumerate(columns)]
 
 
 def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDArray[np.float64]]:
-    """The same by relevance, where the source says so: by rank in its language."""
+    """Order keys by relevance (rank of the score within the language), unless `choose` is random.
+
+    Relevance is a run of `score` over the source, in a folder of its own that can be resumed.
+    """
     source = context.recipe.sources[number]
     if source.choose == RANDOM:
         return by_chance(context, number, columns)
@@ -243,7 +239,7 @@ def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDA
 
 
 def _scores_of(folder: Path, shard: int, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    """float32 [n]: the scores of some rows of a shard."""
+    """Scores of some rows of a shard: float32 [n]."""
     scored, scores = table.read_columns(table.part_path(folder, shard), "row", "score")
     at = np.searchsorted(np.asarray(scored, np.int64), rows)
     return np.asarray(scores, np.float32)[at]

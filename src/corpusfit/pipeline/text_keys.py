@@ -1,9 +1,4 @@
-"""The keys of all texts of some sources: what `split` draws from and `split --check` compares.
-
-What: runs `jobs/text_keys.py` over the sources and puts the shards' arrays in reading order.
-Why: both need the same rows under the same numbers.
-Trade-off: about 30 bytes a row are held in memory, 50 for pairs.
-"""
+"""Hashes of all texts of some sources, as arrays in reading order."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from numpy.typing import NDArray
 from corpusfit.engine import Engine
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.text_keys import KeyTexts
-from corpusfit.pipeline.run import Machine, moving
+from corpusfit.pipeline.run import Machine, shards_of
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -30,12 +25,12 @@ class Rows:
     """The n usable rows of some sources, in reading order.
 
     Attributes:
-        shard: int64 [n], the number of each row's shard.
-        source: int64 [n], of its source.
-        row: int64 [n], its number there.
-        keys: uint64 [n, sides], see `jobs/text_keys.py`.
-        written: uint64 [n, sides].
-        rejected: why other rows could not be used.
+        shard: int64 [n], number of the row's shard.
+        source: int64 [n], number of the row's source.
+        row: int64 [n], number of the row in its source.
+        keys: uint64 [n, sides], hashes of the normalised texts, see `jobs/text_keys.py`.
+        written: uint64 [n, sides], hashes of the exact texts.
+        rejected: why other rows are unusable.
     """
 
     shard: NDArray[np.int64]
@@ -53,7 +48,7 @@ class Rows:
         return self.source * _ROWS + self.row
 
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64 [m]: the numbers of rows from their sources and rows there, int64 [m, 2]."""
+        """int64 [m]: the numbers of rows at (source, row in the source), int64 [m, 2]."""
         return np.searchsorted(self._places, places[:, 0] * _ROWS + places[:, 1])
 
 
@@ -65,14 +60,14 @@ def is_parallel(sources: Sequence[Source]) -> bool:
 def key_rows(
     sources: Sequence[Source], read: ReadPlan, engine: Engine, machine: Machine, stage: str
 ) -> Rows:
-    """Read every text once.
+    """Hash every text, in one pass; holds about 30 bytes per row, 50 for pairs.
 
     Args:
-        sources: found before.
+        sources: the sources to read.
         read: how their rows become texts.
-        engine: started.
-        machine: told of progress.
-        stage: what it is told.
+        engine: a started engine.
+        machine: shows progress.
+        stage: name of the stage for the progress.
 
     Raises:
         StrictError: the plan is strict and a row was rejected.
@@ -82,7 +77,7 @@ def key_rows(
     job = KeyTexts(read, tuple(s.name for s in sources), sides)
     machine.progress.begin(stage, sum(s.size for s in sources))
     try:
-        found = sorted(engine.map(job, moving(sources, read, machine)), key=lambda k: k.shard)
+        found = sorted(engine.map(job, shards_of(sources, read, machine)), key=lambda k: k.shard)
     finally:
         machine.progress.end()
     rejected = Reasons()

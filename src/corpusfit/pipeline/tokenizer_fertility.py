@@ -1,14 +1,4 @@
-"""The command `tokenizers`: which words they split, on specific and on general text.
-
-What: samples both kinds of text, counts continued words and fertility of each tokenizer, and says
-how much more than the first each other one splits: on specific text, on general text, and by how
-much these two gaps differ.
-Why: a tokenizer that splits more words of a domain than of general text is one reason why a model
-for many languages stays behind the model for one; that is known before anything is trained.
-Trade-off: a bounded sample, drawn in windows; the intervals are over these, as if each were a text
-of its own.
-Reference: mDAPT, section 6 and Figure 3; Rust et al. (2021), section 3.2.
-"""
+"""The command `tokenizers`: fertility and continued words on specific and on general text."""
 
 from __future__ import annotations
 
@@ -57,16 +47,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Splits:
-    """What one tokenizer does to one kind of text.
+    """How one tokenizer splits the words of one kind of text.
 
     Attributes:
-        tokenizer: its name.
+        tokenizer: name of the tokenizer.
         kind: `specific` or `general`.
-        texts: that were sampled: windows of texts.
-        words: in them.
+        texts: number of sampled windows of text.
+        words: number of words in the sample.
         continued: share of the words that become several tokens, in [0, 1].
-        fertility: tokens a word.
-        unknown: share of the words of which some part is not in the vocabulary.
+        fertility: tokens per word.
+        unknown: share of the words with a part that is not in the vocabulary.
     """
 
     tokenizer: str
@@ -80,14 +70,14 @@ class Splits:
 
 @dataclass(frozen=True)
 class Gap:
-    """How much more than the first tokenizer another one splits: above 0 where the first is better.
+    """How much more a tokenizer splits than the first one: above 0 the first is better.
 
     Attributes:
-        tokenizer: the other one's name.
-        figure: `continued`, in shares of the words, or `fertility`, in tokens a word.
-        specific: the difference on specific text (Figure 3's green bars).
-        general: on general text (brown bars).
-        wider: the first less the second: above 0 where specific text makes it worse.
+        tokenizer: name of the tokenizer.
+        figure: `continued`, as a share of the words, or `fertility`, in tokens per word.
+        specific: difference on specific text (green bars of mDAPT's Figure 3).
+        general: difference on general text (brown bars).
+        wider: `specific` minus `general`: above 0 the difference is larger on specific text.
     """
 
     tokenizer: str
@@ -99,10 +89,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class Tokenized:
-    """What came of it.
+    """The result of `tokenizers`.
 
     Attributes:
-        tokenizers: their names, as they were given; the first is what others are held against.
+        tokenizers: names of the tokenizers; the others are compared with the first.
         splits: by tokenizer and kind of text.
         gaps: by other tokenizer and figure.
     """
@@ -120,14 +110,18 @@ def tokenizers(
     *,
     machine: Machine,
 ) -> Tokenized:
-    """Count what tokenizers do to words.
+    """Count how tokenizers split words, on specific and on general text.
+
+    The sample is bounded and drawn in windows; the bootstrap intervals are over windows, as if each
+    were a text of its own.
+
+    Reference: mDAPT, section 6 and Figure 3; Rust et al. (2021), section 3.2.
 
     Args:
-        names: as `open_tokenizer` takes them; two at least for a comparison.
+        names: tokenizers, as `open_tokenizer` takes them; at least two for a comparison.
         specific: text of a domain: inputs as `--corpus` takes them, or files of CoNLL columns.
-        general: the same of general text.
-        plan: how text is read and cut; `fit.background` windows are drawn of each kind, by its
-            seed.
+        general: general text, in the same forms.
+        plan: how text is read and cut; draws `fit.background` windows of each kind by its seed.
         machine: where text is read.
 
     Raises:
@@ -137,12 +131,12 @@ def tokenizers(
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if not names or twice:
         came = f"{twice[0]} twice" if twice else "nothing"
-        raise bad_setting("--tokenizer", "at least one, each of another name", came)
+        raise bad_setting("--tokenizer", "given at least once, each time with another name", came)
     opened = [open_tokenizer(name) for name in names]
     inputs = {"specific": specific, "general": general}
     with machine.start() as engine, machine.scratch() as work:
         engine.require_shared(work, "--cache")
-        texts = {k: _sampled(k, given, plan, work, engine, machine) for k, given in inputs.items()}
+        texts = {k: _sampled(k, each, plan, work, engine, machine) for k, each in inputs.items()}
     counts = {}
     progress = machine.progress
     for kind, sample in texts.items():
@@ -153,7 +147,7 @@ def tokenizers(
             progress.end()
         counts[kind] = np.stack(parts, 1)
         if not counts[kind][..., WORDS].any():
-            raise EmptyInputError(f"--{kind} holds no word. Give other texts.")
+            raise EmptyInputError(f"--{kind} contains no word. Give other texts.")
     drawn = {
         (figure, kind): _redrawn(found, column, kind, plan.seed)
         for figure, column in _FIGURES.items()
@@ -165,11 +159,11 @@ def tokenizers(
 def _sampled(
     kind: str, inputs: Sequence[str], plan: Plan, work: Path, engine: Engine, machine: Machine
 ) -> list[str]:
-    """Some texts of the inputs, drawn by the seed; sentences of CoNLL columns, words spaced."""
-    columns = [given for given in inputs if _of_words(given)]
+    """A random sample of the inputs' texts; of CoNLL columns, sentences with spaced words."""
+    columns = [each for each in inputs if _is_conll(each)]
     if columns and len(columns) < len(inputs):
-        cure = "Run it once for each."
-        allowed = "files of CoNLL columns, or other inputs"
+        cure = "Run the command once for each kind of input."
+        allowed = "only files of CoNLL columns, or only other inputs"
         raise bad_setting(f"--{kind}", allowed, ", ".join(inputs), cure)
     if columns:
         found = list(map(" ".join, read_conll(columns, kind).pieces))
@@ -185,21 +179,23 @@ def _sampled(
     return sample.read_texts()
 
 
-def _of_words(given: str) -> bool:
-    """Whether an input is a file of CoNLL columns by its name, which no reader of text takes."""
-    path = Path(given).expanduser()
+def _is_conll(name: str) -> bool:
+    """Whether an input is a file of CoNLL columns, by its name."""
+    path = Path(name).expanduser()
     conll = form_of_name(path.name, "auto") == "conll" and not format_of(path.name)
     return conll and path.is_file()
 
 
 def _redrawn(counts: NDArray[np.int64], column: int, kind: str, seed: int) -> NDArray[np.float64]:
-    """float64 [rounds + 1, tokenizers]: a ratio as it is, and of texts drawn anew for all at once.
+    """float64 [rounds + 1, tokenizers]: the ratio of all texts, then of bootstrap samples of texts.
+
+    Each sample is the same for all tokenizers.
 
     Args:
         counts: int64 [n, tokenizers, 4].
-        column: what is divided by the words.
-        kind: of text; each is drawn by a chance of its own.
-        seed: the only source of chance.
+        column: the column to divide by the words.
+        kind: kind of text; each kind has its own random generator.
+        seed: random seed.
     """
     pairs = np.zeros((*counts.shape[:2], 3, 1), np.int64)  # as tallies, whose `accuracy` is a ratio
     pairs[:, :, 0, 0], pairs[:, :, 2, 0] = counts[..., column], counts[..., WORDS]
@@ -210,13 +206,13 @@ def _redrawn(counts: NDArray[np.int64], column: int, kind: str, seed: int) -> ND
 
 
 def _ratio(counts: NDArray[np.int64], column: int) -> NDArray[np.float64]:
-    """float64 [tokenizers]: a column's sum by that of the words."""
+    """A column's sum divided by the number of words: float64 [tokenizers]."""
     found: NDArray[np.float64] = counts[..., column].sum(0) / counts[..., WORDS].sum(0)
     return found
 
 
 def _figure(values: NDArray[np.float64]) -> Figure:
-    """What is first, with the interval of the others; float64 [rounds + 1]."""
+    """The first value with the interval of the others; `values` is float64 [rounds + 1]."""
     low, high = np.quantile(values[1:], _ENDS)
     return Figure(float(values[0]), float(low), float(high))
 
@@ -247,7 +243,7 @@ def _gaps(
     counts: Mapping[str, NDArray[np.int64]],
     drawn: Mapping[tuple[str, str], NDArray[np.float64]],
 ) -> list[Gap]:
-    """Every other tokenizer less the first, on the same draws of texts."""
+    """Every other tokenizer minus the first, on the same bootstrap samples."""
     gaps = []
     for k, name in enumerate(names[1:], 1):
         for figure in _FIGURES:

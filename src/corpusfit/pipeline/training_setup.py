@@ -27,7 +27,7 @@ from corpusfit.adapt.presets import Size, settled
 from corpusfit.adapt.trainer import Training
 from corpusfit.embed.hardware import Hardware
 from corpusfit.engine import Progress
-from corpusfit.manifest import AdaptFolder, as_plain, versions
+from corpusfit.manifest import AdaptFolder, source_as_dict, versions
 from corpusfit.pipeline.inputs import Given
 from corpusfit.pipeline.training_data import TrainingText
 
@@ -142,7 +142,7 @@ def _facts(ready: Ready, work: Training, hardware: Hardware, words: str) -> dict
         "processes": work.accelerator.num_processes,
         "packed": bool(work.width),
         "fill": round(work.passes.fill(0), 4) if work.width else None,
-        **{role: [as_plain(s) for s in getattr(ready.texts, role)] for role in ROLES},
+        **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
         "counts": text.figures,
         "chunks": len(text.train),
         "rows": work.passes.count(0),

@@ -1,11 +1,4 @@
-"""The files of a split, in the form of what was split.
-
-What: pairs as two aligned files or as a TSV, a CSV or TSV as one with its header, rows of JSON
-lines as they stand, anything else as JSON lines of text and id. What is in no file goes into
-`rejects.jsonl` with the reason.
-Why: labels, ids and columns of a row are part of it, and what reads the whole can read the parts.
-Trade-off: one process writes, so that each file is in the order of the input.
-"""
+"""Writes the files of a split in the form of the input."""
 
 from __future__ import annotations
 
@@ -25,7 +18,7 @@ from corpusfit.artifacts import writing
 from corpusfit.errors import ChangedInputError
 from corpusfit.jobs.reading import Reasons
 from corpusfit.manifest import SplitFolder
-from corpusfit.pipeline.run import Machine, moving
+from corpusfit.pipeline.run import Machine, shards_of
 from corpusfit.pipeline.text_keys import Rows, is_parallel
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
@@ -38,11 +31,11 @@ class Form:
     """How rows are written.
 
     Attributes:
-        suffixes: of the files of a split: of aligned files two, else one.
-        header: the first line of each file; nothing if it has none.
-        raw: formats whose rows are written as they stand.
+        suffixes: suffixes of a split's files: two for line-aligned files, else one.
+        header: the first line of each file; empty for none.
+        raw: formats whose rows are written unchanged.
         pair: whether the files hold aligned pairs.
-        columns: the two columns of a TSV of pairs that has a header, with a comma.
+        columns: the two columns of a TSV of pairs with a header, joined by a comma.
     """
 
     suffixes: tuple[str, ...]
@@ -52,7 +45,7 @@ class Form:
     columns: str = ""
 
     def lines(self, form: str, row: Document, raw: bytes, read: ReadPlan) -> tuple[bytes, ...]:
-        """A row as it is written, a line a file, from its format and its bytes."""
+        """The lines of a row, one per file, from its format and its bytes."""
         if form in self.raw:
             return (raw,)
         if self.pair:
@@ -65,7 +58,11 @@ class Form:
 
 
 def form_of(sources: Sequence[Source], read: ReadPlan) -> Form:
-    """The form in which rows of some sources are written."""
+    """The form to write rows of some sources in.
+
+    Pairs as two aligned files or as a TSV, a CSV or TSV with its header, JSON lines unchanged,
+    anything else as JSON lines of text and id.
+    """
     formats = {source.format for source in sources}
     heads = {(corpus.header(source, read), source.translation) for source in sources}
     alike = len(formats) == 1 and len(heads) == 1
@@ -81,7 +78,7 @@ def form_of(sources: Sequence[Source], read: ReadPlan) -> Form:
 
 @dataclass
 class Written:
-    """What was written: rows read = rows of all splits + rows rejected + rows dropped."""
+    """Counts: rows read = rows of all splits + rejected rows + dropped rows."""
 
     rows: int = 0
     splits: Counter[str] = field(default_factory=Counter)
@@ -99,20 +96,22 @@ def write_split(
     reasons: Mapping[int, str],
     machine: Machine,
 ) -> Written:
-    """Read the sources once more and write every row where it belongs.
+    """Read the sources again and write every row to its split, or to `rejects.jsonl`.
+
+    One process writes, so that each file is in the order of the input.
 
     Args:
-        folder: for the files.
-        sources: found before.
+        folder: folder of the files.
+        sources: the sources of the split.
         read: how their rows become texts.
         rows: the n usable rows.
-        side: int8 [n], a key of `names` or of `reasons` for each.
-        names: the splits.
-        reasons: why rows are dropped.
-        machine: told of progress.
+        side: int8 [n], for each row a key of `names` or of `reasons`.
+        names: names of the splits.
+        reasons: reasons to drop rows.
+        machine: shows progress.
 
     Raises:
-        ChangedInputError: the sources are no longer what they were.
+        ChangedInputError: a source changed since the rows were hashed.
         StorageError: a file cannot be written.
     """
     form, written, at = form_of(sources, read), Written(), 0
@@ -123,7 +122,7 @@ def write_split(
         stack.callback(machine.progress.end)
         files = {name: _opened(stack, folder, name, form) for name in names.values()}
         rejects = stack.enter_context(writing(folder.rejects))
-        for shard in moving(sources, read, machine):
+        for shard in shards_of(sources, read, machine):
             for row, raw in corpus.raw_rows(shard, read):
                 written.rows += 1
                 if isinstance(row, Reject):
@@ -132,8 +131,8 @@ def write_split(
                     continue
                 if at >= len(rows) or (rows.source[at], rows.row[at]) != (shard.source, row.row):
                     raise ChangedInputError(
-                        f"{sources[shard.source].name} changed while it was split. Run again when "
-                        "nobody writes to it."
+                        f"{sources[shard.source].name} changed while it was split. Run the same "
+                        "command again when nothing writes to this file."
                     )
                 code = int(side[at])
                 at += 1
@@ -151,7 +150,7 @@ def write_split(
 def _opened(
     stack: contextlib.ExitStack, folder: SplitFolder, name: str, form: Form
 ) -> list[BinaryIO]:
-    """The files of a split, with their header."""
+    """Open the files of a split and write their header."""
     files = [stack.enter_context(writing(folder.part(name, suffix))) for suffix in form.suffixes]
     for file in files if form.header else ():
         file.write(form.header + b"\n")

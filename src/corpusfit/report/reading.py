@@ -48,8 +48,8 @@ def found_in(folders: Sequence[Path]) -> list[Found]:
         runs = list(_runs(folder, folder, _DEPTH))
         if not runs:
             raise InputError(
-                f"{folder} holds no finished run (clusters, selection, adapted model, evaluation or "
-                "recipe table). Repeat the command of a stopped run to resume it; after "
+                f"{folder} holds no finished run (clusters, selection, adapted model, evaluation "
+                "or recipe table). Repeat the command of a stopped run to resume it; after "
                 "`corpusfit score`, run `corpusfit choose`."
             )
         found += runs

@@ -1,4 +1,4 @@
-"""What a budget allows, by made-up costs."""
+"""What a budget allows, by constructed costs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ import pytest
 from corpusfit.errors import UsageError
 from corpusfit.jobs.fit import Sample
 from corpusfit.manifest import RunFolder
-from corpusfit.pipeline.budget import Decision, candidates, decide, keep, kept, lasting, within
+from corpusfit.pipeline.budget import (
+    Decision,
+    apply_decision,
+    candidates,
+    decide,
+    format_duration,
+    read_decision,
+    write_decision,
+)
 from corpusfit.pipeline.ranking import LEADING, pick
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import AutoPlan, MethodPlan, Plan
@@ -59,18 +67,18 @@ def test_a_budget_is_seconds_a_gigabyte(budget, seconds):
     ],
 )
 def test_what_is_no_budget_is_refused(budget):
-    with pytest.raises(UsageError, match="--budget must be a time above 0 as 90s") as e:
+    with pytest.raises(UsageError, match="--budget") as e:
         AutoPlan(budget).check()
     assert repr(budget) in str(e.value)
 
 
 def test_an_endless_budget_is_refused():
-    with pytest.raises(UsageError, match="--budget must be a time above 0"):
+    with pytest.raises(UsageError, match=r"--budget .*9999h"):
         AutoPlan("9" * 400 + "h").check()
 
 
 def test_a_named_method_needs_no_budget():
-    with pytest.raises(UsageError, match=r"--budget must be left out .* got '90s with knn'"):
+    with pytest.raises(UsageError, match=r"--budget.*90s.*knn"):
         planned("90s", "method.name=knn")
 
 
@@ -96,10 +104,9 @@ def test_if_nothing_fits_the_cheapest():
     slow_words = {**COSTS, "tfidf": 200.0}
     found = decide(planned("80s"), slow_words.get)
     assert (found.chosen, found.fits) == ("static", False)
-    assert found.excess() == (
-        "Nothing fits --budget 80s (1.3 min for a GB of text): static, the cheapest, takes "
-        "1.7 min, 20 s (25%) over it."
-    )
+    said = found.excess()
+    for part in ("--budget 80s", "1.3 min per GB", "static", "1.7 min", "20 s (25%)"):
+        assert part in said
 
 
 def test_what_cannot_be_had_is_passed_over():
@@ -116,27 +123,26 @@ def test_static_is_tried_after_networks_only(tiny_static):
 
 def test_the_plan_follows_the_decision():
     plan = planned("20min", "cut.gamma=3")
-    static = within(plan, decide(plan, COSTS.get))
+    static = apply_decision(plan, decide(plan, COSTS.get))
     assert static == plan.with_value("embed.embedder", "static")
-    words = within(plan, Decision("1s", 1.0, "tfidf", COSTS))
+    words = apply_decision(plan, Decision("1s", 1.0, "tfidf", COSTS))
     assert words == plan.with_value("method.name", "tfidf")
 
 
-def test_a_decision_is_said_in_one_sentence():
+def test_a_decision_names_budget_costs_and_choice():
     said = decide(planned("20min"), COSTS.get).sentence()
-    assert said == (
-        "Budget 20min for a GB of text (20.0 min): it takes 2.5 h with minilm, 1.7 min with "
-        "static; so embeddings by static."
-    )
-    assert "so words alone (tfidf)" in decide(planned("9s"), COSTS.get).sentence()
+    for part in ("--budget 20min", "20.0 min per GB", "minilm takes 2.5 h", "static takes 1.7 min"):
+        assert part in said
+    assert said.endswith("embeddings by static.")
+    assert decide(planned("9s"), COSTS.get).sentence().endswith("(tfidf).")
 
 
 def test_a_decision_holds_for_what_was_asked(tmp_path):
     folder, decision = RunFolder(tmp_path), decide(planned("20min"), COSTS.get)
-    assert kept(folder, "this") is None
-    keep(folder, decision, "this")
-    assert kept(folder, "this") == decision
-    assert kept(folder, "that") is None
+    assert read_decision(folder, "this") is None
+    write_decision(folder, decision, "this")
+    assert read_decision(folder, "this") == decision
+    assert read_decision(folder, "that") is None
     assert Decision(**dataclasses.asdict(decision)) == decision
 
 
@@ -160,4 +166,4 @@ def test_auto_picks_among_the_methods_that_fit(tmp_path, inline, budget, picked)
     [(0.123, "0.12 s"), (9.0, "9 s"), (59.4, "59 s"), (90, "1.5 min"), (3.6e6, "1,000.0 h")],
 )
 def test_times_are_said_in_a_unit_that_suits(seconds, said):
-    assert lasting(seconds) == said
+    assert format_duration(seconds) == said

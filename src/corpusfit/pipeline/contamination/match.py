@@ -20,7 +20,7 @@ from corpusfit.engine import Engine
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
-from corpusfit.pipeline.run import Machine, moving
+from corpusfit.pipeline.run import Machine, shards_of
 from corpusfit.pipeline.text_keys import is_parallel
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
@@ -94,7 +94,7 @@ def find_leaks(
     job = FindWatched(read, tuple(s.name for s in sources), path, origin, translations)
     machine.progress.begin("look for held-out texts", sum(s.size for s in sources))
     try:
-        found = sorted(engine.map(job, moving(sources, read, machine)), key=lambda f: f.shard)
+        found = sorted(engine.map(job, shards_of(sources, read, machine)), key=lambda f: f.shard)
     finally:
         machine.progress.end()
         path.unlink(missing_ok=True)

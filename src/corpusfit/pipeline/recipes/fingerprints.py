@@ -20,8 +20,7 @@ from corpusfit.adapt.plan import AdaptPlan, TrainPlan
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, TunePlan, settled
 from corpusfit.manifest import digest
-from corpusfit.pipeline.cascade_stages import settled as staged
-from corpusfit.pipeline.cascade_stages import stages_of
+from corpusfit.pipeline.cascade_stages import resolve_stages, stages_of
 from corpusfit.pipeline.recipes.config import Recipe
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import EmbedPlan, MethodPlan, Plan
@@ -63,7 +62,7 @@ def _settled(plan: TrainPlan | TunePlan, group: str) -> dict[str, str]:
 
 def _used(plan: Plan) -> tuple[list[MethodPlan], list[EmbedPlan]]:
     """The methods and the encoders of a selection; those of `auto` are not known before."""
-    plan = staged(plan)
+    plan = resolve_stages(plan)
     if plan.cascade.stages:
         stages = stages_of(plan)
         return [s.method for s in stages if s.method], [s.embed for s in stages if s.embed]
@@ -101,7 +100,7 @@ def scoring(
         encoders: fingerprints by plan.
         files: fingerprints of the files that methods name, by path.
     """
-    settings = staged(plan).as_dict()
+    settings = resolve_stages(plan).as_dict()
     for group in ("choose", "embed", "method"):
         del settings[group]
     del settings["read"]["strict"]
