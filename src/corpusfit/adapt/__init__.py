@@ -1,1 +1,1 @@
-"""Stage 7, train: continued pre-training of a language model on what was selected."""
+"""Continued pre-training of a language model on selected text."""

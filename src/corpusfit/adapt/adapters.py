@@ -1,15 +1,4 @@
-"""Adapters: a few new weights are trained, and the model's own stay as they are.
-
-What: `add_adapter` puts Pfeiffer's bottlenecks or LoRA into a model and freezes all else;
-`save_adapter` writes them apart from the model or with it, `open_adapted` opens either.
-Why: an adapter is a hundredth of a model to keep and to send, and needs no memory for the moments
-of the rest. It goes into `model.base_model` and names its weights from there, so that it can be
-opened under any head.
-Trade-off: LoRA folds into the model's matrices, and what comes out is a model like any other. A
-bottleneck does not, because of its ReLU: "merged" is then one folder with both, which transformers
-alone opens as the model without its adapter.
-Reference: mDAPT, section 3.3 and appendix D; Hu et al. (2021), LoRA.
-"""
+"""Add adapters (Pfeiffer, LoRA) to a frozen model; save and open them."""
 
 from __future__ import annotations
 
@@ -33,7 +22,7 @@ if TYPE_CHECKING:
 
 
 WEIGHTS = {"pfeiffer": "adapter.safetensors", "lora": "adapter_model.safetensors"}
-"""By the kind of adapter; LoRA's is peft's name."""
+"""Weights file of each kind of adapter; LoRA uses peft's file name."""
 
 
 class Base(NamedTuple):
@@ -49,15 +38,20 @@ class Base(NamedTuple):
 
 
 def add_adapter(model: Any, plan: AdapterPlan, seed: int) -> None:
-    """Put a new adapter into a model and freeze all else, head and embeddings included.
+    """Add a new adapter to a model and freeze all other weights, head and embeddings included.
+
+    The adapter goes into `model.base_model` and its weights are named from there, so that it opens
+    under any head.
+
+    Reference: mDAPT, section 3.3 and appendix D; Hu et al. (2021), LoRA.
 
     Args:
-        model: a model of transformers, changed in place; what it gives stays what it gave.
-        plan: kind and sizes; its kind is not "".
-        seed: of the new weights.
+        model: a transformers model, changed in place; its outputs do not change.
+        plan: kind and sizes of the adapter; its kind is not "".
+        seed: random seed of the new weights.
 
     Raises:
-        ModelError: the model has no place for this kind.
+        ModelError: the architecture does not support this kind of adapter.
         MissingDependencyError: peft is not installed.
     """
     model.requires_grad_(False)
@@ -69,23 +63,25 @@ def add_adapter(model: Any, plan: AdapterPlan, seed: int) -> None:
 
 
 def trainable(model: Any) -> dict[str, torch.nn.Parameter]:
-    """The weights that train, by their names in the model; one that is used twice comes once."""
+    """Trainable weights by their names in the model; a shared weight is listed once."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
 def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, folder: Path) -> None:
-    """Write an adapter, apart from its model or merged with it, as `plan.save` says.
+    """Write an adapter, without its base model or merged with it (`plan.save`).
 
-    Apart: `adapter.json` (kind, sizes, the model's name and fingerprint) and `adapter.safetensors`,
-    or for LoRA peft's `adapter_config.json` and `adapter_model.safetensors`. Merged: a model
-    folder, for LoRA with new weights, else with the model's own and the adapter's files beside it.
+    `apart`: `adapter.json` (kind, sizes, name and fingerprint of the base model) and
+    `adapter.safetensors`; for LoRA peft's `adapter_config.json` and `adapter_model.safetensors`.
+    `merged`: a model folder. LoRA is added to the model's matrices. A Pfeiffer adapter cannot be
+    (it has a ReLU), so the folder holds the base model and the adapter's files, and transformers
+    alone opens the base model without the adapter.
 
     Args:
-        model: with the adapter in place; it stays as it is.
-        tokenizer: of transformers; written where the model is.
-        plan: what `add_adapter` was given.
-        base: the model before it had an adapter.
-        folder: here or in a store.
+        model: model with the adapter; not changed.
+        tokenizer: transformers tokenizer, written with a merged model.
+        plan: plan passed to `add_adapter`.
+        base: base model of the adapter.
+        folder: local folder or folder of a store.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -111,19 +107,19 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
 
 
 def open_adapted(folder: Path, auto_class: Any) -> Any:
-    """Open what `save_adapter` wrote, or any model folder.
+    """Open a folder written by `save_adapter`, or any model folder.
 
     Args:
-        folder: on this machine.
-        auto_class: of transformers: `AutoModel`, `AutoModelForMaskedLM`, and so on.
+        folder: local folder.
+        auto_class: class of transformers: `AutoModel`, `AutoModelForMaskedLM`, and so on.
 
     Returns:
-        The model in float32, on the CPU, in evaluation mode. An adapter that is in place can be
-        trained, and so can a head; what is under the adapter is frozen.
+        The model in float32, on the CPU, in evaluation mode. Adapter and head are trainable; the
+        base model of an adapter is frozen.
 
     Raises:
-        UsageError: the model under an adapter is gone, and is no model of the hub.
-        ModelError: the folder or the model under it cannot be loaded, or that model has changed.
+        UsageError: the base model of the adapter is neither a folder nor a hub id.
+        ModelError: the folder or the base model cannot be loaded, or the base model has changed.
         MissingDependencyError: transformers or peft is not installed.
     """
     note = _note(folder)
@@ -134,9 +130,9 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
 
 
 def model_under(folder: Path) -> Path:
-    """The folder with the model and the tokenizer that an adapter's folder is for.
+    """The folder with the base model and the tokenizer of an adapter's folder.
 
-    A folder with both, or without an adapter, is its own; raises as `open_adapted` does.
+    Returns `folder` itself if it holds a whole model. Raises as `open_adapted` does.
     """
     note = _note(folder)
     if note is None or (folder / "config.json").is_file():
@@ -145,22 +141,22 @@ def model_under(folder: Path) -> Path:
 
 
 def adapter_fingerprint(folder: Path) -> str:
-    """Identity of an adapter and of the model under it: kind, sizes and weights of both.
+    """Hex digest of an adapter and its base model: kind, sizes and weights of both.
 
     Raises:
-        UsageError: the model under it is gone, and is no model of the hub.
-        ModelError: the folder is no adapter's, or the model under it has changed.
+        UsageError: the base model is neither a folder nor a hub id.
+        ModelError: the folder holds no adapter, or the base model has changed.
     """
     note = _note(folder)
     if note is None:
-        raise ModelError(f"{folder} holds no adapter.")
+        raise ModelError(f"{folder} holds no adapter: {ADAPTER} is missing.")
     model_under(folder)
     sizes = {**note, "base": note["base"]["fingerprint"]}
     return digest({"adapter": sizes, "weights": file_digest(folder / WEIGHTS[note["kind"]])})
 
 
 def _note(folder: Path) -> dict[str, Any] | None:
-    """What a folder says of its adapter; None where it has none."""
+    """Contents of a folder's `adapter.json`; None without one."""
     try:
         note = json.loads((folder / ADAPTER).read_text("utf-8"))
         sizes = {"pfeiffer": {"reduction"}, "lora": {"rank", "alpha", "prefix"}}[note["kind"]]
@@ -170,29 +166,32 @@ def _note(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError):
         whole = False
     if not whole:
-        raise ModelError(f"{folder / ADAPTER} is not what corpusfit adapt writes there.")
+        raise ModelError(
+            f"{folder / ADAPTER} is damaged or was not written by corpusfit adapt. "
+            "Adapt the model again."
+        )
     return dict(note)
 
 
 def _base(folder: Path, base: Base) -> Path:
-    """The folder of the model under an adapter, if it is still the one."""
+    """The folder of an adapter's base model, checked by its fingerprint."""
     setting = Setting(
-        flag=f"The model under the adapter in {folder}",
+        flag=f"The base model of the adapter in {folder}",
         allowed="a model folder or a Hugging Face hub id",
-        otherwise="adapt another",
+        otherwise="adapt another model",
         extra="train",
     )
     place = transformer_folder(find(base.name, refresh=False, setting=setting), setting)
     if fingerprint(place) != base.fingerprint:
         raise ModelError(
-            f"The adapter in {folder} was trained on {base.name}, and the model there has changed "
-            "since. Put the former files back, or adapt the model again."
+            f"The adapter in {folder} was trained on {base.name}, which has changed since. Restore "
+            "that model's files, or adapt the model again."
         )
     return place
 
 
 def _model(folder: Path, auto_class: Any) -> Any:
-    """A model from local files: safetensors only, no code of the model's."""
+    """Load a model from local files: safetensors only, no code from the model's folder."""
     try:
         import torch
         import transformers  # noqa: F401
@@ -206,13 +205,13 @@ def _model(folder: Path, auto_class: Any) -> Any:
             )
     except ModelError:
         raise
-    except Exception as e:  # a broken folder shows as any of a dozen kinds
+    except Exception as e:  # a broken folder raises many kinds of exceptions
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(f"The model in {folder} cannot be loaded: {reason}") from e
 
 
 def _fill(model: Any, note: Mapping[str, Any], path: Path) -> None:
-    """Put a saved adapter into a model whose base it was trained on."""
+    """Load a saved adapter into its base model."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -231,9 +230,7 @@ def _fill(model: Any, note: Mapping[str, Any], path: Path) -> None:
         lora.insert(model.base_model, note["rank"], note["alpha"], names, 0)
         places = lora.weights(model, note["prefix"])
     if any(name not in found or found[name].shape != p.shape for name, p in places.items()):
-        raise ModelError(
-            f"{path} does not hold the adapter that {path.parent / ADAPTER} speaks of."
-        )
+        raise ModelError(f"{path} does not match {path.parent / ADAPTER}. Adapt the model again.")
     with torch.no_grad():
         for name, parameter in places.items():
             parameter.copy_(found[name])

@@ -1,13 +1,4 @@
-"""From chunks of text to what goes through the model together.
-
-What: rows of token ids with their borders and weights, and from these the tensors of a
-few rows.
-Why: a row holds as many chunks as fit, so that no product is spent on padding; each chunk keeps its
-own special tokens, positions and attention, as if it stood alone.
-Trade-off: laid out row by row in Python, a few milliseconds for a step of 256 rows, in a thread
-that is a step ahead of the model.
-Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
-"""
+"""Lay chunks of text out as rows of token ids, and rows as tensors."""
 
 from __future__ import annotations
 
@@ -32,12 +23,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Stock:
-    """What chunks are cut from.
+    """Chunks and the tokens of their texts.
 
     Attributes:
         chunks: n chunks.
-        tokens: where the tokens of their texts are: of the data, and of general text if any.
-        scale: float32 [n], what a chunk's loss is multiplied by.
+        tokens: tokens of the training data, then of the replay text if any.
+        scale: float32 [n], factor of each chunk's loss.
     """
 
     chunks: Chunks
@@ -45,28 +36,28 @@ class Stock:
     scale: NDArray[np.float32]
 
     def ids(self, chunk: int) -> NDArray[Any]:
-        """Token ids of a chunk, without special ones."""
-        of = self.chunks
-        store = self.tokens[int(of.store[chunk])]
-        begin = int(of.begin[chunk])
-        return store.ids(int(of.text[chunk]), begin, begin + int(of.length[chunk]))
+        """Token ids of a chunk, without special tokens."""
+        chunks = self.chunks
+        store = self.tokens[int(chunks.store[chunk])]
+        begin = int(chunks.begin[chunk])
+        return store.ids(int(chunks.text[chunk]), begin, begin + int(chunks.length[chunk]))
 
     def name(self, chunk: int) -> str:
-        """Where a chunk's text came from, for a message."""
+        """File and row of a chunk's text, for messages."""
         return self.tokens[int(self.chunks.store[chunk])].name(int(self.chunks.text[chunk]))
 
 
 @dataclass(frozen=True, eq=False)
 class Laid:
-    """r rows of l places each.
+    """r rows of l tokens each.
 
     Attributes:
         ids: int64 [r, l], token ids, padding at the end of rows.
-        chunk: int64 [r, l], which chunk of its row a token belongs to, -1 for padding.
-        scale: float32 [r, l], what the loss of a token is multiplied by.
-        kind: int64 [r, l], 1 in the second text of a pair.
-        follows: int64 [r], 0 where a pair's second text follows the first and 1 where it does not,
-            as BERT counts; empty without pairs.
+        chunk: int64 [r, l], number of the token's chunk within its row, -1 for padding.
+        scale: float32 [r, l], factor of the token's loss.
+        kind: int64 [r, l], token type: 1 in the second text of a pair.
+        follows: int64 [r], BERT's next-sentence label: 0 where the second text of a pair follows
+            the first, else 1; empty without pairs.
     """
 
     ids: NDArray[np.int64]
@@ -78,17 +69,17 @@ class Laid:
 
 @dataclass(frozen=True, eq=False)
 class Micro:
-    """What goes through the model together, as tensors.
+    """Rows that go through the model together, as tensors.
 
     Attributes:
-        ids: int64 [r, l], with the objective's noise.
+        ids: int64 [r, l], input ids, masked by the objective.
         chunk: int64 [r, l], as in `Laid`.
         kind: int64 [r, l], as in `Laid`.
-        at: int64 [m], the places in the flattened rows that are predicted.
-        labels: int64 [m], what belongs there.
-        scale: float32 [m], what their losses are multiplied by.
+        at: int64 [m], predicted positions in the flattened rows.
+        labels: int64 [m], the token to predict at each.
+        scale: float32 [m], factor of each token's loss.
         follows: int64 [r], as in `Laid`.
-        row_scale: float32 [r], what the loss of a pair is multiplied by.
+        row_scale: float32 [r], factor of each pair's loss.
     """
 
     ids: torch.Tensor
@@ -104,7 +95,7 @@ class Micro:
     def of(
         cls, laid: Laid, inputs: NDArray[np.int64], places: NDArray[np.int64], labels: Any
     ) -> Micro:
-        """The tensors of rows, given their noisy ids and what is predicted where."""
+        """Rows as tensors, from their masked ids, the predicted positions and their labels."""
         import torch
 
         def tensor(array: NDArray[Any]) -> torch.Tensor:
@@ -122,7 +113,7 @@ class Micro:
         )
 
     def to(self, device: torch.device) -> Micro:
-        """The same on a device."""
+        """Copy to a device."""
         return Micro(**{k: v.to(device, non_blocking=True) for k, v in vars(self).items()})
 
 
@@ -138,13 +129,15 @@ def _empty(rows: int, width: int, pad: int) -> Laid:
 
 
 def lay_out(stock: Stock, rows: Sequence[NDArray[np.int64]], marks: Marks, width: int) -> Laid:
-    """Rows of chunks, each between the special tokens of its model.
+    """Lay out rows of chunks, each chunk between the model's special tokens.
+
+    Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
 
     Args:
-        stock: where the chunks are.
+        stock: the chunks.
         rows: r arrays of chunk numbers.
         marks: the special tokens.
-        width: places in a row; 0 takes as many as the longest needs.
+        width: tokens in a row; 0 for the length of the longest row.
     """
     before, after = len(marks.prefix), len(marks.suffix)
     if not width:
@@ -165,17 +158,18 @@ def lay_out(stock: Stock, rows: Sequence[NDArray[np.int64]], marks: Marks, width
 def lay_pairs(
     stock: Stock, rows: Sequence[NDArray[np.int64]], marks: Marks, chances: NDArray[np.float64]
 ) -> Laid:
-    """Rows that are pairs: a chunk's two halves, or its first half and another chunk's second.
+    """Lay out pairs: the two halves of a chunk, or its first half and another chunk's second half.
 
-    Either way the second text is as long as the shorter of the two chunks' second halves, so that
-    its length does not tell which it is. A chunk of one token has it in its second half.
+    In both cases the second text is as long as the shorter of the two chunks' second halves, so
+    that its length does not give the label away. The token of a one-token chunk is its second half.
 
     Args:
-        stock: where the chunks are.
+        stock: the chunks.
         rows: r arrays of one chunk number each.
         marks: the special tokens.
-        chances: float64 [r, 1 + d] in [0, 1): below one half the pair is a true one; and d draws of
-            another chunk. Where none of them is of another text, the pair is a true one, uncut.
+        chances: float64 [r, 1 + d], uniform in [0, 1): the first decides the label (below 0.5: the
+            second text follows), the others draw another chunk. If none of the drawn chunks is from
+            another text, the pair is the chunk's own two halves in full.
     """
     specials = len(marks.prefix) + 2 * len(marks.suffix)
     width = max(int(stock.chunks.length[row[0]]) for row in rows) + specials
@@ -199,13 +193,13 @@ def lay_pairs(
 
 
 def _halves(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Of one token or more; the second has at least one."""
+    """Both halves of one or more ids; the second is never empty."""
     half = len(ids) // 2
     return ids[:half], ids[half:]
 
 
 def _elsewhere(chunks: Chunks, chunk: int, chances: NDArray[np.float64]) -> int | None:
-    """The first drawn chunk that is of another text; None if none of those drawn is."""
+    """The first drawn chunk from another text; None if there is none."""
     drawn = (chances * len(chunks)).astype(np.int64)
     own = (chunks.text[drawn] == chunks.text[chunk]) & (chunks.store[drawn] == chunks.store[chunk])
     others = drawn[~own]
@@ -213,7 +207,7 @@ def _elsewhere(chunks: Chunks, chunk: int, chances: NDArray[np.float64]) -> int 
 
 
 def ahead(make: Callable[[int], T], first: int, last: int) -> Iterator[tuple[int, T]]:
-    """The numbers of steps and their batches, each made while the model works on the one before."""
+    """Step numbers and batches; a thread makes each batch while the previous one is trained on."""
     with ThreadPoolExecutor(1, "batches") as pool:
         waiting = pool.submit(make, first) if first < last else None
         for step in range(first, last):

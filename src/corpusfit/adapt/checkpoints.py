@@ -1,12 +1,4 @@
-"""A training's state on disk, whole or not at all.
-
-What: the weights that train, the optimiser's moments, and how far the training was; the newest
-checkpoint that is whole is the one taken up.
-Why: a day's training may not be lost to a crash, nor go on from half a file.
-Trade-off: the order of the data and every chance are functions of the seed and the step, so neither
-the data nor a generator's state has to be kept. A checkpoint is three times the trained weights.
-Reference: AdamW (Loshchilov and Hutter 2019), whose state is two moments a weight.
-"""
+"""Write a training's checkpoints, and restore the newest complete one."""
 
 from __future__ import annotations
 
@@ -28,13 +20,13 @@ _NAME = re.compile(r"step-(\d+)")
 
 @dataclass(frozen=True)
 class State:
-    """How far a training was.
+    """Progress of a training.
 
     Attributes:
-        step: updates made.
-        at: the pass over the data and the row in it that come next.
-        history: what was measured so far, one record a time.
-        losses: of the steps since the last record of a loss; each a float32 number, exactly.
+        step: number of updates done.
+        at: next pass over the data, and next row of that pass.
+        history: records of losses so far.
+        losses: losses of the steps since the last record, each an exact float32.
     """
 
     step: int
@@ -47,9 +39,13 @@ class State:
 class Checkpoints:
     """The checkpoints of one training.
 
+    A checkpoint holds the trainable weights and AdamW's two moments of each, three times the size
+    of the weights. Data order and random draws are functions of the seed and the step, so no state
+    of either is stored.
+
     Attributes:
-        folder: where they are; this process alone writes there.
-        keep: how many are kept.
+        folder: folder that only this process writes to.
+        keep: number of checkpoints to keep.
     """
 
     folder: Path
@@ -58,14 +54,14 @@ class Checkpoints:
     def write(
         self, state: State, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
     ) -> None:
-        """Keep a state, then let go of the oldest ones, and of those that were not finished.
+        """Write a checkpoint, then remove old, unfinished and newer checkpoints.
 
-        Newer ones, which were not whole or they had been taken up, go as well.
+        A newer checkpoint is always incomplete, otherwise training had resumed from it.
 
         Args:
-            state: how far the training is.
-            parameters: the weights that train, by name.
-            optimizer: a torch AdamW over them.
+            state: progress of the training.
+            parameters: trainable weights by name.
+            optimizer: torch's AdamW over `parameters`.
 
         Raises:
             StorageError: the disk is full or cannot be written to.
@@ -85,7 +81,7 @@ class Checkpoints:
             remove(self._state(step).parent)
 
     def newest(self, on_warn: Callable[[str], None]) -> tuple[State, Path] | None:
-        """The newest checkpoint that is whole; of those that are not the user is told."""
+        """The newest complete checkpoint; warns about incomplete ones."""
         faults, found = [], None
         for step in reversed(self._steps()):
             here = self._state(step).parent
@@ -95,14 +91,14 @@ class Checkpoints:
                 at, losses = tuple(mark["at"]), mark["losses"]
                 found = State(mark["step"], at, mark["history"], losses), here
                 break
-            faults.append(f"The checkpoint {here} is not whole ({fault})")
-        instead = f"goes on after step {found[0].step}" if found else "begins anew"
+            faults.append(f"The checkpoint {here} is damaged ({fault})")
+        instead = f"resumes after step {found[0].step:,}" if found else "starts from the beginning"
         for fault in faults:
             on_warn(f"{fault}; training {instead}.")
         return found
 
     def _state(self, step: int) -> Path:
-        """The file that a checkpoint is finished with."""
+        """The file of a checkpoint that is written last."""
         return self.folder / f"step-{step:08d}" / "state.json"
 
     def _steps(self) -> list[int]:
@@ -111,13 +107,13 @@ class Checkpoints:
 
 
 def restore(here: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any) -> None:
-    """Put a whole checkpoint's weights and moments in place."""
+    """Load weights and moments from a complete checkpoint."""
     from safetensors.torch import load_file
 
     load_weights(here / "weights.safetensors", parameters)
     moments = load_file(here / "moments.safetensors")
     for name, parameter in parameters.items():
-        if f"{name}/step" in moments:  # else the loss does not reach it
+        if f"{name}/step" in moments:  # missing where a weight has no gradient
             optimizer.state[parameter] = {
                 key: moments[f"{name}/{key}"].to(parameter.device)
                 for key in ("step", "exp_avg", "exp_avg_sq")
@@ -125,7 +121,7 @@ def restore(here: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer:
 
 
 def _moments(parameters: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """AdamW's state, by the weight's name and the moment's."""
+    """AdamW's state by the names of the weight and the moment."""
     return {
         f"{name}/{key}": value
         for name, parameter in parameters.items()
@@ -134,7 +130,7 @@ def _moments(parameters: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
 
 
 def save_weights(path: Path, tensors: Mapping[str, torch.Tensor]) -> str:
-    """Write tensors as one safetensors file, whole or not at all; returns its SHA-256."""
+    """Write tensors to one safetensors file, atomically; returns its SHA-256."""
     from safetensors.torch import save
 
     data = save({name: t.cpu().contiguous() for name, t in tensors.items()}, {"format": "pt"})
@@ -144,7 +140,7 @@ def save_weights(path: Path, tensors: Mapping[str, torch.Tensor]) -> str:
 
 
 def load_weights(path: Path, parameters: Mapping[str, torch.nn.Parameter]) -> None:
-    """Put the weights of a file in place of those of the same names."""
+    """Copy weights from a file into the parameters of the same names."""
     import torch
     from safetensors.torch import load_file
 
@@ -155,11 +151,11 @@ def load_weights(path: Path, parameters: Mapping[str, torch.nn.Parameter]) -> No
 
 
 def _fault(here: Path) -> str | None:
-    """What is wrong with a checkpoint; None if nothing is."""
+    """Why a checkpoint cannot be used; None if it can."""
     try:
         digests = json.loads((here / "state.json").read_text("utf-8"))["digests"]
     except (OSError, ValueError, KeyError, TypeError):
-        return "it was not finished"
+        return "writing did not finish"
     for name, digest in digests.items():
         try:
             with (here / name).open("rb") as f:
@@ -167,5 +163,5 @@ def _fault(here: Path) -> str | None:
         except OSError:
             return f"{name} is missing"
         if found != digest:
-            return f"{name} has changed"
+            return f"the checksum of {name} does not match"
     return None

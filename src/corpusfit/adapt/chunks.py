@@ -1,13 +1,4 @@
-"""Texts cut into chunks, and some of them kept back.
-
-What: `cut_chunks` cuts texts of tokens into pieces that fit a sequence; `split_heldout` keeps
-whole texts back to measure the loss on.
-Why: what is held out must not be trained on in part either, so it is chosen by texts.
-Trade-off: the last chunk of a text is as long as what is left, however short; packing makes that
-cheap. A copy of a held-out text is known by its letters and digits; one with other words in it is
-not.
-Reference: Kish (1965), Survey Sampling, section 11.7, for the effective size.
-"""
+"""Cut texts of tokens into chunks, and hold some texts out."""
 
 from __future__ import annotations
 
@@ -18,19 +9,19 @@ from numpy.typing import NDArray
 
 from corpusfit.kernels.chance import uniform, value_keys
 
-_TEXT, _CHUNK = range(2)  # what is drawn
+_TEXT, _CHUNK = range(2)  # streams of random numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Chunks:
-    """n pieces of texts, by text and place in it.
+    """n chunks, ordered by text and position.
 
     Attributes:
-        text: int64 [n], the number of its text.
-        begin: int64 [n], its first token there.
-        length: int32 [n], its tokens, 1 or more, special ones not counted.
-        weight: float32 [n], its text's.
-        store: int8 [n], which of several `Tokens` its text is in.
+        text: int64 [n], number of the text.
+        begin: int64 [n], first token in the text.
+        length: int32 [n], number of tokens, 1 or more, without special tokens.
+        weight: float32 [n], weight of the text.
+        store: int8 [n], which of several `Tokens` holds the text.
     """
 
     text: NDArray[np.int64]
@@ -43,11 +34,11 @@ class Chunks:
         return len(self.text)
 
     def take(self, places: NDArray[np.int64] | NDArray[np.bool_]) -> Chunks:
-        """Those at some places, int64 [k], or where bool [n] says so."""
+        """Select chunks by position, int64 [k], or by mask, bool [n]."""
         return Chunks(*(getattr(self, f.name)[places] for f in fields(self)))
 
     def followed_by(self, others: Chunks) -> Chunks:
-        """These, and then others."""
+        """Concatenate with other chunks."""
         pairs = ((getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
         return Chunks(*map(np.concatenate, pairs))
 
@@ -59,13 +50,13 @@ def cut_chunks(
     *,
     store: int = 0,
 ) -> Chunks:
-    """Cut texts one after the other; a text without tokens gives no chunk.
+    """Cut each text into chunks of `room` tokens; the last one holds the rest.
 
     Args:
-        lengths: int64 [n], tokens of each text.
-        weights: float32 [n], of each text.
-        room: the most tokens of a chunk, 1 or more.
-        store: which of several `Tokens` the texts are in.
+        lengths: int64 [n], tokens of each text; a text without tokens gives no chunk.
+        weights: float32 [n], weight of each text.
+        room: maximum tokens of a chunk, 1 or more.
+        store: which of several `Tokens` holds the texts.
     """
     counts = -(-lengths // room)
     text = np.repeat(np.arange(len(lengths)), counts)
@@ -78,17 +69,19 @@ def cut_chunks(
 def split_heldout(
     chunks: Chunks, keys: NDArray[np.uint64], most: int, seed: int, share: float = 0.05
 ) -> tuple[Chunks, Chunks]:
-    """Keep whole texts back, with their copies, by a draw that depends on the seed and the keys.
+    """Hold whole texts out, with their copies; the draw depends on the seed and the keys alone.
+
+    A copy has the same letters and digits; an edited copy is not recognised.
 
     Args:
-        chunks: as `cut_chunks` gave them.
-        keys: uint64, of each text that chunks are numbered by; copies of a text share one.
-        most: the most different texts that are held out.
-        seed: the only source of chance.
-        share: nor more than this share of the different texts, but one where there are two.
+        chunks: chunks made by `cut_chunks`.
+        keys: uint64, key of each text; copies of a text share a key.
+        most: maximum number of distinct texts to hold out.
+        seed: random seed.
+        share: maximum share of the distinct texts to hold out; at least one text of two or more.
 
     Returns:
-        The chunks of all other texts, and of every held-out text one chunk, drawn too.
+        The chunks of all other texts, and one random chunk of each held-out text.
     """
     different, first = np.unique(keys[chunks.text], return_index=True)
     count = min(most, max(int(len(different) * share), 1 if len(different) > 1 else 0))
@@ -96,7 +89,7 @@ def split_heldout(
         return chunks, chunks.take(np.empty(0, np.int64))
     held = np.argsort(value_keys(seed, _TEXT, different), kind="stable")[:count]
     held = held[np.argsort(first[held], kind="stable")]
-    texts = chunks.text[first[held]]  # the first of its copies stands for all
+    texts = chunks.text[first[held]]  # the first of several copies
     begin = np.searchsorted(chunks.text, texts)
     counts = np.searchsorted(chunks.text, texts, side="right") - begin
     chance = uniform(value_keys(seed, _CHUNK, different[held]))
@@ -105,12 +98,14 @@ def split_heldout(
 
 
 def without(chunks: Chunks, keys: NDArray[np.uint64], held: NDArray[np.uint64]) -> Chunks:
-    """The chunks of texts that are no copy of one of those held out, given their keys."""
+    """The chunks of texts whose key is not in `held`."""
     return chunks.take(~np.isin(keys[chunks.text], held))
 
 
 def effective_size(weights: NDArray[np.float32]) -> float:
-    """How many equally weighted texts or chunks are worth as much: (sum w)² / sum w².
+    """Effective sample size of weighted texts or chunks: (sum w)² / sum w².
+
+    Reference: Kish (1965), Survey Sampling, section 11.7.
 
     Args:
         weights: float32 [n], 0 or more.

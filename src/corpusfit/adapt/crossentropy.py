@@ -1,13 +1,4 @@
-"""Cross-entropy over a vocabulary, a few rows at a time.
-
-What: the loss of each predicted token in float32, and its gradient in the logits' own type.
-Why: a few hundred rows of logits in float32 are larger than any cache, and torch writes such an
-array three times. In pieces that stay in the cache it takes half the time on a CPU, 5 to 11 % of
-a step of a small model, and less memory.
-Trade-off: the gradient is computed from the logits anew, so there are no second derivatives. A GPU
-gets torch's own, which is not slow there.
-Reference: Wijmans et al. (2025), Cut Your Losses in Large-Vocabulary Language Models, for the idea.
-"""
+"""Cross-entropy over a vocabulary, a few rows of logits at a time."""
 
 from __future__ import annotations
 
@@ -24,9 +15,15 @@ _AT_ONCE = 2**18  # logits: 1 MB of float32
 def cross_entropies(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """The loss of each row, in nats.
 
+    On a CPU, float32 logits of all rows exceed the caches; in pieces that fit, this takes half the
+    time of torch's function and less memory. The gradient is recomputed from the logits, so there
+    are no second derivatives. A GPU uses torch's function.
+
+    Reference: Wijmans et al. (2025), Cut Your Losses in Large-Vocabulary Language Models.
+
     Args:
         logits: [m, v], of any floating type.
-        labels: int64 [m], the right column of each.
+        labels: int64 [m], correct column of each row.
 
     Returns:
         float32 [m].
@@ -40,7 +37,7 @@ def cross_entropies(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def _pieces(logits: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Some rows and the same in float32, in memory that the next ones get too."""
+    """Row ranges and their logits in float32, in one reused buffer."""
     import torch
 
     rows = max(1, _AT_ONCE // logits.shape[1])
@@ -52,7 +49,7 @@ def _pieces(logits: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
 
 @cache
 def _function() -> Any:
-    """A function with a gradient of its own."""
+    """The autograd function; torch is imported on first use."""
     import torch
 
     class CrossEntropies(torch.autograd.Function):

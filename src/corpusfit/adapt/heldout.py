@@ -1,14 +1,4 @@
-"""How well a model predicts text that it is not trained on.
-
-What: the mean loss over a few fixed sequences of each kind of text: the task's, what was selected,
-and general text.
-Why: the loss on the task's own text is what tells whether adapting helped (TADPOLE, Figure 3), that
-on general text what was forgotten for it.
-Trade-off: the sequences and their masks are drawn once, by the seed, so that figures before, during
-and after differ by the model alone, not by the draw; a few hundred sequences give differences
-between models to a hundredth, not the loss of the whole text.
-Reference: TADPOLE, section 3 (the loss on the task's text), Figure 3.
-"""
+"""Loss on held-out text: of the task, of the selection and of general text."""
 
 from __future__ import annotations
 
@@ -23,15 +13,21 @@ from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.tokens import Tokens
 from corpusfit.kernels.chance import place_keys
 
-_STREAM = 2**40  # apart from the steps' chances
+_STREAM = 2**40  # random numbers apart from those of the steps
 
 
 @dataclass(frozen=True, eq=False)
 class Heldout:
-    """Fixed sequences of several kinds of text.
+    """Fixed held-out sequences by kind of text.
+
+    Sequences and masks are drawn once, so losses before, during and after training differ by the
+    model alone. A few hundred sequences show differences between models to about 0.01 nats, not
+    the loss on the whole text.
+
+    Reference: TADPOLE, section 3 and Figure 3 (the loss on the task's text).
 
     Attributes:
-        micros: by the kind's name, what goes through the model together.
+        micros: batches by kind of text.
     """
 
     micros: Mapping[str, list[Micro]]
@@ -45,14 +41,13 @@ class Heldout:
         rows: int,
         seed: int,
     ) -> Heldout:
-        """Lay out every chunk of some texts, one a row.
+        """Lay out all chunks of some texts, one chunk per row.
 
         Args:
-            texts: by the kind's name, the tokens of texts and chunks of them, whichever store these
-                are numbered for; weights do not count here.
-            objective: says what is predicted.
-            rows: how many go through the model together.
-            seed: of the masks.
+            texts: by kind of text, tokens and chunks; store numbers and weights are ignored.
+            objective: training objective.
+            rows: rows per batch.
+            seed: random seed of the masks.
         """
         found = {}
         for name, (tokens, chunks) in texts.items():
@@ -70,11 +65,11 @@ class Heldout:
         return cls(found)
 
     def losses(self, objective: Objective, network: Network) -> dict[str, float]:
-        """Mean loss of a predicted token, in nats, for every kind of text.
+        """Mean loss per predicted token, in nats, by kind of text.
 
         Args:
-            objective: as given to `of`.
-            network: its model comes back in the mode it was in.
+            objective: the objective passed to `of`.
+            network: the model; its training mode is restored.
         """
         import torch
 

@@ -1,11 +1,4 @@
-"""Keys that copies of a text share.
-
-What: a hash of a text's letters and digits, and what they are.
-Why: a copy is a copy if it is set in other type: in capitals, on other lines, with other commas.
-Trade-off: two texts share a key by chance with probability 2^-64; texts without a letter or a digit
-all share one.
-Reference: XXH3; Unicode's full case folding.
-"""
+"""Keys that copies of a text share: hashes of its letters and digits."""
 
 from __future__ import annotations
 
@@ -20,18 +13,21 @@ _NO_WORD = re.compile(r"[\W_]+")
 
 
 def bare(text: str) -> str:
-    """A text's letters and digits, case-folded; of its beginning, the beginning of these.
+    """A text's letters and digits, case-folded; a prefix of the text gives a prefix of these.
 
-    Blanks, punctuation, symbols and combining marks are left out.
+    White space, punctuation, symbols and combining marks are dropped.
     """
     return _NO_WORD.sub("", text.casefold())
 
 
 def key_of(letters: str) -> int:
-    """The key of a string as it is: what differs in it, in one character, gets another."""
+    """64-bit XXH3 hash of a string; two strings collide with probability 2^-64."""
     return xxhash.xxh3_64_intdigest(letters.encode("utf-8", "surrogatepass"))
 
 
 def text_keys(texts: Iterable[str]) -> NDArray[np.uint64]:
-    """uint64 [n]: the same for texts that differ in case, blanks, punctuation or marks alone."""
+    """uint64 [n]: equal for texts that differ only in case, white space, punctuation or marks.
+
+    Texts without a letter or digit all share one key.
+    """
     return np.fromiter((key_of(bare(text)) for text in texts), np.uint64)

@@ -1,13 +1,4 @@
-"""LoRA: each matrix of a transformer gets a low-rank one beside it, by the library peft.
-
-What: `insert` puts A and B beside every linear layer; `weights` names them as peft's files do, and
-`merged` folds them into the model's own matrices.
-Why: peft's files are what people load and serve, so an adapter kept apart is one of them.
-Trade-off: a masked model's file is for `AutoModel`, because fine-tuning begins there; a causal
-one's is for `AutoModelForCausalLM`, as inference servers read it. Matrices of experts, which are no
-linear layers, get none. B begins at zero, so that training begins at the model as it was.
-Reference: Hu et al. (2021), LoRA, section 4.1; the file format of peft.
-"""
+"""LoRA by peft: insert low-rank matrices, name them as peft does, merge them."""
 
 from __future__ import annotations
 
@@ -24,11 +15,11 @@ if TYPE_CHECKING:
     import torch
 
 _NAME = "default"
-"""What peft calls an adapter that was given no name."""
+"""peft's name for an unnamed adapter."""
 
 
 def linear(base: Any) -> list[str]:
-    """Names of a transformer's linear layers, those with an adapter included."""
+    """Names of a transformer's linear layers, including those with an adapter."""
     from torch import nn
     from transformers.pytorch_utils import Conv1D
 
@@ -43,42 +34,46 @@ def linear(base: Any) -> list[str]:
 
 
 def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) -> None:
-    """Put A and B beside linear layers; the model gives what it gave.
+    """Add matrices A and B to linear layers; B starts at zero, so outputs do not change.
+
+    Expert matrices (mixture of experts) are not linear layers and get none.
+
+    Reference: Hu et al. (2021), LoRA, section 4.1.
 
     Args:
         base: a transformer without its head; changed in place, its own weights frozen.
-        rank: of the new matrices.
-        alpha: the scale times the rank.
-        names: of linear layers of the base.
-        seed: of A.
+        rank: rank of A and B.
+        alpha: scale times rank.
+        names: names of linear layers in `base`.
+        seed: random seed of A.
 
     Raises:
-        ModelError: there is no such layer, or peft does not go by the names that it was given, as
-            with layers of which some have experts and some do not.
+        ModelError: there is no such layer, or peft adapts other layers than named, as in models
+            where only some layers have experts.
         MissingDependencyError: peft is not installed.
     """
     try:
         from peft import inject_adapter_in_model
     except ImportError as e:
         raise MissingDependencyError("--adapter lora", "train") from e
-    there, why = set(linear(base)) & set(names), "it has none of the linear layers to go beside"
+    there, why = set(linear(base)) & set(names), "it has no linear layers to adapt"
     try:
         with seeded(seed), warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of names; they are checked below
             if there:
                 inject_adapter_in_model(_config(base, rank, alpha, there), base)
-                why = "peft puts it elsewhere"
+                why = "peft adapts other layers than named"
     except ValueError as e:
         why = str(e)
     if not there or _adapted(base) != there:
         raise ModelError(
             f"--adapter must be left out for this model; got 'lora', and {type(base).__name__} "
-            f"does not suit it: {why}. Train all of the model, or name another."
+            f"cannot be adapted with LoRA: {why}. Train all weights, or name another model."
         )
 
 
 def _adapted(base: Any) -> set[str]:
-    """Names of the layers that have A and B beside them."""
+    """Names of the layers with a LoRA adapter."""
     from peft.tuners.lora import LoraLayer
 
     return {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
@@ -94,22 +89,26 @@ def _config(base: Any, rank: int, alpha: int, names: Collection[str], **more: An
         r=rank,
         lora_alpha=alpha,
         target_modules=_pattern(names),
-        fan_in_fan_out=not all(plain),  # GPT-2's matrices lie the other way
+        fan_in_fan_out=not all(plain),  # GPT-2's matrices are transposed
         **more,
     )
 
 
 def _pattern(names: Collection[str]) -> str:
-    """A regular expression for these names, whatever comes before; a number stands for any.
+    """A regular expression for these names with any prefix and any layer number.
 
-    Names alone would be shortened by peft to endings, which match more in a model with a head.
+    peft would shorten a list of names to suffixes, which match more layers in a model with a head.
     """
     kinds = sorted({re.sub(r"(?<=\.)\d+(?=\\?\.)", r"\\d+", re.escape(name)) for name in names})
     return rf"(.*\.)?({'|'.join(kinds)})"
 
 
 def prefix(model: Any) -> str:
-    """What peft's files put before the names of weights inside `model.base_model`."""
+    """Prefix of weight names in peft's files, before the names inside `model.base_model`.
+
+    The file of a masked model is for `AutoModel`, where fine-tuning starts; that of a causal model
+    is for `AutoModelForCausalLM`, as inference servers read it.
+    """
     inner = f"{model.base_model_prefix}." if _is_causal(model) else ""
     return f"base_model.model.{inner}"
 
@@ -125,14 +124,14 @@ def config(model: Any, rank: int, alpha: int, name: str) -> bytes:
     """The contents of peft's `adapter_config.json`.
 
     Args:
-        model: with the adapter in place.
-        rank: as it was inserted with.
-        alpha: as it was inserted with.
-        name: folder or hub id of the model that it was trained on.
+        model: model with the adapter.
+        rank: rank passed to `insert`.
+        alpha: alpha passed to `insert`.
+        name: folder or hub id of the base model.
     """
     base = model.base_model
     task = "CAUSAL_LM" if _is_causal(model) else "FEATURE_EXTRACTION"
-    made = _config(
+    settings = _config(
         base,
         rank,
         alpha,
@@ -141,11 +140,11 @@ def config(model: Any, rank: int, alpha: int, name: str) -> bytes:
         base_model_name_or_path=name,
         inference_mode=True,
     )
-    return json.dumps(made.to_dict(), default=sorted, indent=2, sort_keys=True).encode()
+    return json.dumps(settings.to_dict(), default=sorted, indent=2, sort_keys=True).encode()
 
 
 def weights(model: Any, before: str) -> dict[str, torch.nn.Parameter]:
-    """A and B of every layer by their names in peft's file, which begin with `before`."""
+    """A and B of every layer by their names in peft's file, which start with `before`."""
     end = f".{_NAME}.weight"
     return {
         f"{before}{name.removesuffix(end)}.weight": parameter
@@ -155,7 +154,7 @@ def weights(model: Any, before: str) -> dict[str, torch.nn.Parameter]:
 
 
 def merged(model: Any) -> dict[str, torch.Tensor]:
-    """The model's `state_dict` with the adapter folded in; the model stays as it is."""
+    """The model's `state_dict` with the adapter merged in; the model is not changed."""
     from peft.tuners.lora import LoraLayer
 
     state = {

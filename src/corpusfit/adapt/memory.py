@@ -1,15 +1,4 @@
-"""Memory that a training step needs again is kept between the steps.
-
-What: for a while, glibc's allocator gives nothing back to the system, however large.
-Why: each step asks for the same arrays, such as the gradient of the embeddings, and glibc returns
-the large ones at once; getting them again, page by page and zeroed, was a fifth of a step of a
-small model.
-Trade-off: it holds for the whole process, which then keeps what it once needed until the end of the
-training, a few percent more at its peak. By itself glibc learns from what is freed how large a
-piece should be to go back at once; whoever sets a limit turns this off, and nothing turns it on
-again in that process. Other allocators and systems are left as they are.
-Reference: mallopt(3), M_MMAP_MAX and M_TRIM_THRESHOLD.
-"""
+"""Keep freed memory in the process between training steps."""
 
 from __future__ import annotations
 
@@ -25,10 +14,13 @@ _KEEP = {_TRIM_THRESHOLD: 2**31 - 1, _MMAP_MAX: 0}
 
 @contextmanager
 def kept_memory() -> Iterator[None]:
-    """Freed memory stays with the process; after this it is given back.
+    """Make glibc keep freed memory; release it on exit.
 
-    The limits set here are then glibc's first ones again, but its moving threshold does not come
-    back: it stays where it was, so later work in the same process may ask the system more often.
+    Each step allocates the same large arrays, which glibc otherwise returns to the system at once;
+    getting them back took a fifth of a step of a small model. Peak memory grows by a few percent.
+    On exit glibc's default limits are set, but its dynamic threshold stays off for the rest of the
+    process (mallopt(3)), so later work may call the system more often. Other allocators and systems
+    are not changed.
     """
     glibc = ctypes.CDLL(None) if sys.platform == "linux" else None
     if not hasattr(glibc, "mallopt"):  # musl has none

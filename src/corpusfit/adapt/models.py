@@ -1,13 +1,4 @@
-"""A language model to be trained further: opened, checked against its objective, and saved.
-
-What: a folder or a hub id becomes a model with the head that the objective needs, its tokenizer and
-what training has to know of that; and back to a folder.
-Why: a head that the file lacks is filled with random numbers by transformers and only logged; a
-day of training on it looks like any other. So missing weights are an error, until asked for.
-Trade-off: only fast tokenizers, which are one JSON file that workers open without transformers;
-only safetensors, and no code of a model's own; no encoder-decoders, which train otherwise.
-Reference: Gururangan et al. (2020), Don't Stop Pretraining; the safetensors format.
-"""
+"""Open a language model for continued pre-training, check it against its objective, and save it."""
 
 from __future__ import annotations
 
@@ -31,7 +22,7 @@ from corpusfit.errors import MissingDependencyError, ModelError, StorageError
 MODEL = Setting(
     flag="--model",
     allowed="a model folder or a Hugging Face hub id",
-    otherwise="begin with an untrained one: --init tiny",
+    otherwise="start from an untrained model with --init tiny",
     extra="train",
 )
 AUTO = {
@@ -39,22 +30,22 @@ AUTO = {
     "mlm+nsp": "AutoModelForPreTraining",
     "causal": "AutoModelForCausalLM",
 }
-"""Class of transformers that opens a model for an objective."""
+"""Model class of transformers for each objective."""
 
 _OTHER = {"mlm": "causal", "mlm+nsp": "mlm", "causal": "mlm"}
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A model that is ready to be trained.
+    """A model that is ready for training.
 
     Attributes:
-        model: the torch module in float32, on the CPU, in evaluation mode.
-        tokenizer: of transformers; `marks.bare` gives what cuts text inside it.
-        marks: what training has to know of it.
-        longest: tokens that a row may have, special ones included.
-        name: what the user called it.
-        fingerprint: hex digest of the files that it came from, or of how it was made.
+        model: torch module in float32, on the CPU, in evaluation mode.
+        tokenizer: transformers tokenizer; `special_tokens.bare` gives its backend.
+        marks: special tokens of the tokenizer.
+        longest: maximum tokens of a sequence, special tokens included.
+        name: name that the user gave.
+        fingerprint: hex digest of the model's files, or of the settings that made it.
     """
 
     model: Any
@@ -75,16 +66,20 @@ def open_model(
 ) -> Opened:
     """Open the model that a plan names.
 
+    transformers fills missing weights with random numbers and only logs it, so missing weights are
+    an error here unless a new head is allowed. Only fast tokenizers and safetensors are supported,
+    no code from the model's folder, and no encoder-decoders.
+
     Args:
-        plan: its name, and whether it may get a new head.
+        plan: name of the model, and whether it may get a new head.
         objective: `mlm`, `mlm+nsp` or `causal`.
-        attention: `eager` or `sdpa`; a model that does not know the latter is opened with `eager`.
-        seed: of a new head.
-        on_warn: told of a new head.
+        attention: `eager` or `sdpa`; a model without `sdpa` is opened with `eager`.
+        seed: random seed of a new head.
+        on_warn: called with a warning about a new head.
 
     Raises:
-        UsageError: it is neither a folder nor a model of the hub.
-        ModelError: it cannot be loaded, or is not made for the objective.
+        UsageError: the name is neither a folder nor a hub id.
+        ModelError: the model cannot be loaded, or does not support the objective.
         MissingDependencyError: torch or transformers is not installed.
     """
     place = transformer_folder(find(plan.name, setting=MODEL), MODEL)
@@ -92,25 +87,25 @@ def open_model(
     head, body = without_weights(model, missing)
     if body:
         raise ModelError(
-            f"--model: the weights in {plan.name} are not all of a {type(model).__name__}: "
-            f"{_some(body)} missing. Name a folder with the whole model."
+            f"--model: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
+            "missing. Name a folder with the complete model."
         )
     if head and not plan.new_head:
         raise ModelError(
             f"--model: {plan.name} lacks the head that --objective {objective} needs: "
-            f"{_some(head)} missing. Say --new-head to begin with a new one, which takes a good "
-            f"part of the training to learn, or name a model with it."
+            f"{_some(head)} missing. Name a model with this head, or pass --new-head to start "
+            "with a random one, which takes a good part of the training to learn."
         )
     if head:
         on_warn(
-            f"{plan.name} lacks the head that {objective} needs; a new one begins with random "
-            f"numbers: {_some(head)} new."
+            f"{plan.name} lacks the head that {objective} needs; training starts with a random "
+            f"head: {_some(head)} new."
         )
     return opened(model, tokenizer, objective, plan.name, fingerprint(place))
 
 
 def fingerprint(folder: Path) -> str:
-    """Identity of a model by its files, those of its tokenizer included.
+    """Hex digest of a model's files, including those of its tokenizer.
 
     Raises:
         ModelError: files are missing.
@@ -119,15 +114,15 @@ def fingerprint(folder: Path) -> str:
 
 
 def opened(model: Any, tokenizer: Any, objective: str, name: str, fingerprint: str) -> Opened:
-    """A model with what training has to know, checked against its objective.
+    """Check a model against its objective, and collect what training needs.
 
     Raises:
-        ModelError: the model or its tokenizer is not made for the objective.
+        ModelError: the model or its tokenizer does not support the objective.
     """
     if objective == "mlm+nsp" and not hasattr(getattr(model, "cls", None), "seq_relationship"):
         raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
     if objective == "causal" and _reads_ahead(model):
-        raise _unfit(name, objective, "each of its tokens sees those that come after")
+        raise _unfit(name, objective, "its attention is not causal")
     marks = marks_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
     if objective != "causal" and marks.mask is None:
         raise _unfit(name, "mlm", "its tokenizer has no mask token")
@@ -137,35 +132,36 @@ def opened(model: Any, tokenizer: Any, objective: str, name: str, fingerprint: s
 def _load(
     name: str, place: Path, objective: str, attention: str, seed: int
 ) -> tuple[Any, Any, Sequence[str]]:
-    """Tokenizer, model, and the names of weights that the file lacks."""
+    """Tokenizer, model, and names of missing weights."""
     try:
         import torch
         import transformers
     except ImportError as e:
         raise MissingDependencyError("corpusfit adapt", MODEL.extra) from e
     local = {"local_files_only": True, "trust_remote_code": False}
-    given = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True, **local}
+    options = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
+    options |= local
     kind = getattr(transformers, AUTO[objective])
     try:
         with quiet(), seeded(seed):
             if transformers.AutoConfig.from_pretrained(place, **local).is_encoder_decoder:
                 raise ModelError(
-                    f"--model: {name} is an encoder-decoder; only encoders and decoders are "
-                    "trained here. Name one of those."
+                    f"--model: {name} is an encoder-decoder; only encoders and decoders can be "
+                    "adapted. Name one of those."
                 )
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **local)
             try:
-                model, info = kind.from_pretrained(place, attn_implementation=attention, **given)
+                model, info = kind.from_pretrained(place, attn_implementation=attention, **options)
             except ValueError as e:
                 if "scaled_dot_product_attention" not in str(e):
                     raise
-                model, info = kind.from_pretrained(place, attn_implementation="eager", **given)
+                model, info = kind.from_pretrained(place, attn_implementation="eager", **options)
     except ModelError:
         raise
-    except Exception as e:  # a broken folder shows as any of a dozen kinds
+    except Exception as e:  # a broken folder raises many kinds of exceptions
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         if reason.startswith("Unrecognized configuration class"):
-            raise _unfit(name, objective, "its architecture has no such head") from e
+            raise _unfit(name, objective, "its architecture has no head for it") from e
         raise ModelError(f"--model: {name} cannot be loaded: {reason}") from e
     return tokenizer, model, info["missing_keys"]
 
@@ -173,23 +169,23 @@ def _load(
 def _unfit(name: str, objective: str, why: str) -> ModelError:
     return ModelError(
         f"--model: {name} cannot be trained with --objective {objective}: {why}. "
-        f"Say --objective {_OTHER[objective]}, or name another model."
+        f"Use --objective {_OTHER[objective]}, or name another model."
     )
 
 
 def without_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Weights that no file gave, of the head and of the rest; one tied to another has its."""
+    """Names of missing weights, of the head and of the rest; tied weights count as loaded."""
     names: dict[int, list[str]] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(weight), []).append(name)
-    gone = sorted(same[0] for same in names.values() if set(same) <= set(missing))
+    lacking = sorted(same[0] for same in names.values() if set(same) <= set(missing))
     inside = f"{model.base_model_prefix}."
-    body = [n for n in gone if n.startswith(inside) and ".pooler." not in n]
-    return [n for n in gone if n not in body], body
+    body = [n for n in lacking if n.startswith(inside) and ".pooler." not in n]
+    return [n for n in lacking if n not in body], body
 
 
 def _some(names: list[str]) -> str:
-    """The first of a few names, and how many more there are."""
+    """The first name, and the number of others."""
     more = f" and {len(names) - 1} more are" if len(names) > 1 else " is"
     return f"{names[0]}{more}"
 
@@ -207,15 +203,15 @@ def _reads_ahead(model: Any) -> bool:
 def save_model(
     model: Any, tokenizer: Any, folder: Path, weights: dict[str, Any] | None = None
 ) -> None:
-    """Write a folder that `AutoModel.from_pretrained` and every setting for models read.
+    """Write a folder that `AutoModel.from_pretrained` and every model setting can open.
 
-    Files appear whole, `config.json` last, so that a folder that has one has all.
+    Each file is written atomically, `config.json` last, so a folder with `config.json` is complete.
 
     Args:
-        model: a model of transformers, without wrappers; its weights keep their dtype.
-        tokenizer: of transformers.
-        folder: here or in a store; what it holds under the same names is replaced.
-        weights: the model's `state_dict` when left out.
+        model: a transformers model, without wrappers; its weights keep their dtype.
+        tokenizer: transformers tokenizer.
+        folder: local folder or folder of a store; files of the same names are replaced.
+        weights: weights to write (default: the model's `state_dict`).
 
     Raises:
         StorageError: the folder cannot be written.
@@ -240,7 +236,7 @@ def save_model(
 
 
 def _name_for_all(path: Path) -> None:
-    """Call transformers 5's general tokenizer by the name that version 4 knows as well."""
+    """Name the tokenizer class of transformers 5 by its name in version 4."""
     fields = json.loads(path.read_text("utf-8"))
     if fields.get("tokenizer_class") == "TokenizersBackend":
         fields["tokenizer_class"] = "PreTrainedTokenizerFast"

@@ -1,11 +1,11 @@
-"""What a model learns to predict: masked tokens, these and the next sentence, or the next token.
+"""Training objectives: masked LM, masked LM with next-sentence prediction, causal LM.
 
-What: each objective lays rows out, says which places are predicted, and adds up the loss over them,
-each token's cross-entropy times the relevance weight of its text.
-Why: only the places that are predicted go through the vocabulary head, which is the dearest matrix
-of a small model; and TADPOLE's equation 1 is this sum.
-Trade-off: a loss is summed here and divided by the number of predicted tokens of the whole step
-(`trainer.py`), so that a step gives the same gradient however it is cut into pieces.
+What: an objective lays out rows, picks the predicted positions, and sums the cross-entropy over
+them, each token's times the relevance weight of its text (TADPOLE, equation 1).
+Why: only predicted positions go through the vocabulary head, the most expensive matrix of a small
+model.
+Trade-off: losses are summed here and divided in `trainer.py` by the number of predicted tokens of
+the whole step, so that the gradient does not depend on how a step is split into micro-batches.
 Reference: Devlin et al. (2019), BERT, section 3.1; TADPOLE, sections 3 (equation 1) and 4.
 """
 
@@ -33,18 +33,18 @@ from corpusfit.kernels.masking import masked
 if TYPE_CHECKING:
     import torch
 
-_DRAWS = 8  # of another chunk, of which one should be of another text
+_DRAWS = 8  # draws of another chunk, of which one should be from another text
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A model and how it is called.
+    """A model and how to call it.
 
     Attributes:
-        predictor: of the model.
-        call: the model, or what is wrapped around it to train in several processes.
-        packing: how it is told that a row holds several chunks; None if rows hold one.
-        bf16: products in bf16; weights, gradients and losses are float32.
+        predictor: predictor of the model.
+        call: the model, or its wrapper for distributed training.
+        packing: how several chunks share a row; None if a row holds one chunk.
+        bf16: compute in bf16; weights, gradients and losses are float32.
     """
 
     predictor: Predictor
@@ -53,34 +53,34 @@ class Network:
     bf16: bool
 
     def scope(self) -> Any:
-        """The context in which it computes."""
+        """Autocast context of the forward pass."""
         import torch
 
         device = self.predictor.model.device.type
         return torch.autocast(device, torch.bfloat16, enabled=self.bf16)
 
     def inputs(self, ids: torch.Tensor, chunk: torch.Tensor) -> dict[str, Any]:
-        """What it gets for rows of token ids [r, l], given the chunk of each token [r, l]."""
+        """Model inputs for rows of token ids [r, l] and the chunk of each token [r, l]."""
         import torch
 
-        given = {"input_ids": ids}
+        inputs = {"input_ids": ids}
         if self.packing is None:
-            return {**given, "attention_mask": (chunk != PADDING).long()}
+            return {**inputs, "attention_mask": (chunk != PADDING).long()}
         dtype = torch.bfloat16 if self.bf16 else torch.float32
-        return {**given, **self.packing.inputs(chunk, dtype)}
+        return {**inputs, **self.packing.inputs(chunk, dtype)}
 
 
 @dataclass(frozen=True, eq=False)
 class Objective(ABC):
-    """What is predicted, for the tokens of one model."""
+    """A training objective for the tokens of one model."""
 
     marks: Marks
     packs: ClassVar[bool] = True
     specials: ClassVar[int] = 1
-    """How often the tokens that close a chunk come in it."""
+    """How often the closing special tokens occur in a chunk."""
 
     def overhead(self) -> int:
-        """Special tokens in a chunk."""
+        """Number of special tokens per chunk."""
         return len(self.marks.prefix) + self.specials * len(self.marks.suffix)
 
     def micro(
@@ -90,13 +90,13 @@ class Objective(ABC):
         keys: NDArray[np.uint64],
         width: int = 0,
     ) -> Micro:
-        """What goes through the model for some rows.
+        """Lay out and mask some rows.
 
         Args:
-            stock: where the chunks are.
+            stock: the chunks.
             rows: r arrays of chunk numbers.
-            keys: uint64 [r], each row's own chance.
-            width: places in a row; 0 takes as many as the longest needs.
+            keys: uint64 [r], random key of each row.
+            width: tokens in a row; 0 for the length of the longest row.
         """
         laid = self._laid(stock, rows, keys, width)
         return Micro.of(laid, *self._aim(laid, keys))
@@ -114,14 +114,14 @@ class Objective(ABC):
     def _aim(
         self, laid: Laid, keys: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Ids with noise [r, l]; the m places predicted in the flattened rows; the m answers."""
+        """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
 
     def losses(self, network: Network, micro: Micro) -> tuple[Any, Any]:
-        """Summed loss of the predicted tokens and of the pairs, each times its weight.
+        """Weighted sums of the losses of predicted tokens and of pairs.
 
         Args:
-            network: what is trained or measured.
-            micro: on its device.
+            network: the model.
+            micro: a micro-batch on the model's device.
 
         Returns:
             Two float32 scalars; the second is 0 without pairs.
@@ -133,33 +133,33 @@ class Objective(ABC):
 
 
 def _weighted(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """The sum of the cross-entropies [m], in nats, each times its weight, in float32."""
+    """Weighted sum of the cross-entropies [m], in nats, in float32."""
     return (cross_entropies(logits, labels) * scale).sum()
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedLM(Objective):
-    """Masked tokens are predicted from those around them.
+    """Masked language modelling: masked tokens are predicted from their context.
 
     Attributes:
-        plan: share of masked tokens, and whether whole words are masked.
+        plan: share of masked tokens, and whether to mask whole words.
     """
 
     plan: ObjectivePlan
 
     @cached_property
     def _tables(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """Which tokens begin a unit of masking, bool [vocabulary], and those that may stand in."""
+        """Which tokens begin a unit of masking, bool [vocabulary]; ids of random replacements."""
         marks = self.marks
         begins = marks.begins if self.plan.whole_word else np.ones(marks.vocabulary, np.bool_)
-        assert begins is not None  # noqa: S101  `objective` has seen to it
+        assert begins is not None  # noqa: S101  checked by `objective`
         return begins, np.flatnonzero(marks.ordinary)
 
     def _aim(
         self, laid: Laid, keys: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         marks, (begins, others) = self.marks, self._tables
-        assert marks.mask is not None  # noqa: S101  models.py has seen to it
+        assert marks.mask is not None  # noqa: S101  checked in models.py
         ordinary, rate = marks.ordinary, self.plan.mask
         inputs, picked = masked(laid.ids, ordinary, begins, others, marks.mask, rate, keys)
         places = np.flatnonzero(picked & (laid.chunk != PADDING))
@@ -168,7 +168,7 @@ class MaskedLM(Objective):
 
 @dataclass(frozen=True, eq=False)
 class MaskedPairs(MaskedLM):
-    """Masked tokens, and whether the second of two texts follows the first; the sum of both."""
+    """Masked language modelling plus next-sentence prediction; the losses are added."""
 
     packs: ClassVar[bool] = False
     specials: ClassVar[int] = 2
@@ -193,17 +193,17 @@ class MaskedPairs(MaskedLM):
 
 @dataclass(frozen=True, eq=False)
 class Causal(Objective):
-    """Every token is predicted from those before it in its chunk."""
+    """Causal language modelling: each token is predicted from those before it in its chunk."""
 
     def _aim(
         self,
         laid: Laid,
         keys: NDArray[np.uint64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        goes_on = np.zeros(laid.ids.shape, np.bool_)
+        has_next = np.zeros(laid.ids.shape, np.bool_)
         same = laid.chunk[:, 1:] == laid.chunk[:, :-1]
-        goes_on[:, :-1] = same & (laid.chunk[:, 1:] != PADDING)
-        places = np.flatnonzero(goes_on)
+        has_next[:, :-1] = same & (laid.chunk[:, 1:] != PADDING)
+        places = np.flatnonzero(has_next)
         return laid.ids, places, laid.ids.reshape(-1)[places + 1]
 
 
@@ -211,13 +211,13 @@ def objective(plan: ObjectivePlan, marks: Marks) -> Objective:
     """The objective that a plan names.
 
     Raises:
-        ModelError: whole words are asked for and the tokenizer does not show where they begin.
+        ModelError: whole words are masked and the tokenizer does not mark where words begin.
     """
     if plan.name == "causal":
         return Causal(marks)
     if plan.whole_word and marks.begins is None:
         raise ModelError(
             "--whole-word needs a tokenizer that marks where words begin (WordPiece, byte-level "
-            "BPE or SentencePiece); this model's does not. Leave out --whole-word."
+            "BPE or SentencePiece); this model's tokenizer does not. Leave out --whole-word."
         )
     return (MaskedPairs if plan.name == "mlm+nsp" else MaskedLM)(marks, plan)

@@ -1,14 +1,4 @@
-"""Rows that hold several chunks of text, none of which sees another.
-
-What: the mask of pairs and the positions that tell a model where one chunk ends and the next
-begins; and a trial of whether the model heeds them.
-Why: texts are of all lengths, and padding is time lost; and chunks that see each other learn from
-what has nothing to do with them.
-Trade-off: a model is judged by what it does rather than by its name: two chunks that share a row
-must have the logits that each has alone. Where no way is found (its attention takes no mask of
-pairs, or its positions cannot restart) it gets one chunk a row. A trial costs a few forward passes.
-Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
-"""
+"""Sequence packing: several chunks in a row, none of which attends to another."""
 
 from __future__ import annotations
 
@@ -26,21 +16,21 @@ from corpusfit.embed.transformer import first_position
 if TYPE_CHECKING:
     import torch
 
-LEAK = 1e-2  # of what chunks do to each other where nothing keeps them apart
+LEAK = 1e-2  # allowed share of the difference that chunks cause when attention is not masked
 SAMPLED = 32  # positions of a chunk whose logits are compared
 
 
 @dataclass(frozen=True)
 class Packing:
-    """How a model is told that a row holds several chunks.
+    """The model inputs that keep chunks of a row apart: attention mask and positions.
 
     Attributes:
         positions: number of each chunk's first position; None: the model takes no positions.
-        form: of the mask: `boolean`, true where one sees; `additive`, what is added to the scores
-            of attention; `pairs`, 1 where one sees and without an axis for heads, which is what
-            BERT and its kin understand in transformers 4.
-        causal: nothing sees what comes after it.
-        window: some layers see no further than this; 0 where all see the whole chunk.
+        form: form of the mask: `boolean`, true where a token attends; `additive`, added to the
+            attention scores; `pairs`, 1 where a token attends, without an axis for heads, as BERT
+            models take it in transformers 4.
+        causal: a token does not attend to later tokens.
+        window: attention window of some layers; 0 if all layers attend to the whole chunk.
     """
 
     positions: int | None
@@ -49,28 +39,28 @@ class Packing:
     window: int
 
     def inputs(self, chunks: torch.Tensor, dtype: torch.dtype) -> dict[str, Any]:
-        """What the model gets beside the token ids.
+        """Model inputs besides the token ids.
 
         Args:
-            chunks: int64 [B, L], number of the chunk that a token belongs to: different for
-                neighbours in a row, and -1 for padding.
-            dtype: that attention computes in (bf16 under autocast).
+            chunks: int64 [B, L], number of the token's chunk: different for neighbours in a row,
+                -1 for padding.
+            dtype: dtype of the attention (bf16 under autocast).
 
         Returns:
-            `attention_mask`, and `position_ids` [B, L] if it takes them.
+            `attention_mask`, and `position_ids` [B, L] if the model takes positions.
         """
-        given = {"attention_mask": self.mask(chunks, dtype)}
+        inputs = {"attention_mask": self.mask(chunks, dtype)}
         if self.positions is not None:
-            given["position_ids"] = _restarting(chunks) + self.positions
-        return given
+            inputs["position_ids"] = _positions(chunks) + self.positions
+        return inputs
 
     def mask(self, chunks: torch.Tensor, dtype: torch.dtype) -> Any:
-        """The mask alone; where layers differ, one for each kind of layer."""
-        whole = block_mask(chunks, self.form, dtype, causal=self.causal)
+        """The attention mask; one for each kind of layer where layers differ."""
+        full = block_mask(chunks, self.form, dtype, causal=self.causal)
         if not self.window:
-            return whole
-        near = block_mask(chunks, self.form, dtype, causal=self.causal, window=self.window)
-        return {"full_attention": whole, "sliding_attention": near}
+            return full
+        sliding = block_mask(chunks, self.form, dtype, causal=self.causal, window=self.window)
+        return {"full_attention": full, "sliding_attention": sliding}
 
 
 def block_mask(
@@ -81,18 +71,18 @@ def block_mask(
     causal: bool = False,
     window: int = 0,
 ) -> torch.Tensor:
-    """Which tokens see which: those of their own chunk, and padding sees padding.
+    """Block-diagonal attention mask: a token attends to its own chunk, padding to padding.
 
     Args:
-        chunks: int64 [B, L], number of the chunk that a token belongs to.
-        form: `boolean`; `additive`, 0 where one sees and the lowest number of the dtype elsewhere;
-            or `pairs`, 1 and 0.
-        dtype: of a mask of numbers.
-        causal: only what came before, and itself.
-        window: only what is no further than this (causal: nearer than this); 0 for no limit.
+        chunks: int64 [B, L], number of the token's chunk.
+        form: `boolean`; `additive`, 0 where a token attends and the dtype's minimum elsewhere; or
+            `pairs`, 1 and 0.
+        dtype: dtype of a numeric mask.
+        causal: a token attends to itself and earlier tokens only.
+        window: maximum distance of attention (causal: exclusive); 0 for no limit.
 
     Returns:
-        [B, 1, L, L], or [B, L, L] of pairs; every token sees at least itself, so that no row of
+        [B, 1, L, L], or [B, L, L] for `pairs`; every token attends at least to itself, so no row of
         scores is empty.
     """
     import torch
@@ -112,8 +102,8 @@ def block_mask(
     return torch.zeros_like(seen, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
 
 
-def _restarting(chunks: torch.Tensor) -> torch.Tensor:
-    """Number of each token in its own chunk, from 0: int64 [B, L]."""
+def _positions(chunks: torch.Tensor) -> torch.Tensor:
+    """Position of each token in its own chunk, from 0: int64 [B, L]."""
     import torch
 
     place = torch.arange(chunks.shape[1], device=chunks.device).expand_as(chunks)
@@ -126,19 +116,22 @@ def _restarting(chunks: torch.Tensor) -> torch.Tensor:
 def find_packing(
     predictor: Predictor, marks: Marks, length: int, *, causal: bool
 ) -> Packing | None:
-    """How chunks can share a row of this model, found by trying.
+    """How this model can keep chunks of a row apart, found by trying masks and positions.
 
-    A way is taken where two chunks in one row have the logits that each has alone.
+    A packing works if two chunks in one row have the same logits as each chunk alone. The trial
+    takes a few forward passes.
+
+    Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
 
     Args:
-        predictor: of the model, which is in float32; its mode and generators stay as they are.
-        marks: of its tokenizer.
-        length: tokens in a row, at most `Opened.longest`: as in training, because attention that
-            reaches only so far shows in rows longer than that.
+        predictor: predictor of the model, in float32; its mode and random state are restored.
+        marks: special tokens.
+        length: tokens in a row, at most `Opened.longest`; as in training, because an attention
+            window shows only in longer rows.
         causal: the model predicts the next token.
 
     Returns:
-        None where no way was found, or the row is too short for two chunks.
+        None if no packing works, or the row is too short for two chunks.
     """
     import torch
 
@@ -159,37 +152,37 @@ def find_packing(
     with still(model):
         ones = zip(texts, spread, strict=True)
         alone = torch.cat([predictor.logits(model, {"input_ids": t[None]}, a) for t, a in ones])
-        for way in _ways(model, causal):
-            inputs = way.inputs(chunks, torch.float32)
+        for packing in _candidates(model, causal):
+            inputs = packing.inputs(chunks, torch.float32)
             try:
                 error = apart(packed(inputs), alone)
                 if error > TOLERANCE:
                     continue
-                everything = way.mask(torch.zeros_like(chunks), torch.float32)
+                everything = packing.mask(torch.zeros_like(chunks), torch.float32)
                 leak = apart(packed({**inputs, "attention_mask": everything}), alone)
-            except Exception:  # a model refuses an argument in its own way  # noqa: S112
+            except Exception:  # models raise many kinds of exceptions for an argument  # noqa: S112
                 continue
             if error <= LEAK * leak:
-                return way
+                return packing
     return None
 
 
 def _two(marks: Marks, length: int) -> list[Any]:
-    """Two chunks that fill a row, int64 each: a long one that shows windows, and a short one."""
+    """Two chunks that fill a row, int64 each: a long one that exceeds windows, and a short one."""
     special = len(marks.prefix) + len(marks.suffix)
     short = max(length // 8, special + 2)
     if length < short + special + 3:
         return []
     words = np.flatnonzero(marks.ordinary)
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     return [
-        np.array([*marks.prefix, *chance.choice(words, n - special), *marks.suffix], np.int64)
+        np.array([*marks.prefix, *rng.choice(words, n - special), *marks.suffix], np.int64)
         for n in (length - short, short)
     ]
 
 
-def _ways(model: Any, causal: bool) -> Iterator[Packing]:
-    """All ways to try, the likely and cheap ones first."""
+def _candidates(model: Any, causal: bool) -> Iterator[Packing]:
+    """Packings to try, the likely and fast ones first."""
     config = model.config
     eager = getattr(config, "_attn_implementation", "eager") == "eager"
     slides = "sliding_attention" in (getattr(config, "layer_types", None) or ())

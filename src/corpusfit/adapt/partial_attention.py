@@ -1,12 +1,4 @@
-"""What attention gives for some tokens, when nothing is asked of the others.
-
-What: the attention of BERT's last layer, for chosen queries over all keys.
-Why: of a text of 512 tokens a classifier reads the first, of a masked row 15 % are predicted; the
-other queries of the last layer are for nobody, and attention is a third of a step at that length.
-Trade-off: queries are gathered into as many columns as the fullest row needs, which has to be known
-here: on a GPU that would wait for it in every step, and its attention is quick.
-Reference: Devlin et al. (2019), BERT, section 3; torch's scaled_dot_product_attention.
-"""
+"""BERT's self-attention for selected tokens only, over all keys."""
 
 from __future__ import annotations
 
@@ -19,9 +11,9 @@ _MAPS = ("query", "key", "value")
 
 
 def like_bert(part: Any) -> bool:
-    """Whether a part has what `attended` takes; if it computes the same has to be tried.
+    """Whether a module has the parts that `attended` uses; equal results still have to be tested.
 
-    One that hides what comes after a token may do so without a mask.
+    Causal attention is excluded, because it may work without a mask.
     """
     import torch
 
@@ -34,13 +26,17 @@ def like_bert(part: Any) -> bool:
 def attended(
     part: Any, states: torch.Tensor, mask: torch.Tensor | None, at: torch.Tensor
 ) -> torch.Tensor:
-    """Attention's result for some tokens.
+    """Output of self-attention for some tokens.
+
+    The last layer of a classifier needs the first token alone, that of a masked LM the 15 % of
+    predicted tokens. Queries are gathered into as many columns as the fullest row needs; reading
+    that number would stall a GPU in every step, so this is used on a CPU.
 
     Args:
-        part: of a layer, one that is `like_bert`.
-        states: [B, L, d], what goes in.
+        part: attention module for which `like_bert` is true.
+        states: [B, L, d], hidden states.
         mask: [B or 1, H or 1, L or 1, L], bool or added to the scores.
-        at: int64 [M], M at least 1, places in the flattened rows, each once.
+        at: int64 [M], M at least 1, distinct positions in the flattened rows.
 
     Returns:
         [M, d], in the order of `at`.
@@ -69,10 +65,7 @@ def attended(
 def _gathered(
     at: torch.Tensor, rows: int, length: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The row of each token and its slot there, both [M]; the columns in the slots [B, K].
-
-    Slots that are left over hold column 0.
-    """
+    """Row and slot of each token, both [M]; the column in each slot [B, K], 0 in unused slots."""
     import torch
 
     row, column = at // length, at % length

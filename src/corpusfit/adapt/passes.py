@@ -1,14 +1,4 @@
-"""Pass after pass over the chunks, as rows of a batch.
-
-What: `Passes` gives the rows of any pass; `Feed` gives the next rows from any place on.
-Why: a row is known by its pass and its number, so an interrupted training goes on from two
-numbers, and reads nothing from the start.
-Trade-off: a pass is laid out as a whole, 8 bytes a chunk and 8 a row, and one is kept. Drawing by
-weight takes the whole part of a chunk's share for certain and only the rest by chance, which
-keeps the noise of drawing as low as it can be.
-Reference: TADPOLE, equation 1 and appendix C, for weighing and the question of drawing; systematic
-resampling of residuals as in Douc, Cappé and Moulines (2005), Comparison of Resampling Schemes.
-"""
+"""Rows of every pass over the chunks, as a function of the seed and the pass."""
 
 from __future__ import annotations
 
@@ -22,7 +12,7 @@ from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.kernels.packing import fill_rows
 
 _WINDOW = 64  # batches within which chunks are sorted by length
-_PASS, _REPLAY = range(2)  # what is drawn
+_PASS, _REPLAY = range(2)  # streams of random numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,37 +31,41 @@ class Rows:
         return len(self.begins) - 1
 
     def some(self, begin: int, end: int) -> list[NDArray[np.int64]]:
-        """The chunk numbers of each row from `begin` to `end`, one row at least."""
+        """The chunk numbers of each row from `begin` to `end`, at least one row."""
         at = self.begins[begin : end + 1]
         return np.split(self.order[at[0] : at[-1]], at[1:-1] - at[0])
 
 
 class Passes:
-    """Passes over chunks; pass p is a pure function of what is given here and of p.
+    """Passes over chunks; pass p is a pure function of the arguments and p.
+
+    One pass is kept in memory, 8 bytes per chunk and 8 per row. A row is identified by its pass and
+    number, so an interrupted training resumes without reading from the start.
+
+    Reference: TADPOLE, equation 1 and appendix C (weighting and resampling).
 
     Attributes:
-        chunks: the data's chunks and behind them the general text's, as rows number them.
-        scale: float32 [n], what the loss of a chunk's tokens is multiplied by: its weight over the
-            mean weight of the data's tokens; 1 for general text, and for all that is drawn by
-            weight.
+        chunks: chunks of the data, then of the replay text, as rows number them.
+        scale: float32 [n], factor of the loss of a chunk's tokens: its weight over the mean weight
+            of the data's tokens; 1 for replay text, and for all chunks with `draw`.
 
     Args:
-        chunks: of the data; no weight is below 0.
-        replay: general text to be mixed in.
-        share: how much of the tokens of a pass it makes, in [0, 1). It is gone through in a
-            seeded order, each pass from where the last one ended.
+        chunks: chunks of the data; no weight is below 0.
+        replay: chunks of general text to mix in.
+        share: share of replay tokens in a pass, in [0, 1). Replay text comes in a seeded order;
+            each pass continues where the last one ended.
         length: tokens of a row.
-        overhead: special tokens of a chunk; with these every chunk fits a row.
+        overhead: special tokens of a chunk; a chunk with these fits a row.
         draw: draw as many chunks as there are, with replacement, in proportion to their weight;
             otherwise each comes once.
-        pack: fill rows with several chunks; otherwise a row is one chunk, and chunks that are
-            about as long lie in the same batch.
+        pack: fill rows with several chunks; otherwise a row is one chunk, and a batch has chunks of
+            similar length.
         batch: rows of a batch.
-        seed: the only source of chance.
+        seed: random seed.
 
     Raises:
-        EmptyInputError: there is no chunk, or none to be mixed in.
-        InputError: all weights are 0, or one is no usable number.
+        EmptyInputError: the data or the replay text has no chunk.
+        InputError: all weights are 0, or one is negative or not finite.
     """
 
     def __init__(
@@ -101,13 +95,13 @@ class Passes:
         self._last: tuple[int, Rows] | None = None
 
     def count(self, number: int) -> int:
-        """How many rows a pass has."""
+        """Number of rows in a pass."""
         return len(self.rows(number))
 
     def fill(self, number: int) -> float:
-        """Which part of a pass is tokens, special ones included; the rest is padding.
+        """Share of a pass that is tokens, special tokens included; the rest is padding.
 
-        Unpacked rows are as long as the longest of their batch.
+        Unpacked rows are as long as the longest row of their batch.
         """
         rows = self.rows(number)
         taken = self._taken[rows.order]
@@ -118,32 +112,32 @@ class Passes:
         return int(taken.sum()) / int(longest @ np.diff(starts, append=len(rows)))
 
     def rows(self, number: int) -> Rows:
-        """The rows of a pass, by its number from 0; the last one asked for is kept."""
+        """The rows of a pass, by its number from 0; the last result is cached."""
         if self._last is None or self._last[0] != number:
-            self._last = None  # not two at once in memory
+            self._last = None  # free it first: two passes would need twice the memory
             self._last = number, self._laid_out(number)
         return self._last[1]
 
     def _laid_out(self, number: int) -> Rows:
-        chance = np.random.default_rng((self._seed, _PASS, number))
+        rng = np.random.default_rng((self._seed, _PASS, number))
         own = np.arange(self._own)
         if self._draw:
-            mixed = chance.permutation(own)
-            own = np.repeat(mixed, drawn_counts(self.chunks.weight[mixed], chance.random()))
-        order = chance.permutation(np.concatenate([own, self._own + self._general.taken(number)]))
+            mixed = rng.permutation(own)
+            own = np.repeat(mixed, drawn_counts(self.chunks.weight[mixed], rng.random()))
+        order = rng.permutation(np.concatenate([own, self._own + self._general.taken(number)]))
         if self._pack:
             return Rows(*fill_rows(order, self._taken, self._length))
-        order = self._by_length(order, self._head(number), chance)
+        order = self._by_length(order, self._head(number), rng)
         return Rows(order, np.arange(len(order) + 1))
 
     def _head(self, number: int) -> int:
-        """How many rows, one chunk each, fill the last batch of the passes before."""
+        """Number of rows, one chunk each, that complete the last batch of the previous pass."""
         return -(number * self._own + self._general.before(number)) % self._batch
 
     def _by_length(
-        self, order: NDArray[np.int64], head: int, chance: np.random.Generator
+        self, order: NDArray[np.int64], head: int, rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Chunks grouped by length into batches, behind so many that belong to one before."""
+        """Group chunks by length into batches, after the first `head` chunks."""
         rest = order[head:]
         window = _WINDOW * self._batch
         for begin in range(0, len(rest), window):
@@ -151,32 +145,34 @@ class Passes:
             rest[begin : begin + window] = some[np.argsort(self._taken[some], kind="stable")]
         whole = len(rest) // self._batch * self._batch
         batches = rest[:whole].reshape(-1, self._batch)
-        rest[:whole] = batches[chance.permutation(len(batches))].reshape(-1)
+        rest[:whole] = batches[rng.permutation(len(batches))].reshape(-1)
         return order
 
 
 def _require_usable(chunks: Chunks, replay: Chunks | None) -> None:
-    """Raise unless there is something to train on."""
+    """Raise unless there is text to train on."""
     if not len(chunks):
-        raise EmptyInputError("There is nothing to train on: no text of the data has a token.")
+        raise EmptyInputError("The training data is empty: no text has a token. Check --data.")
     if replay is not None and not len(replay):
-        raise EmptyInputError("There is nothing to replay: no general text has a token.")
+        raise EmptyInputError("The replay text is empty: no text has a token. Check --replay.")
     if not (np.isfinite(chunks.weight) & (chunks.weight >= 0)).all():
-        raise InputError("A weight of the data is below 0 or not finite. Run the selection again.")
+        raise InputError(
+            "A relevance weight of the data is negative or not finite. Run the selection again."
+        )
     if not chunks.weight.any():
         raise InputError(
-            "All weights of the data are 0, so that nothing would be learned. Take a lower "
+            "All relevance weights of the data are 0, so nothing would be learned. Set a lower "
             "weigh.alpha, or train with --weights off."
         )
 
 
 class _Round:
-    """General text gone round: a pass takes the chunks that begin in its stretch of tokens.
+    """Replay text in a cycle: pass p takes the chunks that begin in the p-th range of tokens.
 
     Args:
-        chunks: the general text's, if any.
-        tokens: what a pass takes.
-        seed: gives the order.
+        chunks: chunks of the replay text, if any.
+        tokens: replay tokens per pass.
+        seed: random seed of the order.
     """
 
     def __init__(self, chunks: Chunks | None, tokens: int, seed: int) -> None:
@@ -188,34 +184,39 @@ class _Round:
         self._tokens, self._round = tokens, int(ends[-1]) if n else 0
 
     def before(self, number: int) -> int:
-        """How many chunks all passes before this one take."""
+        """Number of chunks in all earlier passes."""
         if not self._round:
             return 0
         rounds, token = divmod(number * self._tokens, self._round)
         return rounds * len(self._order) + int(np.searchsorted(self._begins, token))
 
     def taken(self, number: int) -> NDArray[np.int64]:
-        """int64 [k]: the chunks that a pass takes; more often than once if it goes round."""
+        """int64 [k]: the chunks of a pass; a chunk may repeat."""
         places = np.arange(self.before(number), self.before(number + 1))
         return self._order[places % max(1, len(self._order))]
 
 
 def drawn_counts(weights: NDArray[np.float32], chance: float) -> NDArray[np.int64]:
-    """How often each of n is drawn in n draws, by systematic resampling of residuals.
+    """How often each of n items is drawn in n draws, by systematic resampling of residuals.
+
+    The integer part of an item's expected count is certain and only the rest is random, which
+    keeps the variance as low as possible.
+
+    Reference: Douc, Cappé and Moulines (2005), Comparison of Resampling Schemes.
 
     Args:
         weights: float32 [n], 0 or more and not all 0.
-        chance: in [0, 1).
+        chance: a uniform random number in [0, 1).
 
     Returns:
-        int64 [n], n in sum: the expected number n w / sum w, rounded down or up; over a uniform
-        `chance` its mean is exactly that.
+        int64 [n], with sum n: the expected count n w / sum w, rounded down or up; its mean over a
+        uniform `chance` is the expected count.
     """
     n = len(weights)
     expected = weights.astype(np.float64)
     expected *= n / expected.sum()
-    near = np.rint(expected)
-    expected = np.where(np.abs(expected - near) <= 1e-12 * near, near, expected)  # not 2.999…
+    whole = np.rint(expected)
+    expected = np.where(np.abs(expected - whole) <= 1e-12 * whole, whole, expected)  # not 2.999…
     counts = np.floor(expected)
     ends = np.cumsum(expected - counts)
     missing = n - int(counts.sum())
@@ -230,11 +231,11 @@ class Feed:
     """Rows in order, pass after pass.
 
     Attributes:
-        at: the pass and the row in it that come next; another feed may begin there.
+        at: next pass and next row of that pass; another feed can start there.
 
     Args:
-        passes: where they come from.
-        at: where to begin, as a feed's `at` said.
+        passes: the passes.
+        at: pass and row to start from.
     """
 
     def __init__(self, passes: Passes, at: tuple[int, int] = (0, 0)) -> None:
@@ -242,7 +243,7 @@ class Feed:
         self.at = at
 
     def take(self, k: int) -> list[NDArray[np.int64]]:
-        """The next k rows, each as its chunks' numbers, across the ends of passes."""
+        """The next k rows as arrays of chunk numbers; they may span passes."""
         found: list[NDArray[np.int64]] = []
         while len(found) < k:
             number, row = self.at

@@ -1,18 +1,4 @@
-"""Pfeiffer's adapters: a bottleneck after the feed-forward block of each layer.
-
-What: `insert` puts r + U(ReLU(D(h))) into a transformer's layers, r what the feed-forward block
-gives and h what the norm after it makes of r and the residual; the sum goes with the residual
-through that same norm. So a norm's input s becomes s + U(ReLU(D(norm(s)))).
-Why: mDAPT trains these alone, with the model fixed: 7 million weights beside BERT-base's 110, at a
-reduction of 2. Where they go is found by watching the first layer work: the block's last matrix is
-the last one used, and what comes out of an attention changes with a token elsewhere in the text. So
-no list of architectures has to be kept.
-Trade-off: the norm is computed twice. A pre-norm layer (GPT-2, Llama, ModernBERT) has no norm
-after: there h is r itself, and r + U(ReLU(D(r))) goes on. Where the norm after reads r without the
-residual (Gemma 2, OLMo 2), s is r. Layers with experts, and any whose parts cannot be told apart,
-are refused. U begins at zero, so that training begins at the model as it was.
-Reference: mDAPT, section 3.3 and appendix D; Pfeiffer et al. (2020), MAD-X, section 3.
-"""
+"""Pfeiffer adapters: a bottleneck after the feed-forward block of each layer."""
 
 from __future__ import annotations
 
@@ -24,18 +10,18 @@ if TYPE_CHECKING:
     import torch
 
 MARK = "pfeiffer"
-"""What the bottleneck is called inside the norm or the matrix that it hangs on."""
+"""Name of the bottleneck inside the norm or matrix that it is attached to."""
 
 TOKENS = 4
 SPREAD = 0.02
 
 
 class _Spot(NamedTuple):
-    """Where an adapter goes in every layer.
+    """Where an adapter is attached in every layer.
 
     Attributes:
-        name: of a module inside the layer.
-        norm: it is the norm after the feed-forward block; else that block's last matrix.
+        name: name of a module inside the layer.
+        norm: the module is the norm after the feed-forward block; otherwise its last matrix.
     """
 
     name: str
@@ -43,14 +29,14 @@ class _Spot(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What was seen of a module that has weights and no parts.
+    """The observed call of a module that has a weight and no submodules.
 
     Attributes:
-        name: inside the layer.
-        weight: its weight.
-        inside: width of what it reads.
-        outside: width of what it gives.
-        mixed: what it gives for other tokens depends on the first.
+        name: name inside the layer.
+        weight: the module's weight.
+        inside: input width.
+        outside: output width.
+        mixed: its output for other tokens depends on the first token.
     """
 
     name: str
@@ -61,23 +47,32 @@ class _Call(NamedTuple):
 
 
 def insert(base: Any, reduction: int, seed: int) -> None:
-    """Put an adapter into every layer; the model gives what it gave, bit for bit.
+    """Add an adapter to every layer; outputs do not change, bit for bit, because U starts at zero.
+
+    With r the output of the feed-forward block and h the norm of r plus the residual, r becomes
+    r + U(ReLU(D(h))), before the same norm: the norm's input s becomes s + U(ReLU(D(norm(s)))), so
+    the norm is computed twice. A pre-norm layer (GPT-2, Llama, ModernBERT) has no norm after the
+    block: there h is r. Where the norm reads r without the residual (Gemma 2, OLMo 2), s is r. The
+    block is found by observing the first layer's calls, so no list of architectures is needed;
+    layers with experts, and layers whose block is ambiguous, are refused.
+
+    Reference: mDAPT, section 3.3 and appendix D; Pfeiffer et al. (2020), MAD-X, section 3.
 
     Args:
-        base: a transformer without its head; changed in place. What it has is not frozen here.
-        reduction: how many times narrower than the model a bottleneck is.
-        seed: of the down-projections.
+        base: a transformer without its head; changed in place, its own weights are not frozen.
+        reduction: hidden size of the model divided by the width of a bottleneck.
+        seed: random seed of the down-projections.
 
     Raises:
         ModelError: a layer's feed-forward block cannot be found.
     """
     import torch
 
-    chance = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     width = int(base.config.hidden_size)
     for module, norm in _spots(base):
         like = module.weight
-        bottleneck = _bottleneck(width, max(1, width // reduction), chance)
+        bottleneck = _bottleneck(width, max(1, width // reduction), generator)
         module.add_module(MARK, bottleneck.to(like.device, like.dtype))
         if norm:
             module.register_forward_pre_hook(_before_norm)
@@ -85,13 +80,13 @@ def insert(base: Any, reduction: int, seed: int) -> None:
             module.register_forward_hook(_after_block)
 
 
-def _bottleneck(width: int, narrow: int, chance: torch.Generator) -> torch.nn.Module:
-    """U(ReLU(D(·))), U zero; torch's own chances are not drawn from."""
+def _bottleneck(width: int, narrow: int, generator: torch.Generator) -> torch.nn.Module:
+    """U(ReLU(D(·))) with U zero; torch's global generator is not used."""
     from torch import nn
 
     down = nn.Linear(width, narrow, device="meta").to_empty(device="cpu")
     up = nn.Linear(narrow, width, device="meta").to_empty(device="cpu")
-    nn.init.normal_(down.weight, std=SPREAD, generator=chance)
+    nn.init.normal_(down.weight, std=SPREAD, generator=generator)
     for zero in (down.bias, up.weight, up.bias):
         nn.init.zeros_(zero)
     whole = nn.Sequential()
@@ -102,34 +97,34 @@ def _bottleneck(width: int, narrow: int, chance: torch.Generator) -> torch.nn.Mo
 
 
 def _before_norm(norm: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What the norm reads instead of s; its own hooks do not run for h."""
+    """The norm's new input; `forward` is called directly, so hooks do not run for h."""
     return (args[0] + norm.pfeiffer(norm.forward(*args)), *args[1:])
 
 
 def _after_block(block: Any, args: tuple[Any, ...], out: Any) -> Any:
-    """What goes on instead of r."""
+    """The block's new output."""
     return out + block.pfeiffer(out)
 
 
 def weights(model: Any) -> dict[str, torch.nn.Parameter]:
-    """The adapters' weights, by their names inside `model.base_model`."""
+    """The adapter's weights by their names inside `model.base_model`."""
     return {n: p for n, p in model.base_model.named_parameters() if f".{MARK}." in n}
 
 
 def without(model: Any) -> dict[str, torch.Tensor]:
-    """The model's `state_dict` as it was before it had adapters."""
+    """The model's `state_dict` without the adapter."""
     return {n: tensor for n, tensor in model.state_dict().items() if f".{MARK}." not in n}
 
 
 def _spots(base: Any) -> list[tuple[Any, bool]]:
-    """The modules that adapters go on, a layer after the other; see `_Spot.norm` for the flag.
+    """The modules to attach adapters to, layer by layer; see `_Spot.norm` for the flag.
 
     Raises:
         ModelError: a layer's feed-forward block cannot be found.
     """
     from torch import nn
 
-    seen = _watched(base)
+    seen = _calls(base)
     for name, stack in base.named_modules():
         if not isinstance(stack, nn.ModuleList) or not len(stack):
             continue
@@ -141,21 +136,20 @@ def _spots(base: Any) -> list[tuple[Any, bool]]:
             if None not in found and all(type(layer) is type(first) for layer in stack):
                 return [(module, spot.norm) for module in found]
     raise ModelError(
-        f"--adapter must be lora for this model; got 'pfeiffer', and in {type(base).__name__} the "
-        "feed-forward block of each layer, which it goes after, cannot be found. Use --adapter "
-        "lora."
+        "--adapter must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
+        f"{type(base).__name__} cannot be found. Use --adapter lora."
     )
 
 
 def _inside(seen: list[_Call], layer: str) -> list[_Call]:
-    """The calls inside a layer, by their names in it."""
+    """The calls inside a layer, with names relative to it."""
     prefix = f"{layer}."
     inner = [call for call in seen if call.name.startswith(prefix)]
     return [call._replace(name=call.name.removeprefix(prefix)) for call in inner]
 
 
 def _named(layer: Any, name: str) -> Any | None:
-    """A part of a layer by its name, if it is there."""
+    """A submodule of a layer by its name; None if there is none."""
     try:
         return layer.get_submodule(name)
     except AttributeError:
@@ -163,7 +157,7 @@ def _named(layer: Any, name: str) -> Any | None:
 
 
 def _spot(calls: list[_Call], layer: Any, width: int) -> _Spot | None:
-    """Where an adapter goes in a layer, by the order in which its parts were called."""
+    """Where an adapter is attached in a layer, from the order of calls."""
     matrices = [i for i, call in enumerate(calls) if call.weight.dim() == 2]
     if len(matrices) < 3 or not _is_block(calls, matrices, width):
         return None
@@ -179,10 +173,10 @@ def _spot(calls: list[_Call], layer: Any, width: int) -> _Spot | None:
 
 
 def _is_block(calls: list[_Call], matrices: list[int], width: int) -> bool:
-    """Whether the last two matrices are those of a feed-forward block: up, then down.
+    """Whether the last two matrices are a feed-forward block: up, then down.
 
-    What an attention reads does not depend on other tokens in a first layer, what it gives does.
-    After it come its own matrix and, one after the other or beside it, the block's.
+    In a first layer the attention's input does not depend on other tokens, its output does. The
+    attention's own matrix follows, and the block comes after it or in parallel.
     """
     up, down = calls[matrices[-2]], calls[matrices[-1]]
     mixed = [calls[i].mixed for i in matrices]
@@ -191,23 +185,23 @@ def _is_block(calls: list[_Call], matrices: list[int], width: int) -> bool:
     return attends and after and up.inside == width == down.outside < down.inside
 
 
-def _watched(base: Any) -> list[_Call]:
-    """Every module with a weight of its own, in the order of its first call.
+def _calls(base: Any) -> list[_Call]:
+    """Every module with its own weight, in the order of its first call.
 
-    The model reads four random vectors twice, the first of them another the second time. Vectors
-    rather than ids, because ids of padding would move RoBERTa's positions.
+    The model reads four random vectors twice; the first vector differs the second time. Vectors are
+    used because padding ids would shift RoBERTa's positions.
     """
     import torch
 
     table = base.get_input_embeddings().weight
-    shape, chance = (2, TOKENS, table.shape[1]), torch.Generator().manual_seed(0)
-    one, other = torch.randn(shape, generator=chance).to(table.device, table.dtype)
+    shape, generator = (2, TOKENS, table.shape[1]), torch.Generator().manual_seed(0)
+    one, other = torch.randn(shape, generator=generator).to(table.device, table.dtype)
     other[1:] = one[1:]
     was = base.training
     base.eval()
     try:
         before, after = _outputs(base, one), _outputs(base, other)
-    except Exception:  # a model that reads no vectors says so in its own way
+    except Exception:  # models without `inputs_embeds` raise many kinds of exceptions
         return []
     finally:
         base.train(was)
@@ -219,12 +213,12 @@ def _watched(base: Any) -> list[_Call]:
 
 
 def _outputs(base: Any, states: torch.Tensor) -> dict[str, tuple[Any, int, torch.Tensor]]:
-    """By a module's name: its weight, the width it reads, and what it gives for later tokens."""
+    """By module name: its weight, its input width, and its output for all tokens but the first."""
     import torch
 
     found: dict[str, tuple[Any, int, torch.Tensor]] = {}
 
-    def watch(name: str, weight: torch.Tensor) -> Any:
+    def recorder(name: str, weight: torch.Tensor) -> Any:
         def hook(module: Any, args: Any, kwargs: Any, out: Any) -> None:
             read = next((a for a in (*args, *kwargs.values()) if torch.is_tensor(a)), None)
             if read is not None and read.is_floating_point() and torch.is_tensor(out):
@@ -236,7 +230,7 @@ def _outputs(base: Any, states: torch.Tensor) -> dict[str, tuple[Any, int, torch
     for name, module in base.named_modules():
         weight = getattr(module, "weight", None)
         if torch.is_tensor(weight) and not any(module.children()):
-            hooks.append(module.register_forward_hook(watch(name, weight), with_kwargs=True))
+            hooks.append(module.register_forward_hook(recorder(name, weight), with_kwargs=True))
     try:
         with torch.no_grad():
             mask = torch.ones(1, TOKENS, dtype=torch.long, device=states.device)

@@ -1,12 +1,4 @@
-"""The papers' settings, and a default that suits the data and the machine.
-
-What: `preset` gives the settings of a paper by name; `settled` decides what a plan leaves open once
-the model, the data and the device are known, and says in words what it came to.
-Why: 50,000 steps of 256 sequences are right for a group with a GPU and absurd on a laptop.
-Trade-off: the default goes by the kind of device, never by measured speed, so that the same data
-gives the same model on any machine of a kind. What a paper does not say is left to the default.
-Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, sections 3.3 and 4.1; Gururangan et al. (2020).
-"""
+"""Training settings of the papers, and defaults that depend on the data and the device."""
 
 from __future__ import annotations
 
@@ -49,8 +41,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train.length": 128,
     },
 }
-"""Of each paper what it says; TADPOLE trains on sentences of 256 tokens. The batch of
-256 task texts (some 30 tokens each) is 64 packed rows."""
+"""Settings that each paper states; all others are defaults. TADPOLE trains on sentences of 256
+tokens. TAPT's batch of 256 task texts of about 30 tokens is 64 packed rows.
+
+Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, sections 3.3 and 4.1; Gururangan et al. (2020),
+Don't Stop Pretraining (`tapt`)."""
 
 _CONTINUOUS_STEPS = 100_000
 _PASSES = 3
@@ -68,7 +63,7 @@ def preset(name: str, weights: str) -> dict[str, Any]:
 
     Args:
         name: a key of `PRESETS`.
-        weights: the plan's policy: TADPOLE trains longer with continuous weights.
+        weights: the plan's weighting policy; TADPOLE trains longer with continuous weights.
 
     Raises:
         UsageError: there is no such preset.
@@ -83,13 +78,15 @@ def preset(name: str, weights: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Size:
-    """What the default goes by.
+    """What the defaults depend on.
+
+    The device's speed is not measured, so equal data gives equal models on machines of one kind.
 
     Attributes:
-        tokens: tokens of the training data, special ones not counted.
-        rows: sequences that a pass over it has.
-        parameters: weights of the model.
-        longest: tokens that a sequence of the model can have.
+        tokens: tokens of the training data, without special tokens.
+        rows: sequences in a pass over the data.
+        parameters: number of weights of the model.
+        longest: maximum tokens of a sequence of the model.
         device: `cpu` or `cuda`.
     """
 
@@ -101,20 +98,20 @@ class Size:
 
 
 def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
-    """Tokens in a sequence, for a model that takes `longest` at most.
+    """Tokens in a sequence, for a model with a maximum of `longest`.
 
     Raises:
-        UsageError: a sequence is longer than that.
+        UsageError: `--length` is above the maximum.
     """
     length = plan.train.length or min(_LENGTH[device], longest)
     if length > longest:
-        cure = "Longer texts are cut into several sequences."
+        cure = "Longer texts are split into several sequences."
         raise bad_setting("--length", f"at most {longest} for this model", length, cure)
     return length
 
 
 def settled(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
-    """The training with nothing left open, and it in words."""
+    """The training plan with all defaults filled in, and its description."""
     train = plan.train
     length = length_of(plan, size.longest, size.device)
     batch = train.batch or _BATCH[size.device]
@@ -134,6 +131,6 @@ def settled(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
     words = (
         f"{plan.objective.name} for {steps:,} steps of {batch:,} sequences of {length} tokens, "
         f"{passes:.1f} passes over {size.tokens:,} tokens, learning rate {rate:g} "
-        f"({train.schedule}), {size.parameters:,} weights on {size.device}."
+        f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
     )
     return whole, words

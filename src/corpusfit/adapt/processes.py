@@ -1,11 +1,4 @@
-"""The processes that train together, and what records their figures.
-
-What: Accelerate set up: one process, or as many as `accelerate launch` started, and the trackers.
-Why: who has several GPUs starts `accelerate launch -m corpusfit adapt …` and gets one; TensorBoard,
-Weights & Biases and MLflow are told in the way that people know.
-Trade-off: data parallelism only; precision and accumulation are done here, not by Accelerate, so
-that one process and several add up the same gradient (docs/decisions/trainer.md).
-"""
+"""Set up Accelerate: the processes of a training, and its trackers."""
 
 from __future__ import annotations
 
@@ -16,19 +9,22 @@ from typing import Any
 from corpusfit.errors import MissingDependencyError, bad_setting
 
 TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
-"""Names for --track, and the packages they need."""
+"""Values of --track, and the package of each."""
 
 
 def started(device: str, track: str, out: Path) -> Any:
-    """Accelerate, ready for use.
+    """Accelerate's `Accelerator`, for one process or those started by `accelerate launch`.
+
+    Data parallelism only. Precision and gradient accumulation are done in the trainer, so that one
+    process and several compute the same gradient (docs/decisions/trainer.md).
 
     Args:
         device: `cpu` or `cuda`.
-        track: a key of `TRACKERS`; nothing is recorded with "".
-        out: where TensorBoard's files go.
+        track: a key of `TRACKERS`, or "" for none.
+        out: folder for TensorBoard's files.
 
     Raises:
-        UsageError: there is no such tracker, or its package is not installed.
+        UsageError: the tracker is unknown or not installed.
         MissingDependencyError: accelerate is not installed.
     """
     try:
@@ -46,16 +42,16 @@ def started(device: str, track: str, out: Path) -> Any:
     if track and track not in TRACKERS:
         raise bad_setting("--track", f"one of {', '.join(TRACKERS)}", track)
     if track and not there[track]():
-        cure = f"pip install {TRACKERS[track]}."
+        cure = f"Install it: pip install {TRACKERS[track]}"
         raise bad_setting("--track", "a tracker that is installed", track, cure)
-    # accelerate keeps the first device that a process asked for, as long as that runs
+    # accelerate keeps the first device that a process asked for
     if PartialState._shared_state and PartialState().device.type != device:
         AcceleratorState._reset_state(reset_partial_state=True)
-    patient = InitProcessGroupKwargs(timeout=timedelta(days=7))  # others wait while one tokenises
+    timeout = InitProcessGroupKwargs(timeout=timedelta(days=7))  # others wait while one tokenises
     return Accelerator(
         cpu=device == "cpu",
         mixed_precision="no",
         log_with=track or None,
         project_dir=str(out),
-        kwargs_handlers=[patient],
+        kwargs_handlers=[timeout],
     )

@@ -1,11 +1,4 @@
-"""How fast a training learns, when it is measured, and what its best weights are.
-
-What: the learning rate of each step, AdamW, the steps after which held-out losses are measured.
-Why: all are functions of the plan and the step, so a training that goes on finds them as they were.
-Trade-off: transformers' own schedules are not called, as they count steps themselves; tests hold
-the rates to theirs.
-Reference: Loshchilov and Hutter (2019), AdamW; TADPOLE, section 4.
-"""
+"""Learning rate of each step, the optimiser, and when held-out losses are measured."""
 
 from __future__ import annotations
 
@@ -20,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def rate_at(step: int, plan: TrainPlan) -> float:
-    """The learning rate of a step, counted from 0: transformers' schedules of the same names."""
+    """The learning rate of a step, counted from 0, by transformers' schedule of the same name."""
     assert plan.steps is not None and plan.rate is not None  # noqa: S101, PT018
     warm = math.ceil(plan.warmup * plan.steps)
     if step < warm:
@@ -33,7 +26,10 @@ def rate_at(step: int, plan: TrainPlan) -> float:
 
 
 def optimizer(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> Any:
-    """AdamW in one kernel a step; matrices decay, biases and norms do not."""
+    """Fused AdamW with weight decay on matrices, not on biases and norms.
+
+    Reference: Loshchilov and Hutter (2019), AdamW.
+    """
     import torch
 
     groups = [
@@ -44,12 +40,12 @@ def optimizer(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> 
 
 
 def evaluations(plan: TrainPlan) -> set[int]:
-    """The numbers of steps after which held-out losses are measured, the last one among them."""
+    """The steps after which held-out losses are measured; the last step is one of them."""
     assert plan.steps is not None  # noqa: S101
     times = min(max(1, plan.evaluations), plan.steps)
     return {math.ceil(plan.steps * (k + 1) / times) for k in range(times)}
 
 
 def goal(losses: Mapping[str, float]) -> float:
-    """What the best weights have least of: the loss on the task's text, or else on the data's."""
+    """The loss that the best weights minimise: on the task's text, or else on the data."""
     return losses["task"] if "task" in losses else next(iter(losses.values()))

@@ -1,15 +1,4 @@
-"""An untrained model, with a tokenizer trained on the data.
-
-What: BERT's miniatures for the masked objectives, with a lower-case WordPiece tokenizer; the same
-sizes of GPT-2, with byte-level BPE, for the causal one.
-Why: a domain or a language that no model at hand knows; and a whole adaptation within minutes,
-without a download.
-Trade-off: three sizes, none of which replaces a pre-trained model where there is one. The library
-that trains tokenizers numbers characters in the order of a hash table, which changes from run to
-run and with it the vocabulary; so characters are counted, chosen and numbered here.
-Reference: Turc et al. (2019), Well-Read Students Learn Better (the miniatures); Radford et al.
-(2019), GPT-2.
-"""
+"""An untrained model (--init), with a tokenizer trained on the data."""
 
 from __future__ import annotations
 
@@ -24,11 +13,11 @@ from corpusfit.embed.transformer import quiet
 from corpusfit.errors import EmptyInputError, MissingDependencyError
 
 SIZES = {"tiny": (2, 128, 8_192), "mini": (4, 256, 16_384), "small": (4, 512, 30_522)}
-"""Layers, width and tokens of the vocabulary."""
+"""Layers, hidden size and vocabulary size."""
 
 POSITIONS = 512
-HEAD = 64  # width of a head of attention
-CHARACTERS = 1_000  # the most common ones; others become the unknown token
+HEAD = 64  # width of an attention head
+CHARACTERS = 1_000  # most common characters; others become the unknown token
 BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 END = "<|endoftext|>"
 
@@ -42,21 +31,24 @@ def new_model(
     attention: str,
     seed: int,
 ) -> Opened:
-    """An untrained model whose tokenizer was trained on texts.
+    """An untrained model and a tokenizer trained on texts.
+
+    BERT's miniatures with a lower-case WordPiece tokenizer for the masked objectives, GPT-2 of the
+    same sizes with byte-level BPE for the causal one. The result is the same in every process.
+
+    Reference: Turc et al. (2019), Well-Read Students Learn Better (the miniatures); Radford et al.
+    (2019), GPT-2.
 
     Args:
         init: `tiny`, `mini` or `small`.
         objective: `mlm`, `mlm+nsp` or `causal`.
-        texts: what the tokenizer is trained on; all of them are held in memory.
-        vocabulary: tokens of the tokenizer, at most; 0 takes the size's own number.
+        texts: texts to train the tokenizer on; all are held in memory.
+        vocabulary: maximum vocabulary size; 0 for the default of the size.
         attention: `eager` or `sdpa`.
-        seed: of the weights.
-
-    Returns:
-        The same for the same arguments, in any process.
+        seed: random seed of the weights.
 
     Raises:
-        EmptyInputError: there is no text to train a tokenizer on.
+        EmptyInputError: no text has a character.
         MissingDependencyError: torch or transformers is not installed.
     """
     try:
@@ -67,7 +59,7 @@ def new_model(
     layers, width, tokens = SIZES[init]
     texts = [text for text in texts if text.strip()]
     if not texts:
-        raise EmptyInputError("--init needs text to train a tokenizer on; the data holds none.")
+        raise EmptyInputError("--init trains a tokenizer on the data; the data holds no text.")
     causal = objective == "causal"
     tokenizer = (_byte_pairs if causal else _word_pieces)(texts, vocabulary or tokens)
     config = (_gpt2 if causal else _bert)(layers, width, len(tokenizer))
@@ -113,7 +105,7 @@ def _gpt2(layers: int, width: int, tokens: int) -> Any:
 
 
 def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
-    """A tokenizer as BERT's, lower case; special tokens are 0 to 4."""
+    """A lower-case BERT tokenizer; special tokens are 0 to 4."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -140,7 +132,11 @@ def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
 def _known_pieces(
     texts: Sequence[str], vocabulary: int, normalizer: Any, splitter: Any
 ) -> dict[str, int]:
-    """The tokens of a WordPiece vocabulary trained on texts, and their numbers."""
+    """The ids of a WordPiece vocabulary trained on texts.
+
+    The `tokenizers` trainer numbers characters in hash order, which differs from run to run, so
+    characters are counted, chosen and numbered by `_alphabet`.
+    """
     from tokenizers import Tokenizer, models, trainers
 
     trained = Tokenizer(models.WordPiece(unk_token=BERT["unk"]))
@@ -148,7 +144,7 @@ def _known_pieces(
     alphabet = _alphabet(normalizer, texts, vocabulary)
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary,
-        # most are not special at all, but so they are numbered in this order
+        # most are not special tokens; listing them fixes their order
         special_tokens=[*BERT.values(), *alphabet, *(f"##{c}" for c in alphabet)],
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
@@ -160,7 +156,7 @@ def _known_pieces(
 
 
 def _alphabet(normalizer: Any, texts: Sequence[str], vocabulary: int) -> list[str]:
-    """The most common characters, those of equal count by number; in the order of their numbers."""
+    """The most common characters, sorted; ties are broken by code point."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(normalizer.normalize_str(text))
@@ -169,7 +165,7 @@ def _alphabet(normalizer: Any, texts: Sequence[str], vocabulary: int) -> list[st
 
 
 def _byte_pairs(texts: Sequence[str], vocabulary: int) -> Any:
-    """A tokenizer as GPT-2's; token 0 closes a text."""
+    """A GPT-2 tokenizer; token 0 ends a text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 

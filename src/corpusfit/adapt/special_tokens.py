@@ -1,12 +1,4 @@
-"""What training has to know of a tokenizer.
-
-What: its special ids, which ids are words that may be masked, and which begin a word.
-Why: chunks are cut, packed and masked as arrays of ids, where no tokenizer is at hand.
-Trade-off: read off the tokenizer's own JSON and what it does to one letter, not from a list of
-known models; a tokenizer that marks the beginning of words in a way of its own counts as one that
-does not.
-Reference: Devlin et al. (2019), BERT, section 3.1; whole-word masking in its later release.
-"""
+"""Special tokens of a tokenizer, maskable tokens, and tokens that begin a word."""
 
 from __future__ import annotations
 
@@ -21,23 +13,23 @@ from corpusfit.embed.distill import UNUSED
 from corpusfit.errors import ModelError
 
 _STARTS = {"ByteLevel": ("Ġ", "Ċ", "ĉ"), "▁": ("▁",)}
-"""What begins a word's first token (a space, a new line, a tab), by what makes it so."""
+"""How a word's first token begins (space, new line, tab), by the pre-tokenizer that marks it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Marks:
-    """What training has to know of a tokenizer.
+    """Special tokens and vocabulary of a tokenizer, as ids.
 
     Attributes:
         prefix: special ids before a chunk: `[CLS]`, `<s>`, or nothing for GPT-2.
-        suffix: special ids after it.
+        suffix: special ids after a chunk.
         mask: id of the mask token.
-        pad: id that fills rows; any does where the tokenizer has none, because it is masked.
-        end: id that closes a text.
-        vocabulary: ids run from 0 to this.
+        pad: id of the padding token; an arbitrary one if the tokenizer has none.
+        end: id of the end-of-text token.
+        vocabulary: number of ids.
         ordinary: bool [vocabulary], tokens of text: they may be masked and may replace others.
-        begins: bool [vocabulary], ordinary tokens that begin a word; None where the tokenizer
-            shows no such thing. Of scripts without spaces a word may be a whole sentence.
+        begins: bool [vocabulary], ordinary tokens that begin a word; None if the tokenizer does not
+            mark them. In scripts without spaces a word may be a whole sentence.
     """
 
     prefix: tuple[int, ...]
@@ -51,23 +43,23 @@ class Marks:
 
 
 def marks_of(tokenizer: Any, name: str, rows: int) -> Marks:
-    """Read them off a tokenizer of transformers.
+    """The special tokens of a transformers tokenizer, from its JSON and a probe text.
 
     Args:
-        tokenizer: a fast one.
-        name: what the user called the model.
-        rows: of the model's table of embeddings.
+        tokenizer: a fast tokenizer.
+        name: name of the model that the user gave.
+        rows: number of rows of the model's embedding matrix.
 
     Raises:
-        ModelError: the tokenizer is a slow one, or has more tokens than the model.
+        ModelError: the tokenizer is slow, or has more tokens than the model.
     """
     backend = bare(tokenizer, name)
     tokens = backend.get_vocab(with_added_tokens=True)
     vocabulary = max(tokens.values()) + 1
     if vocabulary > rows:
         raise ModelError(
-            f"--model: the tokenizer of {name} has {vocabulary} tokens, and the model knows {rows}."
-            " Name a folder where the two belong together."
+            f"--model: the tokenizer of {name} has {vocabulary:,} tokens, the model's embedding "
+            f"matrix {rows:,}. Name a folder with a model and its own tokenizer."
         )
     ordinary = np.zeros(vocabulary, dtype=np.bool_)
     ordinary[[i for token, i in tokens.items() if not UNUSED.fullmatch(token)]] = True
@@ -91,27 +83,25 @@ def marks_of(tokenizer: Any, name: str, rows: int) -> Marks:
 
 
 def bare(tokenizer: Any, name: str) -> Any:
-    """What cuts text into tokens inside a tokenizer of transformers: all of the text, unpadded.
-
-    A tokenizer's JSON may say to cut texts after 128 tokens and to fill up shorter ones.
+    """A copy of a transformers tokenizer's backend, without truncation and padding.
 
     Args:
-        tokenizer: a fast one; it stays as it is.
-        name: what the user called the model.
+        tokenizer: a fast tokenizer; not changed.
+        name: name of the model that the user gave.
 
     Returns:
-        A `tokenizers.Tokenizer` of its own.
+        A `tokenizers.Tokenizer`.
 
     Raises:
-        ModelError: the tokenizer is a slow one.
+        ModelError: the tokenizer is slow.
     """
     from tokenizers import Tokenizer
 
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ModelError(
-            f"--model: {name} has only a slow tokenizer, which workers cannot use. Name a model "
-            "with a tokenizer.json."
+            f"--model: {name} has a slow tokenizer; a fast one is needed. Name a model with a "
+            "tokenizer.json."
         )
     whole = Tokenizer.from_str(backend.to_str())
     whole.no_truncation()
@@ -122,7 +112,7 @@ def bare(tokenizer: Any, name: str) -> Any:
 def _begins(
     backend: Any, tokens: dict[str, int], ordinary: NDArray[np.bool_]
 ) -> NDArray[np.bool_] | None:
-    """Which ordinary tokens begin a word, bool [vocabulary], where the tokenizer marks them."""
+    """Which ordinary tokens begin a word, bool [vocabulary]; None if the tokenizer marks none."""
     inside = getattr(backend.model, "continuing_subword_prefix", None)
     if type(backend.model).__name__ == "WordPiece" and inside:
         later = [i for token, i in tokens.items() if token.startswith(inside)]

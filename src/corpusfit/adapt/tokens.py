@@ -1,13 +1,4 @@
-"""Token ids on disk: made of the texts once, read a piece at a time while a model is trained.
-
-What: one file for each shard or selected part: the ids of its texts end to end, where each text
-ends, a key that copies of it share, and its score. `Tokens` reads them as one list of texts.
-Why: training goes over the same texts many times, each time in another order, and they can be
-more than the memory. The ids stay in the file, which is mapped: only what is asked for is read.
-Trade-off: 24 bytes of memory a text, and the files have to be on this machine. numpy's own maps
-each hold a file handle, of which a process has about a thousand; safetensors' hold none.
-Reference: the safetensors format.
-"""
+"""Token ids of texts on disk, memory-mapped and read a piece at a time."""
 
 from __future__ import annotations
 
@@ -32,10 +23,10 @@ class Part:
     """The n texts of one shard or selected part, t tokens in all.
 
     Attributes:
-        source: name of the file they come from.
-        rows: int64 [n], the row of each in that file.
+        source: name of the file of the texts.
+        rows: int64 [n], row of each text in that file.
         ids: uint16 or uint32 [t], the texts' tokens end to end.
-        offsets: int64 [n + 1]; text i is `ids[offsets[i] : offsets[i + 1]]`, perhaps nothing.
+        offsets: int64 [n + 1]; text i is `ids[offsets[i] : offsets[i + 1]]`, possibly empty.
         keys: uint64 [n], equal for texts with the same letters and digits.
         scores: float32 [n].
     """
@@ -53,12 +44,12 @@ def _path(folder: Path, number: int) -> Path:
 
 
 def finished(folder: Path) -> set[int]:
-    """The parts that are there, by one listing; a part appears whole or not at all."""
+    """Numbers of the parts in a folder; a part is written atomically."""
     return {int(found[1]) for name in listed(folder) if (found := _NAME.fullmatch(name))}
 
 
 def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> None:
-    """Write a part, with what was counted while its texts were read."""
+    """Write a part and the counts of reading its texts."""
     counted = {name: value for name, value in tally.items() if name != "rejects"}
     arrays: dict[str, NDArray[Any]] = {
         "rows": part.rows,
@@ -66,24 +57,27 @@ def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> 
         "offsets": part.offsets,
         "keys": part.keys,
         "scores": part.scores,
-        # not in the header, which the format bounds: a shard can be millions of bad rows
+        # not in the header, whose size is limited: a shard can have millions of bad rows
         "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
     }
     write_arrays(_path(folder, number), arrays, {"source": part.source, "tally": counted})
 
 
 def read_tally(folder: Path, number: int) -> dict[str, Any]:
-    """What was counted in one part.
+    """The counts of reading one part.
 
     Raises:
-        ModelError: the file is not a whole one of ours.
+        ModelError: the file is damaged or was not written by corpusfit.
     """
     arrays, header = read_arrays(_path(folder, number), ["rejects"])
     return {**header["tally"], "rejects": orjson.loads(arrays["rejects"].tobytes())}
 
 
 class Tokens:
-    """The n texts of all parts of a folder, by part and place in it.
+    """The n texts of all parts of a folder, ordered by part and position.
+
+    24 bytes of memory per text; the ids stay in memory-mapped local files. safetensors maps them,
+    because each numpy memmap holds a file handle and a process has about a thousand of those.
 
     Attributes:
         lengths: int64 [n], tokens of each text.
@@ -111,7 +105,7 @@ class Tokens:
         """Open all parts of a folder.
 
         Raises:
-            ModelError: a file is not a whole one of ours.
+            ModelError: a file is damaged or was not written by corpusfit.
         """
         return cls([_path(folder, number) for number in sorted(finished(folder))])
 
@@ -119,7 +113,7 @@ class Tokens:
         return len(self.lengths)
 
     def name(self, text: int) -> str:
-        """Where a text comes from, for an error: its file and its row there."""
+        """File and row of a text, for messages."""
         part, place = self._place(text)
         arrays, header = read_arrays(self._paths[part], ["rows"])
         return f"{header['source']}, row {arrays['rows'][place]}"
@@ -128,23 +122,23 @@ class Tokens:
         """uint16 or uint32 [end - begin]: the tokens of a text from `begin` to `end`.
 
         Args:
-            text: its number, from 0.
+            text: number of the text, from 0.
             begin: 0 or more.
             end: at most the text's length.
         """
         if begin >= end:
-            return np.empty(0, np.uint16)  # which safetensors cannot cut out
+            return np.empty(0, np.uint16)  # safetensors cannot slice an empty range
         first = int(self._begins[text])
         found: NDArray[Any] = self._mapped(self._place(text)[0])[first + begin : first + end]
         return found
 
     def _place(self, text: int) -> tuple[int, int]:
-        """The part of a text, and its place there."""
+        """The part of a text, and its position there."""
         part = int(np.searchsorted(self._first, text, side="right")) - 1
         return part, text - int(self._first[part])
 
     def _mapped(self, part: int) -> Any:
-        """The ids of a part, in its file; mapped at the first use."""
+        """The ids of a part, mapped on first use."""
         ids = self._maps.get(part)
         if ids is None:
             if len(self._maps) >= _MAPS:
@@ -155,5 +149,5 @@ class Tokens:
 
 
 def _joined(arrays: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
-    """Arrays end to end; of none, an empty one."""
+    """Concatenate arrays; an empty array if there are none."""
     return np.concatenate([np.empty(0, kind), *arrays])

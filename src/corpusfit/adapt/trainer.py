@@ -1,12 +1,10 @@
-"""The training itself: from rows of text to changed weights.
+"""The training loop.
 
-What: a loop of steps over batches that are made one step ahead; held-out losses and checkpoints on
-the way.
-Why: every step is a function of the seed and its number, so a training that was killed goes on as
-if nothing had happened; a loop of our own can say so, and feeds packed rows to the model.
-Trade-off: data parallelism and the trackers are Accelerate's; sharded optimisers are not supported.
-On CUDA a sum may be added in another order each time, so there the same step can differ in its last
-bits.
+What: steps over batches that are prepared one step ahead, with held-out losses and checkpoints.
+Why: a step is a function of the seed and its number, so a killed training resumes exactly. A loop
+of our own guarantees this, and feeds packed rows to the model.
+Trade-off: data parallelism and trackers are Accelerate's; sharded optimisers are not supported. On
+CUDA the order of sums varies, so a repeated step can differ in its last bits.
 Reference: TADPOLE, sections 3 (equation 1) and 4; Loshchilov and Hutter (2019), AdamW.
 """
 
@@ -44,38 +42,38 @@ _RECORDS = 200
 
 
 class TrainerCallback:
-    """Told how a training is going; says nothing."""
+    """Callback of a training; every method does nothing."""
 
     def step(self, steps: int, tokens: int) -> None:
-        """Steps were made, over so many places for tokens."""
+        """Called after `steps` steps over `tokens` tokens, padding included."""
 
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
-        """So many steps had been made before, and that was noted of them."""
+        """Called on resuming, with the number of steps done and their records."""
 
     def record(self, record: Mapping[str, Any]) -> None:
-        """A loss was noted, or held-out losses."""
+        """Called with a record of a training loss or of held-out losses."""
 
     def warn(self, message: str) -> None:
-        """Something the user should know."""
+        """Called with a warning for the user."""
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """All that a training needs.
+    """Inputs of a training.
 
     Attributes:
-        plan: settled: steps, batch, length and rate are given.
-        objective: what is predicted.
+        plan: plan with steps, batch, length and rate resolved.
+        objective: training objective.
         network: the model, on its device.
-        stock: what rows are made of.
+        stock: the chunks.
         passes: the order of the rows.
-        heldout: what the loss is measured on.
-        checkpoints: where the state is kept.
-        best: the file for the best weights.
-        accelerator: Accelerate.
-        micro_rows: sequences that go through the model together.
-        width: places in a row; 0 where rows are as long as the longest of those together.
-        seed: the only source of chance.
+        heldout: held-out text.
+        checkpoints: where checkpoints are written.
+        best: file of the best weights.
+        accelerator: Accelerate's `Accelerator`.
+        micro_rows: maximum number of sequences per forward pass.
+        width: tokens in a row; 0 for the length of the longest row of a forward pass.
+        seed: random seed.
     """
 
     plan: TrainPlan
@@ -94,7 +92,7 @@ class Training:
 
 @dataclass(frozen=True)
 class _Batch:
-    """One step's rows for this process, and where the feed is after them."""
+    """One step's rows for this process, and the feed's position after them."""
 
     micros: list[Micro]
     rows: list[NDArray[np.int64]]
@@ -105,17 +103,17 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     """Train a model in place, from its last checkpoint if there is one.
 
     Args:
-        work: what is trained, on what, and how.
-        callback: told how it goes; only the first of several processes should speak.
+        work: inputs of the training.
+        callback: callback; only that of the main process should print.
 
     Returns:
-        The history: records with `step` and `loss` (of the training text, weighted, since the last
-        record), `rate`, or `heldout` (mean losses in nats by the kind of text).
+        The history: records of `step` with `loss` (weighted mean over the training text since the
+        last record, in nats) and `rate`, or with `heldout` (mean losses in nats by kind of text).
 
     Raises:
-        UsageError: there are more processes than sequences in a step, or the best weights are
-            sought and nothing is held out.
-        TrainingError: the loss is no longer finite, or memory ran out; checkpoints are kept.
+        UsageError: a step has fewer sequences than there are processes, or the best weights are to
+            be kept without held-out text.
+        TrainingError: the loss is not finite, or memory ran out; checkpoints are kept.
         StorageError: a checkpoint cannot be written.
     """
     processes = work.accelerator.num_processes
@@ -132,7 +130,7 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
 
 
 class _Loop:
-    """One training under way."""
+    """State of a running training."""
 
     def __init__(self, work: Training, callback: TrainerCallback) -> None:
         self.work, self.callback = work, callback
@@ -148,11 +146,11 @@ class _Loop:
         self._kept: int | None = None  # the step of the last checkpoint
 
     def run(self) -> None:
-        """Make every step that is not made."""
+        """Run all remaining steps."""
         work = self.work
         at = self._resume()
         feed = Feed(work.passes, at.at)
-        looks = evaluations(work.plan)
+        evaluated = evaluations(work.plan)
         every = max(1, self.steps // _RECORDS)
         between = 60 * work.plan.checkpoint_minutes
         work.network.predictor.model.train()
@@ -164,17 +162,17 @@ class _Loop:
             done = step + 1
             if done % every == 0 or done == self.steps:
                 self._note(done)
-            if done in looks:
+            if done in evaluated:
                 self._measure(done)
-            together = self.world == 1 or done % every == 0  # their clocks and their losses differ
-            if together and done < self.steps and time.monotonic() - saved >= between:
+            in_sync = self.world == 1 or done % every == 0  # elsewhere, processes' losses differ
+            if in_sync and done < self.steps and time.monotonic() - saved >= between:
                 self._save(done, batch.after)
                 saved = time.monotonic()
         if work.plan.keep == "best":
             load_weights(work.best, self.parameters)
 
     def _resume(self) -> State:
-        """The state to go on from; the first one if there is no checkpoint."""
+        """The state to resume from; the initial state without a checkpoint."""
         import torch
 
         found = self.work.checkpoints.newest(self.callback.warn)
@@ -184,12 +182,12 @@ class _Loop:
         restore(here, self.parameters, self.optimizer)
         self.history, self._kept = state.history, state.step
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
-        self._losses = list((losses if self.main else losses * 0).unbind())  # all are added up
+        self._losses = list((losses if self.main else losses * 0).unbind())  # summed over processes
         self.callback.resume(state.step, state.history)
         return state
 
     def _batch(self, feed: Feed, step: int) -> _Batch:
-        """What this process trains on in a step."""
+        """This process's share of a step's rows."""
         work = self.work
         assert work.plan.batch is not None  # noqa: S101
         rows = feed.take(work.plan.batch)
@@ -204,7 +202,7 @@ class _Loop:
         return _Batch(micros, mine, feed.at)
 
     def _update(self, step: int, batch: _Batch) -> None:
-        """One step: the weighted mean loss of its tokens, its gradient, AdamW."""
+        """One update: weighted mean loss, gradient, AdamW."""
         import torch
 
         work = self.work
@@ -225,7 +223,7 @@ class _Loop:
         self.callback.step(1, tokens * self.world)
 
     def _gradient(self, batch: _Batch) -> torch.Tensor:
-        """Add up a step's gradient; returns this process's part of its loss."""
+        """Accumulate a step's gradient; returns this process's part of the loss."""
         import torch
 
         work, device = self.work, self.work.accelerator.device
@@ -238,20 +236,20 @@ class _Loop:
                 with self.network.scope():
                     tokens, follows = work.objective.losses(self.network, micro.to(device))
                 loss = tokens / max(1.0, predicted) + follows / pairs
-                work.accelerator.backward(loss * self.world)  # gradients are averaged over them
+                work.accelerator.backward(loss * self.world)  # processes average gradients
             total += loss.detach()
         return total
 
     def _summed(self, figures: torch.Tensor) -> torch.Tensor:
         """The sum over all processes."""
         if self.world == 1:
-            return figures  # on a GPU each look at a number waits for all that was asked of it
+            return figures  # no transfer: reading a value from a GPU waits for all its work
         here = figures.to(self.work.accelerator.device)
         found: torch.Tensor = self.work.accelerator.reduce(here, "sum")
         return found
 
     def _note(self, step: int) -> None:
-        """Note the loss since the last record."""
+        """Record the mean loss since the last record."""
         import torch
 
         mean = self._summed(torch.stack(self._losses)).mean()
@@ -260,7 +258,7 @@ class _Loop:
         self._record({"step": step, "loss": round(float(mean), 6), "rate": rate})
 
     def _measure(self, step: int) -> None:
-        """Measure held-out losses, if of anything; keep the weights if they are the best so far."""
+        """Measure held-out losses; keep the weights if they are the best so far."""
         work = self.work
         if not work.heldout.micros:
             return

@@ -1,1 +1,1 @@
-"""8 judge: fine-tune on the task with several seeds, measure, compare, say what it shows."""
+"""Evaluation: fine-tune on a task with several seeds, measure, compare."""

@@ -1,18 +1,4 @@
-"""Companions of training examples, with the same labels: `--augment`.
-
-What: `tfidf` replaces words of a text that say little by words that say little, both by TF-IDF;
-`backtranslate` has the text translated into another language and back (`backtranslate.py`).
-Why: a small task has few ways to say a thing; its label does not hang on the words that say little.
-Trade-off: as in the paper, a word that is drawn need not fit its place; and as most different words
-are rare, and rare ones score low, all but the commonest keywords are drawn about equally often.
-Words are counted as they are spelled, in the training examples alone. What differs from the
-published code: a word's score for being drawn is the paper's freq(w) IDF(w), where the code adds up
-TF-IDF over the texts, so that words of short texts count more there; words of signs alone and marks
-(`<e1>`, `[CITE]`, `@GENE$`) are no words here, for in tasks on relations they say what the label is
-about; and text between words is kept to the letter.
-Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2 and appendix (TF-IDF word
-replacement); TADPOLE, section 4.1 (Data-Aug).
-"""
+"""Augmentation of training examples (--augment): TF-IDF word replacement and back-translation."""
 
 from __future__ import annotations
 
@@ -29,9 +15,9 @@ from corpusfit.evaluate.task import Examples
 from corpusfit.kernels.chance import place_keys, uniform
 
 OUTSIDE = "O"
-"""The label of a word that is part of nothing."""
+"""The label of a word outside all entities."""
 
-_STREAM = 2**41  # apart from all other chances of a seed
+_STREAM = 2**41  # random numbers apart from all others of a seed
 _MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
 _PARTS = re.compile(rf"{_MARK}|([^\W_]+(?:['’.\-][^\W_]+)*)")
 _LETTER = re.compile(r"[^\W_]")
@@ -40,76 +26,85 @@ _LETTER = re.compile(r"[^\W_]")
 def reworded(
     examples: Examples, plan: AugmentPlan, *, kind: str, labels: Sequence[str], seed: int
 ) -> Examples:
-    """Companions of training examples in which words are replaced: `tfidf`.
+    """Augment training examples by TF-IDF word replacement (`tfidf`).
+
+    A replacement need not fit its context (as in the paper), and most replacements are rare words.
+    Words are counted as spelled, in the training examples alone. The score for being drawn is the
+    paper's freq(w) IDF(w); the published code sums TF-IDF over texts, which favours words of short
+    texts. Markers (`<e1>`, `[CITE]`, `@GENE$`) and punctuation are never replaced, because in
+    relation tasks they carry the label; text between words is kept exactly.
+
+    Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2 and appendix (TF-IDF
+    word replacement); TADPOLE, section 4.1 (Data-Aug).
 
     Args:
-        examples: n, of the training split.
-        plan: how many companions there are of each, and how many words are replaced.
-        kind: of the task: `classification` or `tagging`. Of tagged words only those labelled `O`
-            are replaced, and by such.
-        labels: the names of the labels, by number.
-        seed: the only source of chance.
+        examples: n training examples.
+        plan: copies per example, and share of words to replace.
+        kind: `classification` or `tagging`. In tagging only words labelled `O` are replaced, by
+            words labelled `O`.
+        labels: label names by number.
+        seed: random seed.
 
     Returns:
-        n * plan.copies examples; companion j of example i is at i * copies + j.
+        n * plan.copies examples; copy j of example i is at i * copies + j.
 
     Raises:
         UsageError: no word is labelled `O`.
     """
     fragments = _fragments(examples, _outside(kind, labels))
-    return _beside(examples, _replaced(fragments, plan, seed), plan.copies)
+    return _with_labels(examples, _replaced(fragments, plan, seed), plan.copies)
 
 
 def require_allowed(plan: AugmentPlan, kind: str) -> None:
-    """Make sure that a kind of task can have such companions.
+    """Check that an augmentation method suits the kind of task.
 
     Raises:
-        UsageError: words that are labelled would be translated.
+        UsageError: back-translation of a tagging task.
     """
     if kind == "tagging" and plan.kind == "backtranslate":
         raise UsageError(
-            "--augment must be tfidf for tagging, or left out; got 'backtranslate'. The labels of "
-            "words cannot be carried over to a translation."
+            "--augment must be tfidf for tagging, or left out; got 'backtranslate'. Word labels "
+            "cannot be kept in back-translation."
         )
 
 
 def accompanied(examples: Examples, found: Sequence[str], copies: int) -> Examples:
-    """Companions of n examples, given all their pieces said otherwise: `backtranslate`.
+    """Augment n examples with paraphrases of their pieces (`backtranslate`).
 
     Args:
-        examples: n.
-        found: the pieces of all examples, end to end, `copies` of one side by side.
-        copies: companions of each.
+        examples: n examples.
+        found: paraphrases of the pieces of all examples, end to end, `copies` per piece.
+        copies: copies per example.
     """
     pieces, at = [], 0
     for own in examples.pieces:
         texts = list(found[at : at + len(own) * copies])
         pieces += [texts[j::copies] for j in range(copies)]
         at += len(texts)
-    return _beside(examples, pieces, copies)
+    return _with_labels(examples, pieces, copies)
 
 
-def _beside(examples: Examples, pieces: list[list[str]], copies: int) -> Examples:
-    """Pieces of companions, with the labels of their examples."""
+def _with_labels(examples: Examples, pieces: list[list[str]], copies: int) -> Examples:
+    """Augmented pieces with the labels of their original examples."""
     return Examples(pieces, [list(own) for own in examples.labels for _ in range(copies)])
 
 
 def _outside(kind: str, labels: Sequence[str]) -> int | None:
-    """The number of the label whose words may be replaced; None where labels are of texts."""
+    """The number of the label `O` of a tagging task; None for classification."""
     if kind != "tagging":
         return None
     if OUTSIDE not in labels:
         raise UsageError(
-            "--augment tfidf replaces words that are labelled O; this task has no such label. "
-            "Leave out --augment."
+            "--augment tfidf replaces words labelled O; this task has no label O. Leave out "
+            "--augment."
         )
     return list(labels).index(OUTSIDE)
 
 
 def _fragments(examples: Examples, outside: int | None) -> list[list[list[str]]]:
-    """Every piece of every example, taken apart: what is kept and, at odd places, words."""
+    """Every piece of every example, split: replaceable words are at odd positions."""
     if outside is None:
-        return [[_apart(text) for text in pieces] for pieces in examples.pieces]
+        return [[_split(text) for text in pieces] for pieces in examples.pieces]
     return [
         [
             ["", word, ""] if label == outside and _LETTER.search(word) else [word]
@@ -119,8 +114,8 @@ def _fragments(examples: Examples, outside: int | None) -> list[list[list[str]]]
     ]
 
 
-def _apart(text: str) -> list[str]:
-    """A text as what is kept, a word, what is kept, a word, and so on; joined it is the text."""
+def _split(text: str) -> list[str]:
+    """A text as other text, word, other text, word, and so on; joined it is the text again."""
     parts, at = [], 0
     for found in _PARTS.finditer(text):
         if found[1]:
@@ -131,13 +126,13 @@ def _apart(text: str) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """What TF-IDF knows of the words of n texts, m in all, v different ones.
+    """Replacement probabilities of the words of n texts: m words, v distinct.
 
     Attributes:
-        words: the v different ones, sorted.
-        chance: float64 [m], that a word is replaced, the texts' words end to end.
-        drawn: float64 [v], the share of the replacing words that each one makes; all 0 where no
-            word says more than another.
+        words: the v distinct words, sorted.
+        chance: float64 [m], probability that a word is replaced, texts end to end.
+        drawn: float64 [v], probability that a word is drawn as the replacement; all 0 if all words
+            score the same.
     """
 
     words: list[str]
@@ -146,16 +141,16 @@ class Counted:
 
 
 def counted(texts: Sequence[Sequence[str]], share: float) -> Counted:
-    """Count the words of texts (Xie et al. 2019, appendix on TF-IDF word replacement).
+    """Replacement probabilities (Xie et al. 2019, appendix on TF-IDF word replacement).
 
-    With TF the share of a text's words that a word makes, IDF = log(n / texts with it), C the
-    highest TF IDF in a text and Z the mean of C - TF IDF over its words, a word is replaced with
-    the chance min(share (C - TF IDF) / Z, 1). With S = (times it occurs) IDF, it is drawn in
-    proportion to max S - S. Where a text's words say equally much, Z is 0 and nothing is replaced.
+    With TF the share of a word in its text, IDF = log(n / texts with the word), C the highest
+    TF IDF in a text and Z the mean of C - TF IDF over its words, the probability of replacing a word
+    is min(share (C - TF IDF) / Z, 1). With S = (occurrences) IDF, a word is drawn in proportion to
+    max S - S. If all words of a text have the same TF IDF, Z is 0 and none is replaced.
 
     Args:
-        texts: n texts as their words.
-        share: of a text's words to be replaced, on average.
+        texts: n texts as lists of words.
+        share: mean share of a text's words to replace.
     """
     words = sorted({word for text in texts for word in text})
     number = {word: i for i, word in enumerate(words)}
@@ -174,29 +169,29 @@ def counted(texts: Sequence[Sequence[str]], share: float) -> Counted:
         below = np.repeat(np.maximum.reduceat(tfidf, starts), lengths[filled]) - tfidf
         mean = np.repeat(np.add.reduceat(below, starts) / lengths[filled], lengths[filled])
         np.divide(share * below, mean, out=chance, where=mean > 0)
-    says = np.bincount(ids, minlength=len(words)) * idf
-    drawn = says.max(initial=0.0) - says
+    scores = np.bincount(ids, minlength=len(words)) * idf
+    drawn = scores.max(initial=0.0) - scores
     total = drawn.sum()
     return Counted(words, np.minimum(chance, 1), drawn / total if total else np.zeros(len(words)))
 
 
 def _replaced(fragments: list[list[list[str]]], plan: AugmentPlan, seed: int) -> list[list[str]]:
-    """The pieces of all companions."""
+    """The pieces of all augmented examples."""
     found = counted([_words(example) for example in fragments], plan.share)
     m, through = len(found.chance), np.cumsum(found.drawn)
     new: list[list[str | None]] = []
     for copy in range(plan.copies):
         chances = uniform(place_keys(seed, _STREAM + copy, 2 * m))
-        instead: list[str | None] = [None] * m
+        replacements: list[str | None] = [None] * m
         if m and through[-1] > 0:
-            taken = np.flatnonzero(chances[:m] < found.chance)
-            draws = np.searchsorted(through, chances[m:][taken] * through[-1], side="right")
-            for place, word in zip(taken.tolist(), draws.tolist(), strict=True):
-                instead[place] = found.words[word]
-        new.append(instead)
+            replaced = np.flatnonzero(chances[:m] < found.chance)
+            draws = np.searchsorted(through, chances[m:][replaced] * through[-1], side="right")
+            for place, word in zip(replaced.tolist(), draws.tolist(), strict=True):
+                replacements[place] = found.words[word]
+        new.append(replacements)
     pieces, at = [], 0
     for example in fragments:
-        pieces += [_rebuilt(example, instead, at) for instead in new]
+        pieces += [_rebuilt(example, replacements, at) for replacements in new]
         at += sum(len(parts) // 2 for parts in example)
     return pieces
 
@@ -205,13 +200,13 @@ def _words(example: list[list[str]]) -> list[str]:
     return [word for parts in example for word in parts[1::2]]
 
 
-def _rebuilt(example: list[list[str]], instead: list[str | None], at: int) -> list[str]:
-    """An example's pieces with other words, which begin at some place of `instead`."""
+def _rebuilt(example: list[list[str]], replacements: list[str | None], at: int) -> list[str]:
+    """An example's pieces with replaced words; its words begin at `replacements[at]`."""
     pieces = []
     for parts in example:
-        made = list(parts)
+        new = list(parts)
         for i in range(1, len(parts), 2):
-            made[i] = instead[at] or parts[i]
+            new[i] = replacements[at] or parts[i]
             at += 1
-        pieces.append("".join(made))
+        pieces.append("".join(new))
     return pieces

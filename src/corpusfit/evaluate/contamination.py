@@ -1,19 +1,4 @@
-"""Whether a task's texts are in text that is to be trained on: whole, edited, or inside another.
-
-What: a text that is held out for judging is watched by a sketch of its 5-grams of words: all of
-them, or the 128 smallest by hash. A text to train on holds it if it has at least 0.8 of the sketch.
-Why: a model that has read the test texts is judged too well. A review in a web page is no less
-read than the review alone, so what counts is containment: the share of the watched text's 5-grams
-that the other has. The resemblance of two whole texts (Jaccard) needs no look of its own: it is
-never above containment, so whoever resembles by 0.8 also contains by 0.8.
-Trade-off: for a text of more than 128 different 5-grams containment is an unbiased estimate, with a
-standard deviation of at most 0.035 at 0.8. Below 4 different 5-grams (8 words without repeats) it
-would be chance; such a text is found only where another has the same letters and digits
-(`adapt/keys.py`), which is looked at for all texts. What is not found: a translation, a
-paraphrase, and a text that was cut up, of which no piece holds 0.8.
-Reference: Broder (1997), On the resemblance and containment of documents; Lee et al. (2022),
-Deduplicating Training Data Makes Language Models Better.
-"""
+"""Contamination: find held-out texts in training text, exact, edited or contained in another."""
 
 from __future__ import annotations
 
@@ -34,13 +19,13 @@ from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
 from corpusfit.types import Texts, buffers, text_array
 
 ENOUGH = 0.8
-"""The containment from which a text counts as held."""
+"""The least containment that counts as contamination."""
 
 _ORDER = 5
 _MOST = 128
 _FEWEST = 4
 _HEAD = 12  # letters and digits
-_HEAD_IN = 48  # characters that nearly always have so many
+_HEAD_IN = 48  # characters that nearly always hold `_HEAD` letters and digits
 _WORDS = re.compile(r"\w+")
 _SIGNS = re.compile(r"[&#\x80-\x9f]")
 _MARKS = (
@@ -48,27 +33,27 @@ _MARKS = (
     *(f"-{side}{kind}b-" for side in "lr" for kind in "rsc"),
     *(f"-{side}{kind}B-" for side in "LR" for kind in "RSC"),
 )
-"""Without one of these, or a tag, `normalise` leaves the words as they are; it takes a while."""
+"""`normalise` is slow, and changes words only in texts with one of these or a tag."""
 
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Watched:
-    """n different texts that may not be trained on, numbered as they came; only hashes are kept.
+    """Index of n distinct held-out texts, numbered in order; only hashes are kept.
 
-    A text that its task split into words in a way of its own is watched in a second form too, as
-    it would stand in print.
+    A text is sketched by its word 5-grams: all of them, or the 128 smallest by hash. A tokenised
+    text ("do n't") is indexed in a second, detokenised form too.
 
     Attributes:
-        keys: uint64 [k], of all forms as `text_keys` gives them, increasing.
-        texts: int64 [k], the number of each one's text.
-        heads: uint64 [h], keys of their first letters.
-        grams: uint64 [v], the different n-grams of all sketches.
+        keys: uint64 [k], `text_keys` of all forms, increasing.
+        texts: int64 [k], number of each form's text.
+        heads: uint64 [h], keys of the forms' first letters.
+        grams: uint64 [v], distinct n-grams of all sketches.
         begins: int64 [v + 1], where the sketches with each n-gram begin in `owners`.
         owners: int32 [m], numbers of sketches.
         sizes: int32 [s], n-grams of each sketch.
-        of: int64 [s], the number of each sketch's text.
+        of: int64 [s], number of each sketch's text.
     """
 
     keys: NDArray[np.uint64]
@@ -82,7 +67,7 @@ class Watched:
 
     @classmethod
     def of_texts(cls, texts: Iterable[str]) -> Watched:
-        """Watch some texts, copies once; one without a letter or a digit is left out."""
+        """Index some texts, without copies and without texts that have no letter or digit."""
         known: dict[str, int] = {"": -1}
         forms: list[str] = []
         of: list[int] = []
@@ -91,7 +76,7 @@ class Watched:
             if letters in known:
                 continue
             number = of[-1] + 1 if of else 0
-            for form in (text, *_in_print(text)):
+            for form in (text, *_detokenised(text)):
                 letters = letters if form is text else bare(form)
                 if known.setdefault(letters, number) == number:
                     forms.append(form.encode("utf-8", "replace").decode())  # no lone surrogates
@@ -111,7 +96,7 @@ class Watched:
         )
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """int64 [m]: the number of each of m texts; -1 for one that is not watched."""
+        """int64 [m]: the number of each of m texts; -1 for a text that is not indexed."""
         keys = text_keys(texts)
         if not len(self.keys):
             return np.full(len(keys), -1, np.int64)
@@ -119,18 +104,18 @@ class Watched:
         return np.where(self.keys[at] == keys, self.texts[at], -1)
 
     def write(self, path: Path) -> None:
-        """Write to a file, for workers."""
+        """Write the index to a file, for workers."""
         write_arrays(path, {f.name: getattr(self, f.name) for f in fields(self)}, {})
 
     @classmethod
     def read(cls, path: Path) -> Watched:
-        """Read what `write` wrote."""
+        """Read an index written by `write`."""
         return cls(**read_arrays(path)[0])
 
 
-def _in_print(text: str) -> list[str]:
-    """A text as it would stand in print, if that has other words ("do n't", "&amp;")."""
-    tags = text.count("<") > text.count("<br")  # breaks stay, as in `normalise`
+def _detokenised(text: str) -> list[str]:
+    """The text as printed, if its words differ ("do n't", "&amp;"); otherwise empty."""
+    tags = text.count("<") > text.count("<br")  # `normalise` keeps line breaks
     if not (tags or _SIGNS.search(text) or any(mark in text for mark in _MARKS)):
         return []
     plain = normalise(text)
@@ -139,13 +124,13 @@ def _in_print(text: str) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """m pairs of a text and a watched text that it holds, by text and watched text.
+    """m matches of a text and a held-out text that it contains, ordered by both.
 
     Attributes:
-        text: int64 [m], the text's place in its batch.
-        watched: int64 [m], the number of the text that it holds.
+        text: int64 [m], position of the text in its batch.
+        watched: int64 [m], number of the held-out text.
         containment: float32 [m], `ENOUGH` to 1.
-        byte: int64 [m], the byte of the text at which what it holds about begins.
+        byte: int64 [m], byte of the text where the match begins, approximately.
     """
 
     text: NDArray[np.int64]
@@ -158,10 +143,20 @@ class Held:
 
 
 class Watch:
-    """Looks for watched texts in others.
+    """Finds held-out texts in other texts.
+
+    A text matches if it contains at least 0.8 of the sketch. Containment is used, not Jaccard
+    similarity: a test text inside a web page is contamination too, and containment is never below
+    Jaccard similarity. Above 128 distinct 5-grams containment is an unbiased estimate with a
+    standard deviation of at most 0.035 at 0.8. A text with fewer than 4 distinct 5-grams (8 words
+    without repeats) matches only texts with the same letters and digits, which match at any length.
+    Not found: translations, paraphrases, and texts split so that no piece contains 0.8.
+
+    Reference: Broder (1997), On the resemblance and containment of documents; Lee et al. (2022),
+    Deduplicating Training Data Makes Language Models Better.
 
     Args:
-        watched: the texts.
+        watched: index of the held-out texts.
     """
 
     def __init__(self, watched: Watched) -> None:
@@ -172,7 +167,7 @@ class Watch:
         self._need = np.where(watched.sizes < _FEWEST, np.int32(0), need)
 
     def held(self, texts: Texts) -> Held:
-        """What n texts hold; a text's answer does not depend on its neighbours."""
+        """Matches of n texts; a text's matches do not depend on the batch."""
         data, offsets = buffers(texts)
         text, sketch, hits, byte = overlaps(
             data,
@@ -200,15 +195,15 @@ class Watch:
         return Held(*(column[best[first]] for column in pairs))
 
     def _same(self, texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The texts with the letters and digits of a watched text, and which that is."""
-        given = texts.to_pylist()
-        heads = np.array([key_of(_head(text)) for text in given], np.uint64)
+        """Texts with the same letters and digits as a held-out text, and its number."""
+        strings = texts.to_pylist()
+        heads = np.array([key_of(_head(text)) for text in strings], np.uint64)
         at = np.flatnonzero(np.isin(heads, self._watched.heads))
-        of = self._watched.numbers([given[i] for i in at])
+        of = self._watched.numbers([strings[i] for i in at])
         return at[of >= 0], of[of >= 0]
 
 
 def _head(text: str) -> str:
-    """A text's first letters: most texts begin unlike any watched one, and need no more."""
+    """A text's first letters and digits, a quick filter: most texts match no held-out text's."""
     letters = bare(text[:_HEAD_IN])
     return (letters if len(letters) >= _HEAD else bare(text))[:_HEAD]

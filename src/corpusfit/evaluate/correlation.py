@@ -1,12 +1,4 @@
-"""Whether two figures go together within groups, and not only because the groups differ.
-
-What: Pearson's correlation of what is left beside each group's mean, tested by permutations within
-the groups.
-Why: figures of several tasks go together as soon as the tasks differ in both.
-Trade-off: p is of drawn permutations, so 0.0001 at least, and more where groups are small.
-Reference: Simpson (1951), The Interpretation of Interaction in Contingency Tables; Phipson and
-Smyth (2010) for the p.
-"""
+"""Pearson correlation within groups, tested by permutation."""
 
 from __future__ import annotations
 
@@ -22,13 +14,13 @@ ROUNDS = 9_999
 
 @dataclass(frozen=True)
 class Within:
-    """How two figures of things go together within groups (partial, given the group).
+    """Correlation of two variables within groups (partial, given the group).
 
     Attributes:
-        n: how many things.
-        groups: how many groups they are of.
-        pearson: of what is left of the figures beside their group's means.
-        p: two-sided, of 9,999 drawn permutations within the groups.
+        n: number of observations.
+        groups: number of groups.
+        pearson: Pearson's r of the deviations from group means.
+        p: two-sided p-value of 9,999 random permutations within groups.
     """
 
     n: int
@@ -40,15 +32,18 @@ class Within:
 def correlation_within(
     groups: Sequence[Hashable], x: Sequence[float], y: Sequence[float]
 ) -> Within | None:
-    """Pearson's correlation within groups; None where they leave nothing to go together.
+    """Pearson's correlation within groups; None for too few or constant values.
 
-    Figures of several tasks go together as soon as the tasks differ in both, so each
-    group's mean is taken off, and chance is what else could have stood where in the same group.
+    Values of several tasks correlate as soon as the tasks differ in both, so group means are
+    subtracted and values are permuted within groups. p is at least 0.0001.
+
+    Reference: Simpson (1951), The Interpretation of Interaction in Contingency Tables; Phipson and
+    Smyth (2010) for the p-value.
 
     Args:
-        groups: of each thing; one that is alone in its group is left out.
-        x: one figure of each thing, finite.
-        y: the other, in the same order.
+        groups: group of each observation; groups of one are left out.
+        x: one finite value per observation.
+        y: the other variable, in the same order.
     """
     places: dict[Hashable, list[int]] = {}
     for place, group in enumerate(groups):
@@ -57,15 +52,17 @@ def correlation_within(
     n = sum(map(len, own))
     if n - len(own) < 2:
         return None
-    left = [[np.asarray(v, float)[at] - np.mean(np.asarray(v)[at]) for at in own] for v in (x, y)]
-    ours, theirs = map(np.concatenate, left)
-    scale = float(np.sqrt((ours @ ours) * (theirs @ theirs)))
-    if any(np.abs(v).max() <= SAME for v in (ours, theirs)):
+    centred = [
+        [np.asarray(v, float)[at] - np.mean(np.asarray(v)[at]) for at in own] for v in (x, y)
+    ]
+    first, second = map(np.concatenate, centred)
+    scale = float(np.sqrt((first @ first) * (second @ second)))
+    if any(np.abs(v).max() <= SAME for v in (first, second)):
         return None
-    chance = np.random.default_rng(0)
-    drawn = sum(
-        chance.permuted(np.tile(b, (ROUNDS, 1)), axis=1) @ a for a, b in zip(*left, strict=True)
+    rng = np.random.default_rng(0)
+    permuted = sum(
+        rng.permuted(np.tile(b, (ROUNDS, 1)), axis=1) @ a for a, b in zip(*centred, strict=True)
     )
-    found = float(ours @ theirs)
-    as_much = int(np.sum(np.abs(drawn) >= abs(found) - SAME * scale))
-    return Within(n, len(own), found / scale, (1 + as_much) / (1 + ROUNDS))
+    observed = float(first @ second)
+    as_large = int(np.sum(np.abs(permuted) >= abs(observed) - SAME * scale))
+    return Within(n, len(own), observed / scale, (1 + as_large) / (1 + ROUNDS))

@@ -1,14 +1,4 @@
-"""Examples as token ids, and batches of them as rows.
-
-What: each example's ids with special tokens, the place of the token that each of its pieces is
-judged by, and rows that hold several examples.
-Why: texts of a task are of all lengths; a batch padded to its longest is a third to a half padding.
-Trade-off: the examples of a step are packed among themselves only, first fit by decreasing length,
-so that a step learns from the same examples as a padded one. Words are tokenised as part of their
-sentence, joined by spaces, and found again by their place in it.
-Reference: Devlin et al. (2019), BERT, sections 4.1 and 5.3 (the first token; the first sub-token);
-Krell et al. (2021) for packing.
-"""
+"""Tokenise examples, and pack batches of them into rows."""
 
 from __future__ import annotations
 
@@ -27,24 +17,25 @@ if TYPE_CHECKING:
     import torch
 
 NOWHERE = -1
-"""The place of a piece that was cut off, or has no token."""
+"""Position of a piece that was truncated or has no token."""
 
 _AT_ONCE = 1_000
-_TRIES = 16  # widths between a length and twice as much
+_TRIES = 16  # row widths to try between the longest example and twice its length
 _DOUBLE = 1_000
-"""Tokens of a row in which each costs twice as much as in a short one, because of attention: 440 to
-1,600 on a CPU for a model 384 wide, more for wider ones. Which rows are cheapest hardly changes."""
+"""Row width at which a token takes twice the time of one in a short row, because of attention:
+440 to 1,600 on a CPU at hidden size 384, more for larger models. The choice of rows hardly depends
+on it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """n examples as tokens.
+    """n tokenised examples.
 
     Attributes:
-        ids: of each, int32 [l], special tokens included.
-        places: of each, int64 [pieces], the token that a piece is judged by, or `NOWHERE`.
+        ids: token ids of each, int32 [l], special tokens included.
+        places: of each, int64 [pieces], the token that predicts a piece's label, or `NOWHERE`.
         labels: of each, int64 [pieces].
-        truncated: bool [n], which were cut off.
+        truncated: bool [n], which examples were truncated.
     """
 
     ids: list[NDArray[np.int32]]
@@ -57,18 +48,19 @@ class Encoded:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """int64 [n]: tokens of each."""
+        """int64 [n]: number of tokens of each example."""
         return np.fromiter(map(len, self.ids), np.int64, len(self))
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What goes through the model together, as tensors.
+    """Rows that go through the model together, as tensors.
 
     Attributes:
         ids: int64 [r, l], padding at the end of rows.
-        chunk: int64 [r, l], which example of its row a token belongs to, -1 for padding.
-        at: int64 [m], places in the flattened rows, by example and piece; none that is nowhere.
+        chunk: int64 [r, l], number of the token's example within its row, -1 for padding.
+        at: int64 [m], predicted positions in the flattened rows, by example and piece, without
+            `NOWHERE`.
         labels: int64 [m].
     """
 
@@ -81,13 +73,17 @@ class Batch:
 def encode(examples: Examples, kind: str, tokenizer: Any, marks: Marks, length: int) -> Encoded:
     """Tokenise examples.
 
+    Words of a sentence are joined by spaces and tokenised together.
+
+    Reference: Devlin et al. (2019), BERT, sections 4.1 and 5.3 (first token; first sub-token).
+
     Args:
-        examples: n of them.
-        kind: `classification` (judged by the first token, or the last where nothing stands before a
-            text) or `tagging` (each word by its first sub-token).
-        tokenizer: as `marks.bare` gives it.
+        examples: n examples.
+        kind: `classification` (predicted at the first token, or at the last if the tokenizer has no
+            token before a text) or `tagging` (each word at its first sub-token).
+        tokenizer: backend tokenizer made by `special_tokens.bare`.
         marks: its special tokens.
-        length: the most tokens, special ones included.
+        length: maximum tokens of an example, special tokens included.
     """
     room = length - len(marks.prefix) - len(marks.suffix)
     ids_of: list[NDArray[np.int32]] = []
@@ -113,12 +109,12 @@ def encode(examples: Examples, kind: str, tokenizer: Any, marks: Marks, length: 
 def _first_tokens(
     words: Sequence[str], offsets: Sequence[tuple[int, int]], before: int
 ) -> NDArray[np.int64]:
-    """int64 [words]: the place of the first token that ends inside each word.
+    """int64 [words]: position of the first token that ends inside each word.
 
     Args:
-        words: of a sentence that was joined by spaces.
-        offsets: begin and end of each token in it; a token may begin with the space before a word.
-        before: special tokens in front.
+        words: words of a sentence that is joined by spaces.
+        offsets: begin and end of each token; a token may begin with the space before a word.
+        before: number of special tokens before the sentence.
     """
     sizes = np.fromiter(map(len, words), np.int64, len(words))
     ends = np.cumsum(sizes + 1) - 1
@@ -131,18 +127,21 @@ def _first_tokens(
 
 
 def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
-    """Which of n examples share a row: first fit by decreasing length.
+    """Pack n examples into rows: first fit by decreasing length.
 
-    A batch has few examples, and rows as wide as its longest are often filled badly; so wider ones
-    are tried, and the cheapest taken.
+    A batch has few examples, and rows as wide as the longest one are often badly filled, so wider
+    rows are tried and the fastest packing is used. Only examples of one batch are packed together,
+    so a step learns from the same examples as a padded one.
+
+    Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
 
     Args:
-        lengths: int64 [n].
-        widest: tokens that a row may have; the longest example counts as allowed, and twice its
-            length is enough.
+        lengths: int64 [n], tokens of each example.
+        widest: maximum tokens of a row; at least the longest example is allowed, at most twice its
+            length is used.
 
     Returns:
-        For each row its examples' numbers.
+        The numbers of each row's examples.
     """
     longest = int(lengths.max())
     most = max(longest, min(widest, 2 * longest))
@@ -151,13 +150,13 @@ def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
 
 
 def _cost(lengths: NDArray[np.int64], rows: list[list[int]]) -> float:
-    """What rows cost, in tokens of a short row."""
+    """Estimated time of rows, in tokens of a short row."""
     width = max(int(lengths[row].sum()) for row in rows)
     return len(rows) * width * (1 + width / _DOUBLE)
 
 
 def _first_fit(lengths: NDArray[np.int64], width: int) -> list[list[int]]:
-    """Rows of at most so many tokens."""
+    """Rows of at most `width` tokens."""
     rows: list[list[int]] = []
     left: list[int] = []
     for number in np.argsort(-lengths, kind="stable").tolist():
@@ -178,9 +177,9 @@ def laid_out(
 
     Args:
         encoded: all examples.
-        numbers: int64 [k], those of the batch.
-        rows: for each row, places in `numbers`.
-        words: how ids are numbered now.
+        numbers: int64 [k], examples of the batch.
+        rows: positions in `numbers` of each row's examples.
+        words: current numbering of token ids.
     """
     import torch
 

@@ -1,12 +1,4 @@
-"""Fine-tune a model on a task once: learn from train, pick the epoch by dev, look at test once.
-
-What: the training loop of one seed, and its `Outcome`.
-Why: a comparison needs many short trainings that differ in nothing but what is compared; each is a
-function of model, task, plan and seed.
-Trade-off: no checkpoints: a training that was killed begins again, and takes minutes. The weights
-of the best epoch are kept in memory.
-Reference: TADPOLE, section 4; mDAPT, sections 4.1 and 4.2; Loshchilov and Hutter (2019), AdamW.
-"""
+"""Fine-tune a model on a task with one seed: train, pick the epoch on dev, predict test once."""
 
 from __future__ import annotations
 
@@ -46,39 +38,44 @@ from corpusfit.kernels.chance import place_keys
 if TYPE_CHECKING:
     import torch
 
-_ORDER, _DROPOUT = range(2)  # what is drawn
-_LOOKED_AT_ONCE = 4_096  # tokens
+_ORDER, _DROPOUT = range(2)  # streams of random numbers
+_EVALUATED_AT_ONCE = 4_096  # tokens
 
 
 def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None = None) -> Outcome:
-    """Fine-tune and judge a model with one seed.
+    """Fine-tune and evaluate a model with one seed.
+
+    The result is a function of model, task, plan and seed. There are no checkpoints, because a
+    fine-tuning takes minutes; the weights of the best epoch are kept in memory.
+
+    Reference: TADPOLE, section 4; mDAPT, sections 4.1 and 4.2.
 
     Args:
-        task: what it learns from, is picked by and is judged on.
-        plan: how; what is left open goes by the kind of task and the model.
-        seed: of the new head, the order of the examples and dropout.
-        extra: companions of the training examples, learned from as well.
+        task: train, dev and test examples.
+        plan: settings; defaults depend on the kind of task and the model.
+        seed: random seed of the new head, the order of the examples and dropout.
+        extra: augmented training examples, added to the training split.
 
     Raises:
-        UsageError: the model is neither a folder nor a model of the hub; a device is not there.
-        ModelError: the model cannot be loaded, or has no such head.
-        TrainingError: the loss is no longer finite, or memory ran out.
+        UsageError: the model is neither a folder nor a hub id, or the device is not available.
+        ModelError: the model cannot be loaded, or its architecture has no head for the task.
+        TrainingError: the loss is not finite, or memory ran out.
     """
     began, processor = time.perf_counter(), time.process_time()
     hardware = resolve(plan.tune, "tune")
     headed = open_headed(plan.model, task.kind, task.learnable, hardware, seed)
     plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
     with seeded(seed), kept_memory():
-        tuning = _Tuning(task, plan, seed, headed, hardware)
+        tuning = _FineTuning(task, plan, seed, headed, hardware)
         try:
             tuning.run(extra)
-            scores, predicted = tuning.judged()
+            scores, predicted = tuning.evaluate()
         except (MemoryError, RuntimeError) as e:
             if not is_out_of_memory(e):
                 raise
             raise TrainingError(
-                f"Memory ran out with batches of {plan.tune.batch} texts of up to "
-                f"{plan.tune.length} tokens. Give a smaller --batch or --length."
+                f"Out of memory with batches of {plan.tune.batch} texts of up to "
+                f"{plan.tune.length} tokens. Set a smaller --batch or --length."
             ) from e
     return Outcome(
         size=len(task.train),
@@ -97,7 +94,7 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
 
 @dataclass
 class _Best:
-    """The best epoch so far: its number, metric and answers on dev, weights; see `Words.faded`."""
+    """The best epoch so far: number, metric and predictions on dev, `Words.faded`, weights."""
 
     epoch: int = 0
     score: float = -math.inf
@@ -106,8 +103,8 @@ class _Best:
     weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
 
 
-class _Tuning:
-    """One fine-tuning under way."""
+class _FineTuning:
+    """State of a running fine-tuning."""
 
     def __init__(
         self, task: Task, plan: EvaluatePlan, seed: int, headed: Headed, hardware: Hardware
@@ -115,17 +112,17 @@ class _Tuning:
         self.task, self.plan, self.seed, self.headed = task, plan, seed, headed
         self.network = headed.network
         self.model = headed.network.predictor.model
-        self.at_once = max(_LOOKED_AT_ONCE, BATCH_TOKENS[hardware.device])
+        self.at_once = max(_EVALUATED_AT_ONCE, BATCH_TOKENS[hardware.device])
         self.history: list[dict[str, Any]] = []
         self.truncated: dict[str, int] = {}
         self.best = _Best()
         self.learned, self.spent = 0, 0.0
 
     def run(self, extra: Examples | None) -> None:
-        """Learn until the last epoch, or until dev has not gained for long; take the best weights.
+        """Train until the last epoch or early stopping on dev, and load the best weights.
 
         Args:
-            extra: what is learned from beside the training examples.
+            extra: augmented training examples.
         """
         tune = self.plan.tune
         assert tune.epochs and tune.batch and tune.patience is not None  # noqa: S101, PT018
@@ -134,10 +131,12 @@ class _Tuning:
         self.words = Words(self.model, np.concatenate(train.ids), self.headed.marks.pad)
         self.parameters = trainable(self.model)
         steps = tune.epochs * math.ceil(len(train) / tune.batch)
-        course = TrainPlan(steps=steps, rate=tune.rate, warmup=tune.warmup or 0.0, decay=tune.decay)
-        adamw = optimizer(self.parameters, course)
+        train_plan = TrainPlan(
+            steps=steps, rate=tune.rate, warmup=tune.warmup or 0.0, decay=tune.decay
+        )
+        adamw = optimizer(self.parameters, train_plan)
         for epoch in range(1, tune.epochs + 1):
-            loss = self._epoch(epoch, train, course, adamw)
+            loss = self._epoch(epoch, train, train_plan, adamw)
             answers = self._answers(dev)
             score = self._measured(self.task.dev, answers)[self.plan.task.metric]
             self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
@@ -148,8 +147,8 @@ class _Tuning:
                 break
         self._load(self.best)
 
-    def judged(self) -> tuple[dict[str, dict[str, float]], dict[str, list[int]]]:
-        """Every metric, and the answers, by split, of the best weights."""
+    def evaluate(self) -> tuple[dict[str, dict[str, float]], dict[str, list[int]]]:
+        """Every metric and the predictions of the best weights, by split."""
         test = self._answers(self._encoded("test", self.task.test))
         both = (("dev", self.task.dev, self.best.answers), ("test", self.task.test, test))
         scores = {name: self._measured(examples, answers) for name, examples, answers in both}
@@ -159,7 +158,7 @@ class _Tuning:
         assert self.plan.tune.length is not None  # noqa: S101
         tokenizer, marks = self.headed.tokenizer, self.headed.marks
         found = encode(examples, self.task.kind, tokenizer, marks, self.plan.tune.length)
-        own = len(getattr(self.task, name))  # companions are not counted
+        own = len(getattr(self.task, name))  # without augmented examples
         self.truncated[name] = int(found.truncated[:own].sum())
         return found
 
@@ -167,8 +166,8 @@ class _Tuning:
         task = self.task
         return measure(task.kind, task.labels, examples.flat, answers, examples.lengths)
 
-    def _epoch(self, epoch: int, train: Encoded, course: TrainPlan, adamw: Any) -> float:
-        """One pass over the training examples; their mean loss."""
+    def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, adamw: Any) -> float:
+        """Train one epoch; returns the mean loss."""
         batch, n = self.plan.tune.batch or 1, len(train)
         began = time.perf_counter()
         self.model.train()
@@ -178,21 +177,21 @@ class _Tuning:
         for number, first in enumerate(range(0, n, batch)):
             step = (epoch - 1) * math.ceil(n / batch) + number
             for group in adamw.param_groups:
-                group["lr"] = rate_at(step, course)
+                group["lr"] = rate_at(step, train_plan)
             found = self._batch(train, order[first : first + batch], self.headed.widest)
             if not len(found.labels):
-                continue  # no word of it has a token
+                continue  # no word of the batch has a token
             total += self._step(step, found) * len(found.labels)
             labelled += len(found.labels)
             adamw.step()
             adamw.zero_grad(set_to_none=True)
-            self.words.faded *= 1.0 - rate_at(step, course) * course.decay
+            self.words.faded *= 1.0 - rate_at(step, train_plan) * train_plan.decay
         self.learned += n
         self.spent += time.perf_counter() - began
         return float(total) / max(1, labelled)
 
     def _step(self, step: int, batch: Batch) -> torch.Tensor:
-        """The gradient of a step; its loss."""
+        """Compute the gradient of a step; returns its loss."""
         import torch
 
         torch.manual_seed(int(place_keys(self.seed, 2 * step + _DROPOUT, 1)[0] >> np.uint64(1)))
@@ -203,26 +202,26 @@ class _Tuning:
         norm = torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), self.plan.tune.clip)
         if not math.isfinite(float(norm)):
             raise TrainingError(
-                f"The loss of step {step + 1} is no longer finite. Give a smaller --rate than "
-                f"{self.plan.tune.rate:g}."
+                f"Fine-tuning diverged: the loss of step {step + 1:,} is not finite. Set --rate "
+                f"below {self.plan.tune.rate:g}."
             )
         return loss.detach()
 
     def _logits(self, batch: Batch) -> torch.Tensor:
-        """Float [m, C]: of every piece that has a place."""
+        """Float [m, C]: logits of every piece that has a token."""
         device = self.model.device
         ids, chunk, at = (t.to(device) for t in (batch.ids, batch.chunk, batch.at))
         network = self.network
         return network.predictor.logits(network.call, network.inputs(ids, chunk), at)
 
     def _batch(self, encoded: Encoded, numbers: NDArray[np.int64], widest: int = 0) -> Batch:
-        """Examples that go through the model together, packed where it can tell them apart.
+        """A batch of examples, packed if the model supports packing.
 
         Args:
             encoded: all examples.
-            numbers: int64 [k], those of the batch.
-            widest: tokens that a row may have where the longest example has fewer; those of like
-                length need no wider ones.
+            numbers: int64 [k], examples of the batch.
+            widest: maximum tokens of a row, if the longest example has fewer; 0 suits examples of
+                similar length.
         """
         lengths = encoded.lengths[numbers]
         rows = [[i] for i in range(len(numbers))]
@@ -231,7 +230,7 @@ class _Tuning:
         return laid_out(encoded, numbers, rows, self.words)
 
     def _answers(self, encoded: Encoded) -> NDArray[np.int32]:
-        """int32 [pieces of all examples]: the likeliest label; of what has no place, none or O."""
+        """int32 [pieces of all examples]: predicted labels; O or 0 for a piece without a token."""
         import torch
 
         self.model.eval()

@@ -1,16 +1,4 @@
-"""How much nearer to a task a selection is than its corpus, by counting n-grams.
-
-What: the fall of the KL divergence between hashed n-grams from a sample of the corpus to the
-selection, and how many of the task's n-grams the selection holds.
-Why: DSIR found that fall to go with the score after training (r = 0.82 over selections); it takes
-seconds, an adaptation takes hours.
-Trade-off: it sees words, not what they mean. Little text looks further away than much, and many
-short texts nearer than few long ones; so as much of the corpus is held against as much of the
-selection: whole texts drawn by chance, then n-grams of these. What is thinned away is not looked
-at, and the smallest of the texts that are compared sets how fine the figures are.
-Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
-(arXiv 2302.03169), sections 3 and 4 (KL reduction).
-"""
+"""KL reduction: how much nearer to the task a selection's n-grams are than the corpus's."""
 
 from __future__ import annotations
 
@@ -25,25 +13,25 @@ from corpusfit.score.methods.dsir import Dsir
 from corpusfit.types import Texts, buffers, taken
 
 FEATURES = Dsir()
-"""The n-grams are those that `dsir` goes by."""
+"""The n-grams are those of the method `dsir`."""
 
 PARTS = 16
-"""Of the sample of the corpus; what leaving one out changes tells its noise."""
+"""Parts of the sample of the corpus, for a jackknife estimate of its noise."""
 
 LAYERS = 48
-"""Of texts, each of about a sixth of what those before it left; the last takes the rest."""
+"""Layers of texts, each about a sixth of the texts not in earlier layers; the last is the rest."""
 
 _SURE = 2.0  # standard errors
-_OCTAVE = 4  # so many layers hold half of what those before them left
-_THINNED = 2**43  # a stream of chance
+_OCTAVE = 4  # this many layers hold half of the texts not in earlier layers
+_THINNED = 2**43  # a stream of random numbers
 
 
 def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """How often each bucket of n-grams is hit.
+    """Number of n-grams in each hash bucket.
 
     Args:
-        texts: n of them.
-        weights: float64 [n], how often each counts; once if left out.
+        texts: n texts.
+        weights: float64 [n], weight of each text (default: 1).
 
     Returns:
         float64 [buckets].
@@ -62,13 +50,13 @@ def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[n
 
 
 def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """What `count` gives, of each layer of texts; which a text is in is drawn by its place.
+    """`count` of each layer of texts; a text's layer is random, by its position.
 
-    All layers from any one on are together a draw of texts, of any amount that is wanted, nearly.
+    All layers from some layer on are together a random sample of texts, of nearly any size.
 
     Args:
-        texts: n of them.
-        weights: float64 [n], how often each counts; once if left out.
+        texts: n texts.
+        weights: float64 [n], weight of each text (default: 1).
 
     Returns:
         float64 [LAYERS, buckets].
@@ -81,11 +69,11 @@ def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[
 
 
 def _thinned(counted: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """About `size` n-grams: the last layers, whole, and of the one before them n-grams by chance.
+    """Sample about `size` n-grams: all of the last layers, and some of the layer before them.
 
     Args:
-        counted: float64 [parts, LAYERS, buckets], as `layers` gives them.
-        size: at most as many as there are.
+        counted: float64 [parts, LAYERS, buckets], made by `layers`.
+        size: number of n-grams, at most as many as there are.
 
     Returns:
         float64 [parts, buckets].
@@ -94,20 +82,19 @@ def _thinned(counted: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     enough = np.flatnonzero(from_on >= size)
     first = int(enough[-1]) if len(enough) else 0
     kept: NDArray[np.float64] = counted[:, first + 1 :].sum(axis=1)
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     more = counted[:, first]
-    whole = np.floor(more + chance.random(more.shape)).astype(np.int64)  # weights are fractions
+    whole = np.floor(more + rng.random(more.shape)).astype(np.int64)  # weights are fractions
     lacking = min(max(0, round(size - float(kept.sum()))), int(whole.sum()))
-    drawn = chance.multivariate_hypergeometric(whole.ravel(), lacking, method="marginals")
+    drawn = rng.multivariate_hypergeometric(whole.ravel(), lacking, method="marginals")
     return kept + drawn.reshape(more.shape)
 
 
 def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
     """KL(target || text), in nats, of two bags of n-grams (Xie et al. 2023, section 4).
 
-    To each bucket's share of the text `dsir`'s smoothing is added, so that what it lacks by chance
-    costs much but not everything; the target is taken as it is. A short text lacks more by chance,
-    so that only texts of one size are held against each other (`reduction`).
+    The text's distribution is smoothed as in `dsir`, the target's is not. A shorter text lacks more
+    n-grams by chance, so only texts of equal size can be compared (`reduction`).
 
     Args:
         target: float64 [buckets], counts.
@@ -127,11 +114,11 @@ def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The different n-grams of the task's texts, and how often each occurs.
+    """The distinct n-grams of the task's texts, and their counts.
 
     Attributes:
-        times: int64 [n].
-        keys, places: the table that finds one, as `kernels/grams.py` makes it.
+        times: int64 [n], occurrences of each.
+        keys, places: look-up table made by `kernels/grams.py`.
     """
 
     times: NDArray[np.int64]
@@ -140,13 +127,13 @@ class Known:
 
     @classmethod
     def of(cls, texts: Texts) -> Known:
-        """Those of some texts."""
+        """The n-grams of some texts."""
         found = np.concatenate(list(_each(texts)))
         different, times = np.unique(found, return_counts=True)
         return cls(times, *grams.table_of(different))
 
     def seen_in(self, texts: Texts) -> NDArray[np.bool_]:
-        """Which of them some texts hold, bool [n]."""
+        """Which of the n-grams occur in some texts, bool [n]."""
         seen = np.zeros(len(self.times), np.bool_)
         for found in _each(texts):
             places = grams.find_each(self.keys, self.places, found)
@@ -154,12 +141,12 @@ class Known:
         return seen
 
     def share(self, seen: NDArray[np.bool_]) -> float:
-        """Of all occurrences of the task's n-grams, those of the n-grams that were seen."""
+        """Share of the task's n-gram occurrences whose n-gram was seen."""
         return float(self.times[seen].sum() / max(1, self.times.sum()))
 
 
 def _each(texts: Texts) -> list[NDArray[np.uint64]]:
-    """uint64 [m] identities of the n-grams of each length."""
+    """uint64 [m] ids of the n-grams, for each length."""
     data, offsets = buffers(texts)
     orders = range(1, FEATURES.order + 1)
     return [grams.grams_of(data, offsets, characters.table(), order)[0] for order in orders]
@@ -167,12 +154,12 @@ def _each(texts: Texts) -> list[NDArray[np.uint64]]:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """What was counted in selected text.
+    """Counts over selected text.
 
     Attributes:
-        texts: how many.
-        layers: float64 [LAYERS, buckets], as `layers` gives them.
-        seen: bool [n], as `Known.seen_in` gives it.
+        texts: number of texts.
+        layers: float64 [LAYERS, buckets], made by `layers`.
+        seen: bool [n], made by `Known.seen_in`.
     """
 
     texts: int
@@ -180,22 +167,22 @@ class Counts:
     seen: NDArray[np.bool_]
 
     def plus(self, other: Counts) -> Counts:
-        """Both together."""
+        """Add other counts."""
         return Counts(self.texts + other.texts, self.layers + other.layers, self.seen | other.seen)
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """How much nearer to the task the selected text is.
+    """DSIR's KL reduction of a selection.
 
     Attributes:
         raw: KL(task || corpus), in nats.
-        selected: KL(task || selected text).
-        size: n-grams of each that were held against the task's.
-        falls: the first less the second, DSIR's KL reduction.
-        noise: standard error of `raw` by the sample of the corpus (jackknife over its parts).
-        covered: share of the task's n-grams, counted as often as they occur, that are in the
-            selected text; it grows with the text.
+        selected: KL(task || selected text), in nats.
+        size: n-grams of corpus and selection that were compared with the task's.
+        falls: KL reduction, `raw` - `selected`, in nats.
+        noise: standard error of `raw` (jackknife over parts of the sample of the corpus).
+        covered: share of the task's n-gram occurrences whose n-gram is in the selected text; it
+            grows with the size of the selection.
     """
 
     raw: float
@@ -207,12 +194,12 @@ class Reduction:
 
     @property
     def apart(self) -> float:
-        """What two draws of one text may differ by, in nats."""
+        """Largest difference between two samples of one text that is noise, in nats."""
         return _SURE * 2**0.5 * self.noise
 
     @property
     def sure(self) -> bool:
-        """Whether it falls by more than the noise of two such draws."""
+        """Whether the KL reduction exceeds the noise."""
         return self.falls > self.apart
 
 
@@ -225,14 +212,20 @@ def reduction(
 ) -> Reduction:
     """The KL reduction of a selection.
 
+    Counts words, not meaning. KL depends on the amount of text and the length of texts, so samples
+    of equal size are compared: whole texts first, then n-grams of these.
+
+    Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling
+    (arXiv 2302.03169), sections 3 and 4: over selections, r = 0.82 with the score after training.
+
     Args:
         target: float64 [buckets], counts of the task's texts.
-        sample: float64 [parts, LAYERS, buckets], of parts of a sample of the corpus, of about
-            equal size.
-        selected: float64 [LAYERS, buckets], of the selected text.
+        sample: float64 [parts, LAYERS, buckets], counts of parts of a sample of the corpus, of
+            about equal size.
+        selected: float64 [LAYERS, buckets], counts of the selected text.
         covered: see `Reduction`.
-        size: n-grams of each that are compared, at most what there are of either: selections that
-            are set side by side need the same.
+        size: n-grams to compare, at most as many as either has; selections to be compared need the
+            same size.
     """
     parts = _thinned(sample, size)
     n, whole = len(parts), np.sum(parts, axis=0)

@@ -1,16 +1,4 @@
-"""Which rows are held out for dev and test, so that no text stands on two sides.
-
-What: of pairs the first translation of each source sentence and the first source of each
-translation; of all rows groups of the same text, drawn whole in a seeded order; first test, then
-dev, the rest is train.
-Why: a text that is trained on and judged on measures memory, and so does one of two translations of
-the same sentence.
-Trade-off: which groups are drawn hangs on the seed and the texts alone, not on where they lie; so a
-corpus that grows keeps most of what was held out. A group that is larger than what is still wanted
-is passed over, so that the sizes are met exactly.
-Reference: Aharoni and Goldberg (2020), section 3.1: "we did not allow more than one translation of
-a given source or target sentence".
-"""
+"""Draw rows for dev and test, so that no text is in two splits."""
 
 from __future__ import annotations
 
@@ -29,16 +17,19 @@ REASONS = {
     2: "another translation of a text that came before",
     3: "another text of a translation that came before",
 }
-"""Why a pair is dropped, by what `one_to_one` gives."""
+"""Why a pair is dropped, by the code that `one_to_one` returns."""
 
-_STREAM = 20  # of chance: what is drawn here and what elsewhere have nothing in common
+_STREAM = 20  # random numbers apart from all others of a seed
 
 
 def one_to_one(keys: NDArray[np.uint64]) -> NDArray[np.int8]:
-    """int8 [n]: `KEPT`, or why a pair is dropped, so that no side of a kept pair is in another.
+    """int8 [n]: `KEPT`, or why a pair is dropped, so that no side of a kept pair repeats.
+
+    Reference: Aharoni and Goldberg (2020), section 3.1: "we did not allow more than one translation
+    of a given source or target sentence".
 
     Args:
-        keys: uint64 [n, 2], of both sides, in reading order; what comes first is kept.
+        keys: uint64 [n, 2], keys of both sides, in reading order; the first of equal ones is kept.
     """
     found = np.zeros(len(keys), np.int8)
     translation_of: dict[int, int] = {}
@@ -56,11 +47,11 @@ def one_to_one(keys: NDArray[np.uint64]) -> NDArray[np.int8]:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Rows of the same text: g groups over n rows, in the order in which they are drawn.
+    """Groups of rows with the same text: g groups over n rows, in the order of drawing.
 
     Attributes:
-        of: int64 [n], each row's group; -1 for a row that is in none.
-        sizes: int64 [g].
+        of: int64 [n], each row's group; -1 for a row in none.
+        sizes: int64 [g], rows of each group.
     """
 
     of: NDArray[np.int64]
@@ -68,7 +59,11 @@ class Groups:
 
     @classmethod
     def of_keys(cls, keys: NDArray[np.uint64], kept: NDArray[np.bool_], seed: int) -> Groups:
-        """Group the rows that are kept, bool [n], by their keys, uint64 [n]."""
+        """Group the kept rows, bool [n], by their keys, uint64 [n].
+
+        The order depends on the seed and the texts alone, so a growing corpus keeps most of its
+        held-out rows.
+        """
         different, member, sizes = np.unique(keys[kept], return_inverse=True, return_counts=True)
         order = np.argsort(value_keys(seed, _STREAM, different), kind="stable")
         place = np.empty(len(order), np.int64)
@@ -80,7 +75,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was drawn: the groups of test and of dev, and how many groups were looked at."""
+    """The groups drawn for test and dev, and the number of groups considered."""
 
     test: frozenset[int]
     dev: frozenset[int]
@@ -94,24 +89,26 @@ def draw(
     near: Mapping[int, AbstractSet[int]],
     candidates: int,
 ) -> Drawn | None:
-    """Draw test, and then dev of what is near no text of test.
+    """Draw test, then dev from groups without a near-duplicate in test.
+
+    A group larger than the number of rows still needed is skipped, so sizes are exact.
 
     Args:
-        groups: in the order in which they are drawn.
-        dev: rows wanted.
-        test: rows wanted.
-        near: by group, the groups that are near it; both ways.
-        candidates: only so many groups are drawn from.
+        groups: groups in the order of drawing.
+        dev: number of rows for dev.
+        test: number of rows for test.
+        near: near-duplicates of each group, symmetric.
+        candidates: number of groups to draw from.
 
     Returns:
-        None if these are not enough.
+        The drawn groups; None if there are too few.
     """
     sizes = groups.sizes[:candidates].tolist()
     chosen = _fill(sizes, test, range(len(sizes)))
     if chosen is None:
         return None
-    close = {other for group in chosen for other in near.get(group, ())}
-    free = (g for g in range(len(sizes)) if g not in chosen and g not in close)
+    similar = {other for group in chosen for other in near.get(group, ())}
+    free = (g for g in range(len(sizes)) if g not in chosen and g not in similar)
     further = _fill(sizes, dev, free)
     if further is None:
         return None
@@ -119,7 +116,7 @@ def draw(
 
 
 def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int] | None:
-    """The first groups that together have so many rows; None if there are none such."""
+    """The first groups that together have exactly `wanted` rows; None if none do."""
     chosen: list[int] = []
     for group in groups:
         if not wanted:

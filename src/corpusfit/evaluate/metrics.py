@@ -1,13 +1,4 @@
-"""What predictions are worth: counts for each example, and every metric made of their sums.
-
-What: `tallies` counts for each example what is right, what was predicted and what is so; `metric`
-turns sums of them into a score; `measure` gives all scores of one set of predictions.
-Why: a resampled test set is another sum of the same counts, so a score of thousands of them costs
-a matrix product and not thousands of evaluations.
-Trade-off: only metrics that are functions of such sums are here; those of the papers all are.
-Reference: TADPOLE, Table 3 (which metric for which task); mDAPT, section 4.1 (spans); seqeval in
-its default mode, which is that of conlleval.
-"""
+"""Metrics from per-example counts, so that a resampled test set is another sum of counts."""
 
 from __future__ import annotations
 
@@ -20,7 +11,7 @@ from corpusfit.errors import MissingDependencyError
 from corpusfit.evaluate.plan import METRICS
 
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Examples and classes, one of each for everything that is counted."""
+"""Example and class of every counted item."""
 
 
 def tallies(
@@ -30,22 +21,24 @@ def tallies(
     predicted: NDArray[np.int32],
     lengths: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Count what each example adds to the metrics.
+    """Counts of each example, from which all metrics follow.
+
+    Reference: mDAPT, section 4.1 (spans); seqeval in its default mode, that of conlleval.
 
     Args:
         kind: `classification` or `tagging`.
-        labels: the labels' names, by number.
-        gold: int32 [pieces], the labels that are right, examples end to end.
-        predicted: int32 [pieces], those that were given.
+        labels: label names by number.
+        gold: int32 [pieces], gold labels, examples end to end.
+        predicted: int32 [pieces], predicted labels.
         lengths: int64 [n], pieces of each example.
 
     Returns:
-        int64 [n, 3, 1 + C]; the 3 are what was right, what was predicted, and what is so. Column 0
-        counts pieces (texts, or words) of any label, the others the pieces of each of C classes,
-        by number; for tagging, the spans of each of C types of entity, by name.
+        int64 [n, 3, 1 + C]: counts of correct, predicted and gold items. Column 0 counts pieces
+        (texts, or words) of any label, the others the pieces of each of C classes, by number; for
+        tagging, the spans of each of C entity types, by name.
 
     Raises:
-        MissingDependencyError: spans are counted and seqeval is not installed.
+        MissingDependencyError: a tagging task, and seqeval is not installed.
     """
     owner = np.repeat(np.arange(len(lengths)), lengths)
     right = gold == predicted
@@ -64,13 +57,14 @@ def tallies(
 def metric(name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
     """A metric of sums of tallies.
 
-    Where nothing can be right (no prediction, or nothing to find) a share is 0. Macro is the mean
-    over the classes that are, or were predicted, somewhere in the sum; weighted counts each by how
-    often it is. Both are what scikit-learn gives with zero_division=0.
+    Averages are those of scikit-learn with zero_division=0: `macro` is the mean over classes that
+    occur or are predicted in the sum, `weighted` weights each class by its gold count.
+
+    Reference: TADPOLE, Table 3 (metric of each task).
 
     Args:
-        name: one of `METRICS`; `accuracy` is the share of pieces that are right: of texts for
-            classification, of words for tagging.
+        name: one of `METRICS`; `accuracy` is the share of correct pieces: texts for classification,
+            words for tagging.
         summed: numbers [..., 3, 1 + C], sums of `tallies` over examples.
 
     Returns:
@@ -102,7 +96,7 @@ def measure(
 
 
 def _figure(figure: str, counts: NDArray[Any]) -> NDArray[np.float64]:
-    """Precision, recall or F1 of each class; counts [..., 3, C] give float64 [..., C]."""
+    """Precision, recall or F1 of each class, float64 [..., C], of counts [..., 3, C]."""
     hits, predicted, gold = (counts[..., i, :] for i in range(3))
     if figure == "precision":
         return _ratio(hits, predicted)
@@ -112,7 +106,7 @@ def _figure(figure: str, counts: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
-    """Parts of wholes, 0 of nothing."""
+    """The ratio of part and whole; 0 where the whole is 0."""
     found: NDArray[np.float64] = part / np.where(whole > 0, whole, 1)
     return found
 
@@ -123,17 +117,17 @@ def _spans(
     predicted: NDArray[np.int32],
     owner: NDArray[np.int64],
 ) -> tuple[int, list[Places]]:
-    """How many types of entity there are; where spans are right, were predicted, and are."""
+    """Number of entity types; examples and types of correct, predicted and gold spans."""
     rules = _Rules(labels)
-    is_so, were = (rules.spans(numbers, owner) for numbers in (gold, predicted))
-    right = is_so[np.isin(is_so @ rules.key(len(gold)), were @ rules.key(len(gold)))]
-    return rules.types, [(owner[s[:, 1]], s[:, 0]) for s in (right, were, is_so)]
+    true, found = (rules.spans(numbers, owner) for numbers in (gold, predicted))
+    right = true[np.isin(true @ rules.key(len(gold)), found @ rules.key(len(gold)))]
+    return rules.types, [(owner[s[:, 1]], s[:, 0]) for s in (right, found, true)]
 
 
 class _Rules:
-    """Which label after which begins and ends a span: seqeval's rules, asked once for each pair.
+    """seqeval's rules for where spans begin and end, tabulated for each pair of labels.
 
-    seqeval's own loop takes some microseconds a word; here a word costs two look-ups.
+    seqeval's own loop takes microseconds per word; a look-up is faster.
     """
 
     def __init__(self, labels: tuple[str, ...]) -> None:
@@ -141,7 +135,7 @@ class _Rules:
             from seqeval.metrics.sequence_labeling import end_of_chunk, start_of_chunk
         except ImportError as e:
             raise MissingDependencyError("Counting the spans of a tagging task", "train") from e
-        tags = [_tag(name) for name in (*labels, "O")]  # the last one lies between examples
+        tags = [_tag(name) for name in (*labels, "O")]  # the last one separates examples
         names = sorted({name for tag, name in tags if tag != "O"})
         self.types = len(names)
         self._type = np.array([names.index(name) if name in names else -1 for _, name in tags])
@@ -151,7 +145,7 @@ class _Rules:
         )
 
     def spans(self, numbers: NDArray[np.int32], owner: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64 [m, 3]: the type, the first and the last piece of each span, in order."""
+        """int64 [m, 3]: type, first piece and last piece of each span, in order."""
         border = len(self._type) - 1
         line = np.full(len(numbers) + (int(owner[-1]) + 1 if len(owner) else 0), border)
         line[np.arange(len(numbers)) + owner] = numbers
@@ -164,10 +158,10 @@ class _Rules:
         return np.stack([self._type[before[ends]], piece[first], piece[last]], 1)
 
     def key(self, pieces: int) -> NDArray[np.int64]:
-        """int64 [3], by which a span becomes one number of its own."""
+        """int64 [3], factors that turn a span into a unique number."""
         return np.array([pieces * pieces, pieces, 1], np.int64)
 
 
 def _tag(label: str) -> tuple[str, str]:
-    """The letter and the type of a label, as seqeval takes them apart."""
+    """Prefix and type of a label, as seqeval splits it."""
     return label[0], label[1:].split("-", maxsplit=1)[-1] or "_"

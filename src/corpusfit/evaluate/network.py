@@ -1,14 +1,4 @@
-"""A model with a new head for a task, and what it says of chosen tokens.
-
-What: a folder or an adapter becomes a model that gives logits for the first token of each text, or
-of each word, of several texts in one row.
-Why: transformers' heads for texts look at the first token of a row; a hook hands them the tokens
-that are asked for as rows of their own, so that texts can share one, and the head is the library's.
-Trade-off: it is tried on the model itself; where the logits are not the model's own (a head that
-averages, a decoder that looks at the last token), each text gets a row. A pooler begins anew like
-the rest of the head, even where a file has one: a model adapted without it would start behind.
-Reference: Devlin et al. (2019), BERT, section 4; TADPOLE, section 4; mDAPT, section 4.
-"""
+"""A model with a new head for a task, and its logits at selected tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +24,7 @@ from corpusfit.evaluate.plan import HeadPlan
 if TYPE_CHECKING:
     import torch
 
-_WIDEST = 512  # tokens; wider rows are only for a text that is as long
+_WIDEST = 512  # tokens; wider rows hold a single long text
 _HEADS = {
     "classification": "AutoModelForSequenceClassification",
     "tagging": "AutoModelForTokenClassification",
@@ -43,15 +33,15 @@ _HEADS = {
 
 @dataclass(frozen=True, eq=False)
 class Headed:
-    """A model that is ready to be fine-tuned.
+    """A model that is ready for fine-tuning.
 
     Attributes:
-        network: how it is called; its packing is None where each text needs a row.
-        tokenizer: what cuts text, as `marks.bare` gives it.
+        network: the model; its packing is None if each text needs its own row.
+        tokenizer: backend tokenizer made by `special_tokens.bare`.
         marks: its special tokens.
-        longest: tokens that an example may have, special ones included.
-        widest: tokens of a row in which the packing was tried.
-        adapter: whether an adapter is trained, and not the model under it.
+        longest: maximum tokens of an example, special tokens included.
+        widest: row length at which the packing was tested.
+        adapter: an adapter is trained and the base model is frozen.
     """
 
     network: Network
@@ -63,36 +53,38 @@ class Headed:
 
 
 class FirstToken(Predictor):
-    """The logits of texts, read off their first tokens, wherever these are.
+    """The logits of texts from their first tokens, anywhere in a row.
 
-    Where the model cannot be hooked into (`hooked` is false), they are those of each row, as the
-    model has them, and a row may hold one text.
+    transformers' heads for texts read the first token of a row. A hook gives them the selected
+    tokens as rows of their own, so texts can share a row. If the logits differ from the model's own
+    (`hooked` is false; a head that averages, a decoder that reads the last token), a row holds one
+    text.
     """
 
-    pools: ClassVar[bool] = True  # each state that is kept is the first of a row
+    pools: ClassVar[bool] = True  # each selected state is the first of a row
 
     def _parts(self) -> Iterator[Any]:
         base = self.model.base_model
-        yield getattr(base, "encoder", None)  # BERT's pooler is in its base, after this
+        yield getattr(base, "encoder", None)  # BERT's pooler follows in its base model
         yield base
 
     def _tried(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
-        own = self.model(**inputs).logits.flip(0)  # a hook without effect keeps the order
+        own = self.model(**inputs).logits.flip(0)  # fails for a hook without effect
         at = torch.tensor([4, 0], device=self.model.device)
         return own, self.logits(self.model, inputs, at)
 
     def _arranged(self, states: torch.Tensor) -> torch.Tensor:
-        return states[:, None]  # each is the first and only one of its row
+        return states[:, None]  # each state is a row of its own
 
     def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
-        """What the model says of tokens, as of the first one of a text.
+        """Logits of texts, from their first tokens.
 
         Args:
             call: the model.
-            inputs: of the model: `input_ids` [B, L] and what else it is to get.
-            at: int64 [M], places in the flattened batch; one in each row unless `hooked`.
+            inputs: model inputs: `input_ids` [B, L] and any others.
+            at: int64 [M], positions in the flattened batch; one in each row unless `hooked`.
 
         Returns:
             [M, C].
@@ -103,40 +95,40 @@ class FirstToken(Predictor):
 
 @dataclass
 class _WithHead:
-    """Opens a model with a head for so many labels, as `open_adapted` asks a class to.
+    """An auto class for `open_adapted` that opens a model with a new head.
 
     Attributes:
-        kind: of the task.
-        labels: how many.
-        attention: of the model, if it knows that one.
+        kind: kind of the task.
+        labels: number of labels.
+        attention: attention implementation, if the model supports it.
     """
 
     kind: str
     labels: int
     attention: str
 
-    def from_pretrained(self, folder: Any, **given: Any) -> Any:
-        """The model; raises `ModelError` if it has no such head or not all of its weights."""
+    def from_pretrained(self, folder: Any, **options: Any) -> Any:
+        """Open the model; raises `ModelError` if a head or weights are missing."""
         import transformers
 
-        given |= {"num_labels": self.labels, "output_loading_info": True}
-        given |= {"ignore_mismatched_sizes": True}  # of a head for another task
+        options |= {"num_labels": self.labels, "output_loading_info": True}
+        options |= {"ignore_mismatched_sizes": True}  # a head for another task
         opening = getattr(transformers, _HEADS[self.kind]).from_pretrained
         try:
-            model, info = opening(folder, attn_implementation=self.attention, **given)
+            model, info = opening(folder, attn_implementation=self.attention, **options)
         except ValueError as e:
             if "Unrecognized configuration class" in str(e):
                 raise ModelError(
                     f"--model: the architecture in {folder} has no head for {self.kind}. Name an "
-                    "encoder, such as a BERT, or a decoder."
+                    "encoder, such as BERT, or a decoder."
                 ) from e
             if "scaled_dot_product_attention" not in str(e):
                 raise
-            model, info = opening(folder, attn_implementation="eager", **given)
+            model, info = opening(folder, attn_implementation="eager", **options)
         if model.config.is_encoder_decoder:
             raise ModelError(
-                f"--model: {folder} is an encoder-decoder; only encoders and decoders are judged. "
-                "Name one of those."
+                f"--model: {folder} is an encoder-decoder; only encoders and decoders can be "
+                "evaluated. Name one of those."
             )
         other = [key for key, *_ in info["mismatched_keys"]]
         lacking = without_weights(model, info["missing_keys"])[1] + [
@@ -144,8 +136,8 @@ class _WithHead:
         ]
         if lacking:
             raise ModelError(
-                f"--model: the weights in {folder} are not all of a {type(model).__name__}: "
-                f"{lacking[0]} is missing or of another size. Name a folder with the whole model."
+                f"--model: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} is "
+                "missing or has another size. Name a folder with the complete model."
             )
         return model
 
@@ -153,23 +145,28 @@ class _WithHead:
 def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed: int) -> Headed:
     """Open a model with a new head.
 
+    A pooler is part of the head and starts from random weights even if the folder has one;
+    otherwise a model adapted without a pooler would be at a disadvantage.
+
+    Reference: Devlin et al. (2019), BERT, section 4; TADPOLE, section 4; mDAPT, section 4.
+
     Args:
-        plan: its name, and whether a new adapter is trained.
-        kind: of the task.
-        labels: how many the head tells apart.
-        hardware: where it computes, and in what precision.
-        seed: of the head and of a new adapter.
+        plan: name of the model, and whether to train a new adapter.
+        kind: kind of the task.
+        labels: number of labels of the head.
+        hardware: device and precision.
+        seed: random seed of the head and of a new adapter.
 
     Raises:
-        UsageError: it is neither a folder nor a model of the hub; a new adapter is asked for in
-            place of one.
-        ModelError: it cannot be loaded, or has no such head.
+        UsageError: the name is neither a folder nor a hub id, or a new adapter is requested for an
+            adapter's folder.
+        ModelError: the model cannot be loaded, or its architecture has no head for the task.
         MissingDependencyError: torch or transformers is not installed.
     """
     place = find(plan.name, setting=MODEL)
     adapted = (place / ADAPTER).is_file()
     if adapted and plan.adapter:
-        cure = "Its own adapter is trained."
+        cure = "The adapter in the folder is trained. Leave out --adapter."
         raise bad_setting("--adapter", "left out with an adapter's folder", plan.adapter, cure)
     if not adapted:
         place = transformer_folder(place, MODEL)
@@ -178,7 +175,7 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
         tokenizer = _tokenizer(plan.name, model_under(place))
         marks = marks_of(tokenizer, plan.name, model.get_input_embeddings().weight.shape[0])
         if model.config.pad_token_id is None:
-            model.config.pad_token_id = marks.pad  # decoders look for the last token that is none
+            model.config.pad_token_id = marks.pad  # decoders look for the last token before padding
         head = _head(model)
         _renew(head, getattr(model.config, "initializer_range", 0.02), seed)
         predictor = (FirstToken if kind == "classification" else Predictor)(model)
@@ -200,7 +197,7 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
 
 
 def _head(model: Any) -> dict[str, torch.nn.Parameter]:
-    """What is not of the model itself, and its pooler, by name."""
+    """Parameters of the head, including a pooler, by name."""
     inside = f"{model.base_model_prefix}."
     return {
         name: parameter
@@ -210,7 +207,7 @@ def _head(model: Any) -> dict[str, torch.nn.Parameter]:
 
 
 def _renew(head: dict[str, torch.nn.Parameter], scale: float, seed: int) -> None:
-    """Give all of a head its first values by the seed: BERT's way, norms at 1."""
+    """Initialise a head from the seed, as BERT does: normal weights, zero biases, norms at 1."""
     import torch
 
     torch.manual_seed(seed)
@@ -223,7 +220,7 @@ def _renew(head: dict[str, torch.nn.Parameter], scale: float, seed: int) -> None
 
 
 def _require_padding(model: Any, marks: Marks, name: str) -> None:
-    """Raise `ModelError` if what a model says of a text depends on the padding after it."""
+    """Raise `ModelError` if a text's logits depend on the padding after it."""
     import torch
 
     words = np.flatnonzero(marks.ordinary)[:6].tolist()
@@ -238,25 +235,25 @@ def _require_padding(model: Any, marks: Marks, name: str) -> None:
         > LEAK
     ):
         raise ModelError(
-            f"--model: what {name} says of a text depends on the padding after it, so no batch of "
-            "texts can be trusted. Name another model."
+            f"--model: the predictions of {name} for a text depend on the padding after it, so "
+            "texts cannot be evaluated in batches. Name another model."
         )
 
 
 def trains_adapter(plan: HeadPlan) -> bool:
-    """Whether an adapter is trained and not the model: a new one, or the one in its folder."""
+    """Whether an adapter is trained and the model is frozen: a new adapter or the folder's own."""
     return bool(plan.adapter) or (find(plan.name, setting=MODEL) / ADAPTER).is_file()
 
 
 def head_fingerprint(name: str, flag: str = "--model") -> str:
-    """Identity of a model, or of an adapter and the model under it, by their weights.
+    """Hex digest of a model, or of an adapter and its base model, by their weights.
 
     Args:
         name: a folder or a hub id.
-        flag: the setting that named it, for errors.
+        flag: name of the setting, for errors.
 
     Raises:
-        UsageError: it is neither a folder nor a model of the hub.
+        UsageError: the name is neither a folder nor a hub id.
         ModelError: files are missing.
     """
     place = find(name, setting=MODEL._replace(flag=flag))
@@ -273,6 +270,6 @@ def _tokenizer(name: str, place: Any) -> Any:
         return transformers.AutoTokenizer.from_pretrained(
             place, use_fast=True, local_files_only=True, trust_remote_code=False
         )
-    except Exception as e:  # a broken folder shows as any of a dozen kinds
+    except Exception as e:  # a broken folder raises many kinds of exceptions
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(f"--model: the tokenizer of {name} cannot be loaded: {reason}") from e

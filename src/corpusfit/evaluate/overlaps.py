@@ -1,14 +1,4 @@
-"""What the splits of a task have in common: texts of dev and test that train has too.
-
-What: how many examples of one split are in another, how many are twice in their own, and how many
-of these are so to the letter, or bear another label.
-Why: a model that has seen a dev text picks the epoch that remembers best, and a test text that it
-has seen measures memory.
-Trade-off: texts are the same when their letters and digits are, case folded. So are the examples
-of a task that marks other entities in the same sentence (ChemProt, SciERC): these are not identical
-and may well bear other labels. Near-duplicates are left to `contamination`.
-Reference: Aharoni and Goldberg (2020), section 3.1, appendix A.2 and Table 8.
-"""
+"""Overlap between the splits of a task: normalised and exact copies, and their labels."""
 
 from __future__ import annotations
 
@@ -21,16 +11,15 @@ from corpusfit.evaluate.task import Examples, Task
 
 @dataclass(frozen=True)
 class Overlap:
-    """Examples of one split that are in another, or were before in the same one.
+    """Examples of one split that are also in another, or earlier in the same split.
 
     Attributes:
-        split: whose examples are counted.
-        within: where they are looked for; the split itself for duplicates.
-        examples: of the split.
-        shared: those whose text is there.
-        identical: those of them that are there to the letter.
-        relabelled: those of them whose label that text never has there; for duplicates, those
-            whose label differs from every one before.
+        split: split whose examples are counted.
+        within: split that is searched; `split` itself for duplicates.
+        examples: number of examples of `split`.
+        shared: examples with a normalised copy: the same letters and digits, case-folded.
+        identical: shared examples with an exact copy.
+        relabelled: shared examples whose label none of the copies has.
     """
 
     split: str
@@ -42,24 +31,24 @@ class Overlap:
 
     @property
     def share(self) -> float:
-        """In [0, 1]."""
+        """Share of the examples, in [0, 1]."""
         return self.shared / self.examples if self.examples else 0.0
 
     def __str__(self) -> str:
-        """In words."""
-        where = "copies of others" if self.split == self.within else f"in {self.within} too"
+        """A sentence with the counts."""
+        where = "duplicates" if self.split == self.within else f"also in {self.within}"
         counts = f"{self.shared:,} of {self.examples:,} texts ({100 * self.share:.1f} %)"
-        more = f" ({self.identical:,} to the letter, {self.relabelled:,} with another label)"
+        more = f" ({self.identical:,} exact, {self.relabelled:,} with another label)"
         return f"{self.split}: {counts} are {where}{more if self.shared else ''}."
 
 
 @dataclass(frozen=True)
 class Overlaps:
-    """What the splits have in common.
+    """Overlaps between the splits of a task, and duplicates within each.
 
     Attributes:
-        between: of dev in train, test in train, and test in dev.
-        duplicates: of train, dev and test, each within itself: copies beside the first.
+        between: dev in train, test in train, and test in dev.
+        duplicates: copies after the first, within train, dev and test.
     """
 
     between: tuple[Overlap, ...]
@@ -73,23 +62,26 @@ class Overlaps:
         }
 
     def notes(self) -> list[str]:
-        """A sentence for every overlap there is."""
+        """A sentence for every overlap that is not empty."""
         return [str(overlap) for overlap in (*self.between, *self.duplicates) if overlap.shared]
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What was seen of a text: how it was written, and its labels (one for every word)."""
+    """The spellings and labels of a text (one label for each word)."""
 
     texts: set[str] = field(default_factory=set)
     labels: set[tuple[int, ...]] = field(default_factory=set)
 
 
 def overlaps(task: Task) -> Overlaps:
-    """Count what the splits of a task have in common.
+    """Count copies between and within the splits of a task.
 
-    For tagging, a sentence bears another label when any word's tag differs, or its words are cut
-    otherwise.
+    In tagging, a sentence has another label if any word's tag or the tokenisation differs. Tasks
+    that mark different entities in one sentence (ChemProt, SciERC) share examples that are not exact
+    copies and may well have other labels. Near-duplicates are found by `contamination`.
+
+    Reference: Aharoni and Goldberg (2020), section 3.1, appendix A.2 and Table 8.
     """
     splits = {"train": task.train, "dev": task.dev, "test": task.test}
     rows = {split: _rows(examples) for split, examples in splits.items()}
@@ -112,7 +104,7 @@ def _rows(examples: Examples) -> list[_Row]:
 def _counted(
     split: str, within: str, rows: list[_Row], seen: dict[int, _Seen], *, adding: bool
 ) -> Overlap:
-    """Look every example up among those seen; add it to them, if that is asked for."""
+    """Count the examples whose key was seen before; with `adding`, add each to those seen."""
     shared = identical = relabelled = 0
     for key, text, labels in rows:
         if key in seen:

@@ -1,12 +1,4 @@
-"""Sentences and their translations: a test set in which translations are looked for.
-
-What: what `--pairs` names is read as aligned pairs of a corpus are (`corpus/pairs.py`): `pair:…`,
-or what is put as that, `NAME` for NAME.de beside NAME.en, two files with a comma, or a `.tsv`.
-Why: that is how test sets of translation are published (Moses, WMT, OPUS, Tatoeba).
-Trade-off: a pair with a blank side is left out and counted, where a test set that is broken in any
-other way is an error: half of one is another.
-Reference: Koehn et al. (2007), Moses; Artetxe and Schwenk (2019) for Tatoeba's test sets.
-"""
+"""Read sentence pairs of a retrieval test set (--pairs)."""
 
 from __future__ import annotations
 
@@ -22,22 +14,22 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Source
 
 _ALLOWED = (
-    "NAME for NAME.de beside NAME.en, two files as FILE,FILE, a .tsv of two columns, or pair:… as "
-    "of a corpus"
+    "NAME for the files NAME.de and NAME.en, two files as FILE,FILE, a .tsv with two columns, or "
+    "pair:… as for a corpus"
 )
 _BLANK = {EMPTY_LINE, EMPTY_TEXT, in_translation(EMPTY_LINE), in_translation(EMPTY_TEXT)}
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """n sentences, each with its translation.
+    """n sentences with their translations.
 
     Attributes:
-        name: of the files, without the languages.
-        languages: what both sides are called: the files' last suffixes, the names of the columns,
-            or `text` and `translation`.
+        name: name of the files, without the languages.
+        languages: names of both sides: the files' last suffixes, the names of the columns, or
+            `text` and `translation`.
         sides: n sentences each.
-        blank: pairs that were left out because a side is blank.
+        blank: number of pairs that were skipped because a side is empty.
     """
 
     name: str
@@ -50,15 +42,18 @@ class Pairs:
 
 
 def read_pairs(given: str) -> Pairs:
-    """Read what one `--pairs` names.
+    """Read one value of `--pairs`.
+
+    A broken row is an error, because part of a test set is another test set; only pairs with an
+    empty side are skipped and counted.
 
     Args:
-        given: `pair:…` as for a corpus; `NAME` where exactly two files NAME.X and NAME.Y are,
-            `FILE,FILE`, or a `.tsv`; all plain or packed (.gz, .zst, .bz2, .xz).
+        given: `pair:…` as for a corpus, `NAME` for exactly two files NAME.X and NAME.Y, `FILE,FILE`
+            or a `.tsv`; plain or compressed (.gz, .zst, .bz2, .xz).
 
     Raises:
-        UsageError: it names something else.
-        InputError: a file cannot be read, has a line that cannot, or is longer than the other.
+        UsageError: the value is none of these.
+        InputError: a file or a line cannot be read, or the files differ in length.
         EmptyInputError: no pair has text on both sides.
     """
     read, blank = ReadPlan(), 0
@@ -74,30 +69,30 @@ def read_pairs(given: str) -> Pairs:
             else:
                 raise InputError(f"--pairs {given} cannot be read at row {row.row}: {row.reason}.")
     if not sides[0]:
-        raise EmptyInputError(f"--pairs {given} holds no pair with text on both sides.")
+        raise EmptyInputError(f"--pairs {given} has no pair with text on both sides.")
     return Pairs(_name(sources[0]), corpus.sides(sources), sides, blank)
 
 
 def _as_corpus(given: str) -> str:
-    """The input as a corpus takes it."""
+    """The value as a corpus input."""
     if corpus.is_pair(given):
         return given
     path = Path(given).expanduser()
     if not path.is_file():
         return "pair:{},{}".format(*_two(given, path))
     if _bare(path).suffix != ".tsv":
-        cure = "One file has to hold both sides; of two files name what they have in common."
+        cure = "A single file must be a .tsv with both sides; for two files give their common name."
         raise bad_setting("--pairs", _ALLOWED, given, cure)
     return f"pair:{path}"
 
 
 def _bare(path: Path) -> Path:
-    """The name without the suffix of an archive."""
+    """The path without a compression suffix."""
     return path.with_suffix("") if path.suffix[1:].lower() in COMPRESSIONS else path
 
 
 def _two(given: str, path: Path) -> tuple[Path, Path]:
-    """The two files that are named, or that have a name in common."""
+    """The two files of `FILE,FILE`, or with a common name."""
     parts = [Path(part).expanduser() for part in given.split(",")]
     if len(parts) == 2 and all(part.is_file() for part in parts):
         return parts[0], parts[1]
@@ -106,7 +101,7 @@ def _two(given: str, path: Path) -> tuple[Path, Path]:
     found = [p for p in found if p.is_file() and _bare(p).stem == path.name]
     if len(found) != 2:
         here = ", ".join(p.name for p in found[:6]) or "no such file"
-        cure = f"There is {here}." if len(found) < 2 else f"There are {here}: name two."
+        cure = f"Found: {here}." if len(found) < 2 else f"Found: {here}. Name two of them."
         raise bad_setting("--pairs", _ALLOWED, given, cure)
     order = re.split(r"\W+|_", path.name)  # tatoeba.deu-eng: German first
     places = [order.index(x) if x in order else len(order) for x in map(_language, found)]
@@ -119,6 +114,6 @@ def _language(path: Path) -> str:
 
 
 def _name(source: Source) -> str:
-    """What the files' names have in common, or both with a hyphen."""
+    """The common name of the files, or both names with a hyphen."""
     stems = [_bare(Path(url)).stem for url in corpus.files_of(source)]
     return "-".join(dict.fromkeys(stems))

@@ -1,10 +1,4 @@
-"""Read a labelled task: its splits, made where they are missing, and its labels by number.
-
-What: `read_task`, for texts with a class and for words with BIO tags.
-Why: what is trained and measured should not depend on how a task is stored.
-Trade-off: nothing is put right in silence: what was left out, made or converted is in the notes.
-Reference: TADPOLE, section 4; mDAPT, section 4.1 and appendix B.
-"""
+"""Read a labelled task: its splits, made where they are missing, and its labels."""
 
 from __future__ import annotations
 
@@ -26,24 +20,24 @@ from corpusfit.evaluate.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
-_APART = 1  # the stream of chance that sets examples aside; `nested_places` has another
+_APART = 1  # random numbers apart from those of `nested_places`
 
 
 def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
-    """Read a task.
+    """Read a task; its notes say what was skipped, split or converted.
 
     Args:
         place: a folder with files or folders named train, dev (or valid, validation, val, devel)
-            and test; a file, from which all splits are made; or `hub:NAME[:CONFIG]`.
-        plan: the fields, the kind, and the shares of splits that have to be made.
-        seed: of the draw of examples for them, and of `dev_size`.
+            and test; a file, which is split; or `hub:NAME[:CONFIG]`.
+        plan: fields, kind, and the shares of missing splits.
+        seed: random seed of missing splits and of `dev_size`.
 
     Raises:
-        InputError: there is no train split, a file is not what its name says, or train has one
-            label alone.
+        InputError: the train split is missing or has a single label, or a file's contents do not
+            match its name.
         EmptyInputError: a split has no usable example.
-        UsageError: a setting is not allowed, or the kind is not what the files hold.
-        MissingDependencyError: a dataset was named and `datasets` is not installed.
+        UsageError: a setting is not allowed, or the kind does not match the files.
+        MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
     plan.check()
     found = find_splits(place, plan.kind)
@@ -51,17 +45,17 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     splits = {split: _read(found, split, plan) for split in found.places}
     notes = [note for labelled in splits.values() for note in labelled.notes]
     if kind == "tagging":
-        splits, said = _in_bio(splits)
-        notes += said
-    splits, said = _with_all(splits, plan, seed)
-    notes += said
+        splits, converted = _in_bio(splits)
+        notes += converted
+    splits, made = _with_all(splits, plan, seed)
+    notes += made
     labels, learnable = _labels(splits, kind)
     notes += _unlearned(splits, set(labels[learnable:]))
     examples = {split: _numbered(splits[split], labels) for split in SPLITS}
     dev = examples["dev"]
     if 0 < plan.dev_size < len(dev):
         examples["dev"] = dev.take(nested_places(len(dev), plan.dev_size, seed))
-        notes.append(f"{plan.dev_size:,} of {len(dev):,} dev examples are looked at (seed {seed}).")
+        notes.append(f"{plan.dev_size:,} of {len(dev):,} dev examples are used (seed {seed}).")
     return Task(found.name, kind, labels, learnable, **examples, notes=tuple(notes))
 
 
@@ -73,7 +67,7 @@ def _read(found: Found, split: str, plan: TaskPlan) -> Labelled:
 
 
 def _in_bio(splits: dict[str, Labelled]) -> tuple[dict[str, Labelled], list[str]]:
-    """The splits with their tags in BIO, and what was converted or is odd."""
+    """The splits with tags in BIO, and notes on conversions."""
     written = scheme(tags for labelled in splits.values() for tags in labelled.labels)
     changed = {
         split: dataclasses.replace(labelled, labels=list(map(as_bio, labelled.labels)))
@@ -81,12 +75,11 @@ def _in_bio(splits: dict[str, Labelled]) -> tuple[dict[str, Labelled], list[str]
     }
     if written != "bio":
         name = "IOB1" if written == "iob1" else "BIOES"
-        said = [f"Entities were tagged as {name} and are now as BIO; they are the same ones."]
-        return changed, said
+        return changed, [f"Tags were converted from {name} to BIO; the entities are unchanged."]
     odd = {split: sum(map(strays, labelled.labels)) for split, labelled in splits.items()}
     return changed, [
-        f"Entities of {split} that begin with I-, without a B- before, begin with B- now; they are "
-        f"the same ones ({n:,})."
+        f"{n:,} entities of {split} that begin with I- now begin with B-; the entities are "
+        "unchanged."
         for split, n in odd.items()
         if n
     ]
@@ -95,53 +88,53 @@ def _in_bio(splits: dict[str, Labelled]) -> tuple[dict[str, Labelled], list[str]
 def _with_all(
     splits: dict[str, Labelled], plan: TaskPlan, seed: int
 ) -> tuple[dict[str, Labelled], list[str]]:
-    """The splits, those that are missing made from train, and what was set aside."""
+    """All splits, missing ones taken from train, and notes on those."""
     train = splits["train"]
     n = len(train)
     missing = [split for split in ("test", "dev") if split not in splits]
     order = np.argsort(place_keys(seed, _APART, n), kind="stable")
-    made, said, used = dict(splits), [], 0
+    made, notes, used = dict(splits), [], 0
     for split in missing:
         share = plan.dev_share if split == "dev" else plan.test_share
         size = max(1, round(share * n))
-        made[split] = _taken(train, np.sort(order[used : used + size]).tolist())
+        made[split] = _take(train, np.sort(order[used : used + size]).tolist())
         used += size
-        said.append(
-            f"No {split} split: {size:,} of {n:,} training examples were set aside (seed {seed})."
+        notes.append(
+            f"No {split} split: {size:,} of {n:,} training examples are used as {split} "
+            f"(seed {seed})."
         )
     if used >= n:
         raise InputError(
-            f"--task must have more training examples than are set aside for "
-            f"{' and '.join(missing)}; it has {n:,}, and {used:,} would be. Add examples, or set "
-            "task.dev_share and task.test_share lower."
+            f"--task must have more training examples than {' and '.join(missing)} take; it has "
+            f"{n:,}, they take {used:,}. Add examples, or lower task.dev_share and task.test_share."
         )
     if missing:
-        made["train"] = _taken(train, np.sort(order[used:]).tolist())
-    return made, said
+        made["train"] = _take(train, np.sort(order[used:]).tolist())
+    return made, notes
 
 
-def _taken(labelled: Labelled, places: list[int]) -> Labelled:
+def _take(labelled: Labelled, places: list[int]) -> Labelled:
     return Labelled([labelled.pieces[i] for i in places], [labelled.labels[i] for i in places])
 
 
 def _labels(splits: dict[str, Labelled], kind: str) -> tuple[tuple[str, ...], int]:
-    """The labels of train in order, then the others; and how many train has."""
+    """The labels of train in order, then all others; and the number of train's labels."""
     of = {split: _different(labelled) for split, labelled in splits.items()}
     learned = of["train"]
     others = set.union(*of.values()) - learned
     if kind == "tagging":
         if not learned - {"O"}:
             raise InputError(
-                "--task must have training sentences with entities; every word of train is "
-                "tagged O, so there is nothing to learn."
+                "--task must have entities in train; every word of train is tagged O. Check the "
+                "tags of the train split."
             )
         labels = ["O", *_in_order(learned - {"O"})]
         others.discard("O")
     else:
         if len(learned) < 2:
             raise InputError(
-                f"--task must have two labels or more in train; all {len(splits['train']):,} "
-                f"examples are {next(iter(learned))!r}, so there is nothing to learn."
+                f"--task must have two or more labels in train; all {len(splits['train']):,} "
+                f"examples have the label {next(iter(learned))!r}. Check task.label_field."
             )
         labels = _in_order(learned)
     return (*labels, *_in_order(others)), len(labels)
@@ -152,14 +145,14 @@ def _different(labelled: Labelled) -> set[str]:
 
 
 def _in_order(labels: set[str]) -> list[str]:
-    """By value where all are numbers, else by their letters."""
+    """Sorted by value if all labels are numbers, otherwise as strings."""
     if all(map(_NUMBER.fullmatch, labels)):
         return sorted(labels, key=lambda label: (float(label), label))
     return sorted(labels)
 
 
 def _unlearned(splits: dict[str, Labelled], others: set[str]) -> Iterator[str]:
-    """Of dev and test, the labels that train lacks."""
+    """Notes on labels of dev and test that are not in train."""
     for split in ("dev", "test"):
         labelled = splits[split]
         here = others & _different(labelled)
@@ -167,8 +160,8 @@ def _unlearned(splits: dict[str, Labelled], others: set[str]) -> Iterator[str]:
             n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
             few = ", ".join(map(repr, _in_order(here)[:8])) + (", …" if len(here) > 8 else "")
             yield (
-                f"{split} has {_labels_in_words(len(here))} that train lacks and no model can "
-                f"learn: {few} ({n:,} of {len(labelled):,} examples)."
+                f"{split} has {_labels_in_words(len(here))} missing from train, always counted as "
+                f"wrong: {few} ({n:,} of {len(labelled):,} examples)."
             )
 
 

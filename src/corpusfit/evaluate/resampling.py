@@ -1,13 +1,4 @@
-"""Scores of examples drawn anew, and of answers that change sides.
-
-What: the bootstrap and paired approximate randomisation over examples, for several seeds at once.
-Why: both are new sums of the tallies; as products of matrices, thousands of them take seconds for
-25,000 examples.
-Trade-off: the tallies of all seeds of both models are held once more, as floats, which have the
-sums exact; so every figure is a function of the answers and the seed alone.
-Reference: Koehn (2004), Berg-Kirkpatrick et al. (2012); Yeh (2000), Riezler and Maxwell (2005);
-Phipson and Smyth (2010) for the p of a randomisation.
-"""
+"""Bootstrap and paired approximate randomisation over examples, for several seeds at once."""
 
 from __future__ import annotations
 
@@ -21,35 +12,37 @@ from corpusfit.evaluate.metrics import metric as scored
 
 BLOCK_BYTES = 2**24
 SAME = 1e-12
-"""Scores that differ by less are equal: the rest is rounding."""
+"""Scores that differ by no more are equal; the difference is rounding."""
 
 
 def side_by_side(tallies: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
-    """[n, columns, 3, C]: counts as floats whose sums are exact, half as wide if that will do."""
+    """[n, columns, 3, C]: counts as float32 if their sums are exact in it, otherwise float64."""
     most = max(int(counts.max(initial=0)) * len(counts) for counts in tallies)
     kind = np.float32 if most < 2**24 else np.float64
     found: NDArray[Any] = np.stack(tallies, axis=1, dtype=kind, casting="unsafe")
     if (found[:, :, 2] != found[:, :1, 2]).any():
-        raise ValueError("the tallies are not of the same examples")
+        raise ValueError("the tallies are of different examples")
     return found
 
 
 def redrawn(
-    counts: NDArray[Any], metric: str, chance: np.random.Generator, rounds: int
+    counts: NDArray[Any], metric: str, rng: np.random.Generator, rounds: int
 ) -> NDArray[np.float64]:
-    """float64 [rounds, columns]: scores of as many examples, drawn with replacement.
+    """float64 [rounds, columns]: scores of bootstrap samples of the examples.
+
+    Reference: Koehn (2004), Berg-Kirkpatrick et al. (2012).
 
     Args:
-        counts: numbers [n, columns, 3, C]; the columns are judged on the same draws.
+        counts: numbers [n, columns, 3, C]; all columns use the same samples.
         metric: a name of `plan.METRICS`.
-        chance: what is drawn from.
-        rounds: how often.
+        rng: random generator.
+        rounds: number of bootstrap samples.
     """
     n = len(counts)
     rows = counts.reshape(n, -1)
     found = []
     for block in _blocks(rounds, n):
-        places = chance.integers(0, n, (block, n))
+        places = rng.integers(0, n, (block, n))
         places += np.arange(block)[:, None] * n
         times = np.bincount(places.ravel(), minlength=block * n).reshape(block, n)
         sums = (times.astype(rows.dtype) @ rows).astype(np.float64)
@@ -58,10 +51,10 @@ def redrawn(
 
 
 def percentiles(
-    drawn: NDArray[np.float64], chance: np.random.Generator, level: float
+    drawn: NDArray[np.float64], rng: np.random.Generator, level: float
 ) -> tuple[float, float]:
-    """The ends that hold the middle `level` of means over seeds, drawn with replacement."""
-    seeds = chance.integers(0, drawn.shape[1], drawn.shape)
+    """Percentile interval of the mean over seeds, with seeds drawn with replacement."""
+    seeds = rng.integers(0, drawn.shape[1], drawn.shape)
     means = np.take_along_axis(drawn, seeds, axis=1).mean(1)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
@@ -71,28 +64,30 @@ def p_items(
     ours: NDArray[Any],
     base: NDArray[Any],
     metric: str,
-    chance: np.random.Generator,
+    rng: np.random.Generator,
     rounds: int,
 ) -> float:
-    """Two-sided p of paired approximate randomisation over examples.
+    """Two-sided p-value of paired approximate randomisation over examples.
 
-    If both models were alike, an example's answers could as well be the other model's. So in each
-    round half of the examples, by chance, change sides, in all seeds at once.
+    Under the null hypothesis both models' predictions for an example are exchangeable, so each
+    round swaps a random half of the examples, in all seeds at once.
+
+    Reference: Yeh (2000), Riezler and Maxwell (2005); Phipson and Smyth (2010) for the p-value.
 
     Args:
         ours: numbers [n, seeds, 3, C].
-        base: the same of the other model.
+        base: numbers [n, seeds, 3, C] of the other model.
         metric: a name of `plan.METRICS`.
-        chance: what is drawn from.
-        rounds: how often.
+        rng: random generator.
+        rounds: number of randomisations.
     """
     totals = [side.sum(0, dtype=np.float64) for side in (ours, base)]
     observed = abs(float((scored(metric, totals[0]) - scored(metric, totals[1])).mean()))
     rows = (base - ours).reshape(len(ours), -1)
-    rows = rows[rows.any(axis=1)]  # where both answered alike, changing sides changes nothing
+    rows = rows[rows.any(axis=1)]  # swapping equal predictions has no effect
     as_large = 0
     for block in _blocks(rounds, len(rows)):
-        sides = chance.integers(0, 2, (block, len(rows)), np.uint8).astype(rows.dtype)
+        sides = rng.integers(0, 2, (block, len(rows)), np.uint8).astype(rows.dtype)
         moved = (sides @ rows).astype(np.float64).reshape(block, *ours.shape[1:])
         drawn = scored(metric, totals[0] + moved) - scored(metric, totals[1] - moved)
         as_large += int(np.count_nonzero(np.abs(drawn.mean(1)) >= observed - SAME))
@@ -100,7 +95,7 @@ def p_items(
 
 
 def _blocks(rounds: int, n: int) -> Iterator[int]:
-    """Rounds in blocks whose draws fit into bounded memory."""
+    """Rounds in blocks of bounded memory."""
     most = max(1, BLOCK_BYTES // (8 * max(1, n)))
     for start in range(0, rounds, most):
         yield min(most, rounds - start)

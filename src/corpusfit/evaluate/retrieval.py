@@ -1,15 +1,4 @@
-"""Whether a model puts a sentence next to its translation: precision at 1 by cosine.
-
-What: for each sentence of one side the nearest of the other by cosine, over all of them; it is
-found if that is its own translation.
-Why: no label and no fine-tuning is needed, so what is judged is the encoder alone: whether its
-vectors mean the same in several languages.
-Trade-off: the search is exact, in blocks of bounded memory, so its time grows with the square of
-the number of sentences (1,000 pairs take milliseconds, 100,000 minutes). Sentences that are there
-twice are one sentence. What is only as near as another one, to twelve digits, is not found: a model
-that gives all sentences one vector finds none, and not by luck of the order one of them.
-Reference: mDAPT, section 6 and Table 6; Artetxe and Schwenk (2019), section 4.3.
-"""
+"""Bitext retrieval: precision at 1 (P@1) of translations by cosine similarity."""
 
 from __future__ import annotations
 
@@ -23,16 +12,16 @@ from corpusfit.embed.contract import Progress
 from corpusfit.evaluate.resampling import SAME
 from corpusfit.types import Vectors
 
-_BLOCK = 2**23  # cosines that are held at once: 64 MiB
+_BLOCK = 2**23  # cosines in memory at once: 64 MiB
 
 
 @dataclass(frozen=True, eq=False)
 class Numbered:
-    """n sentences as numbers of the different ones among them.
+    """n sentences, deduplicated.
 
     Attributes:
-        texts: the u different sentences, as they first come.
-        places: int64 [n], which of them each sentence is.
+        texts: the u distinct sentences, in order of first occurrence.
+        places: int64 [n], position in `texts` of each sentence.
     """
 
     texts: list[str]
@@ -40,7 +29,7 @@ class Numbered:
 
 
 def numbered(texts: Sequence[str]) -> Numbered:
-    """Number the different ones of n sentences."""
+    """Deduplicate n sentences."""
     numbers: dict[str, int] = {}
     places = [numbers.setdefault(text, len(numbers)) for text in texts]
     return Numbered(list(numbers), np.array(places, np.int64))
@@ -52,17 +41,17 @@ def nearest(
     block: int = _BLOCK,
     on_progress: Progress | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The nearest other of each query by cosine, and by how much it leads.
+    """The nearest neighbour of each query by cosine, and its margin; exact search.
 
     Args:
         queries: float32 [n, d].
-        others: float32 [m, d]; two at least. A vector of zeros has cosine 0 with all.
-        block: cosines that are held at once.
-        on_progress: told how many more queries are answered.
+        others: float32 [m, d], m at least 2. A zero vector has cosine 0 with all.
+        block: number of cosines in memory at once.
+        on_progress: called with the number of further queries done.
 
     Returns:
-        int64 [n], the place of the nearest; float64 [n], its cosine less that of the next nearest,
-        0 where two are equally near.
+        int64 [n], position of the nearest; float64 [n], its cosine minus that of the second
+        nearest, 0 for a tie.
     """
     columns = _of_unit_length(others).T
     place = np.empty(len(queries), np.int64)
@@ -81,7 +70,7 @@ def nearest(
 
 
 def _of_unit_length(vectors: Vectors) -> NDArray[np.float64]:
-    """float64 [n, d], each of length 1, or 0 where it has none."""
+    """float64 [n, d], vectors of length 1; zero vectors stay zero."""
     wide = vectors.astype(np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     wide /= np.where(lengths > 0, lengths, 1)
@@ -95,14 +84,18 @@ def found(
     others: Vectors,
     on_progress: Progress | None = None,
 ) -> NDArray[np.bool_]:
-    """Whether the nearest sentence of the other side is the translation, and it alone; bool [n].
+    """Whether the nearest sentence of the other side is the translation; bool [n].
+
+    Ties count as not retrieved, so a model with one vector for all sentences retrieves none.
+
+    Reference: mDAPT, section 6 and Table 6; Artetxe and Schwenk (2019), section 4.3.
 
     Args:
-        source: n sentences to look from.
+        source: n source sentences.
         target: their translations, in the same order.
-        queries: float32 [u, d], of the different sentences of `source`.
-        others: float32 [v, d], of those of `target`; v is 2 at least.
-        on_progress: told how many more of the u are answered.
+        queries: float32 [u, d], embeddings of the distinct sentences of `source`.
+        others: float32 [v, d], embeddings of those of `target`; v is at least 2.
+        on_progress: called with the number of further queries done.
     """
     place, lead = nearest(queries, others, on_progress=on_progress)
     is_own: NDArray[np.bool_] = place[source.places] == target.places
@@ -110,7 +103,7 @@ def found(
 
 
 def tallies(hits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """int64 [n, 3, 1], whose metric `accuracy` is the precision at 1 (`metrics.tallies`)."""
+    """int64 [n, 3, 1], counts whose metric `accuracy` is P@1 (`metrics.tallies`)."""
     counts = np.ones((len(hits), 3, 1), np.int64)
     counts[:, 0, 0] = hits
     return counts

@@ -1,18 +1,4 @@
-"""Whether a difference is one: spread over seeds, intervals, paired tests, and words for them.
-
-What: the mean and standard deviation that the papers' tables state, and what those tables lack: an
-interval of the difference from the base model, a test over seeds, a test over examples, and a
-correction for testing many models at once.
-Why: eight fine-tunings of one model differ by points; a gain is believed only if it holds over
-seeds *and* over examples, so the larger of both p-values counts. That is a test of "no gain over
-seeds, or none over examples" at the level of each (intersection-union; Berger 1982).
-Trade-off: the larger p finds less than either test does; and each test takes the other's chance as
-given, so where both matter alike, p is below 0.05 in up to 8 % of simulated pairs without any
-difference. The interval draws both at once and is wide: it missed the truth in up to 4 % of these.
-Reference: TADPOLE, section 4.1 and Table 3. Bootstrap: Koehn (2004), Berg-Kirkpatrick et al.
-(2012). Approximate randomisation: Yeh (2000), Riezler and Maxwell (2005); its p: Phipson and Smyth
-(2010). Practice: Dror et al. (2018). Many tests: Holm (1979).
-"""
+"""Significance of a difference: intervals, paired tests, Holm's correction, and verdicts."""
 
 from __future__ import annotations
 
@@ -33,18 +19,18 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """One model against another on the same examples; scores are in [0, 1].
+    """Comparison of two models on the same examples; scores are in [0, 1].
 
     Attributes:
-        difference: of the mean scores over seeds; above 0 where ours is better.
-        sd: of the differences over seeds (n - 1); None with one seed.
+        difference: difference of the mean scores over seeds; positive if ours is better.
+        sd: standard deviation of the differences over seeds (n - 1); None with one seed.
         low: lower end of the difference's 95 % interval over seeds and examples.
-        high: its upper end.
-        p_seeds: two-sided, of a paired t-test over seeds; None with one seed.
-        p_items: two-sided, of paired approximate randomisation over examples.
-        p: the larger of both.
-        seeds: how many seeds both have; what else one of them has was left out.
-        examples: how many examples both answered.
+        high: upper end of that interval.
+        p_seeds: two-sided p-value of a paired t-test over seeds; None with one seed.
+        p_items: two-sided p-value of paired approximate randomisation over examples.
+        p: the larger p-value.
+        seeds: number of seeds that both models have; others are ignored.
+        examples: number of examples.
     """
 
     difference: float
@@ -60,14 +46,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Correlation:
-    """How two figures of n things go together.
+    """Correlation of two variables.
 
     Attributes:
-        n: how many things.
-        pearson: of the figures.
-        pearson_p: two-sided, if both were normal.
-        spearman: of their ranks.
-        spearman_p: two-sided, of permutations: of all up to 7 things, of 9,999 drawn ones above.
+        n: number of observations.
+        pearson: Pearson's r.
+        pearson_p: two-sided p-value, assuming normality.
+        spearman: Spearman's rho.
+        spearman_p: two-sided p-value of permutations: all for up to 7 observations, 9,999 random
+            ones above.
     """
 
     n: int
@@ -78,7 +65,7 @@ class Correlation:
 
 
 def spread(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean, and the standard deviation with n - 1; None for that of one value."""
+    """Mean and standard deviation (n - 1); the latter is None for one value."""
     mean = float(np.mean(values))
     return mean, float(np.std(values, ddof=1)) if len(values) > 1 else None
 
@@ -86,14 +73,14 @@ def spread(values: Sequence[float]) -> tuple[float, float | None]:
 def average_gain(
     ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]]
 ) -> tuple[float, float | None]:
-    """The mean gain over base of several tasks, and its standard deviation over seeds.
+    """Mean gain over several tasks, and its standard deviation over seeds.
 
-    The gains of a seed are averaged over tasks first, so the deviation is that of the last row of
-    TADPOLE's Table 3 and not that between tasks.
+    Gains are averaged over tasks first, so the deviation is over seeds and not over tasks, as in
+    the last row of TADPOLE's Table 3.
 
     Args:
-        ours: the scores of each task by seed; seeds that not every task has in both are left out.
-        base: those of the base model, tasks and seeds in the same order.
+        ours: scores of each task by seed; seeds that a task lacks in `ours` or `base` are ignored.
+        base: scores of the base model, tasks and seeds in the same order.
     """
     seeds = min(len(scores) for scores in (*ours, *base))
     gains = [np.subtract(a[:seeds], b[:seeds]) for a, b in zip(ours, base, strict=True)]
@@ -108,24 +95,26 @@ def interval(
     rounds: int = 2_000,
     level: float = 1 - LEVEL,
 ) -> tuple[float, float]:
-    """A bootstrap interval of the mean score over seeds.
+    """Bootstrap percentile interval of the mean score over seeds.
 
-    Each round draws seeds and draws examples, the same examples in all seeds; the ends are
-    percentiles of the rounds. With one seed it is over examples alone.
+    Each round draws seeds and examples, the same examples for all seeds; with one seed, examples
+    alone.
+
+    Reference: Koehn (2004), Berg-Kirkpatrick et al. (2012).
 
     Args:
-        tallies_by_seed: int64 [n, 3, C] for each seed, as `metrics.tallies` gives them.
+        tallies_by_seed: int64 [n, 3, C] for each seed, made by `metrics.tallies`.
         metric: a name of `plan.METRICS`.
-        seed: the only source of chance.
-        rounds: how often the score is drawn anew.
-        level: the share of rounds between the ends.
+        seed: random seed.
+        rounds: number of bootstrap samples.
+        level: confidence level.
 
     Raises:
-        ValueError: the tallies are not of the same examples.
+        ValueError: the tallies are of different examples.
     """
-    chance = np.random.default_rng(seed)
-    drawn = redrawn(side_by_side(tallies_by_seed), metric, chance, rounds)
-    return percentiles(drawn, chance, level)
+    rng = np.random.default_rng(seed)
+    drawn = redrawn(side_by_side(tallies_by_seed), metric, rng, rounds)
+    return percentiles(drawn, rng, level)
 
 
 def compare(
@@ -136,19 +125,27 @@ def compare(
     seed: int,
     rounds: int = 10_000,
 ) -> Comparison:
-    """Hold one model against another.
+    """Compare two models.
 
-    Seeds are paired in the order given; where one model has more, its later ones are left out.
+    Seeds are paired in order; further seeds of one model are ignored. A gain must hold over seeds
+    and over examples, so the larger p-value counts (intersection-union test; Berger 1982). It finds
+    less than either test alone. Each test takes the other's randomness as fixed, so p is below 0.05
+    in up to 8 % of simulated pairs without a difference; the interval covers both and missed the
+    true difference in up to 4 % of them.
+
+    Reference: approximate randomisation: Yeh (2000), Riezler and Maxwell (2005); practice: Dror et
+    al. (2018).
 
     Args:
-        ours: int64 [n, 3, C] for each seed, as `metrics.tallies` gives them; one seed at least.
-        base: the same of the other model, on the same examples in the same order.
+        ours: int64 [n, 3, C] for each seed, made by `metrics.tallies`; at least one seed.
+        base: counts of the other model, on the same examples in the same order.
         metric: a name of `plan.METRICS`.
-        seed: the only source of chance.
-        rounds: of the bootstrap, and of the randomisation, whose p is 1 / (rounds + 1) at least.
+        seed: random seed.
+        rounds: rounds of the bootstrap and of the randomisation, whose p is at least
+            1 / (rounds + 1).
 
     Raises:
-        ValueError: the tallies are not of the same examples.
+        ValueError: the tallies are of different examples.
         MissingDependencyError: there are several seeds and scipy is not installed.
     """
     seeds = min(len(ours), len(base))
@@ -166,7 +163,7 @@ def compare(
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """p-values after Holm's correction for all of them; None is no test and stays None."""
+    """p-values after Holm's correction (Holm 1979); None stands for no test and stays None."""
     found: list[float | None] = list(ps)
     tested = sorted((p, place) for place, p in enumerate(ps) if p is not None)
     largest = 0.0
@@ -177,19 +174,19 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Mark:
-    """`*` for better, `†` for worse, nothing where p after correction is not below the level."""
+    """`*` for better, `†` for worse, empty if the corrected p is not below the level."""
     if adjusted >= level or not comparison.difference:
         return ""
     return "*" if comparison.difference > 0 else "†"
 
 
 def finding(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> str:
-    """What a comparison shows, in words and points (hundredths of the score).
+    """The result of a comparison in words, in points (hundredths of the score).
 
     Args:
-        comparison: of a model with its base.
-        adjusted: its p after correction.
-        level: what p has to be below to show a difference.
+        comparison: comparison of a model with its base model.
+        adjusted: corrected p-value.
+        level: significance level.
     """
     points = 100 * comparison.difference
     size = f"{points:+.1f}" if abs(points) >= 0.05 else f"{points:+.2f}"
@@ -203,21 +200,21 @@ def finding(comparison: Comparison, adjusted: float, *, level: float = LEVEL) ->
 
 
 def verdict(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> str:
-    """As `finding`, of fine-tunings: one seed of each is said to be too few."""
+    """`finding` for fine-tunings, with a warning if there is only one seed."""
     words = finding(comparison, adjusted, level=level)
     if comparison.p_seeds is None:
-        words += "; one seed shows nothing about other seeds"
+        words += "; one seed only, variation over seeds unknown"
     return words
 
 
 def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """Pearson's and Spearman's correlation; None for fewer than 3 things, or if all are equal.
+    """Pearson's and Spearman's correlation; None for fewer than 3 observations or a constant.
 
-    TADPOLE's Figure 3 draws the loss on the task's text against the score.
+    TADPOLE's Figure 3 plots the loss on the task's text against the score.
 
     Args:
-        x: one figure of each thing, finite.
-        y: the other, in the same order.
+        x: one finite value per observation.
+        y: the other variable, in the same order.
 
     Raises:
         MissingDependencyError: scipy is not installed.
@@ -233,11 +230,11 @@ def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
 
 
 def _p_seeds(differences: NDArray[np.float64]) -> float | None:
-    """Two-sided p of a paired t-test over seeds.
+    """Two-sided p-value of a paired t-test over seeds.
 
-    Where all differences are equal the t-test has no scale, and would say 0 of two seeds that
-    happen to agree, as they do on a small test set. Then it is the sign test's, 2^(1 - seeds); and
-    1 if they are 0. Fine-tunings that are copies of one another cannot be told from such.
+    If all differences are equal, as on a small test set, the t-test would give 0; the p-value is
+    then that of a sign test, 2^(1 - seeds), or 1 if the differences are 0. Identical fine-tunings
+    are not recognised as such.
     """
     if len(differences) < 2:
         return None

@@ -1,10 +1,4 @@
-"""Find the splits of a task: which files hold train, dev and test, and in what form.
-
-What: a folder with files or folders of these names, one file, or a Hugging Face dataset.
-Why: that is how tasks are published; nothing has to be renamed or described.
-Trade-off: what the names do not say is not guessed at: two files for one split are an error, and
-so are splits in two forms.
-"""
+"""Find the splits of a task: which files hold train, dev and test, and in what format."""
 
 from __future__ import annotations
 
@@ -20,7 +14,7 @@ from corpusfit.errors import InputError, bad_setting
 
 SPLITS = ("train", "dev", "test")
 FORMS = {"rows": "classification", "conll": "tagging", "brat": "tagging"}
-"""The forms of a task, and what kind of task each holds."""
+"""The formats of a task, and the kind of task in each."""
 
 _NAMES = {
     "train": "train",
@@ -34,12 +28,12 @@ _PAIR = {".txt", ".ann"}
 
 @dataclass(frozen=True)
 class Found:
-    """A task before it is read.
+    """The files of a task.
 
     Attributes:
-        name: of the folder, the file or the dataset.
+        name: name of the folder, file or dataset.
         form: a key of `FORMS`.
-        places: of each split there is, its files, or a dataset's split as `hub:NAME@SPLIT`.
+        places: files of each split, or a dataset's split as `hub:NAME@SPLIT`.
     """
 
     name: str
@@ -48,31 +42,31 @@ class Found:
 
 
 def find_splits(place: str, kind: str, setting: str = "--task") -> Found:
-    """Where the splits of a task are.
+    """Find the files of a task's splits.
 
     Args:
         place: a folder, a file, or `hub:NAME[:CONFIG]`.
         kind: `auto`, `classification` or `tagging`; with `tagging` a `.tsv` holds CoNLL columns.
-        setting: what the place was given as, for errors.
+        setting: name of the setting, for errors.
 
     Raises:
-        InputError: it does not exist, has no train split, two for one split, or splits in two
-            forms.
-        UsageError: the kind is not what the form holds, or the place is not on this machine.
-        MissingDependencyError: a dataset was named and `datasets` is not installed.
+        InputError: the place does not exist, lacks a train split, has two candidates for a split,
+            or splits in different formats.
+        UsageError: the kind does not match the format, or the place is not local.
+        MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
     search = _Search(kind, setting)
     if place.startswith(hub.PREFIX):
         found = search.dataset(place)
     elif "://" in place:
-        raise bad_setting(setting, "a folder or a file on this machine, or hub:NAME", place)
+        raise bad_setting(setting, "a local folder or file, or hub:NAME", place)
     else:
         found = search.local(Path(place).expanduser())
     if kind not in ("auto", FORMS[found.form]):
         cure = (
-            "Words and tags are read from CoNLL columns (.conll) and from brat (.txt with .ann)."
+            "Tagging tasks are CoNLL columns (.conll) or brat (.txt with .ann)."
             if kind == "tagging"
-            else "Texts with a class are read from rows: .jsonl, .csv, .tsv, .parquet or hub:NAME."
+            else "Classification tasks are rows: .jsonl, .csv, .tsv, .parquet or hub:NAME."
         )
         raise bad_setting("task.kind", f"{FORMS[found.form]} for {place}", kind, cure)
     return found
@@ -80,13 +74,13 @@ def find_splits(place: str, kind: str, setting: str = "--task") -> Found:
 
 @dataclass(frozen=True)
 class _Search:
-    """How splits are looked for: the kind of task, and what the place was given as."""
+    """A search for splits: the kind of task, and the setting's name for errors."""
 
     kind: str
     setting: str
 
     def dataset(self, place: str) -> Found:
-        """The splits of a dataset; one that is named with a split is all in train."""
+        """The splits of a dataset; `hub:NAME@SPLIT` is all train."""
         name = place.removeprefix(hub.PREFIX)
         if "@" in name.rpartition("/")[2]:
             return Found(name, "rows", {"train": [place]})
@@ -97,8 +91,8 @@ class _Search:
                 places.setdefault(_NAMES[split], []).append(f"{place}@{split}")
         if any(len(found) > 1 for found in places.values()) or "train" not in places:
             raise InputError(
-                f"{self.setting} must be a dataset with the splits train, dev and test, or with a "
-                f"split named, as {place}@SPLIT; it has {', '.join(known) or 'none'}."
+                f"{self.setting} must be a dataset with the splits train, dev and test; {place} "
+                f"has {', '.join(known) or 'none'}. Name one of them: {place}@SPLIT."
             )
         return Found(name, "rows", places)
 
@@ -110,15 +104,15 @@ class _Search:
                 return self.folder(path)
         except OSError as e:
             raise InputError(f"{self.setting} {path} cannot be read: {e.strerror or e}.") from e
-        given = str(path)
-        cure = f"; for a Hugging Face dataset say {hub.PREFIX}{given}" if hub.is_id(given) else ""
+        name = str(path)
+        cure = f" For a Hugging Face dataset use {hub.PREFIX}{name}." if hub.is_id(name) else ""
         raise InputError(
             f"{self.setting} must be a folder with splits, a file, or a Hugging Face dataset "
-            f"(hub:NAME); {given} does not exist{cure}."
+            f"(hub:NAME); {name} does not exist.{cure}"
         )
 
     def single(self, path: Path) -> Found:
-        """A file: all of it is train, and the other splits are made from it."""
+        """A single file: all of it is train."""
         files = [path]
         if path.suffix in _PAIR:
             files = [p for p in (path.with_suffix(s) for s in sorted(_PAIR)) if p.is_file()]
@@ -136,57 +130,58 @@ class _Search:
         if "train" not in entries:
             here = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
             raise InputError(
-                f"{self.setting} {folder} must hold a file or a folder named train, beside dev and "
-                f"test; it holds {here}. Readable are {', '.join(_suffixes())}, and .txt with .ann."
+                f"{self.setting} {folder} must hold files or folders named train, dev and test; it "
+                f"holds {here}. Supported: {', '.join(_suffixes())}, and .txt with .ann."
             )
         files = {split: self.files(split, entries[split]) for split in SPLITS if split in entries}
         forms = {split: {self.form(f, found) for f in found} for split, found in files.items()}
         if len(set.union(*forms.values())) > 1:
             few = "; ".join(f"{split}: {', '.join(sorted(form))}" for split, form in forms.items())
             raise InputError(
-                f"{self.setting} {folder} must hold all splits in one form; it has {few}."
+                f"{self.setting} {folder} must hold all splits in one format; it has {few}. "
+                "Convert or remove some."
             )
         form = next(iter(forms["train"]))
         name = folder.absolute().resolve().name
         return Found(name, form, {s: list(map(str, found)) for s, found in files.items()})
 
     def files(self, split: str, entries: list[Path]) -> list[Path]:
-        """The files of a split: one, parts of one, a brat pair, or what is in a folder."""
+        """The files of a split: one file, its parts, a brat pair, or the files of a folder."""
         parts = all(_PART.fullmatch(entry.name.partition(".")[0]) for entry in entries)
         pair = {entry.suffix for entry in entries} == _PAIR and len({e.stem for e in entries}) == 1
         if len(entries) > 1 and not (parts or pair):
             raise InputError(
                 f"{self.setting} must have one file or folder for {split}; {entries[0].parent} has "
-                f"{', '.join(entry.name for entry in entries)}. Move the others away."
+                f"{', '.join(entry.name for entry in entries)}. Remove all but one."
             )
         if not entries[0].is_dir():
             return entries
         found = [p for p in _visible(entries[0]) if form_of_name(p.name, self.kind)]
         if not found:
             raise InputError(
-                f"{self.setting} must hold files that can be read; {entries[0]} has none. "
-                f"Readable are {', '.join(_suffixes())}, and .txt with .ann."
+                f"{self.setting} must hold files of a supported format; {entries[0]} has none. "
+                f"Supported: {', '.join(_suffixes())}, and .txt with .ann."
             )
         others = [p for p in found if p.suffix != ".txt"]
         if others and not any(p.suffix == ".ann" for p in others):
-            return others  # plain text beside them is a README, say
+            return others  # plain text next to them may be a README
         return found
 
     def form(self, path: Path, beside: list[Path]) -> str:
-        """The form of a file among those of its split: with an `.ann` there, `.txt` is brat's."""
+        """The format of a file; a `.txt` is brat if the split has an `.ann`."""
         form = form_of_name(path.name, self.kind)
         if path.suffix in _PAIR and any(other.suffix == ".ann" for other in beside):
             return "brat"
         if not form:
             raise InputError(
                 f"{self.setting} must be a file whose name ends in {', '.join(_suffixes())}, or "
-                f".txt with .ann; got {path.name}. Rename it by what it holds."
+                f".txt with .ann; got {path.name}. Rename it by its format."
             )
         return form
 
 
 def _visible(folder: Path) -> Iterator[Path]:
-    """The files below a folder, sorted, without hidden ones."""
+    """All files below a folder, sorted, without hidden ones."""
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder).parts
         if path.is_file() and not any(part.startswith(".") for part in inside):
@@ -194,23 +189,23 @@ def _visible(folder: Path) -> Iterator[Path]:
 
 
 def _stem(path: Path) -> str:
-    """The name without suffixes and without the number of a part."""
+    """The name without suffixes and part number."""
     name = path.name if path.is_dir() else path.name.partition(".")[0]
     part = _PART.fullmatch(name)
     return part[1] if part else name
 
 
 def split_of(entry: Path) -> str:
-    """The split that a file's or a folder's name stands for; empty if none."""
+    """The split that a file or folder is named after; empty if none."""
     return _NAMES.get(_stem(entry).lower(), "")
 
 
 def form_of_name(name: str, kind: str) -> str:
-    """The form that a suffix stands for; empty if none. Plain text with labels is CoNLL.
+    """The format of a file by its suffix; empty if unsupported. `.txt` is CoNLL here.
 
     Args:
-        name: of a file.
-        kind: as `find_splits` takes it.
+        name: name of the file.
+        kind: kind of task, as for `find_splits`.
     """
     stem, _, last = name.lower().rpartition(".")
     plain = stem if last in COMPRESSIONS else name.lower()

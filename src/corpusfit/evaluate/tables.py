@@ -1,14 +1,4 @@
-r"""Tables of results, as the papers print them and as programs read them.
-
-What: a `Table` of cells, where a score keeps its deviation and what a test said of it, written as
-Markdown, LaTeX, CSV, plain text for a terminal, or records for JSON.
-Why: each form shows a score in its own way ($72.31_{4.70}$ is the papers'), so a cell must not be
-text before it is written.
-Trade-off: a table is small and held whole; what cells mean together (which model is the base, what
-was corrected for) is said in its notes by whoever made it.
-Reference: TADPOLE, Tables 3 and 6: mean over seeds in points, its deviation as a subscript, the
-best in bold.
-"""
+"""Tables of results as Markdown, LaTeX, CSV, plain text and JSON records."""
 
 from __future__ import annotations
 
@@ -21,18 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Mark = Literal["", "*", "†"]
-"""What a test said against the base: nothing, significantly better, significantly worse."""
+"""Result of a test against the base model: none, significantly better, significantly worse."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score, or a gain, over seeds; every form shows it in points.
+    """A score or a gain over seeds; every format shows it in points.
 
     Attributes:
-        mean: over seeds, in [0, 1]; a gain is below 0 where something was lost.
-        sd: its standard deviation over seeds; None with one seed.
-        mark: what a test said against the base.
-        best: whether it is shown as the best, in bold.
+        mean: mean over seeds, in [0, 1]; a gain can be negative.
+        sd: standard deviation over seeds; None with one seed.
+        mark: result of a test against the base model.
+        best: show in bold.
     """
 
     mean: float
@@ -42,18 +32,21 @@ class Score:
 
 
 Cell = Score | str | float | None
-"""A score, words, a number, or nothing (yet)."""
+"""A score, a text, a number, or an empty cell."""
 
 
 @dataclass(frozen=True)
 class Table:
     """Rows of cells under named columns.
 
+    Reference: TADPOLE, Tables 3 and 6: mean over seeds in points, the deviation as a subscript, the
+    best in bold.
+
     Attributes:
-        title: what it shows, in a sentence.
-        columns: their names, each its own; the first column names the rows.
-        rows: cells, as many a row as there are columns.
-        notes: what one should know to read it.
+        title: title, a sentence.
+        columns: unique names of the columns; the first column names the rows.
+        rows: one cell per column.
+        notes: notes below the table.
     """
 
     title: str
@@ -63,15 +56,15 @@ class Table:
 
     def __post_init__(self) -> None:
         if any(len(row) != len(self.columns) for row in self.rows):
-            raise ValueError("a row has other columns than the table")
+            raise ValueError("a row has more or fewer cells than the table has columns")
         if len(set(self.columns)) != len(self.columns):
-            raise ValueError("two columns have one name")
+            raise ValueError("two columns have the same name")
 
 
 def with_best(table: Table, among: Literal["row", "column"]) -> Table:
-    """The table with the best score of each row, or column, in bold; of equal ones (as shown), all.
+    """Mark the best score of each row or column, including ties after rounding.
 
-    A score alone in its row or column is not the best of anything.
+    A score that is alone in its row or column is not marked.
     """
     lines = table.rows if among == "row" else tuple(zip(*table.rows, strict=True))
     rows = tuple(_best(line) for line in lines)
@@ -80,19 +73,19 @@ def with_best(table: Table, among: Literal["row", "column"]) -> Table:
 
 
 def cell(mean: float, sd: float | None) -> str:
-    """A score and its deviation in points: `72.31 ± 4.70`."""
+    """A score and its standard deviation in points: `72.31 ± 4.70`."""
     return _points(mean) if sd is None else f"{_points(mean)} ± {_points(sd)}"
 
 
 def plain(table: Table) -> list[list[str]]:
-    """The rows as text, for a terminal; the best scores are not marked there."""
+    """The rows as text for a terminal, without bold."""
     return [[_plain(entry) for entry in row] for row in table.rows]
 
 
 def records(table: Table) -> list[dict[str, Any]]:
-    """Each row as an object by column, for JSON.
+    """The rows as dictionaries by column, for JSON.
 
-    A score becomes an object of `mean` and `sd` (in points) and `mark`.
+    A score becomes a dictionary of `mean` and `sd` (in points) and `mark`.
     """
     return [
         {name: _record(entry) for name, entry in zip(table.columns, row, strict=True)}
@@ -101,7 +94,7 @@ def records(table: Table) -> list[dict[str, Any]]:
 
 
 def markdown(table: Table) -> str:
-    """The table as GitHub's Markdown, figures to the right, notes as a list below."""
+    """The table as GitHub Markdown, numbers right-aligned, notes as a list below."""
     heads = [_escaped(name) for name in table.columns]
     rules = ["---:" if right else "---" for right in _figures(table)]
     body = [[_in_markdown(entry) for entry in row] for row in table.rows]
@@ -113,7 +106,7 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    r"""The table as LaTeX with booktabs, notes below it; ready for \input."""
+    r"""The table as LaTeX with booktabs, notes below the table, for \input."""
     sides = "".join("r" if right else "l" for right in _figures(table))
     body = (" & ".join(_in_latex(entry) for entry in row) + r" \\" for row in table.rows)
     lines = [
@@ -136,7 +129,7 @@ def latex(table: Table) -> str:
 def csv(table: Table) -> str:
     """The table as CSV, without title and notes.
 
-    A column with scores becomes three: the mean and, after it, `sd` (both in points) and `mark`.
+    A column with scores becomes three: mean, `sd` (both in points) and `mark`.
     """
     wide = [any(isinstance(entry, Score) for entry in column) for column in _columns(table)]
     names: list[str] = []
@@ -158,7 +151,7 @@ def _columns(table: Table) -> list[tuple[Cell, ...]]:
 
 
 def _figures(table: Table) -> list[bool]:
-    """Of each column, whether it holds figures, and no words."""
+    """Whether each column holds numbers and no text."""
     return [
         any(entry is not None for entry in column)
         and not any(isinstance(entry, str) for entry in column)
@@ -183,7 +176,7 @@ def _points(share: float) -> str:
 
 
 def _number(value: float) -> str:
-    """A whole number with its thousands apart; others with 2 decimals, or 2 digits if small."""
+    """An integer with thousands separators; a float with 2 decimals, or 2 digits if small."""
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.2g}"
@@ -214,7 +207,7 @@ def _in_csv(entry: Cell) -> list[Any]:
 
 
 _MARKDOWN = re.compile(r"[\\`*|<>&\[\]#~]|(?<![^\W_])_|_(?![^\W_])")
-"""What Markdown could take for its own; a `_` within a word is only that."""
+"""Characters with a meaning in Markdown; a `_` within a word has none."""
 
 
 def _escaped(text: str) -> str:
@@ -240,7 +233,7 @@ _LATEX = {
     "±": r"$\pm$",
     "†": r"\dag{}",
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
-    **{sign: f"{{{sign}}}" for sign in "[]*"},  # what a row's end would take for its options
+    **{sign: f"{{{sign}}}" for sign in "[]*"},  # could be read as options of a row's end
 }
 
 

@@ -1,11 +1,4 @@
-"""A labelled task: what there is to learn, to pick by, and to be judged on.
-
-What: three splits of examples; an example is a list of pieces of text with a label each: one piece
-for classification, the words of a sentence for tagging.
-Why: one form for both kinds lets everything after reading be written once.
-Trade-off: a task is held in memory; the largest of the papers has 180,000 short texts.
-Reference: TADPOLE, section 4 (Table 2); mDAPT, section 4.1.
-"""
+"""A labelled task: train, dev and test examples."""
 
 from __future__ import annotations
 
@@ -30,8 +23,8 @@ class Examples:
     """n examples.
 
     Attributes:
-        pieces: of each example, its one text or its words.
-        labels: of each example, the number of each piece's label.
+        pieces: one text (classification) or the words of a sentence (tagging) of each example.
+        labels: label number of each piece of each example.
     """
 
     pieces: list[list[str]]
@@ -41,11 +34,11 @@ class Examples:
         return len(self.pieces)
 
     def take(self, places: Sequence[int]) -> Examples:
-        """Those at some places, in that order."""
+        """Select examples by position, in that order."""
         return Examples([self.pieces[i] for i in places], [self.labels[i] for i in places])
 
     def followed_by(self, others: Examples) -> Examples:
-        """These, and then others."""
+        """Concatenate with other examples."""
         return Examples([*self.pieces, *others.pieces], [*self.labels, *others.labels])
 
     def texts(self) -> list[str]:
@@ -54,28 +47,30 @@ class Examples:
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
-        """int64 [n]: pieces of each example."""
+        """int64 [n]: number of pieces of each example."""
         return np.fromiter(map(len, self.pieces), np.int64, len(self))
 
     @cached_property
     def flat(self) -> NDArray[np.int32]:
-        """int32 [pieces of all examples]: their labels, end to end."""
+        """int32 [pieces of all examples]: labels, end to end."""
         return np.fromiter((n for labels in self.labels for n in labels), np.int32)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A labelled task.
+    """A labelled task, held in memory.
+
+    Reference: TADPOLE, section 4 (Table 2); mDAPT, section 4.1.
 
     Attributes:
-        name: of its folder or dataset.
+        name: name of the folder or dataset.
         kind: `classification` or `tagging`.
-        labels: the names of the labels by number: those of train in order, then any others.
-        learnable: how many of the labels train has.
-        train: what is learned from.
-        dev: what the best epoch is picked by.
-        test: what is looked at once, at the end.
-        notes: what the user should know of how it was read.
+        labels: label names by number: those of train in order, then any others.
+        learnable: number of labels in train.
+        train: training examples.
+        dev: examples for choosing the best epoch.
+        test: examples that are predicted once, at the end.
+        notes: notes for the user on how the task was read.
     """
 
     name: str
@@ -88,14 +83,14 @@ class Task:
     notes: tuple[str, ...] = field(default=())
 
     def first(self, size: int, seed: int) -> Task:
-        """The task with `size` training examples; a smaller draw of a seed is part of a larger."""
+        """The task with `size` random training examples; smaller samples are subsets of larger."""
         return dataclasses.replace(
             self, train=self.train.take(nested_places(len(self.train), size, seed))
         )
 
 
 def nested_places(n: int, size: int, seed: int) -> list[int]:
-    """The places of `size` of n examples, in order; of one seed, smaller sets lie in larger."""
+    """Sorted random positions of `size` of n examples; smaller samples are subsets of larger."""
     order = np.argsort(place_keys(seed, 0, n), kind="stable")
     found: list[int] = np.sort(order[:size]).tolist()
     return found
@@ -108,13 +103,13 @@ def store_task(task: Task, path: Path) -> None:
     """Write a task to one JSON file, for workers.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written.
     """
     write_bytes(path, _stored(task))
 
 
 def task_digest(task: Task) -> str:
-    """Hex fingerprint of all that a task is."""
+    """Hex digest of a task's contents."""
     return hashlib.blake2b(_stored(task), digest_size=16).hexdigest()
 
 
@@ -126,7 +121,7 @@ def _stored(task: Task) -> bytes:
 
 
 def load_task(path: Path) -> Task:
-    """Read what `store_task` wrote."""
+    """Read a file written by `store_task`."""
     fields = _from_bytes(path.read_bytes())
     fields |= {name: Examples(**fields[name]) for name in _SPLITS}
     return Task(**{**fields, "labels": tuple(fields["labels"]), "notes": tuple(fields["notes"])})
@@ -136,13 +131,13 @@ def store_examples(examples: Examples, path: Path) -> None:
     """Write examples to one JSON file, for workers.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written.
     """
     write_bytes(path, _as_bytes(_plain(examples)))
 
 
 def load_examples(path: Path) -> Examples:
-    """Read what `store_examples` wrote."""
+    """Read a file written by `store_examples`."""
     return Examples(**_from_bytes(path.read_bytes()))
 
 

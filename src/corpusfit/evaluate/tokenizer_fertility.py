@@ -1,19 +1,4 @@
-"""How a tokenizer treats words: how many it splits, and into how many pieces.
-
-What: of each text its words, those that become several tokens (continued words), the tokens they
-become (fertility: tokens a word) and those of which some part is unknown to the vocabulary.
-Why: a model sees a word that falls to pieces less well than one that is a token, and a vocabulary
-for many languages, or for general text, splits more words of a language or a domain.
-Trade-off: words are cut as mDAPT cuts its data: at white space, with numbers and special characters
-set apart, so that every tokenizer is asked about the same words. A text is tokenised whole and its
-tokens are given to the words that they overlap, so a word has the pieces that a model would see, a
-blank before it that is a token of its own among them; a token over several words counts for each.
-Where a script writes no spaces a "word" is a run of letters, and nearly all are continued: compare
-tokenizers there, not languages. An unknown word is one token, so a vocabulary that knows nothing
-splits nothing: look at that share first.
-Reference: Rust et al. (2021), How Good is Your Tokenizer?, section 3.2 (Ács 2019 for fertility);
-mDAPT, section 6, Figure 3 and appendix B.
-"""
+"""Fertility of a tokenizer: tokens per word, continued words, words with an unknown token."""
 
 from __future__ import annotations
 
@@ -33,28 +18,28 @@ from corpusfit.evaluate.formats.brat import WORD
 
 TOKENIZER = Setting(
     flag="--tokenizer",
-    allowed="minilm, a model folder, a tokenizer.json, a vocab.txt of word pieces or a hub id",
+    allowed="minilm, a model folder, a tokenizer.json, a WordPiece vocab.txt or a hub id",
     otherwise="use --tokenizer minilm",
     extra="embed",
 )
 WORDS, CONTINUED, PIECES, UNKNOWN = range(4)
-"""Columns of what `word_splits` counts."""
+"""Columns of the counts of `word_splits`."""
 
 _BATCH = 256
 
 
 def open_tokenizer(name: str) -> Any:
-    """A tokenizer of the library `tokenizers`, which neither cuts off nor pads.
+    """Open a tokenizer of the library `tokenizers`, without truncation and padding.
 
     Args:
-        name: `minilm`, a folder with a model or a tokenizer alone, a `tokenizer.json`, a file with
-            a word piece a line (BERT's `vocab.txt`; lower case where no piece has a capital), or a
-            hub id, whose whole model is downloaded.
+        name: `minilm`, a folder with a model or only a tokenizer, a `tokenizer.json`, BERT's
+            `vocab.txt` (one word piece per line; lower-cased if no piece has a capital), or a hub
+            id, whose whole model is downloaded.
 
     Raises:
-        UsageError: it is none of these.
-        ModelError: it cannot be opened, or cannot say where in a text its tokens are.
-        MissingDependencyError: tokenizers, or transformers where it is needed, is not installed.
+        UsageError: the name is none of these.
+        ModelError: the tokenizer cannot be opened, or is slow and gives no offsets.
+        MissingDependencyError: tokenizers, or transformers where needed, is not installed.
     """
     try:
         from tokenizers import Tokenizer
@@ -83,14 +68,14 @@ def open_tokenizer(name: str) -> Any:
 
 
 def _word_pieces(path: Path) -> Any:
-    """BERT's tokenizer with a vocabulary of one piece a line."""
+    """BERT's tokenizer with a vocabulary of one piece per line."""
     from tokenizers import BertWordPieceTokenizer
 
     pieces = path.read_text("utf-8").removeprefix("\ufeff").splitlines()
     if not {"[UNK]", "[CLS]", "[SEP]"} <= set(pieces):
         raise ModelError(
-            f"--tokenizer: {path} must have a word piece a line, [UNK], [CLS] and [SEP] among "
-            "them. Name a vocab.txt, a tokenizer.json or a model folder."
+            f"--tokenizer: {path} must have one word piece per line, with [UNK], [CLS] and [SEP]. "
+            "Name a vocab.txt, a tokenizer.json or a model folder."
         )
     lower = all(p == p.lower() for p in pieces if not p.startswith("["))
     numbers = {piece: number for number, piece in reversed(list(enumerate(pieces)))}
@@ -99,7 +84,7 @@ def _word_pieces(path: Path) -> Any:
 
 
 def _converted(folder: Path) -> Any:
-    """A tokenizer in an older form, as transformers converts it."""
+    """A tokenizer in an older format, converted by transformers."""
     try:
         from transformers import AutoTokenizer
     except ImportError as e:
@@ -109,8 +94,8 @@ def _converted(folder: Path) -> Any:
         opened = AutoTokenizer.from_pretrained(str(folder), use_fast=True, **local)
     if not getattr(opened, "is_fast", False):
         raise ModelError(
-            f"--tokenizer: {folder} has a tokenizer that cannot say where in a text its tokens "
-            "are. Save it again as a fast one (tokenizer.json)."
+            f"--tokenizer: {folder} has a slow tokenizer; a fast one is needed. Save it as a fast "
+            "one (tokenizer.json)."
         )
     return opened.backend_tokenizer
 
@@ -118,15 +103,25 @@ def _converted(folder: Path) -> Any:
 def word_splits(
     tokenizer: Any, texts: Sequence[str], on_progress: Progress | None = None
 ) -> NDArray[np.int64]:
-    """What a tokenizer does to the words of n texts.
+    """Count words, continued words, tokens and unknown words of n texts.
+
+    Words are those of mDAPT: split at white space, with numbers and special characters separate, so
+    that tokenizers are compared on equal words. A text is tokenised as a whole; a word's tokens are
+    those that overlap it or the space before it, and a token over several words counts for each. In
+    scripts without spaces a word is a run of letters and nearly all are continued: compare
+    tokenizers there, not languages. An unknown word is one token, so a poor vocabulary splits few
+    words: look at unknown words first.
+
+    Reference: Rust et al. (2021), How Good is Your Tokenizer?, section 3.2 (Ács 2019 for
+    fertility); mDAPT, section 6, Figure 3 and appendix B.
 
     Args:
-        tokenizer: what `open_tokenizer` gave.
+        tokenizer: tokenizer opened by `open_tokenizer`.
         texts: n texts.
-        on_progress: told how many more texts are done.
+        on_progress: called with the number of further texts done.
 
     Returns:
-        int64 [n, 4]: words, continued words (two or more tokens), tokens that words have, and words
+        int64 [n, 4]: words, continued words (two or more tokens), tokens of all words, and words
         with an unknown token.
     """
     unknown = _unknown(tokenizer)
@@ -146,14 +141,14 @@ def word_splits(
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """The characters [begin, end) of each word, with the blank before it."""
+    """Characters [begin, end) of each word, with the space before it."""
     for found in WORD.finditer(text):
         begin, end = found.span()
         yield begin - int(begin > 0 and text[begin - 1].isspace()), end
 
 
 def _unknown(tokenizer: Any) -> int:
-    """The number of the unknown token; -1 where every text can be written."""
+    """Id of the unknown token; -1 without one."""
     named = getattr(tokenizer.model, "unk_token", None)
     number = tokenizer.token_to_id(named) if named else None
     if number is None:
@@ -166,12 +161,12 @@ def _unknown(tokenizer: Any) -> int:
 def _counted(
     words: NDArray[np.int64], places: NDArray[np.int64], unknown: NDArray[np.bool_]
 ) -> tuple[int, int, int, int]:
-    """Of one text: words, continued ones, their tokens, words with an unknown one.
+    """Counts of one text: words, continued words, tokens, words with an unknown token.
 
     Args:
-        words: int64 [w, 2], what `_spans` gives.
-        places: int64 [t, 2], those of each token, in order.
-        unknown: bool [t].
+        words: int64 [w, 2], made by `_spans`.
+        places: int64 [t, 2], characters of each token, in order.
+        unknown: bool [t], which tokens are unknown.
     """
     real = places[:, 0] < places[:, 1]
     each = _overlapping(words, places[real])
@@ -180,7 +175,7 @@ def _counted(
 
 
 def _overlapping(words: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """int64 [w]: how many tokens overlap each word; neither begin nor end of tokens falls."""
+    """int64 [w]: tokens that overlap each word; begins and ends of tokens must be sorted."""
     begun = np.searchsorted(places[:, 0], words[:, 1], "left")
     over = np.searchsorted(places[:, 1], words[:, 0], "right")
     found: NDArray[np.int64] = np.maximum(begun - over, 0)

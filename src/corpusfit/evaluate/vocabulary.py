@@ -1,14 +1,4 @@
-"""A model's table of embeddings, cut down to the tokens of a task.
-
-What: the rows of the tokens that training examples hold become the table that is trained; the rest
-lies aside, and comes back to look at other examples.
-Why: AdamW goes through the whole table at every step, of which a batch of eight texts touches a
-hundredth; for a small model that was most of a step.
-Trade-off: the same result as with the whole table: a row without a gradient only decays, and by how
-much is the same for all of them. Token ids are numbered anew while the model is fine-tuned; a model
-that says something else then (ESM knows its mask token by number) keeps its table as it is.
-Reference: Loshchilov and Hutter (2019), AdamW, algorithm 2, with all gradients of a row 0.
-"""
+"""Train only those rows of a model's embedding matrix whose tokens the training examples use."""
 
 from __future__ import annotations
 
@@ -25,23 +15,28 @@ from corpusfit.embed.transformer import position_limit
 if TYPE_CHECKING:
     import torch
 
-_TRIED = 60  # ids of a text whose logits must stay: they get the numbers that special ones have
+_TRIED = 60  # tokens of a probe text; they are renumbered into the range of special tokens
 
 
 class Words:
-    """The tokens that a model learns of, and all others.
+    """The embedding matrix of a model, reduced to the tokens of the training examples.
 
-    It changes the model's table of embeddings for good.
+    AdamW updates the whole matrix in every step, which takes most of a step of a small model. A row
+    without a gradient only decays, by the same factor for all such rows, so the result equals that
+    of the whole matrix. Token ids are renumbered; a model whose logits change with that (ESM, which
+    has a fixed id for its mask token) keeps the whole matrix. The model is changed permanently.
+
+    Reference: Loshchilov and Hutter (2019), AdamW, algorithm 2, with zero gradients of a row.
 
     Args:
-        model: of transformers, on its device.
-        tokens: int [k], the ids that training examples hold, each once or more.
-        pad: the id that fills rows.
+        model: transformers model, on its device.
+        tokens: int [k], ids in the training examples, possibly repeated.
+        pad: padding id.
 
     Attributes:
-        number: int64 [vocabulary], the row in use now of each id.
-        pad: the id that fills rows now.
-        faded: what is left of the rows without a gradient, after so many steps of decay.
+        number: int64 [vocabulary], current row of each id.
+        pad: current padding id.
+        faded: decay factor of the rows without a gradient.
     """
 
     def __init__(self, model: Any, tokens: NDArray[Any], pad: int) -> None:
@@ -55,15 +50,15 @@ class Words:
             return
         before = self._logits(some)
         self._number(np.union1d(tokens, [pad]), pad, whole)
-        if apart(self._logits(some), before) > TOLERANCE:  # ids mean something elsewhere in it
+        if apart(self._logits(some), before) > TOLERANCE:  # the model uses fixed ids
             self._number(rows, pad, whole)
             self._table.padding_idx = padding
 
     def _number(self, seen: NDArray[Any], pad: int, whole: torch.nn.Parameter) -> None:
-        """Make a table of the rows of some ids, and number these first."""
+        """Reduce the matrix to some ids, and renumber them first."""
         import torch
 
-        if pad < len(seen):  # RoBERTa counts its positions by what is not this very number
+        if pad < len(seen):  # RoBERTa derives positions from ids unequal to this number
             seen = np.insert(seen[seen != pad], pad, pad)
         others = np.setdiff1d(np.arange(len(whole)), seen)
         self.number = np.argsort(np.concatenate([seen, others]))
@@ -76,7 +71,7 @@ class Words:
             self._table.padding_idx = self.pad
 
     def _logits(self, ids: NDArray[Any]) -> torch.Tensor:
-        """What the model says of a text of some ids."""
+        """The model's logits of a text of some ids."""
         import torch
 
         row = torch.from_numpy(self.number[ids])[None].to(self._model.device)
@@ -86,7 +81,7 @@ class Words:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """The table has all rows for a while, to look at any example."""
+        """Context with the whole matrix, for predictions on any example."""
         import torch
 
         own = self._table.weight

@@ -1,1 +1,1 @@
-"""How the splits of a task are stored: rows with a field for the label, CoNLL columns, brat."""
+"""Formats of labelled tasks: rows with a label field, CoNLL columns, brat."""

@@ -1,13 +1,4 @@
-"""brat: a text, and beside it annotations that point into it by characters.
-
-What: `.txt` with `.ann`; the text-bound annotations (T) as BIO tags of words. A document is cut
-into sentences at line breaks, and where it has none at the ends of sentences; never inside an
-annotation. Words are runs of letters, runs of digits, and any other character by itself.
-Why: the form in which QUAERO, BioRo and PharmaCoNER are published.
-Trade-off: BIO tags a word once. The gaps of a discontinuous annotation are tagged too, as in
-mDAPT; of annotations that share a word the longest is kept, of equally long ones the first.
-Reference: https://brat.nlplab.org/standoff.html; mDAPT, appendix B.
-"""
+"""Read brat standoff annotations (.txt with .ann) as BIO tags."""
 
 from __future__ import annotations
 
@@ -27,19 +18,19 @@ from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
 
 WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+|[^\w\s\ufeff]|_")
-"""A word as mDAPT cuts them: white space, numbers and special characters set words apart."""
+"""A word as in mDAPT: split at white space, with numbers and special characters separate."""
 
 _ANNOTATION = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
 _OTHERS = ("R", "E", "A", "M", "N", "#", "*")
 _SENTENCES = CutPlan(unit="sentence", pieces=1 << 20)
 
 _SAID = {
-    "gaps": "discontinuous annotations of {} were taken from their first character to their last",
-    "shared": "annotations of {} were left out: they share a word with a longer one",
-    "wordless": "annotations of {} were left out: they hold no word",
-    "moved": "annotations of {} have another text than what stands where they point",
-    "no_text": ".ann files of {} were left out: there is no .txt of the same name",
-    "no_marks": ".txt files of {} were left out: there is no .ann of the same name",
+    "gaps": "discontinuous annotations of {} were tagged from their first to their last character",
+    "shared": "annotations of {} were skipped: they share a word with a longer annotation",
+    "wordless": "annotations of {} were skipped: they contain no word",
+    "moved": "annotations of {} quote another text than that at their offsets",
+    "no_text": ".ann files of {} were skipped: there is no .txt of the same name",
+    "no_marks": ".txt files of {} were skipped: there is no .ann of the same name",
 }
 
 
@@ -53,15 +44,21 @@ class _Span:
 
 
 def read_brat(places: Sequence[str], split: str) -> Labelled:
-    """The sentences of a split, tagged.
+    """Read the tagged sentences of a split.
+
+    A document is split into sentences at line breaks, or without any at sentence ends, never inside
+    an annotation. The gaps of a discontinuous annotation are tagged too, as in mDAPT. Of annotations
+    with a common word the longest is kept, of equally long ones the first.
+
+    Reference: https://brat.nlplab.org/standoff.html; mDAPT, appendix B.
 
     Args:
         places: `.txt` and `.ann` files.
-        split: for messages.
+        split: name of the split, for messages.
 
     Raises:
-        InputError: a line of an `.ann` is malformed, or points outside the text.
-        EmptyInputError: no `.txt` with its `.ann` has a word.
+        InputError: a line of an `.ann` is malformed, or its offsets are outside the text.
+        EmptyInputError: no `.txt` with an `.ann` has a word.
     """
     paths = {Path(place) for place in places}
     counts: Counter[str] = Counter()
@@ -80,8 +77,8 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
                 tags.append(labels)
     if not pieces:
         raise EmptyInputError(
-            f"The {split} split of --task must hold .txt files, each with its .ann; no such pair "
-            "has a word."
+            f"The {split} split of --task must hold .txt files with .ann files; no such pair has a "
+            "word."
         )
     return Labelled(pieces, tags, tuple(_notes(counts, example, split)))
 
@@ -89,7 +86,7 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
 def _notes(counts: Counter[str], example: dict[str, str], split: str) -> Iterator[str]:
     for kind, words in _SAID.items():
         if counts[kind]:
-            yield f"{counts[kind]:,} {words.format(split)} (for instance {example[kind]})."
+            yield f"{counts[kind]:,} {words.format(split)} (for example {example[kind]})."
 
 
 def _count(counts: Counter[str], example: dict[str, str], kind: str, where: str) -> None:
@@ -100,7 +97,7 @@ def _count(counts: Counter[str], example: dict[str, str], kind: str, where: str)
 def _annotations(
     path: Path, text: str, counts: Counter[str], example: dict[str, str]
 ) -> Iterator[_Span]:
-    """The text-bound annotations of an `.ann` file, in its order."""
+    """The text-bound annotations of an `.ann` file, in file order."""
     for number, raw in enumerate(whole_text(path).split("\n"), 1):
         line = raw.rstrip("\r")
         if not line.strip() or line.startswith(_OTHERS):
@@ -117,8 +114,8 @@ def _annotations(
         begin, end = min(b for b, _ in parts), max(e for _, e in parts)
         if end > len(text) or any(b >= e for b, e in parts):
             raise InputError(
-                f"{where}: must point at characters 0 to {len(text)} of its .txt, from the first "
-                f"to one past the last; got {places!r}."
+                f"{where}: offsets must be within 0 and {len(text)}, the length of the .txt, and "
+                f"begin before they end; got {places!r}."
             )
         here = f"{path.name}, line {number}"
         if len(parts) > 1:
@@ -164,7 +161,7 @@ def _sentences(
 
 
 def _borders(text: str) -> list[int]:
-    """Where sentences begin: after line breaks, or else after the ends of sentences."""
+    """Where sentences begin: after line breaks, or without any after sentence ends."""
     if "\n" in text.strip():
         return [found.end() for found in re.finditer("\n", text)]
     document = Documents(np.zeros(1, np.int64), text_array([text]))

@@ -1,13 +1,4 @@
-"""CoNLL columns: a word a line with its tag, blank lines between sentences.
-
-What: the first column is the word, the last its tag; columns in between are passed over, and so
-are lines that begin with -DOCSTART-. Columns are set apart by tabs where the first line has one,
-else by blanks.
-Why: the form of nearly every published data set for named entities.
-Trade-off: nothing is a comment, since `#` is a word of many texts; a file with comments is refused
-by its first, for it has other columns.
-Reference: https://www.clips.uantwerpen.be/conll2003/ner
-"""
+"""Read CoNLL columns: one word per line with its tag, blank lines between sentences."""
 
 from __future__ import annotations
 
@@ -21,19 +12,25 @@ from corpusfit.evaluate.formats.labelled import Labelled, whole_text
 _BLANKS = re.compile(r"[ \t]+")
 _TAG = re.compile(r"O|[BIESLU](?:-.*)?")
 _DOCUMENT = "-DOCSTART-"
-_NO_TYPE = "_"  # as seqeval calls it
+_NO_TYPE = "_"  # seqeval's name
 _BOM = "\ufeff"
 
 
 def read_conll(places: Sequence[str], split: str) -> Labelled:
-    """The sentences of a split, with the tags as they are written; a bare `B` is of type `_`.
+    """Read the sentences of a split, with the tags as written; a bare `B` has the type `_`.
+
+    The first column is the word, the last its tag. Columns are separated by tabs if the first line
+    has one, otherwise by blanks. Lines that begin with -DOCSTART- are skipped. Comments are not
+    supported, because `#` is a word in many texts.
+
+    Reference: https://www.clips.uantwerpen.be/conll2003/ner
 
     Args:
         places: files.
-        split: for messages.
+        split: name of the split, for messages.
 
     Raises:
-        InputError: a line has other columns than the first, or its last one is no tag.
+        InputError: a line has more or fewer columns than the first, or its last column is no tag.
         EmptyInputError: there is no sentence.
     """
     pieces: list[list[str]] = []
@@ -62,8 +59,9 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
             raise _wrong_columns(path, number, found, first, width)
         word, tag = found[0].strip(" "), found[-1].strip(" ")
         if not word or not _TAG.fullmatch(tag):
-            what = "a tag such as O, B-NAME or I-NAME last" if word else "a word first"
-            raise InputError(f"{path}, line {number}: must have {what}; got {line[:60]!r}.")
+            what = "last column must be a tag such as O, B-NAME or I-NAME"
+            what = what if word else "first column must be a word"
+            raise InputError(f"{path}, line {number}: the {what}; got {line[:60]!r}.")
         if between:
             pieces.append([])
             tags.append([])
@@ -84,5 +82,5 @@ def _wrong_columns(path: Path, number: int, found: list[str], first: int, width:
     allowed = f"{width} columns, as line {first} has" if width > 1 else "a word and its tag"
     return InputError(
         f"{path}, line {number}: must have {allowed}; got {len(found)}: "
-        f"{' '.join(found)[:60]!r}. Sentences are set apart by blank lines."
+        f"{' '.join(found)[:60]!r}. Separate sentences by blank lines."
     )

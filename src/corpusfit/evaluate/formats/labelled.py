@@ -1,9 +1,4 @@
-"""What every format gives: examples whose labels are still words; and a stored text, whole.
-
-What: `Labelled`, and `whole_text`, which unpacks and decodes one file.
-Why: numbers of labels are known only when all splits were read.
-Trade-off: none of note.
-"""
+"""Examples of one split with labels as strings, the result of every format."""
 
 from __future__ import annotations
 
@@ -21,9 +16,9 @@ class Labelled:
     """n examples of one split.
 
     Attributes:
-        pieces: of each example, its one text or its words.
-        labels: of each example, each piece's label.
-        notes: what is odd, a sentence each.
+        pieces: one text or the words of a sentence of each example.
+        labels: label of each piece of each example.
+        notes: notes for the user, a sentence each.
     """
 
     pieces: list[list[str]]
@@ -35,19 +30,19 @@ class Labelled:
 
 
 def whole_text(path: Path) -> str:
-    """A stored file as text; line ends and a byte order mark stay as they are.
+    """The text of a file, decompressed; line ends and a byte order mark are kept.
 
     Raises:
-        InputError: it cannot be read or unpacked to its end, or is not UTF-8.
+        InputError: the file cannot be read or decompressed completely, or is not UTF-8.
     """
     last = path.suffix[1:].lower()
     source = Source(path.name, str(path), "", last if last in COMPRESSIONS else "", 0, "")
     stream = Stream(source, ReadPlan())
     data = b"".join(stream)
     if stream.problem:
-        raise InputError(f"{path} cannot be read to its end: {stream.problem}.")
+        raise InputError(f"{path} cannot be read completely: {stream.problem}.")
     try:
         return data.decode()
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        raise InputError(f"{path}, line {line}: must be UTF-8, and is not. Save it so.") from e
+        raise InputError(f"{path}, line {line}: not UTF-8. Save the file as UTF-8.") from e

@@ -1,9 +1,4 @@
-"""Texts with a class each, as rows: JSON lines, CSV, TSV, Parquet, a Hugging Face dataset.
-
-What: the corpus's own readers, with the label as the row's id.
-Why: they know every format, every archive and every way in which a row can be bad.
-Trade-off: a label is a string, a whole number or a boolean; anything else is no label.
-"""
+"""Read texts with a class from rows: JSON lines, CSV, TSV, Parquet, a Hugging Face dataset."""
 
 from __future__ import annotations
 
@@ -20,21 +15,23 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 
 _BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable parquet")
-"""Reasons (`corpus/rejects.py`) that stand for all rows from there on."""
+"""Reasons (`corpus/rejects.py`) that concern all rows from there on."""
 
 
 def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Labelled:
-    """The usable rows of a split; a note counts the others.
+    """Read the usable rows of a split; a note counts the others.
+
+    The corpus readers are used, with the label as the row's id: a string, an integer or a boolean.
 
     Args:
         places: files, or `hub:NAME[:CONFIG]@SPLIT`.
-        plan: names the fields.
-        split: for messages.
+        plan: names of the fields.
+        split: name of the split, for messages.
 
     Raises:
-        EmptyInputError: no row has a text and a label; says which fields there are.
-        InputError: the bytes cannot be read, or an archive breaks off: half a split is another.
-        MissingDependencyError: a dataset was named and `datasets` is not installed.
+        EmptyInputError: no row has a text and a label; the message lists the fields of a row.
+        InputError: a file cannot be read completely.
+        MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
     read = ReadPlan(text_field=plan.text_field, id_field=plan.label_field)
     sources = corpus.find(places, read, spool=Path(), role="task")
@@ -49,7 +46,8 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Labelled:
                 continue
             reason = row.reason if isinstance(row, Reject) else ""
             if reason.startswith(_BROKEN):
-                raise InputError(f"{sources[shard.source].url} cannot be read whole: {reason}.")
+                source = sources[shard.source].url
+                raise InputError(f"{source} cannot be read completely: {reason}.")
             if reason != EMPTY_LINE:
                 bad += 1
                 first = first or f"row {row.row} has {_lack(reason, plan)}"
@@ -58,20 +56,20 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Labelled:
     if not bad:
         return Labelled(texts, labels)
     rows = f"{bad:,} of {bad + len(texts):,} rows"
-    return Labelled(texts, labels, (f"{rows} of {split} were left out: for instance, {first}.",))
+    return Labelled(texts, labels, (f"{rows} of {split} were skipped; the first: {first}.",))
 
 
 def _lack(reason: str, plan: TaskPlan) -> str:
-    """What a row lacks, from the reader's reason; without one it is the label."""
+    """What a row lacks, by the reader's reason; without a reason, the label."""
     if reason:
         return f"no usable text ({reason})"
-    return f"no label in {plan.label_field!r} (a string, a whole number or a boolean)"
+    return f"no label in {plan.label_field!r} (a string, an integer or a boolean)"
 
 
 def _nothing_usable(
     sources: Sequence[Source], read: ReadPlan, split: str, bad: int, first: str
 ) -> str:
-    """The sentence for a split without one example."""
+    """The message for a split without usable rows."""
     if not bad:
         return f"The {split} split of --task must hold texts with labels; it is empty."
     begin = f"No row of the {split} split of --task has both a text and a label: {first}."
@@ -80,13 +78,13 @@ def _nothing_usable(
         if lacking:
             begin += f" Row 0: {lacking}."
     return (
-        f"{begin} Name the fields with --text-field (now {read.text_field!r}) and "
+        f"{begin} Set the fields with --text-field (now {read.text_field!r}) and "
         f"--set task.label_field=NAME (now {read.id_field!r})."
     )
 
 
 def _fields(sources: Sequence[Source], read: ReadPlan) -> str:
-    """Which fields the first row has, if not the one that `read` takes for the text."""
+    """The fields of the first row, if it lacks the text field of `read`."""
     lacking = corpus.kind(missing_field(read.text_field, ()))
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
