@@ -1,10 +1,4 @@
-"""The page's charts, as Vega-Lite specifications.
-
-What: one function a chart, from plain values to a specification with its data inside.
-Why: the same specification is drawn by the page's script and written as SVG and PNG.
-Trade-off: Vega-Lite draws what it knows; a chart that it does not know is not here.
-Reference: Satyanarayan et al. (2017), Vega-Lite: A Grammar of Interactive Graphics.
-"""
+"""The page's charts as Vega-Lite specifications: one function for each chart, data included."""
 
 from __future__ import annotations
 
@@ -16,17 +10,17 @@ from corpusfit.report.examples import ON_MAP
 from corpusfit.report.part import Spec
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-"""Names the language's version; nothing is fetched from there."""
+"""Version of the language; nothing is fetched from this address."""
 
 COLOURS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
-"""Of Okabe and Ito's palette, which the colour-blind tell apart."""
+"""From the palette of Okabe and Ito, safe for colour-blind readers."""
 
 _TWENTY = {"scheme": "tableau20"}
-"""For sources, which may be thirteen."""
+"""For sources, of which a chart has up to thirteen."""
 
 
 def _rows(count: int, each: int = 20) -> Spec:
-    """What a chart has whose height is that of its rows."""
+    """Properties of a chart whose height is that of its rows."""
     return {"height": each * count, "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
@@ -43,9 +37,9 @@ def _chart(title: str, description: str, **more: Any) -> Spec:
 
 
 def scores_chart(data: dict[str, Any]) -> Spec:
-    """How the scores lie: of the target, of what is above the cut, and of the rest, by source.
+    """Histogram of scores by source, above and below the threshold, and of the target's units.
 
-    The cut is the parameter `cut`.
+    The threshold is the parameter `cut`.
     """
     bins, target = data["scores"]["bins"], data["scores"]["target"]
     rows = [
@@ -98,7 +92,7 @@ def scores_chart(data: dict[str, Any]) -> Spec:
         layers.append(of_target)
     return _chart(
         "Scores",
-        "Segments of the corpus by score and source, the target's units as a line, and the cut.",
+        "Segments of the corpus by score and source, target units as a line, and the threshold.",
         params=[{"name": "cut", "value": cut}],
         layer=layers,
         resolve={"scale": {"y": "independent"}},
@@ -106,23 +100,23 @@ def scores_chart(data: dict[str, Any]) -> Spec:
 
 
 def composition_chart(data: dict[str, Any]) -> Spec:
-    """The share of each source in the corpus and in what is taken (TADPOLE, Table 2).
+    """Share of each source in the corpus and in the selection.
 
-    Its rows are the data set `composition`.
+    Its rows are the data set `composition`. Reference: TADPOLE, Table 2.
     """
     corpus = max(1, sum(s["segments"] for s in data["sources"]))
-    taken = max(1, sum(s["selected"] for s in data["sources"]))
+    selected = max(1, sum(s["selected"] for s in data["sources"]))
     rows = [
         {"source": harmless(s["name"]), "of": of, "share": n / total}
         for s in data["sources"]
         for of, n, total in (
             ("corpus", s["segments"], corpus),
-            ("taken", s["selected"], taken),
+            ("selected", s["selected"], selected),
         )
     ]
     return _chart(
         "Composition by source",
-        "The share of each source among the corpus's segments and among those taken.",
+        "Share of each source among the segments of the corpus and of the selection.",
         **_rows(len(data["sources"]), 26),
         data={"name": "composition", "values": rows},
         mark={"type": "bar", "tooltip": True},
@@ -145,7 +139,7 @@ def composition_chart(data: dict[str, Any]) -> Spec:
                 "type": "nominal",
                 "title": None,
                 "scale": {
-                    "domain": ["corpus", "taken"],
+                    "domain": ["corpus", "selected"],
                     "range": [COLOURS["not selected"], COLOURS["selected"]],
                 },
             },
@@ -154,7 +148,7 @@ def composition_chart(data: dict[str, Any]) -> Spec:
 
 
 def map_chart(data: dict[str, Any]) -> Spec:
-    """Target, selected and rejected texts in two dimensions, with their text on hover."""
+    """Map of target, selected and other texts in two dimensions; text on hover."""
     groups = list(COLOURS)
     rows = [
         {
@@ -179,8 +173,8 @@ def map_chart(data: dict[str, Any]) -> Spec:
     ]
     axis = {"type": "quantitative", "axis": {"labels": False, "ticks": False}}
     return _chart(
-        "Map",
-        "The examples and units of the target by the first two principal components.",
+        "Map of examples",
+        "Examples of the corpus and target units by the first two principal components.",
         height=420,
         data={"values": rows},
         mark={"type": "point", "filled": True, "opacity": 0.8, "size": 36},
@@ -213,10 +207,10 @@ def map_chart(data: dict[str, Any]) -> Spec:
 
 
 def training_chart(rows: Sequence[dict[str, Any]], title: str, by: str) -> Spec:
-    """Loss by step: rows of model, text, step, loss; a line for each of what `by` names."""
+    """Loss by step: rows of model, text, step, loss; one line for each value of the field `by`."""
     return _chart(
         title,
-        "Loss on text that was kept back, by step.",
+        "Loss on held-out text by training step; lower is better.",
         data={"values": list(rows)},
         mark={"type": "line", "point": True, "tooltip": True},
         encoding={
@@ -224,7 +218,7 @@ def training_chart(rows: Sequence[dict[str, Any]], title: str, by: str) -> Spec:
             "y": {
                 "field": "loss",
                 "type": "quantitative",
-                "title": "loss, nats a token",
+                "title": "loss, nats per token",
                 "scale": {"zero": False},
             },
             "color": {"field": by, "type": "nominal", "title": None},
@@ -248,7 +242,7 @@ def results_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
     }
     return _chart(
         title,
-        "Mean test scores with their 95 % intervals, by model.",
+        "Mean test scores with 95 % intervals by model; higher is better.",
         **_rows(len(rows)),
         data={"values": list(rows)},
         encoding={"y": {"field": "column", "type": "nominal", "title": None, "sort": None}},
@@ -281,42 +275,48 @@ def curve_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
     }
     return _chart(
         title,
-        "Mean test scores and their 95 % intervals by the number of training examples.",
+        "Mean test scores with 95 % intervals by number of training examples; higher is better.",
         data={"values": list(rows)},
         layer=[band, line],
     )
 
 
 def overlap_chart(rows: Sequence[dict[str, Any]]) -> Spec:
-    """How much of one selection another took too: rows of one, other, share."""
+    """Share of one selection that another also contains: rows of one, other, share."""
     return _squares(
         rows,
         "Overlap of selections",
-        "The share of each row's segments that the column's selection took too.",
-        ("one", "of what this took"),
-        ("other", "this took too"),
+        "Share of the row's segments that the column's selection also contains.",
+        ("one", "segments of"),
+        ("other", "also in"),
         "share",
     )
 
 
 def confusion_chart(rows: Sequence[dict[str, Any]]) -> Spec:
-    """What each cluster is made of: rows of cluster, domain, share (Domain Clusters, Figure 2)."""
+    """Share of each domain in each cluster: rows of cluster, domain, share.
+
+    Reference: Aharoni and Goldberg (2020), Figure 2.
+    """
     return _squares(
         rows,
         "Clusters and domains",
-        "The share of each domain's units that lie in each cluster.",
-        ("domain", "of the units of"),
-        ("cluster", "lie in the cluster"),
+        "Share of each domain's units in each cluster.",
+        ("domain", "units of"),
+        ("cluster", "in cluster"),
         "share",
     )
 
 
 def proximity_chart(rows: Sequence[dict[str, Any]]) -> Spec:
-    """How near domains are: rows of one, other, cosine (Domain Clusters, section 3.2)."""
+    """Cosine between the centroids of domains: rows of one, other, cosine.
+
+    Reference: Aharoni and Goldberg (2020), section 3.2.
+    """
     return _squares(
         rows,
         "Proximity of domains",
-        "The cosine between the mean vectors of each two domains.",
+        "Cosine between the centroids of each two domains.",
         ("one", None),
         ("other", None),
         "cosine",
@@ -333,7 +333,7 @@ def _squares(
     value: str,
     written: str = ".0%",
 ) -> Spec:
-    """A square for each pair, the fuller the darker, with its value."""
+    """A heat map: a square for each pair with its value; higher values are darker."""
     share = {"field": value, "type": "quantitative"}
     axis = {"type": "nominal", "sort": None}
     squares = {
@@ -362,11 +362,13 @@ def _squares(
 def clusters_chart(
     rows: Sequence[dict[str, Any]], outlines: Sequence[dict[str, Any]], title: str
 ) -> Spec:
-    """Units by the first two components, and an ellipse a cluster (Domain Clusters, Figure 3).
+    """Units by the first two components, and an ellipse for each cluster.
+
+    Reference: Aharoni and Goldberg (2020), Figure 3.
 
     Args:
         rows: of x, y, cluster, domain, text.
-        outlines: of x, y, cluster, step, the points of each ellipse in order.
+        outlines: of x, y, cluster, step: the points of each ellipse in order.
         title: of the chart.
     """
     axis = {"type": "quantitative", "axis": {"labels": False, "ticks": False}}
@@ -399,17 +401,17 @@ def clusters_chart(
     return _chart(
         title,
         "Units by the first two principal components, coloured by cluster; each ellipse is two "
-        "deviations around a cluster's mean.",
+        "standard deviations around a cluster's mean.",
         height=420,
         layer=[points, ellipses],
     )
 
 
 def shares_chart(rows: Sequence[dict[str, Any]]) -> Spec:
-    """What selections are made of: rows of run, source, share."""
+    """Composition of selections: rows of run, source, share."""
     return _chart(
         "Composition of each selection",
-        "The share of each source in each selection, and in the corpus.",
+        "Share of each source in the corpus and in each selection.",
         **_rows(len({row["run"] for row in rows})),
         data={"values": list(rows)},
         mark={"type": "bar", "tooltip": True},

@@ -1,15 +1,15 @@
-"""Text of a corpus as people may safely see it.
-
-What: marks that turn the order of writing are shown and do nothing; `page.py` escapes markup.
-Why: a name or a text may hide another one behind them.
-Reference: Boucher and Anderson (2021), Trojan Source; Unicode Standard Annex 9.
-"""
+"""Text of a corpus made safe to display: Unicode bidirectional controls become visible names."""
 
 from __future__ import annotations
 
-_TURNING = {mark: f"⟨U+{mark:04X}⟩" for mark in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+_BIDIRECTIONAL = {
+    mark: f"⟨U+{mark:04X}⟩" for mark in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
 
 
 def harmless(text: str) -> str:
-    """The text with such marks as their names."""
-    return text.translate(_TURNING)
+    """The text with each bidirectional control replaced by its code point; `page.py` escapes HTML.
+
+    Reference: Boucher and Anderson (2021), Trojan Source; Unicode Standard Annex 9.
+    """
+    return text.translate(_BIDIRECTIONAL)

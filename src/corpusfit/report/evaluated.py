@@ -1,9 +1,4 @@
-"""The part of the page that says whether it helped: an evaluation, or a recipe's whole table.
-
-Why: means with their intervals as a picture, and what the tests said in words.
-Trade-off: a recipe's tables are shown as the run printed them, figures and notes alike.
-Reference: TADPOLE, Tables 3 and 6, Figure 6.
-"""
+"""Sections of the page on an evaluation or a recipe's tables: scores, intervals, tests."""
 
 from __future__ import annotations
 
@@ -14,14 +9,16 @@ from corpusfit.report.charts import curve_chart, results_chart
 from corpusfit.report.page import figure, paragraphs, plain_table, repeated
 from corpusfit.report.part import Part, Sheet, Spec
 
-_WITH_INTERVALS = "Points are means over seeds; lines are 95 % intervals over seeds and examples."
+_WITH_INTERVALS = (
+    "Points are means over seeds, lines 95 % intervals over seeds and examples; higher is better."
+)
 
 Scored = dict[str, Any]
 """A mean in points: task, size, column, mean, low, high."""
 
 
 def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
-    """One model against its base."""
+    """The section on one model and its base."""
     task, models = manifest["task"]["name"], manifest["models"]
     scored = [
         _scored(task, r["size"], models[r["model"]]["name"], r["test"][manifest["metric"]], r)
@@ -29,17 +26,19 @@ def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
     ]
     charts = _charts(name, scored, manifest["metric"])
     many = len(manifest["comparisons"]) > 1
-    said = [
+    sentences = [
         (f"With {c['size']:,} training examples: " if many else "") + c["verdict"] + "."
         for c in manifest["comparisons"]
     ]
     if len(models) > 1:
-        said = [f"{models['model']['name']} against {models['base']['name']} on {task}:", *said]
+        pair = f"{models['model']['name']} against {models['base']['name']} on {task}:"
+        sentences = [pair, *sentences]
     sheets = [
         Sheet(
             f"{name}-results",
-            f"{manifest['metric']} on {task}'s test split, points, {manifest['seeds']} seeds",
-            ["model", "training examples", "mean", "sd", "low", "high", "dev"],
+            f"{manifest['metric']} on the test split of {task}: points, {manifest['seeds']} seeds, "
+            "95 % interval, higher is better",
+            ["model", "training examples", "mean", "sd", "low", "high", "mean on dev"],
             [
                 (
                     models[r["model"]]["name"],
@@ -60,7 +59,7 @@ def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
         *map(plain_table, sheets),
         repeated(name, manifest.get("repeat", []), manifest["plan"]),
     ]
-    return Part(name, title, said, "".join(shown), charts, sheets)
+    return Part(name, title, sentences, "".join(shown), charts, sheets)
 
 
 def _comparisons(name: str, manifest: dict[str, Any]) -> list[Sheet]:
@@ -71,11 +70,11 @@ def _comparisons(name: str, manifest: dict[str, Any]) -> list[Sheet]:
         [c[k] if k in ("size", "verdict") or c[k] is None else round(c[k], 4) for k in columns]
         for c in manifest["comparisons"]
     ]
-    return [Sheet(f"{name}-comparisons", "The model against its base", columns, rows)]
+    return [Sheet(f"{name}-comparisons", "Adapted model against base model", columns, rows)]
 
 
 def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
-    """A recipe: `table.json`, as the run left it."""
+    """The section on a recipe: `table.json`, its tables and notes as the run printed them."""
     results = [r for r in table["results"] if r["mean"] is not None]
     row = _named_by(table["results"])
     scored = [
@@ -87,48 +86,48 @@ def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
         Sheet(f"{name}-table-{i}", t["title"], t["columns"], t["rows"])
         for i, t in enumerate(table.get("tables", []))
     ]
-    said = _gains(table, row)
+    sentences = _gains(table, row)
     failed = len(table["results"]) - len(results)
     if failed:
-        said.append(f"{failed} cells failed and are not in the figures.")
+        sentences.append(f"{failed} cells failed and are not in the figures.")
     shown = [figure(chart, _WITH_INTERVALS) for chart in charts]
     for sheet, printed in zip(tables, table.get("tables", []), strict=True):
         shown += [plain_table(sheet), paragraphs(printed["notes"])]
     shown.append(repeated(name, table.get("repeat", []), table["recipe"]))
     whole = Sheet(
         f"{name}-results",
-        "Mean test scores, points",
+        "Mean test scores: points, 95 % interval, higher is better",
         ["task", "training examples", "column", "mean", "low", "high"],
         [list(row.values()) for row in scored],
     )
-    return Part(name, title, said, "".join(shown), charts, [*tables, whole])
+    return Part(name, title, sentences, "".join(shown), charts, [*tables, whole])
 
 
 def _gains(table: dict[str, Any], name: Callable[[dict[str, Any]], str]) -> list[str]:
-    """What each column gained on average, and what the tests showed."""
+    """The average gain of each column, and the results of the tests, in sentences."""
     base = table["recipe"]["compare"]
-    said = []
+    sentences = []
     for gain in table["gains"]:
         size = f" with {gain['size']:,} training examples" if gain["size"] else ""
-        said.append(
-            f"{gain['column']}: {100 * gain['mean']:+.2f} points over {base} in the mean of "
+        sentences.append(
+            f"{gain['column']}: {100 * gain['mean']:+.2f} points over {base}, mean of "
             f"{gain['rows']} rows{size}."
         )
     shown = [p for p in table["pairs"] if not p["verdict"].startswith("no difference")]
     if table["pairs"]:
-        said.append(f"{len(shown)} of {len(table['pairs'])} comparisons show a difference.")
+        sentences.append(f"{len(shown)} of {len(table['pairs'])} comparisons show a difference.")
     for pair in shown[:_NAMED]:
         task, _, model = pair["row"]
         row = name({"task": task, "model": model})
-        said.append(f"{pair['column']} against {pair['base']} on {row}: {pair['verdict']}.")
-    return said
+        sentences.append(f"{pair['column']} against {pair['base']} on {row}: {pair['verdict']}.")
+    return sentences
 
 
 _NAMED = 8
 
 
 def _named_by(results: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], str]:
-    """How a row is called: by its task, and its model where there are several."""
+    """The name of a row: its task, and its model where there are several."""
     several = len({r["cell"]["model"] for r in results}) > 1
     return lambda row: f"{row['task']}, {row['model']}" if several else str(row["task"])
 
@@ -145,7 +144,7 @@ def _points(*shares: float | None) -> list[float | None]:
 
 
 def _charts(name: str, scored: Sequence[Scored], metric: str) -> dict[str, Spec]:
-    """A chart of each task; where it has several sizes, the learning curve beside it."""
+    """A chart for each task, and a learning curve where it has several sizes."""
     charts: dict[str, Spec] = {}
     for i, task in enumerate(_each(row["task"] for row in scored)):
         own = [row for row in scored if row["task"] == task]
@@ -160,5 +159,5 @@ def _charts(name: str, scored: Sequence[Scored], metric: str) -> dict[str, Spec]
 
 
 def _each(values: Iterable[Any]) -> list[Any]:
-    """Every value once, in the order of their first."""
+    """The distinct values, in order of first occurrence."""
     return list(dict.fromkeys(values))

@@ -1,12 +1,4 @@
-"""The examples of a run: their place on a map, and the target texts most like each.
-
-What: reads `examples.parquet`; two coordinates for every text, the nearest target texts for every
-segment of the corpus.
-Why: what was taken and what was left is seen at a glance, and then read.
-Trade-off: a projection to two dimensions (PCA of the run's own vectors, or of TF-IDF vectors where
-it made none) keeps what varies most and loses the rest; texts that lie together may differ.
-Reference: Pearson (1901); Salton and Buckley (1988) for TF-IDF.
-"""
+"""Examples of a run from `examples.parquet`: map coordinates and nearest target texts."""
 
 from __future__ import annotations
 
@@ -24,11 +16,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 ON_MAP = 160
-"""Characters of a text that the map shows."""
+"""Most characters of a text on the map."""
 
 _NEAREST = 3
 _WORDS = 3_000
-"""Words that TF-IDF vectors are made of: the commonest that several texts have."""
+"""Vocabulary size of the TF-IDF vectors: the most frequent words that two or more texts share."""
 
 _WORD = re.compile(r"\w+")
 
@@ -40,13 +32,13 @@ class Examples:
     """Segments of the corpus and units of the target.
 
     Attributes:
-        corpus: of each segment source, row, segment, id, score, stage, selected, text, characters,
-            effects; the highest score first.
-        target: of each unit score, text, characters.
-        nearest: of each segment the target's places and cosines, the most alike first.
-        of_corpus: float64 [n, 2], the segments' places on the map.
-        of_target: float64 [m, 2].
-        by: `embedding` or `words`: what map and nearest texts go by.
+        corpus: for each segment source, row, segment, id, score, stage, selected, text, characters,
+            effects; highest score first.
+        target: for each unit score, text, characters.
+        nearest: for each segment indices of target units and cosines, highest cosine first.
+        of_corpus: float64 [n, 2], map coordinates of the segments.
+        of_target: float64 [m, 2], map coordinates of the target units.
+        by: `embedding` or `words`: the vectors behind map and nearest texts.
     """
 
     corpus: list[dict[str, Any]]
@@ -58,11 +50,14 @@ class Examples:
 
 
 def read_examples(path: Path, room: int) -> Examples:
-    """Read the examples that a selection left.
+    """Read the examples of a selection.
+
+    Map and nearest texts use the run's own embeddings, or TF-IDF vectors (Salton and Buckley, 1988)
+    where it has none. The map is a PCA to two dimensions, so distant texts may lie together on it.
 
     Args:
-        path: the file; without it there are none.
-        room: bytes that they may take as JSON: texts are shortened, and then examples left out.
+        path: of the file; no examples if it does not exist.
+        room: most bytes as JSON; texts are shortened first, then examples left out.
     """
     rows = pq.read_table(io.BytesIO(path.read_bytes())).to_pylist() if path.exists() else []
     rows = _fitting(sorted(rows, key=_by_score), room)
@@ -83,14 +78,14 @@ def read_examples(path: Path, room: int) -> Examples:
 
 
 def _by_score(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Segments of the corpus first, from the best; the target as it stands."""
+    """Sort key: segments of the corpus by falling score, then target units in stored order."""
     if row["kind"] == "target":
         return (1,)
     return (0, -row["score"], row["source"], row["row"], row["segment"])
 
 
 def _fitting(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
-    """The rows with their texts as long as room allows; of many, every second, and so on."""
+    """As many rows, with texts as long, as the room allows."""
     for step, longest in _SMALLER:
         kept = [{**row, "text": row["text"][:longest]} for row in rows[::step]]
         if sum(map(_bytes, kept)) <= room:
@@ -99,7 +94,7 @@ def _fitting(rows: list[dict[str, Any]], room: int) -> list[dict[str, Any]]:
 
 
 def _bytes(row: dict[str, Any]) -> int:
-    """What a row takes as JSON, on the map too."""
+    """Bytes of a row as JSON, including its copy on the map."""
     plain = {k: v for k, v in row.items() if k != "vector"}
     text = row["text"][:ON_MAP]
     plain["map"] = {"text": text, "group": "not selected", "source": row["source"], "x": 0.12345}
@@ -108,7 +103,7 @@ def _bytes(row: dict[str, Any]) -> int:
 
 
 _SMALLER = ((1, 2_000), (1, 1_000), (1, 500), (2, 500), (4, 400), (8, 300), (16, 200), (64, 100))
-"""Every which row, and how many characters of it, until there is room."""
+"""Step between the rows kept, and most characters of each, from largest to smallest."""
 
 
 def _stored(rows: list[dict[str, Any]]) -> Array:
@@ -116,7 +111,7 @@ def _stored(rows: list[dict[str, Any]]) -> Array:
 
 
 def _of_words(texts: list[str]) -> Array:
-    """TF-IDF vectors [n, v] of the commonest words that two texts have at least."""
+    """TF-IDF vectors [n, v] over the most frequent words that two or more texts share."""
     counts = [Counter(_WORD.findall(text.lower())) for text in texts]
     having = Counter(word for own in counts for word in own)
     common = sorted((w for w, n in having.items() if n > 1), key=lambda w: (-having[w], w))
@@ -147,7 +142,7 @@ def _nearest(segments: Array, units: Array) -> list[list[tuple[int, float]]]:
 
 
 def _flat(vectors: Array) -> Array:
-    """The first two principal components of directions, [n, 2], with signs that do not vary."""
+    """First two principal components of the unit vectors, [n, 2], with fixed signs."""
     if len(vectors) < 2:
         return np.zeros((len(vectors), 2))
     placed = _unit(vectors)

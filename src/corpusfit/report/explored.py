@@ -1,12 +1,4 @@
-"""The part of the page that shows which domains a corpus holds.
-
-What: the clusters with their words, a map of the units with an ellipse a cluster, how they agree
-with what is known, the units that lie with another domain, and how near domains are.
-Why: a corpus is looked at before it is chosen from.
-Trade-off: the map has two of the mixture's dimensions, so clusters that lie apart may overlap on
-it.
-Reference: Aharoni and Goldberg (2020), Figures 1 to 4, Tables 1 and 2.
-"""
+"""Section of the page on the domains of a corpus: clusters, map, purity, outliers, proximity."""
 
 from __future__ import annotations
 
@@ -24,61 +16,71 @@ from corpusfit.report.part import Part, Sheet, Spec
 from corpusfit.report.reading import Found
 
 _POINTS = 2_000
-"""Units on the map."""
+"""Most units on the map."""
 
 _MOST = 20
-"""Domains and clusters that are told apart in squares, and pairs that are shown."""
+"""Most domains and clusters in a heat map, and most pairs in a table."""
 
 _LONG = 300
-"""Characters of an example."""
+"""Most characters of an example."""
 
 
 def explored_part(name: str, run: Found) -> Part:
-    """The domains that were found in one corpus."""
-    said = run.manifest
+    """The section on the domains found in one corpus.
+
+    The map shows two of the mixture's dimensions, so separate clusters may overlap on it.
+    Reference: Aharoni and Goldberg (2020), Figures 1 to 4, Tables 1 and 2.
+    """
+    manifest = run.manifest
     charts: dict[str, Spec] = {f"{name}-map": _map(run)}
-    tables = [_clusters(name, said), _tried(name, said)]
+    tables = [_clusters(name, manifest), _tried(name, manifest)]
     shown = [
         plain_table(tables[0]),
-        figure(f"{name}-map", "Each point is a unit; its text is shown on hover."),
+        figure(f"{name}-map", "Each point is a unit; point at it to read its text."),
         plain_table(tables[1]),
     ]
-    if 1 < len(said["domains"]) <= _MOST:
-        charts[f"{name}-confusion"] = confusion_chart(_confusion(said))
-        charts[f"{name}-proximity"] = proximity_chart(_proximity(said))
+    if 1 < len(manifest["domains"]) <= _MOST:
+        charts[f"{name}-confusion"] = confusion_chart(_confusion(manifest))
+        charts[f"{name}-proximity"] = proximity_chart(_proximity(manifest))
         shown += [
             figure(
                 f"{name}-confusion",
-                f"Where the units of each domain lie; of many clusters the {_MOST} largest.",
+                f"Share of each domain's units in each cluster; at most the {_MOST} largest "
+                "clusters.",
             ),
-            figure(f"{name}-proximity", "Cosine between the domains' centroids."),
+            figure(
+                f"{name}-proximity",
+                "Cosine between the centroids of the domains (1: same direction).",
+            ),
         ]
-    if said["outliers"]:
-        tables += [_traits(name, said), _pairs(name, said)]
-        shown += ["<h3>Units that lie with another domain</h3>", *map(plain_table, tables[2:])]
-    shown.append(repeated(name, said.get("repeat", []), said["plan"]))
-    return Part(name, f"Domains: {run.title}", _summary(said), "".join(shown), charts, tables)
+    if manifest["outliers"]:
+        tables += [_traits(name, manifest), _pairs(name, manifest)]
+        shown += ["<h3>Units in a cluster of another domain</h3>", *map(plain_table, tables[2:])]
+    shown.append(repeated(name, manifest.get("repeat", []), manifest["plan"]))
+    return Part(name, f"Domains: {run.title}", _summary(manifest), "".join(shown), charts, tables)
 
 
-def _summary(said: dict[str, Any]) -> list[str]:
-    """What was found, in sentences."""
-    how = "asked for" if said["plan"]["mixture"]["k"] else "chosen by BIC"
-    sentences = [f"{said['units']:,} units lie in {said['k']} clusters ({how})."]
-    best = next(row for row in said["tried"] if row["k"] == said["k"])
+def _summary(manifest: dict[str, Any]) -> list[str]:
+    """The result in sentences."""
+    how = "set by --k" if manifest["plan"]["mixture"]["k"] else "chosen by BIC"
+    sentences = [f"{manifest['units']:,} units in {manifest['k']} clusters ({how})."]
+    best = next(row for row in manifest["tried"] if row["k"] == manifest["k"])
     if best["purity"] is not None:
         spread = f" ± {best['deviation']:.3f}" if best["deviation"] is not None else ""
         others = ", ".join(
-            f"{row['of']} {row['purity']:.3f}" for row in said["baselines"] if row["k"] == said["k"]
+            f"{row['of']} {row['purity']:.3f}"
+            for row in manifest["baselines"]
+            if row["k"] == manifest["k"]
         )
         beside = f" ({others})" if others else ""
         sentences.append(
-            f"Purity against {len(said['domains'])} known domains: {best['purity']:.3f}{spread}"
-            f"{beside}."
+            f"Purity against {len(manifest['domains'])} known domains (higher is better): "
+            f"{best['purity']:.3f}{spread}{beside}."
         )
-    return [*sentences, *said["warnings"]]
+    return [*sentences, *manifest["warnings"]]
 
 
-def _clusters(name: str, said: dict[str, Any]) -> Sheet:
+def _clusters(name: str, manifest: dict[str, Any]) -> Sheet:
     rows = [
         [
             str(cluster["cluster"]),
@@ -90,14 +92,14 @@ def _clusters(name: str, said: dict[str, Any]) -> Sheet:
             ),
             (cluster["examples"] or [""])[0][:_LONG],
         ]
-        for cluster in said["clusters"]
+        for cluster in manifest["clusters"]
     ]
-    columns = ["cluster", "share", "words", "made of", "for instance"]
+    columns = ["cluster", "share of units", "words", "domains", "example"]
     return Sheet(f"{name}-clusters", "Clusters", columns, rows)
 
 
-def _tried(name: str, said: dict[str, Any]) -> Sheet:
-    columns = ["", "k", "fits", "purity", "deviation", "nats a unit", "BIC"]
+def _tried(name: str, manifest: dict[str, Any]) -> Sheet:
+    columns = ["model", "k", "fits", "purity", "sd", "nats per unit", "BIC"]
     rows = [
         [
             row.get("of", "mixture"),
@@ -107,13 +109,18 @@ def _tried(name: str, said: dict[str, Any]) -> Sheet:
             None if row["likelihood"] is None else round(row["likelihood"], 2),
             None if row["bic"] is None else round(row["bic"]),
         ]
-        for row in [*said["tried"], *said["baselines"]]
+        for row in [*manifest["tried"], *manifest["baselines"]]
     ]
-    return Sheet(f"{name}-tried", "How many clusters", columns, rows)
+    return Sheet(
+        f"{name}-tried",
+        "Number of clusters: higher purity and likelihood, lower BIC are better",
+        columns,
+        rows,
+    )
 
 
 def _map(run: Found) -> Spec:
-    """Every so-manyeth unit, and the ellipses."""
+    """The map: evenly spaced units of the sample, and the ellipses."""
     data = ClustersFolder(run.path).sample.read_bytes()
     columns = ["x", "y", "cluster", "domain", "text"]
     units = pq.read_table(io.BytesIO(data), columns=columns).to_pylist()
@@ -135,47 +142,47 @@ def _map(run: Found) -> Spec:
     return clusters_chart(rows, outlines, "Domains")
 
 
-def _confusion(said: dict[str, Any]) -> list[dict[str, Any]]:
+def _confusion(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "domain": harmless(domain),
             "cluster": cluster["cluster"],
             "share": round(cluster["domains"].get(domain, 0) / max(1, size), 4),
         }
-        for domain, size in said["domains"].items()
-        for cluster in said["clusters"][:_MOST]
+        for domain, size in manifest["domains"].items()
+        for cluster in manifest["clusters"][:_MOST]
     ]
 
 
-def _proximity(said: dict[str, Any]) -> list[dict[str, Any]]:
-    names = list(map(harmless, said["domains"]))
+def _proximity(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    names = list(map(harmless, manifest["domains"]))
     return [
         {"one": one, "other": other, "cosine": cosine}
-        for one, cosines in zip(names, said["proximity"], strict=True)
+        for one, cosines in zip(names, manifest["proximity"], strict=True)
         for other, cosine in zip(names, cosines, strict=True)
     ]
 
 
-def _traits(name: str, said: dict[str, Any]) -> Sheet:
-    """What those units have in common, beside all."""
-    outliers = said["outliers"]
-    lines = [("all units", outliers["all"]), ("with another domain", outliers["outliers"])]
-    lines += [(f"with {row['domain']}", row) for row in outliers["attracted"]]
-    columns = ["units", "number", "words", "numbers", "pronouns", "questions", "either"]
+def _traits(name: str, manifest: dict[str, Any]) -> Sheet:
+    """Traits of the outliers and of all units."""
+    outliers = manifest["outliers"]
+    lines = [("all", outliers["all"]), ("in another domain's cluster", outliers["outliers"])]
+    lines += [(f"in the cluster of {row['domain']}", row) for row in outliers["attracted"]]
+    columns = ["units", "count", "words", "numbers", "pronouns", "questions", "either"]
     keys = ("words", "numbers", "pronouns", "questions", "pronouns_or_questions")
     rows = [[of, row["texts"], *(round(row[key], 3) for key in keys)] for of, row in lines]
     caption = (
-        "The mean number of words, and the share with a number, an English personal pronoun, a "
-        "question mark, either of the last two."
+        "Mean number of words, and share of units with a number, an English personal pronoun, a "
+        "question mark, either of the last two"
     )
     return Sheet(f"{name}-outliers", caption, columns, rows)
 
 
-def _pairs(name: str, said: dict[str, Any]) -> Sheet:
-    """From which domain to which, with an example (Table 2)."""
+def _pairs(name: str, manifest: dict[str, Any]) -> Sheet:
+    """Outliers by domain and by the domain of their cluster, with an example."""
     rows = [
         [pair["domain"], pair["taken_for"], pair["texts"], pair["examples"][0][:_LONG]]
-        for pair in said["outliers"]["pairs"][:_MOST]
+        for pair in manifest["outliers"]["pairs"][:_MOST]
     ]
-    columns = ["domain", "lies with", "units", "for instance"]
-    return Sheet(f"{name}-pairs", "From one domain to another", columns, rows)
+    columns = ["domain", "cluster of", "units", "example"]
+    return Sheet(f"{name}-pairs", "Outliers by domain", columns, rows)

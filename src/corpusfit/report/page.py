@@ -1,15 +1,4 @@
-"""One page of HTML that holds everything it shows: text, figures, charts, style and script.
-
-What: puts the sections of some runs into one document that opens from disk with no network.
-Why: a page that can be mailed, kept beside the run and opened in ten years.
-Trade-off: Vega-Lite rides along, some 900 kB; everything else is small.
-
-Safe: text of a corpus reaches the page as JSON in a block that is no script, `<` written as an
-escape, and the script only ever sets it as the text of a node. A content-security policy allows
-the two scripts by their digests and nothing else: no network, no inline handler, no eval
-(Vega's expressions are interpreted).
-Reference: OWASP, Cross Site Scripting Prevention; W3C, Content Security Policy Level 3.
-"""
+"""The HTML document: one file with text, tables, charts, style and script, usable offline."""
 
 from __future__ import annotations
 
@@ -28,14 +17,20 @@ from corpusfit.report.vega import script
 
 
 def page(title: str, parts: Sequence[Part]) -> str:
-    """The document.
+    """The document; Vega-Lite takes some 900 kB of it.
+
+    Text of a corpus is hostile. It reaches the page as JSON in a block that is no script, with `<`
+    escaped, and the script only sets it as the text of a node. A content-security policy allows
+    the two scripts by their digests and nothing else: no network, no inline handler, no eval
+    (Vega's expressions are interpreted).
+    Reference: OWASP, Cross Site Scripting Prevention; W3C, Content Security Policy Level 3.
 
     Args:
         title: of the page.
-        parts: in the order in which they are read.
+        parts: sections in reading order.
 
     Raises:
-        MissingDependencyError: the charts' library is not installed.
+        MissingDependencyError: the chart library is not installed.
     """
     scripts = [script(), _asset("page.js")]
     allowed = " ".join(f"'sha256-{_digest(each)}'" for each in scripts)
@@ -54,10 +49,10 @@ def page(title: str, parts: Sequence[Part]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escaped(title)}</title>\n<style>{_asset('page.css')}</style>\n</head>\n"
-        '<body>\n<a class="skip" href="#content">To the content</a>\n'
+        '<body>\n<a class="skip" href="#content">Skip to the content</a>\n'
         f"<header><h1>{escaped(title)}</h1></header>\n"
-        f'<nav aria-label="Parts"><ul>{places}</ul></nav>\n'
-        f'<main id="content"><section><h2>In short</h2>{_short(parts)}</section>'
+        f'<nav aria-label="Sections"><ul>{places}</ul></nav>\n'
+        f'<main id="content"><section><h2>Summary</h2>{_short(parts)}</section>'
         f"{''.join(map(_section, parts))}</main>\n"
         f'<script type="application/json" id="data">{_as_block(data)}</script>\n'
         + "".join(f'<script type="module">{each}</script>\n' for each in scripts)
@@ -66,7 +61,7 @@ def page(title: str, parts: Sequence[Part]) -> str:
 
 
 def _short(parts: Sequence[Part]) -> str:
-    """What all parts come to."""
+    """The summaries of all sections."""
     return "".join(
         f'<h3><a href="#{p.name}">{escaped(p.title)}</a></h3>{paragraphs(p.summary)}'
         for p in parts
@@ -90,7 +85,7 @@ def paragraphs(sentences: Iterable[str]) -> str:
 
 
 def figure(name: str, words: str) -> str:
-    """A place for a chart, with words that say what it shows."""
+    """A place for a chart, with a caption."""
     return (
         f'<figure><div class="chart" data-chart="{name}"></div>'
         f'<figcaption class="soft">{escaped(words)}</figcaption></figure>'
@@ -98,7 +93,7 @@ def figure(name: str, words: str) -> str:
 
 
 def plain_table(sheet: Sheet) -> str:
-    """A table; numbers stand to the right."""
+    """A table; numbers are right-aligned."""
     numeric = [
         bool(sheet.rows) and all(isinstance(row[i], int | float | None) for row in sheet.rows)
         for i in range(len(sheet.columns))
@@ -111,7 +106,7 @@ def plain_table(sheet: Sheet) -> str:
     lines = "".join(
         "<tr>"
         + "".join(
-            f"<td{kind}>{escaped(_worded(value))}</td>"
+            f"<td{kind}>{escaped(_formatted(value))}</td>"
             for value, kind in zip(row, kinds, strict=True)
         )
         + "</tr>"
@@ -126,23 +121,23 @@ def plain_table(sheet: Sheet) -> str:
 
 
 def repeated(name: str, words: Sequence[str], plan: dict[str, Any]) -> str:
-    """How to make a run again: a command to copy, and its whole plan."""
+    """How to reproduce a run: a command to copy, and the whole plan."""
     command = ""
     if words:
         line = escaped(shlex.join([*words, "--out", "AGAIN"]))
         command = (
             f'<pre id="command-{name}">{line}</pre>'
-            f'<button type="button" data-copy="command-{name}">copy</button>'
+            f'<button type="button" data-copy="command-{name}">Copy</button>'
         )
     shown = escaped(json.dumps(plan, indent=1, ensure_ascii=False))
     return (
-        f"<h3>How to make it again</h3>{command}"
-        f"<details><summary>The plan</summary><pre>{shown}</pre></details>"
+        f"<h3>Reproduce this run</h3>{command}"
+        f"<details><summary>Plan (all settings)</summary><pre>{shown}</pre></details>"
     )
 
 
-def _worded(value: Any) -> str:
-    """A value as it is read."""
+def _formatted(value: Any) -> str:
+    """A value as text."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "–"}[value]
     if isinstance(value, int):
@@ -151,7 +146,7 @@ def _worded(value: Any) -> str:
 
 
 def _as_block(data: dict[str, Any]) -> str:
-    """JSON that cannot end its block, nor begin a comment or another script in it."""
+    """JSON that cannot close its block or open a comment or script in it."""
     plain = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     plain = plain.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return plain.encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,4 @@
-"""What a part of the page is made of: words, HTML, charts, tables and the script's data.
-
-Why: the page, the figures and the CSV files are written from the same parts.
-"""
+"""Content of a section of the page; page, figures and CSV files are written from it."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ Spec = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table: on the page, and as a CSV file.
+    """A table on the page and in a CSV file.
 
     Attributes:
         name: of the file.
-        caption: what it shows.
-        columns: their names.
-        rows: plain values; numbers stand to the right.
+        caption: of the table.
+        columns: headings.
+        rows: plain values; columns of numbers are right-aligned.
     """
 
     name: str
@@ -32,16 +29,16 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the page.
+    """A section of the page.
 
     Attributes:
-        name: its identity there, of letters, digits and hyphens.
-        title: its heading.
-        summary: what it comes to, in sentences.
-        html: all else that it shows.
+        name: identifier on the page: letters, digits, hyphens.
+        title: heading.
+        summary: result in sentences.
+        html: the rest of the section.
         charts: by name.
-        sheets: what is written as CSV: the tables that it shows, and more.
-        data: what the script needs of it.
+        sheets: tables written as CSV: those on the page, and more.
+        data: values for the page's script.
     """
 
     name: str

@@ -1,9 +1,4 @@
-"""The part of the page that shows how models were adapted: losses by step, and what they came to.
-
-Why: a loss on the task's text that falls while that on general text holds is what adapting is for.
-Trade-off: with one model its three losses stand in one chart, with several each loss has its own.
-Reference: TADPOLE, Figure 3.
-"""
+"""Section of the page on adapted models: held-out losses by step, before and after."""
 
 from __future__ import annotations
 
@@ -17,16 +12,19 @@ from corpusfit.report.page import figure, plain_table, repeated
 from corpusfit.report.part import Part, Sheet
 from corpusfit.report.reading import Found
 
-_TEXTS = {"task": "text of the task", "data": "text like what it was trained on"}
+_TEXTS = {"task": "task text", "data": "held-out training data"}
 _TEXTS["general"] = "general text"
 
 
 def trained_part(name: str, title: str, models: Sequence[Found]) -> Part:
-    """One adapted model, or several."""
+    """The section on adapted models: one chart for one model, else a chart for each loss.
+
+    Reference: TADPOLE, Figure 3.
+    """
     history = [row for model in models for row in _history(model)]
     charts = {}
     if len(models) == 1:
-        charts[f"{name}-loss"] = training_chart(history, "Loss in training", "text")
+        charts[f"{name}-loss"] = training_chart(history, "Held-out loss", "text")
     else:
         for kind, words in _TEXTS.items():
             rows = [row for row in history if row["text"] == words]
@@ -35,19 +33,22 @@ def trained_part(name: str, title: str, models: Sequence[Found]) -> Part:
     sheets = [
         Sheet(
             f"{name}-models",
-            "Losses before and after, nats a token",
+            "Held-out loss before and after adaptation: nats per token, lower is better",
             ["model", "steps", "tokens", *(f"{k} {w}" for k in _TEXTS for w in _WHEN)],
             [_row(model) for model in models],
         ),
         Sheet(
             f"{name}-losses",
-            "Losses by step",
+            "Held-out loss by step: nats per token",
             ["model", "text", "step", "loss"],
             [list(row.values()) for row in history],
         ),
     ]
     shown = [
-        *(figure(chart, "On text that was kept back from training.") for chart in charts),
+        *(
+            figure(chart, "Loss on held-out text, nats per token; lower is better.")
+            for chart in charts
+        ),
         plain_table(sheets[0]),
     ]
     if len(models) == 1:
@@ -61,7 +62,7 @@ _WHEN = ("before", "after")
 
 
 def _history(model: Found) -> list[dict[str, Any]]:
-    """What was measured on text that was kept back."""
+    """The losses on held-out text."""
     lines = (model.path / "losses.jsonl").read_bytes().splitlines()
     return [
         {"model": model.title, "text": _TEXTS.get(kind, kind), "step": row["step"], "loss": loss}
@@ -82,24 +83,24 @@ def _row(model: Found) -> list[Any]:
 
 
 def _summary(model: Found) -> list[str]:
-    """How far each loss fell, in words."""
+    """Each loss before and after, in sentences."""
     before, after = (model.manifest["losses"][when] for when in _WHEN)
-    fell = ", ".join(
-        f"on {words} from {before[kind]:.2f} to {after[kind]:.2f}"
+    changes = ", ".join(
+        f"on {words} {before[kind]:.2f} → {after[kind]:.2f}"
         for kind, words in _TEXTS.items()
         if kind in before and kind in after
     )
-    losses = [f"The loss went, {fell} nats a token."] if fell else []
+    losses = [f"Loss {changes} nats per token (lower is better)."] if changes else []
     return [model.manifest["words"], *losses]
 
 
 def _compared(models: Sequence[Found]) -> list[str]:
-    """What the losses on the task's text came to, the lowest first."""
+    """The losses on task text after adaptation, lowest first, in sentences."""
     losses = [(model.manifest["losses"]["after"].get("task"), model.title) for model in models]
     known = sorted((loss, title) for loss, title in losses if loss is not None)
-    said = ", ".join(f"{loss:.2f} for {title}" for loss, title in known[:_NAMED])
-    lowest = [f"The lowest losses on text of the task, nats a token: {said}."] if known else []
-    return [f"{len(models)} models were adapted.", *lowest]
+    listed = ", ".join(f"{loss:.2f} for {title}" for loss, title in known[:_NAMED])
+    lowest = [f"Lowest losses on task text, nats per token: {listed}."] if known else []
+    return [f"{len(models)} adapted models.", *lowest]
 
 
 _NAMED = 4

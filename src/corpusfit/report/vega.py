@@ -1,11 +1,4 @@
-"""The charts' library: its script for the page, and charts as files.
-
-What: Vega-Lite as one script without a loader, and the same specifications as SVG and PNG.
-Why: people know it, and it draws in a browser and without one.
-Trade-off: some 900 kB of script on every page; a file's chart has a fixed width, on white, as a
-paper needs it.
-Reference: Satyanarayan et al. (2017); vl-convert, which carries and runs it.
-"""
+"""The chart library, Vega-Lite by vl-convert: its script for the page, charts as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -18,26 +11,28 @@ from corpusfit.report.part import Spec
 _EXPOSED = "window.vegaEmbed = vegaEmbed;"
 _WIDTH = 640
 _SCALE = 2.0
-"""Of a PNG: pixels for each point."""
+"""Pixels for each point of a PNG."""
 
 
 @cache
 def script() -> str:
-    """All of it as a script that leaves `vegaEmbed` on the window.
+    """The library as one script that sets `window.vegaEmbed`; some 900 kB.
+
+    Reference: Satyanarayan et al. (2017), Vega-Lite: A Grammar of Interactive Graphics.
 
     Raises:
-        MissingDependencyError: it is not installed.
+        MissingDependencyError: the library is not installed.
     """
     return str(_library().javascript_bundle(_EXPOSED))
 
 
 def as_svg(spec: Spec) -> str:
-    """A chart as SVG."""
+    """A chart as SVG, of fixed width on white."""
     return str(_library().vegalite_to_svg(_fixed(spec)))
 
 
 def as_png(spec: Spec) -> bytes:
-    """A chart as PNG."""
+    """A chart as PNG, of fixed width on white."""
     return bytes(_library().vegalite_to_png(_fixed(spec), scale=_SCALE))
 
 

@@ -1,10 +1,4 @@
-"""The report: from folders that runs left to a page, and its figures as files.
-
-What: finds the runs, makes a part of each, and writes one document; with a folder for figures
-every chart as SVG and PNG and every table as CSV beside them.
-Why: a report reads results only; no stage knows of it.
-Trade-off: what a page shows of examples is cut down until the page stays under its size.
-"""
+"""The report: from folders of runs to one page, and optionally charts and tables as files."""
 
 from __future__ import annotations
 
@@ -26,29 +20,31 @@ from corpusfit.report.trained import trained_part
 from corpusfit.report.vega import as_png, as_svg
 
 _ROOM = 4_500_000
-"""Bytes of a page for all of its selections together."""
+"""Most bytes of a page for all selections together."""
 
 _FIGURES = 120_000
-"""Of that, what each takes beside its examples, about: charts and tables."""
+"""Bytes of that for the charts and tables of each selection, about."""
 
 _LEAST = 30_000
-"""Bytes that its examples have at least."""
+"""Fewest bytes for the examples of a selection."""
 
 _MOST = 40
-"""Selections that are shown singly."""
+"""Most selections with a section of their own."""
 
 
 def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = None) -> None:
-    """Write a report of what some folders hold.
+    """Write a report of the runs in some folders.
+
+    Examples are shortened and left out until the page stays under its size limit.
 
     Args:
-        folders: of runs, or with runs in them.
-        out: the page's file.
-        figures: a folder for charts and tables as files of their own.
+        folders: of runs, or with runs in subfolders.
+        out: file for the page.
+        figures: folder for every chart as SVG and PNG and every table as CSV; none if `None`.
 
     Raises:
-        InputError: a folder holds nothing to show.
-        MissingDependencyError: the charts' library is not installed.
+        InputError: a folder holds no finished run.
+        MissingDependencyError: the chart library is not installed.
     """
     parts = list(_parts(found_in(folders)))
     title = f"corpusfit: {', '.join(folder.name or folder.resolve().name for folder in folders)}"
@@ -58,23 +54,23 @@ def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = N
 
 
 def _parts(runs: Sequence[Found]) -> Iterator[Part]:
-    """The runs as they are read: results first, then what they came from."""
+    """The sections in reading order: results first, then the models and selections behind them."""
     numbered = {kind: [run for run in runs if run.kind == kind] for kind in _ORDER}
     for i, run in enumerate(numbered["run"], 1):
         yield recipe_part(f"recipe-{i}", run.title, run.manifest)
     for i, run in enumerate(numbered["evaluate"], 1):
-        yield evaluated_part(f"evaluation-{i}", f"Did it help? {run.title}", run.manifest)
+        yield evaluated_part(f"evaluation-{i}", f"Evaluation: {run.title}", run.manifest)
     for i, run in enumerate(numbered["clusters"], 1):
         yield explored_part(f"domains-{i}", run)
-    chosen, models = numbered["select"], numbered["adapt"]
-    if len(chosen) > 1:
-        yield beside_part("beside", chosen, most=_MOST)
+    selections, models = numbered["select"], numbered["adapt"]
+    if len(selections) > 1:
+        yield beside_part("beside", selections, most=_MOST)
     if models:
-        title = f"Adapted: {models[0].title}" if len(models) == 1 else "Adapted models"
+        title = f"Adapted model: {models[0].title}" if len(models) == 1 else "Adapted models"
         yield trained_part("training", title, models)
-    shown = chosen[:_MOST]
+    shown = selections[:_MOST]
     for i, run in enumerate(shown, 1):
-        title, room = f"Selected: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
+        title, room = f"Selection: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
         yield selected_part(f"selection-{i}", title, run.path, run.manifest, room)
 
 
@@ -82,19 +78,22 @@ _ORDER = ("run", "evaluate", "clusters", "select", "adapt")
 
 
 def write_figures(parts: Sequence[Part], folder: Path) -> None:
-    """Every chart as SVG, PNG and its data as CSV, every table as CSV."""
+    """Write every chart as SVG and PNG, its data as CSV, and every table as CSV."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in parts:
         for name, spec in part.charts.items():
             write_bytes(folder / f"{name}.svg", as_svg(spec).encode())
             write_bytes(folder / f"{name}.png", as_png(spec))
         drawn = (sheet for name, spec in part.charts.items() for sheet in _drawn(name, spec))
-        for sheet in (*drawn, *part.sheets):  # a table of a chart's name says the same, and more
+        for sheet in (
+            *drawn,
+            *part.sheets,
+        ):  # a table replaces the data of a chart of the same name
             write_bytes(folder / f"{sheet.name}.csv", _as_csv(sheet).encode("utf-8", "replace"))
 
 
 def _drawn(name: str, spec: Spec) -> Iterator[Sheet]:
-    """The data of a chart, a sheet for each of its layers that has its own."""
+    """The data of a chart: a sheet for each layer with data of its own."""
     for i, rows in enumerate(_values(spec), 1):
         columns = list(dict.fromkeys(column for row in rows for column in row))
         cells = [[row.get(column) for column in columns] for row in rows]
@@ -102,7 +101,7 @@ def _drawn(name: str, spec: Spec) -> Iterator[Sheet]:
 
 
 def _values(spec: Spec) -> Iterator[list[dict[str, Any]]]:
-    """What is drawn in a specification or its layers; a rule alone has no data."""
+    """The data in a specification and its layers; a lone rule has none."""
     rows = spec.get("data", {}).get("values", [])
     if any(rows):
         yield rows
@@ -113,8 +112,8 @@ def _values(spec: Spec) -> Iterator[list[dict[str, Any]]]:
 def _as_csv(sheet: Sheet) -> str:
     """A table as CSV.
 
-    Text that a spreadsheet would take for a formula begins with an apostrophe (OWASP, CSV
-    Injection).
+    An apostrophe precedes text that a spreadsheet would take for a formula.
+    Reference: OWASP, CSV Injection.
     """
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")

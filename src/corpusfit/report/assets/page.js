@@ -1,5 +1,5 @@
-// What the page does beyond its text: charts, the cut, and browsing the examples.
-// Text of a corpus is hostile: it is only ever set as the text of a node.
+// The page's script: charts, the threshold slider, and browsing the examples.
+// Text of a corpus is hostile: the script only sets it as the text of a node.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -18,7 +18,7 @@ const look = (isDark) => {
   };
 };
 
-// Charts are drawn one by one, so that the page can be read and used meanwhile.
+// Draws charts one by one, so that the page stays usable meanwhile.
 async function draw() {
   for (const place of document.querySelectorAll("[data-chart]")) {
     const name = place.dataset.chart, run = place.closest("[data-run]");
@@ -31,28 +31,28 @@ async function draw() {
   document.documentElement.dataset.drawn = dark.matches ? "dark" : "light";
 }
 
-// A text as people may safely see it: marks that turn the order of writing, and control
-// characters, are shown and do nothing.
+// Text made safe to display: bidirectional controls become visible names, and other control
+// characters the replacement character.
 const harmless = (text) => text
   .replace(/[\u202a-\u202e\u2066-\u2069]/g, (c) => `⟨U+${c.charCodeAt(0).toString(16).toUpperCase()}⟩`)
   .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g, "\ufffd");
 
 const node = (name, attributes = {}, ...inside) => {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...inside);
-  return made;
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...inside);
+  return element;
 };
 
 const number = (x) => Number(x).toLocaleString("en", { maximumFractionDigits: 0 });
 const score = (x) => Number(x).toLocaleString("en", { maximumSignificantDigits: 5 });
 const percent = (x) => `${(100 * x).toLocaleString("en", { maximumFractionDigits: 2 })} %`;
 
-// A word, or a character alone where a script writes no spaces (as `kernels/tokens.py` has it).
+// A word, or one character in scripts without spaces (as in `kernels/tokens.py`).
 const ALONE = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}";
 const TOKEN = new RegExp(`[${ALONE}]|(?:(?![${ALONE}])[\\p{L}\\p{N}\\p{M}_])+`, "gu");
 
-// The text with every n-gram marked that raised or lowered the score; longer ones first.
+// The text with every n-gram that raised or lowered the score marked, longest first.
 function marked(text, effects) {
   const shown = node("p", { class: "text short", dir: "auto" });
   const known = new Map(effects.map((e) => [e.part, e.effect]));
@@ -64,9 +64,9 @@ function marked(text, effects) {
       const effect = known.get(words.slice(i, i + n).map((w) => w[0].toLowerCase()).join(" "));
       if (effect === undefined) continue;
       const last = words[i + n - 1], end = last.index + last[0].length;
-      const said = `${effect > 0 ? "raised" : "lowered"} the score by ${score(Math.abs(effect))}`;
+      const label = `${effect > 0 ? "raised" : "lowered"} the score by ${score(Math.abs(effect))}`;
       shown.append(harmless(text.slice(at, words[i].index)), node("mark",
-        { class: effect > 0 ? "up" : "down", title: said }, harmless(text.slice(words[i].index, end))));
+        { class: effect > 0 ? "up" : "down", title: label }, harmless(text.slice(words[i].index, end))));
       at = end;
       i += n - 1;
       break;
@@ -79,61 +79,61 @@ function marked(text, effects) {
 function card(run, example) {
   const place = `${example.source}, row ${example.row}, segment ${example.segment}`;
   const dropped = run.stages > example.stage
-    ? `dropped by stage ${example.stage} of ${run.stages}, by whose score it has its place · ` : "";
+    ? `dropped at stage ${example.stage} of ${run.stages}, ranked by the score of that stage · ` : "";
   const head = node("p", { class: "soft" }, node("strong", {}, score(example.score)), " · ",
-    example.selected ? "taken" : "not taken", " · ", dropped, node("bdi", {}, harmless(place)));
+    example.selected ? "selected" : "not selected", " · ", dropped, node("bdi", {}, harmless(place)));
   const text = marked(example.text, example.effects || []);
-  const made = node("article", {}, head, text);
+  const shown = node("article", {}, head, text);
   if (example.characters > [...example.text].length) {
-    made.append(node("p", { class: "soft" }, `… of ${number(example.characters)} characters`));
+    shown.append(node("p", { class: "soft" }, `… of ${number(example.characters)} characters`));
   }
   if (example.text.length < 400 && example.text.split("\n").length < 7) {
     text.classList.remove("short");
-    return withNearest(made, run, example);
+    return withNearest(shown, run, example);
   }
-  const whole = node("button", { type: "button", "aria-expanded": "false" }, "whole text");
+  const whole = node("button", { type: "button", "aria-expanded": "false" }, "Whole text");
   whole.addEventListener("click", () => {
     const short = text.classList.toggle("short");
     whole.setAttribute("aria-expanded", String(!short));
   });
-  made.append(whole);
-  return withNearest(made, run, example);
+  shown.append(whole);
+  return withNearest(shown, run, example);
 }
 
-function withNearest(made, run, example) {
+function withNearest(shown, run, example) {
   if (example.nearest.length) {
     const list = node("ul");
     for (const [place, cosine] of example.nearest) {
       list.append(node("li", {}, `${cosine.toFixed(2)} `,
         node("span", { class: "text", dir: "auto" }, harmless(run.targets[place].text))));
     }
-    made.append(node("details", {}, node("summary", {}, "the task's texts most like it"), list));
+    shown.append(node("details", {}, node("summary", {}, "Nearest target texts (cosine)"), list));
   }
-  return made;
+  return shown;
 }
 
-// The cut: what it takes, of which source, and what lies on either side of it.
+// The threshold: what it selects from which source, and examples on both sides of it.
 function move(section) {
   const run = data.runs[section.id], slider = section.querySelector("input[type=range]");
   if (!slider) return;
   const k = Number(slider.value), cuts = run.cuts, threshold = cuts.threshold[k];
-  const said = `${percent(cuts.share[k])} of the segments: ${number(cuts.segments[k])} segments, about ` +
+  const words = `${percent(cuts.share[k])} of the segments: ${number(cuts.segments[k])} segments, about ` +
     `${number(cuts.tokens[k])} word pieces, scores of ${score(threshold)} and above` +
-    (k !== cuts.own ? "" : cuts.segments[k] === run.taken ? " (this run's own cut)"
-      : ` (this run's own cut: of those with that very score it took as many as were asked for, ` +
-        `${number(run.taken)} in all)`);
-  section.querySelector("[data-said]").textContent = said;
-  slider.setAttribute("aria-valuetext", said);
+    (k !== cuts.own ? "" : cuts.segments[k] === run.taken ? " (this run's own threshold)"
+      : ` (this run's own threshold; ties at this score are cut to the size asked for, ` +
+        `${number(run.taken)} segments in total)`);
+  section.querySelector("[data-said]").textContent = words;
+  slider.setAttribute("aria-valuetext", words);
   const rows = run.sources.map((s, i) => [s.name, number(s.segments), number(cuts.by_source[k][i]),
     percent(cuts.by_source[k][i] / (cuts.segments[k] || 1))]);
   section.querySelector("[data-by-source]").replaceChildren(
-    tabled(["source", "in the corpus", "taken", "of what is taken"], rows));
+    tabled(["source", "segments in corpus", "segments selected", "share of selection"], rows));
   const above = run.examples.filter((e) => e.score >= threshold).slice(-6).reverse();
   const below = run.examples.filter((e) => e.score < threshold).slice(0, 6);
   for (const [name, examples] of [["above", above], ["below", below]]) {
     const cards = examples.map((e) => card(run, e));
     section.querySelector(`[data-side=${name}]`)?.replaceChildren(
-      ...(cards.length ? cards : [node("p", { class: "soft" }, "Nothing was kept from there.")]));
+      ...(cards.length ? cards : [node("p", { class: "soft" }, "No stored examples here.")]));
   }
   redraw(section);
 }
@@ -145,19 +145,19 @@ function tabled(columns, rows) {
     node("tbody", {}, ...rows.map((row) => line("td", row))));
 }
 
-// The charts that follow the cut.
+// Updates the charts that depend on the threshold.
 function redraw(section) {
   const run = data.runs[section.id], slider = section.querySelector("input[type=range]");
   if (!slider) return;
   const k = Number(slider.value), cuts = run.cuts;
   views.get(`${section.id}-scores`)?.signal("cut", cuts.threshold[k]).runAsync();
   const corpus = run.sources.reduce((n, s) => n + s.segments, 0) || 1;
-  const own = cuts.own === null && !slider.dataset.moved; // drawn by weight: as it was taken
-  const taken = run.sources.map((s, i) => own ? s.selected : cuts.by_source[k][i]);
-  const whole = taken.reduce((n, of) => n + of, 0) || 1;
+  const own = cuts.own === null && !slider.dataset.moved; // sampled by weight: the actual selection
+  const selected = run.sources.map((s, i) => own ? s.selected : cuts.by_source[k][i]);
+  const whole = selected.reduce((n, of) => n + of, 0) || 1;
   const rows = run.sources.flatMap((s, i) => [
     { source: harmless(s.name), of: "corpus", share: s.segments / corpus },
-    { source: harmless(s.name), of: "taken", share: taken[i] / whole }]);
+    { source: harmless(s.name), of: "selected", share: selected[i] / whole }]);
   views.get(`${section.id}-composition`)?.data("composition", rows).runAsync();
 }
 
@@ -170,7 +170,7 @@ function browse(section) {
   const add = (count) => {
     const at = list.childElementCount;
     list.append(...found.slice(at, at + count).map((e) => card(run, e)));
-    more.textContent = `show more (${number(found.length - list.childElementCount)} left)`;
+    more.textContent = `Show more (${number(found.length - list.childElementCount)} left)`;
     more.hidden = list.childElementCount === found.length;
     return list.children[at];
   };
@@ -182,10 +182,10 @@ function browse(section) {
   });
   list.after(more);
   const show = () => {
-    const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
     found = run.examples.filter((e) => (!source.value || e.source === source.value)
       && (!taken.value || String(e.selected) === taken.value)
-      && asked.every((word) => e.text.toLowerCase().includes(word)));
+      && wanted.every((word) => e.text.toLowerCase().includes(word)));
     list.replaceChildren();
     add(10);
     section.querySelector("[data-found]").textContent = `${found.length} of ${run.examples.length}`;
@@ -209,8 +209,8 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     const command = document.getElementById(button.dataset.copy);
     try {
       await navigator.clipboard.writeText(command.textContent);
-      button.textContent = "copied";
-    } catch { // not allowed: it is marked, to be copied by hand
+      button.textContent = "Copied";
+    } catch { // not allowed: select the command, to be copied by hand
       getSelection().selectAllChildren(command);
     }
   });
