@@ -1,4 +1,4 @@
-"""The written pages agree with the code."""
+"""The documentation agrees with the code."""
 
 import importlib.util
 import re
@@ -10,7 +10,7 @@ from corpusfit.pipeline.recipes.loader import read_recipe
 ROOT = Path(__file__).parents[2]
 
 
-def test_settings_page_is_what_the_code_says():
+def test_settings_page_matches_the_code():
     spec = importlib.util.spec_from_file_location("make_settings", ROOT / "docs/make_settings.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -31,8 +31,8 @@ def test_readme_is_short_and_names_every_command_and_package():
         assert re.search(rf"\b{re.escape(name)}", text), f"README's map lacks {name}"
 
 
-def test_the_papers_recipes_can_be_read_and_are_all_named(monkeypatch):
-    """At both scales each; TADPOLE's section 4 has eight seeds in its Table 3."""
+def test_paper_recipes_are_valid_and_listed(monkeypatch):
+    """Each exists at both scales; Table 3 has eight seeds, as in TADPOLE's section 4."""
     for name in ("CORPUSFIT_DATA", "CORPUSFIT_MODELS"):
         monkeypatch.setenv(name, "/somewhere")
     papers = ROOT / "examples" / "papers"

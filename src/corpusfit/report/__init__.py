@@ -1,4 +1,4 @@
-"""Stage 9, tell: one page that shows what runs did, made from what they wrote and nothing else."""
+"""Stage 9, report: one HTML page of results, made only from the files that runs wrote."""
 
 from corpusfit.report.writing import write_report
 

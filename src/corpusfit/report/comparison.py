@@ -1,11 +1,4 @@
-"""The part of the page that sets several selections side by side.
-
-What: their figures in one table, what each is made of, and how much of each the others took too.
-Why: methods that agree on what to take need not be compared further; where they do not, the
-examples of each tell why.
-Trade-off: overlap is counted only between selections that cut the same corpus into the same
-segments; others have none to count.
-"""
+"""Section of the page that compares selections: counts, composition, overlap."""
 
 from __future__ import annotations
 
@@ -25,32 +18,32 @@ from corpusfit.report.reading import Found
 from corpusfit.score import table
 
 _MOST = 12
-"""Sources that are told apart."""
+"""Most sources shown one by one."""
 
 
 def _figures(run: Found) -> list[Any]:
     """A selection's row in the table."""
-    taken, corpus = run.manifest["selected"], run.manifest["counts"]["segments"]
+    selected, corpus = run.manifest["selected"], run.manifest["counts"]["segments"]
     return [
         run.title,
         run.manifest["method"]["name"],
-        taken["segments"],
-        round(taken["segments"] / max(1, corpus), 4),
-        taken["tokens"],
-        taken["threshold"],
+        selected["segments"],
+        round(selected["segments"] / max(1, corpus), 4),
+        selected["tokens"],
+        selected["threshold"],
         round(sum(run.manifest["seconds"].values()), 1),
     ]
 
 
 def _by_source(run: Found, what: str) -> dict[str, float]:
-    """The share of each source: of `segments`, or of what was `selected`."""
+    """The share of each source among the `segments`, or among the `selected` ones."""
     counts = run.manifest["selected"]["by_source"].items()
     whole = max(1, sum(n[what] for _, n in counts))
     return {source: n[what] / whole for source, n in counts}
 
 
 def _segments(run: Found) -> dict[str, Any]:
-    """What decides which segments there are: the corpus, and how it is read and cut."""
+    """What decides the segments: the corpus, and how it is read and cut into units."""
     plan, corpus = run.manifest["plan"], run.manifest["corpus"]
     read = {k: v for k, v in plan["read"].items() if k not in ("strict", "id_field")}
     marks = [(s["name"], s["fingerprint"]) for s in corpus]
@@ -58,29 +51,40 @@ def _segments(run: Found) -> dict[str, Any]:
 
 
 def overlaps(folders: Sequence[Path]) -> NDArray[np.int64]:
-    """How many segments each two selections of the same segments share, [k, k].
+    """Segments that each two selections of the same corpus share, [k, k].
 
-    On the diagonal stands how many each took. One part of each is held at a time.
+    The diagonal holds the size of each selection. Memory holds one part of each at a time.
     """
     found = np.zeros((len(folders), len(folders)), np.int64)
     columns = [table.parts(RunFolder(folder).scores) for folder in folders]
     for part in zip(*columns, strict=True):
-        taken = np.array([table.read_columns(path, "selected")[0] for _, path in part], np.int64)
-        found += taken @ taken.T
+        selected = np.array([table.read_columns(path, "selected")[0] for _, path in part], np.int64)
+        found += selected @ selected.T
     return found
 
 
 def beside_part(name: str, runs: Sequence[Found], *, most: int) -> Part:
-    """Two selections or more; the first so many are held against each other, and shown singly."""
-    said = []
+    """A comparison of the first `most` of two or more selections.
+
+    Overlap is counted between selections of the same corpus cut into the same segments.
+    """
+    sentences = []
     if len(runs) > most:
-        said.append(f"Here are the first {most} of {len(runs)} selections.")
+        sentences.append(f"This page shows the first {most} of {len(runs)} selections.")
         runs = runs[:most]
-    columns = ["selection", "method", "segments", "share", "word pieces", "lowest score", "s"]
+    columns = [
+        "selection",
+        "method",
+        "segments",
+        "share of corpus",
+        "word pieces",
+        "lowest score",
+        "seconds",
+    ]
     rows = [_figures(run) for run in runs]
     sheets = [Sheet(f"{name}-runs", "Selections", columns, rows)]
     charts = {f"{name}-shares": shares_chart(_shares(runs))}
-    shown = [plain_table(sheets[0]), figure(f"{name}-shares", "What each selection is made of.")]
+    shown = [plain_table(sheets[0]), figure(f"{name}-shares", _COMPOSITION)]
     groups = [[run for run in runs if _segments(run) == _segments(one)] for one in runs]
     alike = max(groups, key=len)
     if len(alike) > 1:
@@ -92,32 +96,36 @@ def beside_part(name: str, runs: Sequence[Found], *, most: int) -> Part:
             for j, b in enumerate(alike)
         ]
         charts[f"{name}-overlap"] = overlap_chart(pairs)
-        words = "Of what the row's selection took, the share that the column's took too."
+        words = "Share of the row's segments that the column's selection also contains."
         shown.append(figure(f"{name}-overlap", words))
-        columns = ["selection", "other", "share of it that the other took"]
+        columns = ["selection", "other", "share of its segments in the other"]
         sheets.append(
             Sheet(f"{name}-overlap", words, columns, [list(pair.values()) for pair in pairs])
         )
-        shown.append(f"<details><summary>as a table</summary>{plain_table(sheets[1])}</details>")
+        shown.append(f"<details><summary>Table</summary>{plain_table(sheets[1])}</details>")
     if len(alike) < len(runs):
-        said.append(
-            f"{len(runs) - len(alike)} of {len(runs)} selections have another corpus, or cut it in "
-            f"another way, than {alike[0].title}: their overlap is not counted."
+        sentences.append(
+            f"Overlap is counted for {len(alike)} of {len(runs)} selections: the others have "
+            f"another corpus, or other settings for reading and units, than {alike[0].title}."
         )
-    return Part(name, "Side by side", said, paragraphs(said) + "".join(shown), charts, sheets)
+    text = paragraphs(sentences) + "".join(shown)
+    return Part(name, "Comparison of selections", sentences, text, charts, sheets)
+
+
+_COMPOSITION = "Share of each source in the corpus and in each selection, % of segments."
 
 
 def _shares(runs: Sequence[Found]) -> list[dict[str, Any]]:
     """The share of each source in each selection, and in the first one's corpus."""
-    made = [("corpus", _by_source(runs[0], "segments"))]
-    made += [(run.title, _by_source(run, "selected")) for run in runs]
+    columns = [("corpus", _by_source(runs[0], "segments"))]
+    columns += [(run.title, _by_source(run, "selected")) for run in runs]
     weight: dict[str, float] = {}
-    for _, shares in made:
+    for _, shares in columns:
         for source, share in shares.items():
             weight[source] = weight.get(source, 0.0) + share
     largest = set(sorted(weight, key=lambda source: (-weight[source], source))[:_MOST])
     rows = []
-    for title, shares in made:
+    for title, shares in columns:
         known = {source: share for source, share in shares.items() if source in largest}
         if len(shares) > len(known):
             known["other sources"] = sum(shares.values()) - sum(known.values())

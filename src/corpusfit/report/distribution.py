@@ -1,11 +1,4 @@
-"""How the scores of a corpus lie: what every possible cut would take, and how often which score.
-
-What: for a row of thresholds the segments and word pieces at or above each, by source; and for each
-source how many segments score in each of a few stretches of equal width.
-Why: "what if I took more" is answered by counting, not by selecting again.
-Trade-off: thresholds come from a sample of the scores (`select/strata.py`), what lies above them is
-counted exactly; the stored scores are read part by part, so memory does not grow with the corpus.
-"""
+"""Distribution of a run's scores: counts at or above each threshold, and histograms, by source."""
 
 from __future__ import annotations
 
@@ -21,11 +14,13 @@ from corpusfit.select import ScoredPart
 from corpusfit.select.strata import edges
 
 _BINS = 60
-"""Stretches of equal width."""
+"""Bins of equal width."""
 
 _LONG_TAIL = 20.0
-"""How much farther above the middle the best scores may be shown than the worst are below it; what
-lies beyond is counted in the outermost bins."""
+"""Most distance of the last bin above the median, as a multiple of that of the first below it.
+
+Scores beyond are counted in the outermost bins.
+"""
 
 Counts = NDArray[np.int64]
 
@@ -36,12 +31,12 @@ class Spread:
 
     Attributes:
         sources: s names, in the corpus's order.
-        thresholds: float32 [k], falling.
+        thresholds: float32 [k], descending.
         segments: int64 [s, k], of each source at or above each threshold.
         tokens: int64 [s, k], their word pieces.
-        of_source: int64 [s], all its segments.
-        tokens_of_source: int64 [s].
-        bins: float32 [b + 1], edges, rising.
+        of_source: int64 [s], all segments of each source.
+        tokens_of_source: int64 [s], all their word pieces.
+        bins: float32 [b + 1], edges, ascending.
         heights: int64 [s, b], segments of each source in each bin.
     """
 
@@ -56,12 +51,15 @@ class Spread:
 
 
 def spread_of(scores: Path, *, seed: int, threshold: float | None) -> Spread:
-    """Count the stored scores of a run.
+    """Count the stored scores of a run, part by part.
+
+    Thresholds come from a sample of the scores (`select/strata.py`); the counts are exact. Memory
+    does not grow with the corpus.
 
     Args:
-        scores: the folder with them.
-        seed: the run's, so that the cuts are those whose examples it left.
-        threshold: the lowest score that it took.
+        scores: folder of the scores.
+        seed: of the run, so that the thresholds are those of its stored examples.
+        threshold: lowest selected score.
     """
     also = [] if threshold is None else [threshold]
     at = edges(lambda: (part for _, part in _parts(scores)), seed=seed, also=also)
@@ -74,9 +72,9 @@ def spread_of(scores: Path, *, seed: int, threshold: float | None) -> Spread:
         if number == len(above):
             above.append(np.zeros((2, len(at) + 1), np.int64))
             heights.append(np.zeros(len(bins) - 1, np.int64))
-        stretch = np.searchsorted(-at, -part.scores, side="left")
-        above[number][0] += np.bincount(stretch, minlength=len(at) + 1)
-        above[number][1] += np.bincount(stretch, part.tokens, len(at) + 1).astype(np.int64)
+        interval = np.searchsorted(-at, -part.scores, side="left")
+        above[number][0] += np.bincount(interval, minlength=len(at) + 1)
+        above[number][1] += np.bincount(interval, part.tokens, len(at) + 1).astype(np.int64)
         inside = np.clip(part.scores, bins[0], bins[-1])
         heights[number] += np.histogram(inside, bins)[0]
     shape = (len(names), 2, len(at) + 1)
@@ -94,7 +92,7 @@ def spread_of(scores: Path, *, seed: int, threshold: float | None) -> Spread:
 
 
 def _parts(scores: Path) -> Iterator[tuple[str, ScoredPart]]:
-    """Every part that has a segment, with its source."""
+    """Every part with at least one segment, and its source."""
     for index, path in table.parts(scores):
         found, tokens = table.read_columns(path, "score", "tokens")
         if len(found):
@@ -103,7 +101,7 @@ def _parts(scores: Path) -> Iterator[tuple[str, ScoredPart]]:
 
 
 def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Equal stretches over the scores, the outermost thresholds being well inside."""
+    """Bins of equal width over the scores, with room beyond the outermost thresholds."""
     if not len(at):
         return np.array([0.0, 1.0], np.float32)
     low, middle = float(at[-1]), float(at[len(at) // 2])

@@ -127,7 +127,7 @@ def repeated(name: str, words: Sequence[str], plan: dict[str, Any]) -> str:
         line = escaped(shlex.join([*words, "--out", "AGAIN"]))
         command = (
             f'<pre id="command-{name}">{line}</pre>'
-            f'<button type="button" data-copy="command-{name}">Copy</button>'
+            f'<button type="button" data-copy="command-{name}">copy</button>'
         )
     shown = escaped(json.dumps(plan, indent=1, ensure_ascii=False))
     return (

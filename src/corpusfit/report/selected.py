@@ -1,10 +1,4 @@
-"""The part of the page that shows one selection.
-
-What: from `selection_data` to HTML and charts; the script moves the cut and lists the examples.
-Why: what can be read without a script stands in the page as text and tables.
-Trade-off: figures stand in it twice, once as text and once as the script's data.
-Reference: TADPOLE, Table 2, for the composition before and after.
-"""
+"""Section of the page on one selection: summary, threshold slider, charts, examples, tables."""
 
 from __future__ import annotations
 
@@ -20,33 +14,35 @@ from corpusfit.report.selection import selection_data
 from corpusfit.select.recall import recall_in_words
 
 _ROWS = 30
-"""Sources that the table shows; all are in the CSV."""
+"""Most sources in the table on the page; the CSV file has all."""
 
 
 def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], room: int) -> Part:
-    """One selection.
+    """The section on one selection; the page can be read without its script.
 
     Args:
         name: of the part.
-        title: its heading.
-        path: the selection's folder.
-        manifest: what it says.
-        room: bytes that its examples may take.
+        title: heading of the section.
+        path: folder of the selection.
+        manifest: of the selection.
+        room: most bytes for the examples.
     """
     data = selection_data(RunFolder(path), manifest, room)
     sheets = _sheets(name, manifest, data)
     shown = "".join(
         [
-            _cut(name, data),
+            _slider(name, data),
             figure(
                 f"{name}-scores",
-                "Segments by score; those above the cut in full colour; the task's own units as a "
-                "line. The outermost bars hold all beyond them.",
+                "Segments by score (higher: more like the target), in full colour at or above the "
+                "threshold; target units as a line. The outermost bars also count all scores "
+                "beyond them.",
             ),
             figure(
-                f"{name}-composition", "Share of each source in the corpus and in what is taken."
+                f"{name}-composition",
+                "Share of each source in the corpus and in the selection, % of segments.",
             ),
-            _lookable(name, data),
+            _browser(name, data),
             _figures(manifest, sheets),
             repeated(name, manifest.get("repeat", []), manifest["plan"]),
         ]
@@ -58,102 +54,109 @@ def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], r
 
 
 def _summary(manifest: dict[str, Any]) -> list[str]:
-    """What a selection came to, in sentences."""
-    counts, taken = manifest["counts"], manifest["selected"]
-    by_source = taken["by_source"].items()
+    """The result of a selection, in sentences."""
+    counts, selected = manifest["counts"], manifest["selected"]
+    by_source = selected["by_source"].items()
     largest = sorted(by_source, key=lambda item: (-item[1]["selected"], item[0]))[:3]
     where = ", ".join(
-        f"{name} ({n['selected'] / max(1, taken['segments']):.0%})"
+        f"{name} ({n['selected'] / max(1, selected['segments']):.0%})"
         for name, n in largest
         if n["selected"]
     )
-    share = taken["segments"] / max(1, counts["segments"])
-    said = [
-        f"{manifest['method']['name']} took {taken['segments']:,} of {counts['segments']:,} "
-        f"segments ({share:.1%}), about {taken['tokens']:,} word pieces"
-        + (f"; most are from {where}." if where else "."),
-        f"{counts['rows']:,} rows were read: {counts['documents']:,} documents scored and "
+    share = selected["segments"] / max(1, counts["segments"])
+    sentences = [
+        f"{manifest['method']['name']} selected {selected['segments']:,} of "
+        f"{counts['segments']:,} segments ({share:.1%}), about {selected['tokens']:,} word pieces"
+        + (f"; largest sources: {where}." if where else "."),
+        f"Rows read: {counts['rows']:,}, of which {counts['documents']:,} documents scored and "
         f"{counts['rejected']:,} rows rejected.",
     ]
-    return [*said, *filter(None, [manifest["remark"]]), *manifest["warnings"]]
+    return [*sentences, *filter(None, [manifest["remark"]]), *manifest["warnings"]]
 
 
-def _cut(name: str, data: dict[str, Any]) -> str:
-    """The slider, what it says, and a table by source that follows it."""
+def _slider(name: str, data: dict[str, Any]) -> str:
+    """The threshold slider, its text, and a table by source that follows it."""
     cuts = data["cuts"]
     if not cuts["threshold"]:
         return "<p>No segment was scored.</p>"
     own, last = cuts["own"], len(cuts["threshold"]) - 1
-    said = "It begins at this run's own cut."
+    words = "The slider starts at this run's own threshold."
     if own is None:
-        said = (
-            "This run has no one cut: it took nothing, drew by weight, or cut each cluster by "
-            "itself. What a cut would take:"
+        words = (
+            "This run has no single threshold: it selected nothing, sampled by weight, or "
+            "selected in each cluster separately. The slider shows what one threshold would "
+            "select."
         )
     return (
-        f'<fieldset><legend>Where to cut</legend><label for="{name}-cut">From few to many. '
-        f'{said}</label><input type="range" id="{name}-cut" min="0" max="{last}" '
-        f'value="{own or 0}"><p data-said aria-live="polite"></p>'
+        f'<fieldset><legend>Score threshold</legend><label for="{name}-cut">Left: few '
+        f'segments; right: many. {words}</label><input type="range" id="{name}-cut" min="0" '
+        f'max="{last}" value="{own or 0}"><p data-said aria-live="polite"></p>'
         '<div class="wide" data-by-source></div></fieldset>'
     )
 
 
-def _lookable(name: str, data: dict[str, Any]) -> str:
-    """What lies on either side of the cut, the map, and the examples."""
+def _browser(name: str, data: dict[str, Any]) -> str:
+    """Examples near the threshold, the map, and the list of examples with its filters."""
     if not data["examples"]:
         return (
-            "<p>There are no examples: an older version of corpusfit made this selection, and "
-            "corpusfit choose gives it some, or there was no room for them on this page.</p>"
+            "<p>No examples: an older version of corpusfit made this selection (corpusfit choose "
+            "adds them), or this page has no room for them.</p>"
         )
     names = sorted({example["source"] for example in data["examples"]})
     options = "".join(f'<option value="{html.escape(n)}">{escaped(n)}</option>' for n in names)
     by = {"embedding": "their embeddings", "words": "their words (TF-IDF)"}[data["by"]]
     return (
-        '<h3>On either side of the cut</h3><div class="sides"><div><h4>Just above</h4>'
+        '<h3>Examples near the threshold</h3><div class="sides"><div><h4>Just above</h4>'
         '<div data-side="above"></div></div><div><h4>Just below</h4>'
-        '<div data-side="below"></div></div></div><h3>Where they lie</h3>'
+        '<div data-side="below"></div></div></div><h3>Map of examples</h3>'
         + figure(
             f"{name}-map",
-            f"Examples and the task's units by {by}, in two dimensions (PCA). More examples were "
-            "kept of the best scores than of others.",
+            f"Examples and target units by {by}, in two dimensions (PCA). High scores have more "
+            "examples than low ones.",
         )
-        + '<h3>Look at examples</h3><div class="filters">'
+        + '<h3>Examples</h3><div class="filters">'
         '<label>Words<input type="search" data-filter="words"></label>'
         f'<label>Source<select data-filter="source"><option value="">all</option>{options}'
         "</select></label>"
-        '<label>Taken<select data-filter="taken"><option value="">all</option>'
-        '<option value="true">taken</option><option value="false">not taken</option></select>'
+        '<label>Selected<select data-filter="taken"><option value="">all</option>'
+        '<option value="true">selected</option><option value="false">not selected</option>'
+        "</select>"
         '</label><span data-found aria-live="polite"></span></div>'
-        '<p class="soft">Words that raised a score are marked, those that lowered it are '
-        "underlined too, where the method goes by words.</p><div data-list></div>"
+        '<p class="soft">For methods that score words: marked words raised the score, marked and '
+        "underlined words lowered it.</p><div data-list></div>"
     )
 
 
 def _sheets(name: str, manifest: dict[str, Any], data: dict[str, Any]) -> dict[str, Sheet]:
-    """Its tables by what they are."""
-    counts, taken = manifest["counts"], manifest["selected"]
-    by_source = sorted(taken["by_source"].items(), key=lambda kv: (-kv[1]["selected"], kv[0]))
+    """Its tables by kind."""
+    counts, selected = manifest["counts"], manifest["selected"]
+    by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["selected"], kv[0]))
     whole = max(1, counts["segments"])
     names = [source["name"] for source in data["sources"]]
     read = ("rows", "documents", "rejected", "units", "segments")
     found = {
-        "read": Sheet(
-            f"{name}-read", "What was read", ["", "count"], [(k, counts[k]) for k in read]
-        ),
+        "read": Sheet(f"{name}-read", "Input", ["item", "count"], [(k, counts[k]) for k in read]),
         "rejects": Sheet(
-            f"{name}-rejects", "Rows not used", ["reason", "rows"], list(counts["reasons"].items())
+            f"{name}-rejects", "Rejected rows", ["reason", "rows"], list(counts["reasons"].items())
         ),
         "sources": Sheet(
             f"{name}-sources",
             "By source",
-            ["source", "segments", "share of corpus", "taken", "share of taken", "word pieces"],
+            [
+                "source",
+                "segments",
+                "share of corpus",
+                "selected",
+                "share of selection",
+                "word pieces",
+            ],
             [
                 (
                     source,
                     n["segments"],
                     round(n["segments"] / whole, 4),
                     n["selected"],
-                    round(n["selected"] / max(1, taken["segments"]), 4),
+                    round(n["selected"] / max(1, selected["segments"]), 4),
                     n["tokens"],
                 )
                 for source, n in by_source
@@ -162,18 +165,25 @@ def _sheets(name: str, manifest: dict[str, Any], data: dict[str, Any]) -> dict[s
         "clusters": Sheet(
             f"{name}-clusters",
             "By cluster",
-            ["cluster", "segments", "quota", "taken", "word pieces"],
+            ["cluster", "segments", "quota", "selected", "word pieces"],
             [
                 (str(i), n["segments"], round(quota, 4), n["selected"], n["tokens"])
                 for i, (n, quota) in enumerate(
-                    zip(taken.get("by_cluster", []), taken.get("quota") or [], strict=True), 1
+                    zip(selected.get("by_cluster", []), selected.get("quota") or [], strict=True),
+                    1,
                 )
             ],
         ),
         "ranking": Sheet(
             f"{name}-ranking",
-            "Methods on this task and corpus, mean and standard deviation over seeds",
-            ["method", "family", *(f"{v}{end}" for v in _VERDICTS for end in ("", " sd")), "s/GB"],
+            "Methods on this target and corpus: mean and standard deviation (sd) over seeds. "
+            "Higher is better, except for seconds per GB",
+            [
+                "method",
+                "family",
+                *(f"{v}{end}" for v in _VERDICTS for end in ("", " sd")),
+                "seconds per GB",
+            ],
             [
                 (
                     v["method"],
@@ -186,8 +196,15 @@ def _sheets(name: str, manifest: dict[str, Any], data: dict[str, Any]) -> dict[s
         ),
         "cascade": Sheet(
             f"{name}-cascade",
-            "What each stage had and passed on",
-            ["stage", "segments", "passed on", "units", "worker s", "units/s"],
+            "Stages of the cascade",
+            [
+                "stage",
+                "segments",
+                "passed on",
+                "units",
+                "worker seconds",
+                "units per second",
+            ],
             [
                 (
                     s["stage"],
@@ -202,7 +219,7 @@ def _sheets(name: str, manifest: dict[str, Any], data: dict[str, Any]) -> dict[s
         ),
         "cuts": Sheet(
             f"{name}-cuts",
-            "What every cut would take",
+            "Selection at each threshold",
             ["threshold", "share", "segments", "word pieces", *names],
             [
                 (threshold, share, segments, tokens, *sources)
@@ -213,7 +230,7 @@ def _sheets(name: str, manifest: dict[str, Any], data: dict[str, Any]) -> dict[s
         ),
         "examples": Sheet(
             f"{name}-examples",
-            "Segments between all cuts",
+            "Example segments between the thresholds",
             _EXAMPLE,
             [[example[k] for k in _EXAMPLE] for example in data["examples"]],
         ),
@@ -227,7 +244,7 @@ _EXAMPLE = ("score", "selected", "source", "row", "segment", "id", "text")
 
 
 def _figures(manifest: dict[str, Any], sheets: dict[str, Sheet]) -> str:
-    """The tables, in the order in which they are asked for."""
+    """The tables in reading order."""
     shown = ["<h3>Counts</h3>"]
     for what, sheet in sheets.items():
         if what == "sources":
@@ -236,9 +253,9 @@ def _figures(manifest: dict[str, Any], sheets: dict[str, Sheet]) -> str:
             left = len(sheet.rows) - _ROWS
             shown.append(f"<p>… and {left:,} more.</p>" if left > 0 else "")
         elif what == "ranking":
-            shown += ["<h3>Which method, and why</h3>", plain_table(sheet)]
+            shown += ["<h3>Ranking of methods</h3>", plain_table(sheet)]
         elif what == "cascade":
-            shown += ["<h3>The cascade</h3>", plain_table(sheet)]
+            shown += ["<h3>Cascade</h3>", plain_table(sheet)]
             shown.append(paragraphs([recall_in_words(manifest["cascade"])]))
         elif what in ("read", "rejects", "clusters"):
             shown.append(plain_table(sheet))

@@ -1,9 +1,4 @@
-"""A selection as plain values: what every cut would take, how scores lie, and examples.
-
-What: reads the folder of one `select` or `choose` and gives what the page's script draws and lists.
-Why: everything that is counted is counted here, once; the page only shows it.
-Trade-off: it is text of the corpus as it stands, hostile or not; the page makes it harmless.
-"""
+"""Data of one selection for the page's script: counts by threshold, histograms, examples."""
 
 from __future__ import annotations
 
@@ -18,24 +13,25 @@ from corpusfit.report.distribution import Spread, spread_of
 from corpusfit.report.examples import Examples, read_examples
 
 _MOST = 12
-"""Sources that are told apart; the rest are counted together."""
+"""Most sources shown one by one; the others are counted together."""
 
 
 def selection_data(folder: RunFolder, manifest: dict[str, Any], room: int) -> dict[str, Any]:
-    """What the script needs of a selection.
+    """What the page's script needs; texts are as in the corpus, and the page escapes them.
 
     Args:
-        folder: the selection's.
-        manifest: of a run that selected.
-        room: bytes that its examples may take.
+        folder: of the selection.
+        manifest: of the selection.
+        room: most bytes for the examples.
     """
     choose = manifest["plan"]["choose"]
     by_score = choose["policy"] == "top" and not choose.get("balance")
     threshold = manifest["selected"]["threshold"] if by_score else None
     spread = spread_of(folder.scores, seed=manifest["plan"]["seed"], threshold=threshold)
     examples = read_examples(folder.examples, room)
-    taken = manifest["selected"]["by_source"]
-    selected = np.array([taken.get(n, {}).get("selected", 0) for n in spread.sources], np.int64)
+    by_source = manifest["selected"]["by_source"]
+    counts = [by_source.get(name, {}).get("selected", 0) for name in spread.sources]
+    selected = np.array(counts, np.int64)
     groups = _groups(spread, selected)
     return {
         "sources": [
@@ -68,7 +64,7 @@ Groups = Sequence[tuple[str, NDArray[np.int64]]]
 
 
 def _groups(spread: Spread, selected: NDArray[np.int64]) -> Groups:
-    """The sources that gave most, each alone, and the others together."""
+    """The sources with the most selected segments one by one, and the others together."""
     order = np.lexsort((np.arange(len(selected)), -spread.of_source, -selected))
     alone = order if len(order) <= _MOST + 1 else order[:_MOST]
     found = [(spread.sources[i], np.array([i])) for i in alone]
@@ -77,15 +73,15 @@ def _groups(spread: Spread, selected: NDArray[np.int64]) -> Groups:
 
 
 def _cuts(spread: Spread, groups: Groups, threshold: float | None) -> dict[str, Any]:
-    """Every possible cut: where it is, what it takes in all and of each source."""
+    """Every threshold with what it selects, in total and from each source."""
     total = max(1, int(spread.of_source.sum()))
-    taken = spread.segments.sum(axis=0)
+    selected = spread.segments.sum(axis=0)
     at = spread.thresholds
     own = [] if threshold is None else np.flatnonzero(at == np.float32(threshold)).tolist()
     return {
         "threshold": at.astype(float).tolist(),
-        "share": (taken / total).round(6).tolist(),
-        "segments": taken.tolist(),
+        "share": (selected / total).round(6).tolist(),
+        "segments": selected.tolist(),
         "tokens": spread.tokens.sum(axis=0).tolist(),
         "by_source": np.array([spread.segments[g].sum(axis=0) for _, g in groups]).T.tolist(),
         "own": own[0] if own else None,
@@ -93,7 +89,7 @@ def _cuts(spread: Spread, groups: Groups, threshold: float | None) -> dict[str, 
 
 
 def _scores(spread: Spread, groups: Groups, examples: Examples) -> dict[str, Any]:
-    """Histograms: of each source's segments, and of the target's units if they have scores."""
+    """Histograms of each source's segments, and of the target's units where they have scores."""
     target = [unit["score"] for unit in examples.target if unit["score"] is not None]
     clipped = np.clip(np.array(target, float), spread.bins[0], spread.bins[-1])
     return {

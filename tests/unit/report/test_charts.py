@@ -1,4 +1,4 @@
-"""Every chart is one that Vega-Lite draws, with the data that it was given."""
+"""Every chart is a valid Vega-Lite specification with its data inside."""
 
 import json
 
@@ -21,7 +21,7 @@ SELECTION = {
     "map": {"corpus": [[0.1, 0.2]], "target": [[0.3, 0.4]]},
 }
 MEAN = {"column": "auto", "size": 100, "mean": 50.0, "low": 40.0, "high": 60.0}
-MADE = {
+CHARTS = {
     "scores": (charts.scores_chart, SELECTION),
     "composition": (charts.composition_chart, SELECTION),
     "map": (charts.map_chart, SELECTION),
@@ -38,10 +38,10 @@ MADE = {
 }
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_it_is_drawn(name):
-    chart, *given = MADE[name]
-    spec = chart(*given)
+@pytest.mark.parametrize("name", CHARTS)
+def test_chart_is_drawn_and_escaped(name):
+    chart, *arguments = CHARTS[name]
+    spec = chart(*arguments)
     drawn = as_svg(spec)
     assert spec["title"] in drawn
     assert spec["description"]
@@ -50,6 +50,6 @@ def test_it_is_drawn(name):
     json.dumps(spec, allow_nan=False)
 
 
-def test_a_picture_is_one():
-    chart, *given = MADE["overlap"]
-    assert as_png(chart(*given)).startswith(b"\x89PNG")
+def test_png_is_a_png():
+    chart, *arguments = CHARTS["overlap"]
+    assert as_png(chart(*arguments)).startswith(b"\x89PNG")

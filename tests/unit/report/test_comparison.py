@@ -1,4 +1,4 @@
-"""How much selections share, against counting by hand."""
+"""Overlap of selections, against direct counts."""
 
 import numpy as np
 import pytest
@@ -10,12 +10,12 @@ from corpusfit.types import Segments
 
 
 @pytest.fixture
-def chosen(tmp_path):
-    """Three runs over the same three parts, and what each took."""
-    chance = np.random.default_rng(0)
-    taken = chance.random((3, 3, 40)) < np.array([0.1, 0.4, 0.8])[:, None, None]
+def selections(tmp_path):
+    """Three runs over the same three parts, and which segments each selected."""
+    generator = np.random.default_rng(0)
+    selected_by_run = generator.random((3, 3, 40)) < np.array([0.1, 0.4, 0.8])[:, None, None]
     folders = []
-    for run, own in enumerate(taken):
+    for run, own in enumerate(selected_by_run):
         scores = RunFolder(tmp_path / str(run)).scores
         scores.mkdir(parents=True)
         for shard, selected in enumerate(own):
@@ -28,10 +28,10 @@ def chosen(tmp_path):
             path = table.part_path(scores, shard)
             table.rewrite(path, weight=zero.astype(np.float32), selected=selected)
         folders.append(tmp_path / str(run))
-    return folders, taken.reshape(3, -1)
+    return folders, selected_by_run.reshape(3, -1)
 
 
-def test_every_pair_is_counted(chosen):
-    folders, taken = chosen
-    want = [[int((a & b).sum()) for b in taken] for a in taken]
+def test_overlap_of_every_pair_is_counted(selections):
+    folders, selected = selections
+    want = [[int((a & b).sum()) for b in selected] for a in selected]
     assert overlaps(folders).tolist() == want

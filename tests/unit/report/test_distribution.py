@@ -1,4 +1,4 @@
-"""What every cut would take, against counting the stored scores by hand."""
+"""Counts at each threshold, against direct counts over the stored scores."""
 
 import numpy as np
 import pytest
@@ -11,11 +11,11 @@ from corpusfit.types import Segments
 @pytest.fixture
 def stored(tmp_path):
     """Three parts of two sources, one of them empty."""
-    chance = np.random.default_rng(0)
+    generator = np.random.default_rng(0)
     rows = []
     for shard, (source, n) in enumerate([("a", 300), ("b", 0), ("b", 500), ("a", 40)]):
-        scores = chance.normal(shard, 1.0, n).astype(np.float32)
-        tokens = chance.integers(1, 900, n)
+        scores = generator.normal(shard, 1.0, n).astype(np.float32)
+        tokens = generator.integers(1, 900, n)
         zero = np.zeros(n, np.int64)
         segments = Segments(
             row=np.arange(n), segment=zero.astype(np.int32), start=zero, end=zero,
@@ -26,7 +26,7 @@ def stored(tmp_path):
     return tmp_path, rows
 
 
-def test_every_cut_is_counted_exactly(stored):
+def test_counts_at_every_threshold_are_exact(stored):
     folder, rows = stored
     found = spread_of(folder, seed=0, threshold=1.25)
     assert found.sources == ("a", "b")
@@ -41,7 +41,7 @@ def test_every_cut_is_counted_exactly(stored):
     assert found.heights.sum(axis=1).tolist() == found.of_source.tolist()
 
 
-def test_no_score_at_all(tmp_path):
+def test_no_scores(tmp_path):
     found = spread_of(tmp_path, seed=0, threshold=None)
     assert found.sources == ()
     assert found.thresholds.size == found.heights.size == 0
@@ -57,7 +57,7 @@ def test_no_score_at_all(tmp_path):
         [7.0] * 100,
     ],
 )
-def test_bins_tell_scores_apart_whatever_their_scale(tmp_path, scores):
+def test_bins_separate_scores_at_any_scale(tmp_path, scores):
     zero = np.zeros(len(scores), np.int64)
     segments = Segments(
         row=np.arange(len(scores)), segment=zero.astype(np.int32), start=zero, end=zero,

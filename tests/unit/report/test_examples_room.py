@@ -1,4 +1,4 @@
-"""Examples: as much of them as there is room for, their neighbours and their places."""
+"""Examples: their size limit, nearest target texts and map coordinates."""
 
 import json
 
@@ -16,13 +16,13 @@ def stored(tmp_path):
     """Forty segments and ten target units, with vectors or without."""
 
     def write(vectors):
-        chance = np.random.default_rng(0)
+        generator = np.random.default_rng(0)
         rows = []
         for i in range(50):
             kind = "corpus" if i < 40 else "target"
-            vector = chance.normal(size=8).tolist() if vectors else None
-            text = " ".join(chance.choice(["red", "green", "blue", "grey", "pink"], 300))
-            score = float(np.float32(chance.normal()))
+            vector = generator.normal(size=8).tolist() if vectors else None
+            text = " ".join(generator.choice(["red", "green", "blue", "grey", "pink"], 300))
+            score = float(np.float32(generator.normal()))
             rows.append(
                 {"kind": kind, "source": "a", "row": i, "segment": 0, "score": score, "stage": 1,
                  "selected": i % 2 == 0, "text": text, "characters": len(text), "effects": [],
@@ -35,7 +35,7 @@ def stored(tmp_path):
 
 
 @pytest.mark.parametrize("vectors", [True, False])
-def test_nearest_are_those_of_the_highest_cosine(stored, vectors):
+def test_nearest_texts_have_the_highest_cosines(stored, vectors):
     path, rows = stored(vectors)
     found = read_examples(path, 10**9)
     assert found.by == ("embedding" if vectors else "words")
@@ -53,7 +53,7 @@ def test_nearest_are_those_of_the_highest_cosine(stored, vectors):
             assert [place for place, _ in nearest] == best
 
 
-def test_the_map_is_that_of_scikit_learn(stored):
+def test_map_equals_scikit_learn_pca(stored):
     from sklearn.decomposition import PCA
 
     path, rows = stored(True)
@@ -66,7 +66,7 @@ def test_the_map_is_that_of_scikit_learn(stored):
 
 
 @pytest.mark.parametrize("room", [100_000, 40_000, 10_000, 3_000, 10])
-def test_what_is_kept_fits(stored, room):
+def test_examples_fit_the_room(stored, room):
     path, _ = stored(True)
     found = read_examples(path, room)
     rows = [*found.corpus, *found.target]
@@ -75,5 +75,5 @@ def test_what_is_kept_fits(stored, room):
     assert rows or room == 10
 
 
-def test_no_file_is_no_examples(tmp_path):
+def test_missing_file_gives_no_examples(tmp_path):
     assert read_examples(tmp_path / "none.parquet", 10**6).corpus == []

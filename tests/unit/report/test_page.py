@@ -1,4 +1,4 @@
-"""The document: nothing of the data can act, and the policy allows its two scripts and no more."""
+"""The document: data cannot act, and the content-security policy allows its two scripts only."""
 
 import base64
 import csv
@@ -33,7 +33,7 @@ def test_hostile_text_stays_text():
     assert "<" not in block
 
 
-def test_the_policy_names_both_scripts_by_what_they_are():
+def test_policy_allows_both_scripts_by_digest():
     shown = document("x")
     policy = html.unescape(re.search(r'Content-Security-Policy" content="(.*?)"', shown)[1])
     scripts = re.findall(r'<script type="module">(.*?)</script>', shown, re.S)
@@ -44,21 +44,21 @@ def test_the_policy_names_both_scripts_by_what_they_are():
     assert "unsafe-eval" not in policy
 
 
-def test_a_lone_surrogate_can_be_written():
+def test_lone_surrogate_can_be_written():
     assert document("a\ud800b").encode("utf-8", "replace")
 
 
-def test_numbers_stand_to_the_right_and_words_to_the_left():
+def test_numbers_are_right_aligned_and_words_left_aligned():
     shown = plain_table(Sheet("t", "c", ["name", "n"], [("a", 1234567), ("b", None)]))
     assert '<td>a</td><td class="n">1,234,567</td>' in shown
     assert '<td class="n">–</td>' in shown
 
 
-def test_marks_that_turn_the_order_of_writing_are_shown():
+def test_bidirectional_controls_are_shown():
     assert escaped("a\u202eb<") == "a⟨U+202E⟩b&lt;"
 
 
-def test_no_cell_of_a_csv_file_acts(tmp_path):
+def test_csv_cells_are_no_formulas(tmp_path):
     sheet = Sheet("t", "c", ["=1+1", "n"], [("@sum", -1.5), ("-2+3", 2), ("plain", None)])
     write_figures([Part("one", "t", [], "", {}, [sheet])], tmp_path)
     with (tmp_path / "t.csv").open() as f:

@@ -1,4 +1,4 @@
-"""What folders hold, by their manifests."""
+"""Finding runs in folders by their manifests."""
 
 import json
 
@@ -9,7 +9,7 @@ from corpusfit.report.reading import found_in
 
 
 @pytest.fixture
-def made(tmp_path):
+def folder_of(tmp_path):
     def make(place, name="manifest.json", **manifest):
         folder = tmp_path / place
         folder.mkdir(parents=True, exist_ok=True)
@@ -21,11 +21,11 @@ def made(tmp_path):
     return make
 
 
-def test_each_kind_and_in_what_order(made, tmp_path):
-    made("all/b/model", command="adapt")
-    made("all/b/selection", command="select", selected={"segments": 1})
-    made("all/a", command="evaluate")
-    made("all/.hidden", command="evaluate")
+def test_kinds_and_their_order(folder_of, tmp_path):
+    folder_of("all/b/model", command="adapt")
+    folder_of("all/b/selection", command="select", selected={"segments": 1})
+    folder_of("all/a", command="evaluate")
+    folder_of("all/.hidden", command="evaluate")
     found = found_in([tmp_path / "all"])
     assert [(f.kind, f.title) for f in found] == [
         ("evaluate", "a"),
@@ -34,7 +34,7 @@ def test_each_kind_and_in_what_order(made, tmp_path):
     ]
 
 
-def test_a_recipe_brings_its_selections_and_models(made, tmp_path):
+def test_recipe_brings_its_selections_and_models(folder_of, tmp_path):
     table = {
         "recipe": {"name": "Table 3"},
         "adapted": [
@@ -44,9 +44,9 @@ def test_a_recipe_brings_its_selections_and_models(made, tmp_path):
         "selections": {"s1": "auto for chemprot"},
         **{key: [] for key in ("results", "gains", "pairs")},
     }
-    made("r", "table.json", **table)
-    made("r/models/m1", command="adapt", losses={"after": {"data": 2.0, "task": 9.0}})
-    made("r/selections/s1", command="select", selected={"segments": 1})
+    folder_of("r", "table.json", **table)
+    folder_of("r/models/m1", command="adapt", losses={"after": {"data": 2.0, "task": 9.0}})
+    folder_of("r/selections/s1", command="select", selected={"segments": 1})
     found = found_in([tmp_path / "r"])
     assert [(f.kind, f.title) for f in found] == [
         ("run", "Table 3"),
@@ -57,28 +57,28 @@ def test_a_recipe_brings_its_selections_and_models(made, tmp_path):
 
 
 @pytest.mark.parametrize("manifest", [{"command": "score", "selected": None}, {"other": 1}])
-def test_nothing_to_show_is_an_error_that_says_what_to_do(made, manifest):
-    folder = made("x", **manifest)
+def test_no_finished_run_is_an_error_with_a_cure(folder_of, manifest):
+    folder = folder_of("x", **manifest)
     with pytest.raises(InputError, match="corpusfit choose"):
         found_in([folder])
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_missing_folder(tmp_path):
     with pytest.raises(InputError, match="nope"):
         found_in([tmp_path / "nope"])
 
 
-def test_what_has_one_name_is_told_apart(made, tmp_path):
-    folders = [made(f"{name}/out", selected={"segments": 1}) for name in "xyz"]
-    folders.append(made("corpus", selected={"segments": 1}))
+def test_equal_names_become_distinct(folder_of, tmp_path):
+    folders = [folder_of(f"{name}/out", selected={"segments": 1}) for name in "xyz"]
+    folders.append(folder_of("corpus", selected={"segments": 1}))
     titles = [run.title for run in found_in(folders)]
     assert titles == ["out", "out (2)", "out (3)", "corpus (2)"]
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"selected": true}', "\u00ff\ud800"])
 @pytest.mark.parametrize("name", ["manifest.json", "table.json"])
-def test_files_of_others_are_not_taken_for_ours(made, tmp_path, name, text):
-    made("all/ours", command="adapt")
+def test_foreign_files_are_ignored(folder_of, tmp_path, name, text):
+    folder_of("all/ours", command="adapt")
     (tmp_path / "all/site").mkdir()
     (tmp_path / "all/site" / name).write_bytes(text.encode("utf-8", "surrogatepass"))
     assert [run.kind for run in found_in([tmp_path / "all"])] == ["adapt"]

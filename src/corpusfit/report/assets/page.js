@@ -91,7 +91,7 @@ function card(run, example) {
     text.classList.remove("short");
     return withNearest(shown, run, example);
   }
-  const whole = node("button", { type: "button", "aria-expanded": "false" }, "Whole text");
+  const whole = node("button", { type: "button", "aria-expanded": "false" }, "whole text");
   whole.addEventListener("click", () => {
     const short = text.classList.toggle("short");
     whole.setAttribute("aria-expanded", String(!short));
@@ -170,7 +170,7 @@ function browse(section) {
   const add = (count) => {
     const at = list.childElementCount;
     list.append(...found.slice(at, at + count).map((e) => card(run, e)));
-    more.textContent = `Show more (${number(found.length - list.childElementCount)} left)`;
+    more.textContent = `show more (${number(found.length - list.childElementCount)} left)`;
     more.hidden = list.childElementCount === found.length;
     return list.children[at];
   };
@@ -209,7 +209,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     const command = document.getElementById(button.dataset.copy);
     try {
       await navigator.clipboard.writeText(command.textContent);
-      button.textContent = "Copied";
+      button.textContent = "copied";
     } catch { // not allowed: select the command, to be copied by hand
       getSelection().selectAllChildren(command);
     }
