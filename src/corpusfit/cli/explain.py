@@ -38,8 +38,8 @@ def explain(
         typer.Option(
             "--row",
             metavar="SOURCE:ROW[:SEGMENT]",
-            help="Row to explain, named as in DIR/scores; the row's first segment unless SEGMENT is "
-            "named (default: none; --row or --text is required)",
+            help="Row to explain, named as in DIR/scores; without SEGMENT, the row's first segment "
+            "(default: none; --row or --text is required)",
         ),
     ] = None,
     text: Annotated[

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 def report(
     folders: Annotated[
         list[str],
-        typer.Argument(metavar="DIR…", help="Folders of runs; the page compares several"),
+        typer.Argument(metavar="DIR", help="Folders of runs; the page compares several"),
     ],
     out: Annotated[
         str | None,
