@@ -119,7 +119,7 @@ def build_adapt_plan(
     """
     if preset and isinstance(plan, AdaptPlan):
         cure = "Leave out preset, or pass settings in place of the plan."
-        raise bad_setting("preset", "left out with a complete plan", preset, cure)
+        raise bad_setting("preset", "left out with a plan", preset, cure)
     asked = _built(AdaptPlan(), _ADAPT_WORDS, plan, settings, words)
     preset = preset or ("tapt" if listed(data) == [pipeline.TASK] else None)
     if preset:

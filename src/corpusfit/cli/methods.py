@@ -55,7 +55,7 @@ def methods(
             [m["name"], m["family"], m["reads"], m["needs"] or "–", m["cost"], m["what"]]
             for m in found
         ]
-        columns = ["method", "family", "reads", "extra", "speed per core", "scores highest"]
+        columns = ["method", "family", "reads", "extra", "speed per core", "description"]
         table("Scoring methods (speed in units per second)", columns, rows, words=columns)
         say("To see one method's settings: corpusfit methods NAME")
 

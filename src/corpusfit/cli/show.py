@@ -30,7 +30,8 @@ _err = Console(stderr=True, highlight=False, soft_wrap=True)
 _out = Console(highlight=False)
 _PIPED_WIDTH = 80
 _GAP = 2
-_FOLDED = 20
+_FOLDED = (20, 16, 12, 8)
+"""Least widths of a column of text, the first that leaves room for the figures."""
 
 
 def say(message: str) -> None:
@@ -83,21 +84,25 @@ def table(
     room = _room()
     text = [name in (columns[0], *words) for name in columns]
     full = [max(map(cell_len, (name, *cells))) for name, cells in _cells(columns, rows)]
-    least = [
-        min(wide, _FOLDED) if folds else max(_heading(name), *map(cell_len, cells), 1)
-        for wide, folds, (name, cells) in zip(full, text, _cells(columns, rows), strict=True)
-    ]
+    for folded in _FOLDED:
+        least = [
+            min(wide, folded) if folds else max(_heading(name), *map(cell_len, cells), 1)
+            for wide, folds, (name, cells) in zip(full, text, _cells(columns, rows), strict=True)
+        ]
+        if sum(least[:keys]) + _GAP * keys + max(least[keys:], default=0) <= room:
+            break
     _out.print(Text(title), width=room, style="italic")
     for part in _parts(least, keys, room):
         widths = _spread([least[i] for i in part], [full[i] for i in part], room)
-        shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+        total = sum(widths) + _GAP * (len(widths) - 1)
+        shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), width=total)
         for i, width in zip(part, widths, strict=True):
             justify: JustifyMethod = "left" if text[i] else "right"
             heading = Text(columns[i], overflow="fold")
             shown.add_column(heading, justify=justify, width=width, overflow="fold")
         for row in rows:
             shown.add_row(*(Text(row[i]) for i in part))
-        _out.print(shown, width=max(room, sum(widths) + _GAP * len(widths)), crop=False)
+        _out.print(shown, crop=False)
         _out.print()
 
 
@@ -116,7 +121,7 @@ def _cells(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[
 
 def _heading(name: str) -> int:
     """The least width of a heading, which is folded at spaces and within a long word."""
-    return min(_FOLDED, max(map(cell_len, name.split()), default=1))
+    return min(_FOLDED[0], max(map(cell_len, name.split()), default=1))
 
 
 def _parts(least: Sequence[int], keys: int, room: int) -> list[list[int]]:

@@ -158,7 +158,7 @@ def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
         own = one["split"] == one["within"]
         found = [one["identical"], one["shared"], *([one["near"]] if near else [])]
         shown = ["–" if n is None else f"{n:,} ({percent(n, one['texts'])})" for n in found]
-        where = f"{one['within']} (copies)" if own else one["within"]
+        where = "itself" if own else one["within"]
         side = [one["side"]] if sided else []
         rows.append([one["data"], *side, one["split"], where, f"{one['texts']:,}", *shown])
     keys = ["data", *(["side"] if sided else []), "split", "searched"]
