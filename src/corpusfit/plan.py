@@ -334,6 +334,7 @@ class CascadePlan:
                     f"The share of {stage.name} in --cascade",
                     f"above 0 and at most {most} (shares are of the whole corpus)",
                     stage.share,
+                    "For example --cascade 'dsir:0.3>static:0.12>minilm'.",
                 )
         return stages
 
@@ -417,9 +418,9 @@ class ChoosePlan:
         if self.balance and not self.clusters:
             raise bad_setting(
                 "--clusters",
-                "given with --balance cluster: a folder written by `corpusfit clusters`",
+                "the folder of a `corpusfit clusters` run with --balance cluster",
                 "nothing",
-                "To write one: corpusfit clusters --corpus INPUT --out FOLDER",
+                "To write one, run: corpusfit clusters --corpus INPUT --out FOLDER",
             )
         if self.clusters and not self.balance:
             cure = "Add --balance cluster, or leave out --clusters."

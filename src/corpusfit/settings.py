@@ -107,7 +107,8 @@ class Settings:
         group = getattr(self, group_name)
         fields = {f.name: f for f in dataclasses.fields(group)}
         if not name:
-            cure = f"To change one: {path}.{next(iter(fields))}={value}"
+            first = next(iter(fields))
+            cure = f"For example --set {path}.{first}={getattr(group, first)}."
             raise bad_setting(path, f"a group of {', '.join(fields)}", value, cure)
         if "options" in fields and name not in fields:
             name = name.removeprefix("options.")

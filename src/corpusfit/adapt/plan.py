@@ -40,7 +40,8 @@ class ModelPlan:
             raise bad_setting("model.vocabulary", "left out without --init", self.vocabulary, cure)
         if self.vocabulary and self.vocabulary < 300:
             allowed = "0, or 300 or more, as every character needs a token"
-            raise bad_setting("model.vocabulary", allowed, self.vocabulary)
+            cure = "For example --set model.vocabulary=8192."
+            raise bad_setting("model.vocabulary", allowed, self.vocabulary, cure)
 
 
 @dataclass(frozen=True)

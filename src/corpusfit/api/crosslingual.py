@@ -87,5 +87,5 @@ def _require(settings: Sequence[str], plan: Plan, allowed: Plan, words: str) -> 
     """Raise `UsageError` for settings that would have no effect."""
     if plan != allowed:
         names = ", ".join(item.partition("=")[0].strip() for item in settings)
-        cure = "Leave out the other settings, which have no effect here."
+        cure = "Other settings have no effect here."
         raise bad_setting("--set", f"a setting of {words}", names, cure)

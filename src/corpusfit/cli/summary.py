@@ -107,7 +107,7 @@ def _show_clusters(selected: Mapping[str, Any]) -> None:
         )
     ]
     columns = ["cluster", "segments", "quota", "selected", "share of selection", "word pieces"]
-    table("Selected by cluster", columns, rows)
+    table("By cluster", columns, rows)
 
 
 _ROWS = 30
