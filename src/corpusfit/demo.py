@@ -1,11 +1,4 @@
-"""Text for `corpusfit demo`: docstrings of Python's standard library, by family of modules.
-
-What: parses the library's source files (nothing is imported), writes one `.jsonl` a family as the
-corpus, and a small task taken from one family: to tell which kind of module a docstring is of.
-Why: every Python has this text, and its true domain is known, so the selection can be checked.
-Trade-off: docstrings of one project share a style, which makes the families harder to tell apart
-than real domains; the figures are for looking at, not for comparing tools.
-"""
+"""Text for `corpusfit demo`: docstrings of Python's standard library, by family of modules."""
 
 from __future__ import annotations
 
@@ -26,7 +19,7 @@ KINDS = {
     "mail": "email smtplib imaplib poplib",
     "sockets": "socket socketserver ssl ftplib",
 }
-"""The task's labels, and the modules of each: all of the target's family."""
+"""The task's labels and the modules of each; all are of the target's family."""
 
 FAMILIES = {
     TARGET_FAMILY: " ".join(KINDS.values()),
@@ -38,7 +31,7 @@ FAMILIES = {
     "code": "ast inspect dis tokenize traceback typing importlib pkgutil symtable codeop",
     "text": "json csv xml html configparser string textwrap difflib locale gettext argparse",
 }
-"""Families of modules and what belongs to each: the demo's domains."""
+"""The demo's domains: families of modules."""
 
 _SPLITS = {"train": 100, "dev": 60, "test": 120}
 _MOST = 350
@@ -48,16 +41,19 @@ _SHORTEST = 60
 def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
     """Write `task/SPLIT.jsonl` and `corpus/FAMILY.jsonl`; the task's texts are not in the corpus.
 
+    Docstrings of one project share a style, which makes the families harder to distinguish than
+    real domains: the demo's figures are no comparison of tools.
+
     Returns:
         The folders of the task and of the corpus.
     """
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     task, corpus = folder / "task", folder / "corpus"
     for family, modules in FAMILIES.items():
         kinds = KINDS if family == TARGET_FAMILY else {family: modules}
         labels = {t: kind for kind, names in kinds.items() for t in docstrings(names.split())}
         texts = sorted(labels)
-        chance.shuffle(texts)
+        rng.shuffle(texts)
         rest = iter(texts)
         for split, n in _SPLITS.items() if family == TARGET_FAMILY else ():
             rows = [{"text": t, "label": labels[t]} for t in islice(rest, n)]
@@ -67,7 +63,7 @@ def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
 
 
 def docstrings(modules: list[str]) -> Iterator[str]:
-    """Docstrings of at least some length, of modules, classes and functions."""
+    """The longer docstrings of modules, classes and functions; nothing is imported."""
     library = Path(sysconfig.get_paths()["stdlib"])
     for module in modules:
         base = library / module

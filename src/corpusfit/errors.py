@@ -1,37 +1,33 @@
-"""Every error corpusfit raises on purpose.
-
-What: one tree, so that a caller catches as much or as little as it wants.
-Why: the command line turns any `CorpusfitError` into one sentence and an exit code;
-anything else is a bug and keeps its traceback.
-Trade-off: few classes, because people act on the sentence; a class exists only where a
-program would act differently.
-
-    CorpusfitError                 exit 1
-    ├── UsageError                 exit 2: a wrong setting; says what is allowed, what came, a cure
-    │   ├── UnknownMethodError     names the nearest method
-    │   └── OutputFolderError      the output folder holds something else
-    ├── InputError                 the target or the corpus cannot be used as it is
-    │   ├── EmptyInputError        nothing to read, or nothing readable in it
-    │   └── StrictError            the first rejected row under `--strict`
-    ├── ChangedInputError          an input or a setting changed under an unfinished run
-    ├── MissingDependencyError     an extra is not installed; says which
-    ├── ModelError                 a model cannot be loaded, or is not the one expected
-    ├── StorageError               the disk is full, or a file cannot be written
-    ├── TrainingError              training diverged, or did not fit into memory
-    └── WorkerError                a worker process died
-"""
+"""Every error that corpusfit raises on purpose, in one tree."""
 
 from __future__ import annotations
 
 
 class CorpusfitError(Exception):
-    """Root of the tree; its text is one sentence for the user."""
+    """Root of the tree; the text is for the user, and the command line exits with `exit_code`.
+
+    Any other exception is a bug and keeps its traceback.
+
+        CorpusfitError                 exit 1
+        ├── UsageError                 exit 2
+        │   ├── UnknownMethodError
+        │   └── OutputFolderError
+        ├── InputError
+        │   ├── EmptyInputError
+        │   └── StrictError
+        ├── ChangedInputError
+        ├── MissingDependencyError
+        ├── ModelError
+        ├── StorageError
+        ├── TrainingError
+        └── WorkerError
+    """
 
     exit_code = 1
 
 
 class UsageError(CorpusfitError):
-    """A setting is outside what is allowed."""
+    """A setting has a value that is not allowed."""
 
     exit_code = 2
 
@@ -41,7 +37,7 @@ class UnknownMethodError(UsageError):
 
 
 class OutputFolderError(UsageError):
-    """The output folder holds something that this command did not write."""
+    """The output folder holds files that this command did not write."""
 
 
 class InputError(CorpusfitError):
@@ -49,32 +45,32 @@ class InputError(CorpusfitError):
 
 
 class EmptyInputError(InputError):
-    """There is nothing to read, or nothing readable in it."""
+    """An input has no text, or no readable text."""
 
 
 class StrictError(InputError):
-    """A row was rejected under `--strict`."""
+    """A row was rejected with `--strict`."""
 
 
 class ChangedInputError(CorpusfitError):
-    """An input file or a setting is not what an unfinished run began with."""
+    """An input file or a setting has changed since an unfinished run began."""
 
 
 class MissingDependencyError(CorpusfitError):
     """A library that this feature needs is not installed.
 
     Args:
-        feature: what asked for it, in the user's words.
-        extra: the extra of corpusfit that brings it.
+        feature: what needs the library, in the user's words.
+        extra: the extra of corpusfit that installs the library.
     """
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs the extra {extra!r}: pip install 'corpusfit[{extra}]'.")
-        self._given = (feature, extra)
+        self._arguments = (feature, extra)
 
     def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str]]:
-        """Travel between processes by what it was made of."""
-        return type(self), self._given
+        """Pickle by the arguments."""
+        return type(self), self._arguments
 
 
 class ModelError(CorpusfitError):
@@ -82,11 +78,11 @@ class ModelError(CorpusfitError):
 
 
 class StorageError(CorpusfitError):
-    """A file cannot be written; what was finished before is kept."""
+    """A file cannot be written; finished files are kept."""
 
 
 class TrainingError(CorpusfitError):
-    """A training cannot go on; its last checkpoint is kept."""
+    """A training cannot continue; the last checkpoint is kept."""
 
 
 class WorkerError(CorpusfitError):
@@ -94,6 +90,6 @@ class WorkerError(CorpusfitError):
 
 
 def bad_setting(setting: str, allowed: str, came: object, cure: str = "") -> UsageError:
-    """Word a wrong setting the one way corpusfit words it: setting, allowed, came, cure."""
+    """The error for a wrong setting: the setting, what is allowed, what came, the cure."""
     tail = f" {cure}" if cure else ""
     return UsageError(f"{setting} must be {allowed}; got {came!r}.{tail}")

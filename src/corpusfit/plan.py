@@ -1,13 +1,8 @@
-"""The plan of a run: one frozen dataclass a stage.
-
-What: every setting of a run, with its default and its check.
-Why: a run is repeated from its plan, and a changed plan is noticed by comparing it.
-Trade-off: a method's own settings live with the method (`score/contract.py`) and travel as
-`options`, so that a plan does not know them.
-"""
+"""The plan of a selection: every setting with its default and its check, by stage."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Mapping
@@ -27,13 +22,14 @@ class ReadPlan:
     """How rows become documents.
 
     Attributes:
-        text_field: name of the field or column with the text.
-        id_field: name of the field or column with the input's own id; absent is fine.
-        txt: documents of `.txt` files: `blocks` between blank lines, or `lines`.
-        strict: the first rejected row is an error.
-        shard_mb: a shard closes once it holds this many MiB of unpacked rows.
-        max_row_mb: a row longer than this many MiB is rejected.
-        max_ratio: an archive that unpacks to more than this many times its size is cut off.
+        text_field: field or column with the text (default: text).
+        id_field: field or column with the input's own id, which may be missing (default: id).
+        txt: documents of `.txt` files: `blocks` between blank lines, or `lines` (default: blocks).
+        strict: stop at the first row that cannot be used (default: False).
+        shard_mb: size of a shard in MiB of uncompressed rows (default: 4.0).
+        max_row_mb: largest row in MiB; larger rows are rejected (default: 32.0).
+        max_ratio: highest compression ratio; the rest of an archive above it is not read (default:
+            2000.0).
     """
 
     text_field: str = "text"
@@ -57,10 +53,10 @@ class CutPlan:
     """How documents become units and segments (TADPOLE, section 3.2 and appendix D).
 
     Attributes:
-        unit: `window` (sentences packed up to the limit), `sentence`, `paragraph`, `fixed`
-            (windows that ignore sentences) or `document`.
-        pieces: no unit but `document` is longer than this many estimated word pieces.
-        gamma: consecutive units in a segment.
+        unit: unit of text: `window` (sentences packed up to `cut.pieces`), `sentence`, `paragraph`,
+            `fixed` (windows that ignore sentences) or `document` (default: window).
+        pieces: most estimated word pieces in a unit, except in a `document` (default: 256).
+        gamma: consecutive units in a segment (default: 15).
     """
 
     unit: str = "window"
@@ -80,14 +76,17 @@ class EmbedPlan:
     """How units become vectors.
 
     Attributes:
-        embedder: `minilm`, `static`, `static:` and a model, a model folder, or a hub id.
-        pooling: `mean` of the last hidden state (TADPOLE, section 3.1) or `cls`.
-        unit_length: scale a transformer's vectors to length 1; else a longer text's mean is a
-            shorter vector, and detectors see how long a text is before what it says.
-        precision: `auto` (bf16 where the hardware has it), `bf16` or `fp32`.
-        device: `auto`, `cpu` or `cuda`.
-        batch_tokens: a batch holds at most this many tokens, padding counted; 0 takes 1,024 on
-            a CPU (measured best: a layer stays in the cache) and 32,768 on a GPU.
+        embedder: model for embeddings: `minilm`, `static`, `static:MODEL`, a model folder or a
+            Hugging Face hub id (default: minilm).
+        pooling: embedding of a unit: `mean` of the last hidden state (TADPOLE, section 3.1) or
+            `cls` (default: mean).
+        unit_length: scale a transformer's embeddings to length 1; without it, longer texts have
+            shorter vectors, which detectors mistake for content (default: True).
+        precision: number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`
+            (default: auto).
+        device: device to run on: `auto`, `cpu` or `cuda` (default: auto).
+        batch_tokens: most tokens in a batch, padding included; 0 is 1,024 on a CPU and 32,768 on a
+            GPU (default: 0).
     """
 
     embedder: str = "minilm"
@@ -114,14 +113,14 @@ class EmbedPlan:
 
 @dataclass(frozen=True)
 class FitPlan:
-    """What a method is fitted on.
+    """The texts that a method is fitted on.
 
     Attributes:
-        background: units in the uniform sample of the corpus.
-        max_target: target units beyond this many are left out by a seeded draw.
-        normalise: undo a task's own tokenisation and entity marks in the target's text.
-        shares: how much each of several targets counts, as `a.jsonl:0.7,b.jsonl:0.3`, each named by
-            its path below the folder they have in common; by their number of texts when left out.
+        background: units in the random sample of the corpus (default: 10000).
+        max_target: most target units; a larger target is sampled (default: 20000).
+        normalise: undo a task's own tokenisation and entity marks in the target (default: True).
+        shares: weights of several targets, such as `a.jsonl:0.7,b.jsonl:0.3`, each named by its
+            path below their common folder (default: by number of texts).
     """
 
     background: int = 10_000
@@ -136,10 +135,10 @@ class FitPlan:
         self.share_of()
 
     def share_of(self) -> dict[str, float]:
-        """The shares by the target's names; none without the setting.
+        """The shares by the targets' names; empty without the setting.
 
         Raises:
-            UsageError: it does not read `name:share,…` with shares above 0.
+            UsageError: the setting is not `name:share,…` with shares above 0.
         """
         found: dict[str, float] = {}
         for part in filter(None, self.shares.split(",")):
@@ -150,37 +149,45 @@ class FitPlan:
                 found[name] = 0.0
             if not name or not 0 < found[name] < math.inf:
                 raise bad_setting(
-                    "fit.shares", "name:share pairs with commas, shares above 0", self.shares
+                    "fit.shares",
+                    "NAME:SHARE pairs separated by commas, with shares above 0",
+                    self.shares,
+                    "For example --set fit.shares=a.jsonl:0.7,b.jsonl:0.3.",
                 )
         return found
 
 
 @dataclass(frozen=True)
 class MethodPlan:
-    """Which method, and its own settings by name."""
+    """The scoring method and its own settings (`score/contract.py`).
+
+    Attributes:
+        name: name of the method, or `auto` (default: auto).
+        options: settings of the method, by name (default: none).
+    """
 
     name: str = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise `UsageError` for settings without a method; the registry checks the rest."""
+        """Raise `UsageError` for settings without a method; the method checks its own."""
         if self.name == "auto" and self.options:
             raise bad_setting(
                 "--method",
-                "named when its settings are given",
+                "the name of a method where its settings are given",
                 f"auto with {', '.join(self.options)}",
-                "Say for instance --method knn --set method.k=10.",
+                "For example --method knn --set method.k=10.",
             )
 
 
 @dataclass(frozen=True)
 class AutoPlan:
-    """What `--method auto` has to mind beside quality.
+    """The limits of `--method auto`.
 
     Attributes:
-        budget: what scoring a GB of text (10^9 characters) may cost on this machine with these
-            workers: a time as `90s`, `20min` or `2h`, or money as `0.50@1.20`, 0.50 a GB where an
-            hour of the machine costs 1.20; no limit when left out.
+        budget: highest cost of scoring 1 GB of text (10^9 characters) on this machine with these
+            workers: a time such as `90s`, `20min` or `2h`, or money such as `0.50@1.20` (0.50 per
+            GB, where an hour of the machine costs 1.20) (default: no limit).
     """
 
     budget: str = ""
@@ -191,10 +198,10 @@ class AutoPlan:
             self.seconds()
 
     def seconds(self) -> float:
-        """Seconds that a GB of text may take; infinite without a budget.
+        """Highest seconds per GB of text; infinite without a budget.
 
         Raises:
-            UsageError: the budget is neither a time nor money at a price.
+            UsageError: the budget is neither a time nor money at a price per hour.
         """
         if not self.budget:
             return math.inf
@@ -208,9 +215,9 @@ class AutoPlan:
         if not 0 < seconds < math.inf:
             raise bad_setting(
                 "--budget",
-                "a time above 0 as 90s, 20min or 2h, or money as 0.50@1.20",
+                "a time above 0 such as 90s, 20min or 2h, or money such as 0.50@1.20",
                 self.budget,
-                "It is for a GB of text; 0.50@1.20 is 0.50 where an hour costs 1.20.",
+                "For example --budget 20min: at most 20 minutes per GB of text.",
             )
         return seconds
 
@@ -221,12 +228,12 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 @dataclass(frozen=True)
 class StageText:
-    """One stage of a cascade, as it is written: `NAME[@EMBEDDER][:SHARE]`.
+    """One stage of a cascade: `NAME[@EMBEDDER][:SHARE]`.
 
     Attributes:
         name: a method, or an embedder.
-        embedder: what a method on embeddings reads; "" for the run's.
-        share: of all segments of the corpus, passed on; None where it is not said.
+        embedder: the embedder of a method on embeddings; "" is the run's.
+        share: share of all segments of the corpus that the stage passes on; None if not given.
     """
 
     name: str
@@ -235,7 +242,7 @@ class StageText:
 
     @classmethod
     def of(cls, text: str) -> StageText:
-        """Read one; a last part that is no number belongs to the name, as in `pyod:ECOD`."""
+        """Parse one; a last part that is not a number belongs to the name, as in `pyod:ECOD`."""
         rest, _, last = text.strip().rpartition(":")
         try:
             share = float(last) if rest else None
@@ -245,23 +252,23 @@ class StageText:
         return cls(name.strip(), embedder.strip(), share)
 
     def __str__(self) -> str:
-        """As it is written."""
+        """The form that `of` parses."""
         embedder = f"@{self.embedder}" if self.embedder else ""
         return f"{self.name}{embedder}" + ("" if self.share is None else f":{self.share!r}")
 
 
 @dataclass(frozen=True)
 class CascadePlan:
-    """Which methods look at everything, and which only at what those before them left.
+    """Methods that score one after the other, each the segments that the one before passes on.
 
     Attributes:
-        stages: two or more stages `NAME[@EMBEDDER][:SHARE]` joined by `>`, cheap ones first; no
-            cascade when left out. SHARE is how much of the whole corpus a stage passes on.
-        recall: how much of the last stage's own selection the earlier ones shall keep; the shares
-            are then set from a sample. 0.95 when no shares are given either.
-        confidence: that the interval of the estimated recall holds the true one.
-        sample: segments that every stage scores, one half to set shares by, the other to estimate
-            the recall with; at most half the corpus.
+        stages: two or more stages `NAME[@EMBEDDER][:SHARE]` joined by `>`, cheapest first; SHARE is
+            the share of the whole corpus that the stage passes on (default: no cascade).
+        recall: share of the last stage's own selection that the cascade keeps; sets the stages'
+            shares from a sample (default: 0.95 if `stages` gives no shares).
+        confidence: confidence level of the interval of the estimated recall (default: 0.95).
+        sample: segments that every stage scores, one half to set the shares and one half to
+            estimate the recall; at most half the corpus (default: 2000).
     """
 
     stages: str = ""
@@ -272,7 +279,8 @@ class CascadePlan:
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
         if self.recall is not None and not self.stages:
-            raise bad_setting("--recall", "given with --cascade", self.recall)
+            cure = f"For example --cascade 'dsir>minilm' --recall {self.recall}."
+            raise bad_setting("--recall", "given with --cascade", self.recall, cure)
         if self.recall is not None and not 0 < self.recall <= 1:
             raise bad_setting("--recall", "in (0, 1]", self.recall)
         if not 0 < self.confidence < 1:
@@ -283,7 +291,7 @@ class CascadePlan:
             self.stage_texts()
 
     def stage_texts(self) -> tuple[StageText, ...]:
-        """The stages, in order; their names are not looked up.
+        """The stages, in order; their names are not checked.
 
         Raises:
             UsageError: there are fewer than two, a name is missing, or a share is not allowed.
@@ -294,33 +302,39 @@ class CascadePlan:
                 "--cascade",
                 "two or more stages NAME[@EMBEDDER][:SHARE] joined by >",
                 self.stages,
-                "For instance dsir>minilm, or dsir:0.3>static:0.12>minilm.",
+                "For example --cascade 'dsir>minilm', or 'dsir:0.3>static:0.12>minilm'.",
             )
         *earlier, last = stages
         if last.share is not None:
             raise bad_setting(
                 "The last stage of --cascade",
-                "without a share: nothing comes after it",
+                "given without a share, as no stage follows it",
                 str(last),
-                "How much is taken in the end is said by --fraction.",
+                f"Write {dataclasses.replace(last, share=None)}; set the size of the selection by "
+                "--fraction.",
             )
         shares = [stage.share for stage in earlier]
-        given = [share for share in shares if share is not None]
-        if given and self.recall is not None:
+        known = [share for share in shares if share is not None]
+        if known and self.recall is not None:
+            cure = "Leave out --recall, or the shares."
             raise bad_setting(
-                "--recall", "left out where --cascade gives shares", self.recall, "Keep one."
+                "--recall", "left out where --cascade gives shares", self.recall, cure
             )
-        if 0 < len(given) < len(shares):
+        if 0 < len(known) < len(shares):
             raise bad_setting(
-                "--cascade", "with a share for every stage but the last, or for none", self.stages
+                "--cascade",
+                "given with a share for every stage but the last, or with no shares",
+                self.stages,
+                "For example --cascade 'dsir:0.3>static:0.12>minilm'.",
             )
-        for stage, before in zip(earlier, [1.0, *given], strict=False):
+        for stage, before in zip(earlier, [1.0, *known], strict=False):
             if stage.share is not None and not 0 < stage.share <= before:
-                allowed = "above 0 and at most " + ("1" if stage is stages[0] else f"{before:g}")
+                most = "1" if stage is stages[0] else f"{before:g}, the share of the stage before"
                 raise bad_setting(
                     f"The share of {stage.name} in --cascade",
-                    f"{allowed} (it is of the whole corpus)",
+                    f"above 0 and at most {most} (shares are of the whole corpus)",
                     stage.share,
+                    "For example --cascade 'dsir:0.3>static:0.12>minilm'.",
                 )
         return stages
 
@@ -330,25 +344,27 @@ _LEAST_SAMPLE = 20
 
 @dataclass(frozen=True)
 class ChoosePlan:
-    """Which segments are taken, and with what weight.
+    """The segments to select, and their weights.
 
-    At most one of fraction, segments, tokens and threshold; a fraction of 0.2 (TADPOLE, Figure 5)
-    when none is given, or everything with `continuous`.
+    At most one of fraction, segments, tokens and threshold may be given. The default fraction is
+    that of TADPOLE, Figure 5.
 
     Attributes:
-        policy: `top`, `continuous` (lambda as weight) or `resample` (drawn by lambda).
-        fraction: share of the segments, in (0, 1].
-        segments: how many segments.
-        tokens: estimated word pieces at most.
-        threshold: the lowest score taken.
-        c: steepness C of lambda.
-        alpha: midpoint of lambda, in standard deviations of the anomaly score.
-        balance: `cluster` gives each cluster that `corpusfit clusters` found its quota of the
-            amount; with lambda, its weight. Nothing is balanced when left out.
-        clusters: the folder that `corpusfit clusters` wrote.
-        quota: what a cluster's is: `target` (its share of the target's texts), `even` (all the
-            same) or `corpus` (its share of the corpus). What a small cluster cannot fill goes to
-            the others.
+        policy: `top` (highest scores), `continuous` (every segment, weighted by lambda) or
+            `resample` (segments drawn in proportion to lambda) (default: top).
+        fraction: share of the segments to select, above 0 and at most 1 (default: 0.2, or 1 with
+            `continuous`).
+        segments: number of segments to select (default: set by `choose.fraction`).
+        tokens: most estimated word pieces to select (default: set by `choose.fraction`).
+        threshold: lowest score to select (default: set by `choose.fraction`).
+        c: steepness C of lambda (default: 1.0).
+        alpha: midpoint of lambda, in standard deviations of the anomaly score (default: 0.0).
+        balance: `cluster` selects a quota from each cluster of `choose.clusters`; with lambda, the
+            quota is a cluster's share of the weight (default: no balancing).
+        clusters: folder written by `corpusfit clusters`, for `choose.balance` (default: none).
+        quota: quota of a cluster: `target` (its share of the target's texts), `even` (equal for all
+            clusters) or `corpus` (its share of the corpus); a small cluster's unfilled quota goes
+            to the others (default: target).
     """
 
     policy: str = "top"
@@ -368,19 +384,23 @@ class ChoosePlan:
         if self.policy not in POLICIES:
             raise bad_setting("--weights", f"one of {', '.join(POLICIES)}", self.policy)
         amounts = ("fraction", "segments", "tokens", "threshold")
-        given = [f"--{a}" for a in amounts if getattr(self, a) is not None]
-        if len(given) > 1:
-            raise bad_setting("The amount", "given once", " and ".join(given), "Keep one of them.")
+        named = [f"--{a}" for a in amounts if getattr(self, a) is not None]
+        if len(named) > 1:
+            cure = f"Keep one, for example {named[0]}."
+            raise bad_setting("The amount to select", "given once", " and ".join(named), cure)
         if self.fraction is not None and not 0 < self.fraction <= 1:
             raise bad_setting(
-                "--fraction", "in (0, 1]", self.fraction, "For a tenth of the corpus say 0.1."
+                "--fraction",
+                "in (0, 1]",
+                self.fraction,
+                "For a tenth of the corpus: --fraction 0.1.",
             )
         if self.policy == "resample" and self.threshold is not None:
             raise bad_setting(
                 "--threshold",
                 "left out with --weights resample",
                 self.threshold,
-                "Say how much to draw with --fraction, --segments or --tokens.",
+                "Set the amount by --fraction, --segments or --tokens.",
             )
         for name in ("segments", "tokens"):
             if getattr(self, name) is not None:
@@ -398,24 +418,25 @@ class ChoosePlan:
         if self.balance and not self.clusters:
             raise bad_setting(
                 "--clusters",
-                "the folder of a `corpusfit clusters` with --balance cluster",
+                "the folder of a `corpusfit clusters` run with --balance cluster",
                 "nothing",
-                "Make one with: corpusfit clusters --corpus … --out DIR",
+                "To write one, run: corpusfit clusters --corpus INPUT --out FOLDER",
             )
         if self.clusters and not self.balance:
-            raise bad_setting("--clusters", "given with --balance cluster", self.clusters)
+            cure = "Add --balance cluster, or leave out --clusters."
+            raise bad_setting("--clusters", "given with --balance cluster", self.clusters, cure)
         if self.balance and self.threshold is not None:
             raise bad_setting(
                 "--threshold",
                 "left out with --balance",
                 self.threshold,
-                "Say how much to take with --fraction, --segments or --tokens.",
+                "Set the amount by --fraction, --segments or --tokens.",
             )
 
 
 @dataclass(frozen=True)
 class Plan(Settings):
-    """Every setting of a run that can change its result."""
+    """Every setting of a selection that can change its result."""
 
     read: ReadPlan = ReadPlan()
     cut: CutPlan = CutPlan()
@@ -428,7 +449,7 @@ class Plan(Settings):
     seed: int = 0
 
     def check(self) -> Plan:
-        """The plan itself, after every group was checked.
+        """The plan itself, after every group is checked.
 
         Raises:
             UsageError: names the setting, what is allowed, what came, and the cure.
@@ -440,24 +461,26 @@ class Plan(Settings):
         if self.cascade.stages and self.choose.policy != "top":
             raise bad_setting(
                 "--weights",
-                "top with --cascade, whose stages' scores cannot be compared with each other",
+                "top with --cascade, as the stages' scores cannot be compared",
                 self.choose.policy,
-                "Leave out --cascade to score everything by one method.",
+                "Leave out --cascade to score the whole corpus by one method.",
             )
         seed_below("--seed", self.seed)
         return self
 
     def _check_budget(self) -> None:
-        """Raise `UsageError` for a budget where nothing is chosen by it."""
+        """Raise `UsageError` for a budget that would have no effect."""
         if self.auto.budget and self.cascade.stages:
             raise bad_setting(
                 "--budget",
-                "left out with --cascade, which says itself what is done",
+                "left out with --cascade, which names the methods",
                 self.auto.budget,
+                "Leave out --cascade, and --method auto chooses within the budget.",
             )
         if self.auto.budget and self.method.name != "auto":
             raise bad_setting(
                 "--budget",
-                "left out where a method is named: only --method auto goes by it",
-                f"{self.auto.budget} with {self.method.name}",
+                "left out unless --method is auto",
+                f"{self.auto.budget} with --method {self.method.name}",
+                "Leave out --budget, or --method.",
             )

@@ -1,12 +1,4 @@
-"""Settings in groups: what every plan can do.
-
-What: a frozen dataclass of groups and a seed, read from TOML or JSON, changed by `a.b=c` overrides;
-each value is held against the type of its field.
-Why: selecting and adapting have plans of their own, and a setting must be reached the same way in
-both, with an error in the same words.
-Trade-off: flat groups of plain values only, so that a plan is TOML, JSON and a command line at
-once.
-"""
+"""Settings in groups, from TOML, JSON or `a.b=c` overrides, checked against their types."""
 
 from __future__ import annotations
 
@@ -31,15 +23,18 @@ KINDS = {
     "bool": "true or false",
     "None": "left out",
 }
-"""Types in the user's words."""
+"""Names of the types for the user."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Groups of settings; each field of a subclass is a frozen dataclass, but for `seed`."""
+    """Groups of settings: a subclass has frozen dataclasses as fields, and `seed`.
+
+    A group has plain values only, so that a plan can be TOML, JSON or a command line.
+    """
 
     def check(self) -> Self:
-        """The plan itself, if every value is allowed; a subclass says what is."""
+        """The plan itself, if every value is allowed; a subclass defines the checks."""
         return self
 
     def as_dict(self) -> dict[str, Any]:
@@ -48,7 +43,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A plan from nested values; what is not named keeps its default."""
+        """A plan from nested values; other settings keep their defaults."""
         return cls().with_values(values).check()
 
     @classmethod
@@ -57,14 +52,14 @@ class Settings:
         return cls().with_toml(path).check()
 
     def with_values(self, values: Mapping[str, Any]) -> Self:
-        """This plan with nested values; what is not named stays."""
+        """This plan with nested values; other settings stay."""
         plan = self
         for path, value in _leaves(values):
             plan = plan.with_value(path, value)
         return plan
 
     def with_toml(self, path: Path) -> Self:
-        """This plan with what a TOML file says.
+        """This plan with the settings of a TOML file.
 
         Raises:
             UsageError: the file cannot be read, is not TOML, or has a setting that does not exist.
@@ -80,7 +75,7 @@ class Settings:
         for item in overrides:
             path, sign, raw = item.partition("=")
             if not sign:
-                raise bad_setting("--set", "KEY=VALUE", item, "For instance --set cut.gamma=5.")
+                raise bad_setting("--set", "KEY=VALUE", item, "For example --set cut.gamma=5.")
             try:
                 value = tomllib.loads(f"v = {raw}")["v"]
             except tomllib.TOMLDecodeError:
@@ -89,10 +84,10 @@ class Settings:
         return plan
 
     def overrides(self, *, all_of_them: bool = False) -> list[str]:
-        """What differs from a plan of nothing but defaults, as `with_overrides` takes it.
+        """The settings that differ from their defaults, in the form of `with_overrides`.
 
         Args:
-            all_of_them: also what is the default.
+            all_of_them: also the settings that have their defaults.
         """
         plain = {} if all_of_them else dict(_leaves(type(self)().as_dict()))
         return [
@@ -102,7 +97,7 @@ class Settings:
         ]
 
     def with_value(self, path: str, value: Any) -> Self:
-        """This plan with one setting changed; a group with `options` takes other names there."""
+        """This plan with one setting changed; a group's `options` hold other names."""
         group_name, _, name = path.partition(".")
         if path == "seed":
             return self._changed("seed", typed("seed", "int", value))
@@ -112,13 +107,15 @@ class Settings:
         group = getattr(self, group_name)
         fields = {f.name: f for f in dataclasses.fields(group)}
         if not name:
-            raise bad_setting(path, f"a group of {', '.join(fields)}", value)
+            first = next(iter(fields))
+            cure = f"For example --set {path}.{first}={getattr(group, first)}."
+            raise bad_setting(path, f"a group of {', '.join(fields)}", value, cure)
         if "options" in fields and name not in fields:
             name = name.removeprefix("options.")
             changed = dataclasses.replace(group, options={**group.options, name: value})
         elif name in fields:
-            right = typed(path, str(fields[name].type), value)
-            changed = dataclasses.replace(group, **{name: right})
+            checked = typed(path, str(fields[name].type), value)
+            changed = dataclasses.replace(group, **{name: checked})
         else:
             raise unknown(path, [f"{group_name}.{f}" for f in fields])
         return self._changed(group_name, changed)
@@ -134,7 +131,7 @@ def positive(setting: str, value: float) -> None:
 
 
 def whole_number(setting: str, value: int, most: int) -> None:
-    """Raise `UsageError` unless a number is from 1 to the most."""
+    """Raise `UsageError` unless a number is from 1 to `most`."""
     if not 1 <= value <= most:
         raise bad_setting(setting, f"from 1 to {most:,}", value)
 
@@ -152,7 +149,7 @@ def finite(setting: str, value: float) -> None:
 
 
 def one_of(setting: str, value: Any, allowed: tuple[str, ...]) -> None:
-    """Raise `UsageError` unless a word is one of those allowed; the empty one is not named."""
+    """Raise `UsageError` unless a word is allowed; the message leaves out the empty word."""
     if value not in allowed:
         raise bad_setting(setting, f"one of {', '.join(filter(None, allowed))}", value)
 
@@ -166,18 +163,19 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 
 
 def _as_toml(value: Any) -> str:
-    """A plain value as TOML has it."""
+    """A plain value in TOML."""
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
 def unknown(path: str, allowed: list[str]) -> UsageError:
-    """The error for a setting that does not exist, with the nearest that does."""
-    near = difflib.get_close_matches(path, allowed, n=1, cutoff=0.0)
-    return bad_setting("A setting", f"one of {', '.join(allowed)}", path, f"Perhaps {near[0]}?")
+    """The error for a setting that does not exist, with the most similar one that does."""
+    similar = difflib.get_close_matches(path, allowed, n=1, cutoff=0.0)
+    cure = f"Perhaps {similar[0]}?"
+    return bad_setting("A setting", f"one of {', '.join(allowed)}", path, cure)
 
 
 def typed(path: str, annotation: str, value: Any) -> Any:
-    """The value as the annotated type, an int being a fine float."""
+    """The value as the annotated type; an int becomes a float."""
     names = annotation.replace(" ", "").split("|")
     if "float" in names and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -187,11 +185,11 @@ def typed(path: str, annotation: str, value: Any) -> Any:
 
 
 def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
-    """What a recipe's TOML file says, with the environment's variables in its texts.
+    """The values of a recipe's TOML file, with environment variables expanded.
 
     Raises:
         UsageError: the file cannot be read or is not TOML, a variable is not set, or a setting is
-            none of those known.
+            not known.
     """
     try:
         raw = tomllib.loads(path.read_text("utf-8"))
@@ -205,7 +203,7 @@ def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
 
 
 def _expanded(value: Any) -> Any:
-    """Nested values of a recipe with the environment's variables in their texts.
+    """Nested values of a recipe with environment variables expanded.
 
     Raises:
         UsageError: a variable is not set.
@@ -218,7 +216,7 @@ def _expanded(value: Any) -> Any:
         return value
     for name in re.findall(r"\$\{(\w+)\}", value):
         if name not in os.environ:
-            cure = f"For instance export {name}=/data before the command."
+            cure = f"For example, run first: export {name}=/data"
             allowed = "a variable of the environment that is set"
             raise bad_setting(f"${{{name}}} in the recipe", allowed, "nothing", cure)
         value = value.replace(f"${{{name}}}", os.environ[name])

@@ -1,11 +1,4 @@
-"""The plan of an adaptation: one frozen dataclass for each thing that is decided.
-
-What: every setting that can change the adapted model, with its default and its check.
-Why: a training is resumed only under the same plan, and repeated from it.
-Trade-off: a setting left out is settled once the data and the model are known
-(`adapt/presets.py`), so the plan that was asked for and the settled one are both written down.
-Reference: TADPOLE, section 4; mDAPT, section 3.3; Gururangan et al. (2020), Don't Stop Pretraining.
-"""
+"""The plan of an adaptation: every setting with its default and its check, in groups."""
 
 from __future__ import annotations
 
@@ -22,14 +15,15 @@ TASK = "task"
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """Which model is adapted.
+    """The model to adapt.
 
     Attributes:
-        name: a model folder or a Hugging Face hub id.
-        init: instead of a name: `tiny`, `mini` or `small`, an untrained model of that size, with a
-            tokenizer trained on the data.
-        new_head: give a model that lacks the head an objective needs a new one.
-        vocabulary: tokens of a new tokenizer; 0 takes 8,192, 16,384 or 30,522, by size.
+        name: base model: a model folder or a Hugging Face hub id (default: none; `model.name` or
+            `model.init` is required).
+        init: size of an untrained model in place of `model.name`, with a tokenizer trained on the
+            data: `tiny`, `mini` or `small` (default: none).
+        new_head: add a new head if the model lacks the objective's (default: False).
+        vocabulary: tokens of a new tokenizer; 0 is 8,192, 16,384 or 30,522, by size (default: 0).
     """
 
     name: str = ""
@@ -40,27 +34,29 @@ class ModelPlan:
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
         if bool(self.name) == bool(self.init):
-            came = f"{self.name} and {self.init}" if self.name else "neither"
-            cure = "Name a model folder or a hub id, or say --init tiny."
+            came = f"--model {self.name} --init {self.init}" if self.name else "neither"
+            cure = "For example --model bert-base-uncased, or --init tiny."
             raise bad_setting("The model", "given by --model or by --init", came, cure)
         one_of("--init", self.init, ("", "tiny", "mini", "small"))
         if self.vocabulary and not self.init:
-            raise bad_setting("model.vocabulary", "left out without --init", self.vocabulary)
+            cure = "Add --init tiny, or leave out model.vocabulary."
+            raise bad_setting("model.vocabulary", "left out without --init", self.vocabulary, cure)
         if self.vocabulary and self.vocabulary < 300:
-            allowed = "0, or 300 and more: every character needs a token"
-            raise bad_setting("model.vocabulary", allowed, self.vocabulary)
+            allowed = "0, or 300 or more, as every character needs a token"
+            cure = "For example --set model.vocabulary=8192."
+            raise bad_setting("model.vocabulary", allowed, self.vocabulary, cure)
 
 
 @dataclass(frozen=True)
 class ObjectivePlan:
-    """What the model learns to predict.
+    """The training objective.
 
     Attributes:
-        name: `mlm` (masked tokens), `mlm+nsp` (and whether two texts follow each other, the sum of
-            both, as TADPOLE's section 4) or `causal` (the next token).
-        mask: share of the tokens that are predicted; of these 80 % are masked, 10 % replaced by
-            another and 10 % left (Devlin et al. 2019).
-        whole_word: all tokens of a word are predicted together.
+        name: `mlm` (masked tokens), `mlm+nsp` (also next sentence prediction; the loss is the sum
+            of both, as in TADPOLE, section 4) or `causal` (the next token) (default: mlm).
+        mask: share of the tokens to predict; of these, 80 % are masked, 10 % replaced by a random
+            token and 10 % unchanged (Devlin et al. 2019) (default: 0.15).
+        whole_word: mask whole words (default: False).
     """
 
     name: str = "mlm"
@@ -73,19 +69,21 @@ class ObjectivePlan:
         if not 0 < self.mask < 1:
             raise bad_setting("objective.mask", "between 0 and 1", self.mask)
         if self.whole_word and self.name == "causal":
-            raise bad_setting("--whole-word", "left out with --objective causal", True)
+            cure = "Leave out --whole-word, or --objective."
+            raise bad_setting("--whole-word", "left out with --objective causal", True, cure)
 
 
 @dataclass(frozen=True)
 class WeighPlan:
-    """What relevance weights do (TADPOLE, equation 1 and appendix E).
+    """The use of relevance weights (TADPOLE, equation 1 and appendix E).
 
     Attributes:
-        policy: `off`; `lambda` (an instance's loss times its weight) or `resample` (instances drawn
-            in proportion to their weight, plain loss), over a selection that holds every segment;
-            `mask+lambda` (the loss of chosen segments times their weight).
-        c: steepness C of lambda; the selection's when left out.
-        alpha: midpoint of lambda, in standard deviations; the selection's when left out.
+        policy: `off`, `lambda` (the loss of every segment times its weight), `resample` (segments
+            drawn in proportion to their weight) or `mask+lambda` (the loss of selected segments
+            times their weight); `lambda` and `resample` need a selection with every segment
+            (default: off).
+        c: steepness C of lambda (default: that of the selection).
+        alpha: midpoint of lambda, in standard deviations (default: that of the selection).
     """
 
     policy: str = "off"
@@ -99,9 +97,9 @@ class WeighPlan:
             if getattr(self, name) is not None:
                 finite(f"weigh.{name}", getattr(self, name))
             if getattr(self, name) is not None and self.policy == "off":
-                cure = "Say --weights lambda, resample or mask+lambda."
+                cure = "For example --weights lambda."
                 raise bad_setting(
-                    f"weigh.{name}", "left out without weights", getattr(self, name), cure
+                    f"weigh.{name}", "left out with --weights off", getattr(self, name), cure
                 )
         if self.c is not None and self.c < 0:
             raise bad_setting("weigh.c", "0 or more", self.c)
@@ -109,12 +107,13 @@ class WeighPlan:
 
 @dataclass(frozen=True)
 class MixPlan:
-    """What is trained on beside the data, and what is kept back to measure on.
+    """The replay of general text, and the held-out texts.
 
     Attributes:
-        replay_share: share of the tokens that are general text, with --replay.
-        heldout: sequences of each kind of text that the loss is measured on.
-        task_heldout: with --data task, the share of the task's texts kept back.
+        replay_share: replay tokens as a fraction of all training tokens, with --replay (default:
+            0.05).
+        heldout: held-out sequences of each kind of text, to measure the loss on (default: 256).
+        task_heldout: held-out share of the task's texts, with --data task (default: 0.1).
     """
 
     replay_share: float = 0.05
@@ -132,27 +131,32 @@ class MixPlan:
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """How it is trained; what is left out is settled by the data and the machine.
+    """The training; `adapt/presets.py` sets what is left out, by the data and the machine.
 
     Attributes:
-        steps: updates of the weights.
-        epochs: or passes over the data.
-        batch: sequences in a step.
-        length: tokens in a sequence, special ones included.
-        rate: the highest learning rate of AdamW.
-        warmup: share of the steps over which the rate rises.
-        schedule: how it falls after that: `linear`, `cosine` or `constant`.
-        decay: weight decay, not of biases and norms.
-        clip: gradients longer than this are scaled down to it.
-        keep: `last`, or `best`, the model with the lowest loss on held-out text of the task.
-        evaluations: how often held-out losses are measured on the way, and the best is sought.
-        micro_tokens: tokens that go through the model together; 0 takes 4,096 on a CPU and 16,384
-            on a GPU. Less needs less memory, and gives the same but for rounding and what dropout
-            draws.
-        precision: `auto` (bf16 where the hardware has it), `bf16` or `fp32`; weights are fp32.
-        device: `auto`, `cpu` or `cuda`.
-        checkpoint_minutes: time between checkpoints.
-        checkpoints: how many are kept.
+        steps: training steps (default: 3 passes over the data, at least 50 steps and at most 2,000
+            on a CPU or 50,000 on a GPU).
+        epochs: passes over the data (default: set by `train.steps`).
+        batch: sequences per step (default: 16 on a CPU, 256 on a GPU).
+        length: tokens per sequence, special tokens included (default: 128 on a CPU, 512 on a GPU,
+            or the model's limit).
+        rate: highest learning rate of AdamW (default: 1e-3 with --init, 3e-4 below 50 million
+            weights, else 1e-4).
+        warmup: share of the steps over which the learning rate rises (default: 0.01).
+        schedule: learning rate after the warm-up: `linear`, `cosine` or `constant` (default:
+            linear).
+        decay: weight decay, except of biases and norms (default: 0.01).
+        clip: largest norm of the gradient; larger gradients are scaled down (default: 1.0).
+        keep: model to keep: `last`, or `best` by the loss on held-out texts of the task (default:
+            last).
+        evaluations: number of measurements of the held-out losses during training (default: 5).
+        micro_tokens: most tokens per forward pass; 0 is 4,096 on a CPU and 16,384 on a GPU. Fewer
+            need less memory; the result differs by rounding and dropout only (default: 0).
+        precision: number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`;
+            weights are always fp32 (default: auto).
+        device: device to run on: `auto`, `cpu` or `cuda` (default: auto).
+        checkpoint_minutes: minutes between checkpoints (default: 10.0).
+        checkpoints: number of checkpoints to keep (default: 2).
     """
 
     steps: int | None = None
@@ -176,7 +180,8 @@ class TrainPlan:
         """Raise `UsageError` for a value that is not allowed."""
         if self.steps is not None and self.epochs is not None:
             came = f"--steps {self.steps} and --epochs {self.epochs:g}"
-            raise bad_setting("The length of training", "given once", came, "Keep one of them.")
+            cure = f"Keep one, for example --steps {self.steps}."
+            raise bad_setting("The length of training", "given once", came, cure)
         for name in ("steps", "epochs", "batch", "rate"):
             if getattr(self, name) is not None:
                 positive(f"--{name}", getattr(self, name))
@@ -197,15 +202,16 @@ class TrainPlan:
 
 @dataclass(frozen=True)
 class AdapterPlan:
-    """Whether a few new weights are trained in place of the model's own.
+    """The adapter to train in place of the model's weights.
 
     Attributes:
-        kind: `pfeiffer` (a bottleneck after each feed-forward layer; mDAPT, appendix D), `lora`, or
-            none when left out.
-        reduction: how many times narrower than the model a bottleneck is.
-        rank: of LoRA's matrices.
-        alpha: LoRA's scale times its rank.
-        save: `apart` (the adapter alone) or `merged` (one folder with the model).
+        kind: `pfeiffer` (a bottleneck after each feed-forward layer; mDAPT, appendix D) or `lora`
+            (default: none).
+        reduction: width of the model divided by the width of a bottleneck (default: 2).
+        rank: rank of LoRA's matrices (default: 8).
+        alpha: LoRA's scale times its rank (default: 16).
+        save: what to save: `apart` (the adapter alone) or `merged` (one folder with the model)
+            (default: apart).
     """
 
     kind: str = ""
@@ -245,14 +251,14 @@ class AdaptPlan(Settings):
     seed: int = 0
 
     def decisive(self) -> dict[str, Any]:
-        """What decides the weights: not where the model lies, and what changes at most rounding."""
+        """The settings that decide the weights: all but paths and those that change rounding."""
         settings = self.as_dict()
         for group, name in _FREE:
             del settings[group][name]
         return settings
 
     def check(self) -> AdaptPlan:
-        """The plan itself, after every group was checked.
+        """The plan itself, after every group is checked.
 
         Raises:
             UsageError: names the setting, what is allowed, what came, and the cure.
@@ -261,10 +267,10 @@ class AdaptPlan(Settings):
         for group in (*groups, self.train, self.adapter):
             group.check()
         if self.model.init and self.adapter.kind:
-            cure = "An untrained model has to be trained whole: leave out one of the two."
+            cure = "Leave out one of them; an untrained model needs all weights trained."
             raise bad_setting("--adapter", "left out with --init", self.adapter.kind, cure)
         if self.model.new_head and self.adapter.kind:
-            cure = "A new head has to be trained, and with an adapter nothing else is."
+            cure = "Leave out one of them; with an adapter, a new head would stay untrained."
             raise bad_setting("--adapter", "left out with --new-head", self.adapter.kind, cure)
         seed_below("--seed", self.seed)
         return self

@@ -1,11 +1,4 @@
-"""The Python API: the commands with the command line's words.
-
-What: each command as a function with keyword settings, by the part of the journey.
-Why: the command line is one door to the library, this is the other; both build a `Plan`
-(`plans.py`).
-Trade-off: only the settings that people change often have a keyword here; `settings` reaches the
-rest as `"cut.gamma=5"`.
-"""
+"""The Python API: each command as a function, with the options' names as keywords."""
 
 import lazy_loader
 

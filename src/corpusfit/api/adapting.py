@@ -1,4 +1,4 @@
-"""Adapt a model, and what is asked before: the commands with the command line's words."""
+"""The commands `adapt`, `contamination` and `forecast` as functions."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def contamination(
     task_field: str = "",
     machine: Machine | None = None,
 ) -> Contamination:
-    """Report what of a task's dev and test texts lies in text that is to be trained on.
+    """Find a task's dev and test texts in training text.
 
     Args:
-        task: tasks' folders or `hub:NAME`, of which dev and test are meant, or files of such
-            texts. Labels are not needed.
-        data: the folder of a `select`, or any inputs as for `corpus` there.
-        text_field: name of the field with the text, of both.
-        task_field: the same of the task, where it is another than the data's.
+        task: held-out texts: a task's folder or `hub:NAME` (its dev and test splits), or files;
+            labels are not read.
+        data: training texts: the folder of a `select`, or inputs as for its `corpus`.
+        text_field: field with the text.
+        task_field: text field of the task's files (default: `text_field`).
         machine: as in `select`.
 
     Returns:
-        Counts by split and source, examples, and the texts of the data that should be left out.
+        Counts by split and source, examples, and the training texts to leave out.
 
     Raises:
         CorpusfitError: see `corpusfit.errors`.
@@ -61,18 +61,18 @@ def forecast(
     machine: Machine | None = None,
     **words: Any,
 ) -> Forecast:
-    """Say how near selections are to their task, and how new that is to a model; trains nothing.
+    """Compute predictors of the gain from selections; trains nothing.
 
     Args:
-        data: folders of `select`; several are set side by side.
+        data: folders of `select`.
         plan: as in `adapt`.
-        settings: further settings as `"mix.heldout=1000"`.
+        settings: further settings, such as `"mix.heldout=1000"`.
         machine: as in `adapt`.
         **words: model, objective, length, seed: as in `adapt`.
 
     Returns:
-        For each selection how much nearer to the task it is than its corpus, and what the task's
-        text costs the model; and all of it in words.
+        For each selection the KL reduction, the loss of the model on the task's text before
+        training, and the conclusions in sentences.
     """
     return pipeline.forecast(
         build_adapt_plan(plan, settings, None, data, **words),
@@ -97,28 +97,29 @@ def adapt(
     machine: Machine | None = None,
     **words: Any,
 ) -> Adapted:
-    """Continue the pre-training of a language model on what was selected.
+    """Continue the pre-training of a language model on a selection.
 
     Args:
-        data: the folder of a `select`, any inputs as for `corpus` there, or `"task"` for the task's
-            own texts.
-        out: a new or empty folder of this machine, or one of the same training to resume.
-        task: texts of the task, to measure the loss on; a selection's target if not given.
-        replay: general text to mix in.
-        guard: tasks' folders or `hub:NAME`, of which dev and test are meant, or files of such
-            texts: what holds one of them is not trained on.
-        guard_field: name of the field with the text there, if it is another than the data's.
-        preset: a paper's settings: tadpole, mdapt, mdapt-adapter or tapt.
-        plan: a plan, in which case without a preset, or a TOML file to start from.
-        settings: further settings as `"train.warmup=0.06"`.
-        track: tensorboard, wandb or mlflow.
-        overwrite: replace another training in `out`.
-        machine: where text is tokenised, and what is told of it all.
+        data: texts to train on: the folder of a `select`, inputs as for its `corpus`, or `"task"`
+            for the task's own texts.
+        out: local folder that is new, empty, or of the same training, which resumes.
+        task: texts of the task to measure the loss on (default: the target of the selection).
+        replay: general texts to mix in, against forgetting.
+        guard: held-out texts to decontaminate `data` against: a task's folder or `hub:NAME` (its
+            dev and test splits), or files.
+        guard_field: text field of the `guard` files (default: that of `data`).
+        preset: settings of a paper: tadpole, mdapt, mdapt-adapter or tapt.
+        plan: a plan, which excludes a preset, or a TOML file with settings.
+        settings: further settings, such as `"train.warmup=0.06"`.
+        track: tracker to log metrics to: tensorboard, wandb or mlflow.
+        overwrite: replace a different training in `out`.
+        machine: where to tokenise, and where to show progress.
         **words: model, init, new_head, objective, whole_word, weights, replay_share, steps, epochs,
             batch, length, rate, adapter, text_field, seed: as the options of the same name.
 
     Returns:
-        The finished training; its folder loads with `AutoModel.from_pretrained`, or is an adapter.
+        The finished training; its folder is an adapter, or a model that
+        `AutoModel.from_pretrained` loads.
 
     Raises:
         CorpusfitError: see `corpusfit.errors`.
@@ -153,7 +154,7 @@ def estimate_adaptation(
     machine: Machine | None = None,
     **words: Any,
 ) -> dict[str, Any]:
-    """What `adapt` would take, measured over a few steps; takes `adapt`'s arguments.
+    """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 
     Returns:
         sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,

@@ -1,4 +1,4 @@
-"""Compose a corpus of several languages: the command with the command line's words."""
+"""The command `compose` as a function."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def compose(
     overwrite: bool = False,
     machine: Machine | None = None,
 ) -> Composition:
-    """Compose a corpus of several languages from specific and general text.
+    """Compose a multilingual corpus from specific and general text.
 
     Args:
-        recipe: a TOML file, or one that was read.
-        out: a new or empty folder or URL, or one of the same composition to resume.
-        overwrite: replace another composition in `out`.
-        machine: where it runs, with how many workers, and what is told of it.
+        recipe: a TOML file or a `Recipe`.
+        out: folder or URL that is new, empty, or of the same composition, which resumes.
+        overwrite: replace a different composition in `out`.
+        machine: where to run, with how many workers, and where to show progress.
 
     Returns:
-        The finished composition; its text is in `composed/`, for `adapt`.
+        The finished composition, with its text in `composed/`, for `adapt`.
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`; what is finished is kept.
+        CorpusfitError: see `corpusfit.errors`; finished steps are kept.
     """
     return pipeline.compose(
         _read(recipe), place(out, "--out"), machine=machine or Machine(), overwrite=overwrite
@@ -40,7 +40,7 @@ def compose(
 def estimate_composition(
     recipe: Recipe | Path | str, *, machine: Machine | None = None
 ) -> dict[str, Any]:
-    """What `compose` would take: looks at all texts, and writes nothing.
+    """Dry run of `compose`: reads all texts and writes nothing.
 
     Returns:
         languages, counts, documents, taken, unit, seconds, disk_mb, warnings.
@@ -49,7 +49,7 @@ def estimate_composition(
 
 
 def _read(recipe: Recipe | Path | str) -> Recipe:
-    """A recipe, read if it is a file's name."""
+    """A recipe, read if it is a file."""
     if isinstance(recipe, Recipe):
         return recipe.with_codes().check()
     return read_recipe(Path(recipe))

@@ -1,4 +1,4 @@
-"""Judge across languages: the commands with the command line's words."""
+"""The commands `retrieval` and `tokenizers` as functions."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ def retrieval(
     seed: int | None = None,
     machine: Machine | None = None,
 ) -> Retrieval:
-    """Look for each sentence's translation by cosine, in both directions; trains nothing.
+    """Measure bitext retrieval by cosine, in both directions; trains nothing.
 
     Args:
-        model: a model folder, a hub id, `minilm` or `static`; others are held against the first.
-        pairs: `NAME` for `NAME.de` beside `NAME.en`, `FILE,FILE`, a `.tsv` of two columns, or
-            `pair:…` as for `corpus` of `select`.
-        settings: how models encode, as `"embed.pooling=cls"`; the mean over tokens if not said.
-        seed: of the intervals and tests.
-        machine: where it runs, and what is told of it.
+        model: models for embeddings: a model folder, a Hugging Face hub id, `minilm` or `static`;
+            each is compared with the first.
+        pairs: parallel corpora: `NAME` for files `NAME.de` and `NAME.en`, `FILE,FILE`, a `.tsv`
+            file of two columns, or `pair:…` as for `corpus` of `select`.
+        settings: settings of the embeddings, such as `"embed.pooling=cls"`.
+        seed: random seed of the intervals and tests (default: 0).
+        machine: where to run, with how many workers, and where to show progress.
 
     Returns:
-        Precision at 1 of each model, test set and direction, with intervals and comparisons.
+        P@1 of each model, test set and direction, with intervals and comparisons.
 
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
     plan = build_plan(None, settings, seed=seed)
     embed = dataclasses.replace(plan.embed, embedder=EmbedPlan().embedder)
-    _require(settings, plan, Plan(embed=embed, seed=plan.seed), "embed, but for its embedder")
+    _require(settings, plan, Plan(embed=embed, seed=plan.seed), "embed, except embed.embedder")
     return pipeline.retrieval(
         listed(model), listed(pairs), plan.embed, seed=plan.seed, machine=machine or Machine()
     )
@@ -54,21 +55,21 @@ def tokenizers(
     seed: int | None = None,
     machine: Machine | None = None,
 ) -> Tokenized:
-    """Count the words that tokenizers split, on text of a domain and on general text.
+    """Measure how many tokens tokenizers make of words, on specific and on general text.
 
     Args:
         tokenizer: `minilm`, a model folder, a `tokenizer.json`, a `vocab.txt` of word pieces or a
-            hub id; others are held against the first.
-        specific: text of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
-        general: the same of general text.
-        settings: further settings as `"fit.background=5000"`, windows drawn of each kind.
-        text_field: name of the field with the text.
-        seed: of the samples and intervals.
-        machine: where it runs, and what is told of it.
+            Hugging Face hub id; each is compared with the first.
+        specific: texts of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
+        general: general texts, in the same forms.
+        settings: further settings, such as `"fit.background=5000"`, the windows drawn of each kind.
+        text_field: field with the text.
+        seed: random seed of the samples and intervals (default: 0).
+        machine: where to run, with how many workers, and where to show progress.
 
     Returns:
-        Continued words and fertility of each tokenizer on both kinds, and how much more than the
-        first each other one splits.
+        Continued words and fertility of each tokenizer on both kinds of text, and the differences
+        from the first tokenizer.
 
     Raises:
         CorpusfitError: see `corpusfit.errors`.
@@ -83,7 +84,8 @@ def tokenizers(
 
 
 def _require(settings: Sequence[str], plan: Plan, allowed: Plan, words: str) -> None:
-    """Raise `UsageError` for settings that would change nothing."""
+    """Raise `UsageError` for settings that would have no effect."""
     if plan != allowed:
-        given = ", ".join(item.partition("=")[0].strip() for item in settings)
-        raise bad_setting("--set", f"a setting of {words}", given, "Others change nothing here.")
+        names = ", ".join(item.partition("=")[0].strip() for item in settings)
+        cure = "Other settings have no effect here."
+        raise bad_setting("--set", f"a setting of {words}", names, cure)

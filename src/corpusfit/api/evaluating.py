@@ -1,4 +1,4 @@
-"""Judge models, one or a table of them: the commands with the command line's words."""
+"""The commands `evaluate` and `run` as functions."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def evaluate(
     machine: Machine | None = None,
     **words: Any,
 ) -> Evaluated:
-    """Fine-tune a model on a labelled task with several seeds, and hold it against another.
+    """Fine-tune a model on a labelled task with several seeds, and compare it with its base.
 
     Args:
         task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`.
-        out: a new or empty folder of this machine, or one of the same task and settings.
-        base: the model to compare with.
-        seeds: fine-tunings of each model and size.
-        train_sizes: numbers of training examples, each in turn; all of them if left out.
-        plan: a plan, or a TOML file to start from.
-        settings: further settings as `"tune.warmup=0.06"`.
-        overwrite: replace another evaluation in `out`.
-        machine: where it runs, and what is told of it.
+        out: local folder that is new, empty, or of the same task and settings.
+        base: model to compare with (default: none).
+        seeds: number of fine-tunings of each model and size.
+        train_sizes: numbers of training examples (default: all examples).
+        plan: a plan, or a TOML file with settings.
+        settings: further settings, such as `"tune.warmup=0.06"`.
+        overwrite: replace a different evaluation in `out`.
+        machine: where to run, with how many workers, and where to show progress.
         **words: model, adapter, metric, text_field, label_field, epochs, rate, batch, length,
             augment, mt, mt_back, seed: as the options of the same name.
 
@@ -82,7 +82,7 @@ def estimate_evaluation(
     machine: Machine | None = None,
     **words: Any,
 ) -> dict[str, Any]:
-    """What `evaluate` would take, measured on a few examples; takes `evaluate`'s arguments.
+    """Dry run of `evaluate`, measured over a few steps; takes `evaluate`'s arguments.
 
     Returns:
         fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
@@ -105,21 +105,21 @@ def run(
     overwrite: bool = False,
     machine: Machine | None = None,
 ) -> Ran:
-    """Make a recipe's table: select, adapt, fine-tune with seeds, compare.
+    """Run a recipe: select, adapt and evaluate with several seeds, then compare.
 
     Args:
-        recipe: a TOML file, or one that was read.
-        out: a new or empty folder of this machine, or one of the same recipe: what it has is not
-            made again.
-        keep_overlap: train on copies of dev and test texts too.
-        overwrite: throw away another recipe's steps in `out`.
-        machine: where it runs, with how many workers, and what is told of it.
+        recipe: a TOML file or a `Recipe`.
+        out: local folder that is new, empty, or of the same recipe; finished steps are not
+            repeated.
+        keep_overlap: also train on copies of dev and test texts.
+        overwrite: delete a different recipe's steps in `out`.
+        machine: where to run, with how many workers, and where to show progress.
 
     Returns:
-        The tables, with every figure; `judged.failed` are the cells that failed.
+        The tables with every figure, and the failed cells (`judged.failed`).
 
     Raises:
-        CorpusfitError: see `corpusfit.errors`; what is finished is kept.
+        CorpusfitError: see `corpusfit.errors`; finished steps are kept.
     """
     return pipeline.run_recipe(
         _recipe(recipe, keep_overlap=keep_overlap),
@@ -138,13 +138,13 @@ def missing(
     machine: Machine | None = None,
     overwrite: bool = False,
 ) -> Missing:
-    """What `run` would do; takes its arguments, and writes nothing but encoders into the cache."""
+    """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
     found = _recipe(recipe, keep_overlap=keep_overlap)
     machine = machine or Machine()
     return pipeline.missing(found, place(out, "--out"), machine=machine, overwrite=overwrite)
 
 
 def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:
-    """A recipe, read if it is a file's name."""
+    """A recipe, read if it is a file."""
     found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
     return dataclasses.replace(found, keep_overlap=True) if keep_overlap else found

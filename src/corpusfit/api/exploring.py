@@ -1,4 +1,4 @@
-"""See what a corpus holds: the command with the command line's words."""
+"""The command `clusters` as a function."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def clusters(
 
     Args:
         corpus: files, folders, globs, URLs or `hub:NAME` datasets.
-        out: a new or empty folder or URL, or one of the same run to resume.
-        assign: also write the shares of each cluster in every segment of the corpus.
-        plan: a plan or a TOML file to start from.
-        settings: further settings as `"mixture.fits=10"`.
-        overwrite: replace another run in `out`.
-        machine: where it runs, with how many workers, and what is told of it.
-        **words: k (a number, several, or text as `5,10,15`), components, baselines, sample,
+        out: folder or URL that is new, empty, or of the same run, which resumes.
+        assign: also write each cluster's share of every segment of the corpus.
+        plan: a plan or a TOML file with settings.
+        settings: further settings, such as `"mixture.fits=10"`.
+        overwrite: replace a different run in `out`.
+        machine: where to run, with how many workers, and where to show progress.
+        **words: k (a number, several, or text such as `5,10,15`), components, baselines, sample,
             per_source, truth, embedder, unit, text_field, seed: as the options of the same name.
 
     Returns:
-        What was found; its manifest has the clusters and all figures.
+        The finished run; its manifest has the clusters and all figures.
 
     Raises:
         CorpusfitError: see `corpusfit.errors`.

@@ -1,10 +1,4 @@
-"""Plans from words: what the command line and Python share.
-
-What: the settings that have a word of their own, and plans built from them.
-Why: both doors must mean the same by the same word.
-Trade-off: only the settings that people change often have a word; `settings` reaches the rest as
-`"cut.gamma=5"`.
-"""
+"""Plans from the options of the command line or the keywords of the API."""
 
 from __future__ import annotations
 
@@ -42,7 +36,7 @@ _WORDS = {
     "strict": "read.strict",
     "seed": "seed",
 }
-"""The settings that have a word of their own, and where they are in the plan."""
+"""The keywords of a selection and their settings in the plan; `settings` sets the others."""
 
 
 _ADAPT_WORDS = {
@@ -62,7 +56,7 @@ _ADAPT_WORDS = {
     "text_field": "read.text_field",
     "seed": "seed",
 }
-"""The same for an adaptation's plan."""
+"""The keywords of an adaptation and their settings."""
 
 _EVALUATE_WORDS = {
     "model": "model.name",
@@ -79,7 +73,7 @@ _EVALUATE_WORDS = {
     "mt_back": "augment.mt_back",
     "seed": "seed",
 }
-"""The same for an evaluation's plan."""
+"""The keywords of an evaluation and their settings."""
 
 
 _CLUSTERS_WORDS = {
@@ -94,16 +88,16 @@ _CLUSTERS_WORDS = {
     "text_field": "read.text_field",
     "seed": "seed",
 }
-"""The same for a look at a corpus's domains."""
+"""The keywords of a clustering and their settings."""
 
 _P = TypeVar("_P", bound=Settings)
 
 
 def build_plan(plan: Plan | Path | str | None, settings: Sequence[str], **words: Any) -> Plan:
-    """A plan from a plan or a TOML file, then single words, then `a.b=c` settings.
+    """A selection's plan: a plan or a TOML file, changed by keywords, then by `a.b=c` settings.
 
     Raises:
-        UsageError: a word or a setting does not exist, or its value is not allowed.
+        UsageError: a keyword or a setting does not exist, or its value is not allowed.
     """
     built = _built(Plan(), _WORDS, plan, settings, words).check()
     require(built.method.name)
@@ -117,15 +111,17 @@ def build_adapt_plan(
     data: Inputs,
     **words: Any,
 ) -> AdaptPlan:
-    """The same for an adaptation: a preset first, which all else goes before.
+    """An adaptation's plan: a preset, changed as in `build_plan`.
 
-    The task's own texts are trained on as in Gururangan et al. unless another preset is named.
+    Training on the task's own texts has the preset `tapt` (Gururangan et al. 2020, Don't Stop
+    Pretraining) unless another is named.
 
     Raises:
         UsageError: as `build_plan`; there is no such preset.
     """
     if preset and isinstance(plan, AdaptPlan):
-        raise bad_setting("preset", "left out with a plan, which says everything itself", preset)
+        cure = "Leave out preset, or pass settings in place of the plan."
+        raise bad_setting("preset", "left out with a plan", preset, cure)
     asked = _built(AdaptPlan(), _ADAPT_WORDS, plan, settings, words)
     preset = preset or ("tapt" if listed(data) == [TASK] else None)
     if preset:
@@ -141,17 +137,18 @@ def build_adapt_plan(
 def build_evaluate_plan(
     plan: EvaluatePlan | Path | str | None, settings: Sequence[str], **words: Any
 ) -> EvaluatePlan:
-    """The same for an evaluation; raises as `build_plan`, and without a model."""
+    """An evaluation's plan; raises as `build_plan`, and without a model."""
     built = _built(EvaluatePlan(), _EVALUATE_WORDS, plan, settings, words).check()
     if not built.model.name:
-        raise bad_setting("--model", "a model folder, a hub id or an adapter's folder", "nothing")
+        allowed = "a model folder, an adapter's folder or a Hugging Face hub id"
+        raise bad_setting("--model", allowed, "nothing", "For example --model bert-base-uncased.")
     return built
 
 
 def build_clusters_plan(
     plan: ClustersPlan | Path | str | None, settings: Sequence[str], **words: Any
 ) -> ClustersPlan:
-    """The same for a look at a corpus's domains; raises as `build_plan`."""
+    """A clustering's plan; raises as `build_plan`."""
     k = words.pop("k", None)
     numbers = ",".join(map(str, k)) if isinstance(k, Sequence) and not isinstance(k, str) else k
     words["k"] = None if numbers is None else str(numbers)
@@ -165,10 +162,11 @@ def _built(
     settings: Sequence[str],
     words: Mapping[str, Any],
 ) -> _P:
-    """A plan's start, changed by a file, then by words, then by settings."""
+    """A plan changed by a file, then by keywords, then by settings."""
     for word in words.keys() - words_of.keys():
-        near = difflib.get_close_matches(word, words_of, n=1, cutoff=0.0)[0]
-        raise bad_setting("A keyword", f"one of {', '.join(words_of)}", word, f"Perhaps {near}?")
+        similar = difflib.get_close_matches(word, words_of, n=1, cutoff=0.0)[0]
+        cure = f"Perhaps {similar}?"
+        raise bad_setting("A keyword", f"one of {', '.join(words_of)}", word, cure)
     built = start
     if isinstance(plan, type(start)):
         built = plan
@@ -185,4 +183,4 @@ def listed(inputs: Inputs) -> list[str]:
     """One input or several, as a list."""
     if isinstance(inputs, Sequence) and not isinstance(inputs, str):
         return [str(i) for i in inputs]
-    return [str(inputs)]  # a path of a store too, whose parts can be gone through
+    return [str(inputs)]  # also a path of a store, which is a sequence

@@ -1,4 +1,4 @@
-"""Tell what runs did: the command with the command line's words."""
+"""The command `report` as a function."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from corpusfit.report import write_report
 def report(
     folders: Inputs, *, out: Path | str | None = None, figures: Path | str | None = None
 ) -> Path:
-    """Write one page that shows what runs did.
+    """Write one HTML page about finished runs.
 
     Args:
-        folders: of a selection, an adapted model, an evaluation or a recipe, or with some in them;
-            several are set side by side.
-        out: the page's file; `report.html` in the folder if it is one, else in this one.
-        figures: a folder for every chart as SVG and PNG and every table as CSV.
+        folders: folders of a selection, an adapted model, an evaluation or a recipe, or folders
+            with several of these.
+        out: file of the page (default: `report.html` in the folder, or in the current folder if
+            there are several).
+        figures: folder for charts as SVG and PNG and tables as CSV (default: none).
 
     Returns:
-        The page's path.
+        The path of the page.
 
     Raises:
-        InputError: a folder holds nothing that is finished.
+        InputError: a folder has no finished run.
         MissingDependencyError: the extra `report` is not installed.
     """
     named = [place(folder, "DIR") for folder in listed(folders)]

@@ -1,4 +1,4 @@
-"""Select, and look at what was selected: the commands with the command line's words."""
+"""The commands `select`, `score`, `choose`, `explain`, `audit` and `rank` as functions."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ def select(
 
     Args:
         target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
-        corpus: the same for the pile to choose from; or aligned pairs, as `pair:a.de,a.en`, which
-            are chosen by their first side and come out with the other.
-        out: a new or empty folder or URL, or one of the same run to resume.
-        plan: a plan or a TOML file to start from.
-        settings: further settings as `"cut.gamma=5"`.
-        overwrite: replace another run in `out`.
-        machine: where it runs, with how many workers, and what is told of it.
+        corpus: texts to choose from, in the same forms, or a parallel corpus such as
+            `pair:a.de,a.en`, which is selected by its first side and written with both.
+        out: folder or URL that is new, empty, or of the same run, which resumes.
+        plan: a plan or a TOML file with settings.
+        settings: further settings, such as `"cut.gamma=5"`.
+        overwrite: replace a different run in `out`.
+        machine: where to run, with how many workers, and where to show progress.
         **words: method, fraction, segments, tokens, threshold, weights, balance, clusters,
             embedder, budget, cascade, recall, unit, text_field, strict, seed: as the options of
             the same name.
 
     Returns:
-        The finished run: iterate over it for the selected segments.
+        The finished run; iterate over it for the selected segments.
 
     Raises:
         CorpusfitError: see `corpusfit.errors`.
@@ -75,7 +75,7 @@ def score(
     machine: Machine | None = None,
     **words: Any,
 ) -> Selection:
-    """As `select`, but scores only."""
+    """Score as `select` does, without a selection."""
     return pipeline.score(
         build_plan(plan, settings, **words),
         listed(target),
@@ -95,11 +95,11 @@ def estimate(
     machine: Machine | None = None,
     **words: Any,
 ) -> dict[str, Any]:
-    """What `select` would read and take, measured on a sample; takes `select`'s arguments.
+    """Dry run of `select`, measured on a sample; takes `select`'s arguments.
 
     Returns:
         sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; with a budget also
-        `budget`, what it came to; for a cascade also shares, and whether these are assumed.
+        `budget`, the decision; for a cascade also shares, and whether these are assumed.
     """
     return pipeline.estimate(
         build_plan(plan, settings, **words),
@@ -116,11 +116,11 @@ def choose(
     machine: Machine | None = None,
     **words: Any,
 ) -> Selection:
-    """Choose again from stored scores.
+    """Select again from stored scores.
 
     Args:
         out: the folder of a `select` or `score`.
-        settings: further settings as `"choose.alpha=-1"`.
+        settings: further settings, such as `"choose.alpha=-1"`.
         machine: as in `select`.
         **words: fraction, segments, tokens, threshold, weights, balance, clusters.
 
@@ -128,13 +128,13 @@ def choose(
         The run with its new selection.
     """
     plan = build_plan(None, settings, **words)
-    given = [*words, *(item.partition("=")[0].strip() for item in settings)]
+    names = [*words, *(item.partition("=")[0].strip() for item in settings)]
     if plan != dataclasses.replace(Plan(), choose=plan.choose):
         raise bad_setting(
             "A setting of choose",
             "fraction, segments, tokens, threshold, weights, balance, clusters, or one of choose",
-            ", ".join(given),
-            "What was scored is settled: score again with another --out to change the rest.",
+            ", ".join(names),
+            "To change other settings, score again with another --out.",
         )
     return pipeline.choose(place(out, "DIR"), plan.choose, machine=machine or Machine())
 
@@ -151,13 +151,13 @@ def explain(
 
     Args:
         out: the folder of a `select` or `score`.
-        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without a segment the first.
-        text: or any text.
-        top: at most so many n-grams to each side, and so many target texts.
+        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without SEGMENT, the row's first.
+        text: any text to explain, in place of a row.
+        top: highest number of n-grams per direction, and of target texts.
         machine: as in `select`.
 
     Returns:
-        The score, what raised and lowered it, and the target texts nearest to the text.
+        The score, the words that raised and lowered the score, and the nearest target texts.
     """
     machine = machine or Machine(workers=1)
     return pipeline.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
@@ -170,17 +170,16 @@ def audit(
     domain: str | Sequence[str] = (),
     machine: Machine | None = None,
 ) -> Audit:
-    """Hold a run against known domains.
+    """Compare a run with known domains.
 
     Args:
         out: the folder of a `select` or `score`.
-        truth: a row's domain: `source` for the name of its source, or the field that holds it.
-        domain: globs such as `bio_*`; a domain that matches one is what was sought.
+        truth: domain of a row: `source` (the name of its source) or the name of a field.
+        domain: globs such as `bio_*` on the names of the domains that should be found.
         machine: as in `select`.
 
     Returns:
-        What is in the corpus and in the selection by domain; with `domain` also how well it was
-        found.
+        Counts of the corpus and the selection by domain; with `domain` also precision and recall.
     """
     return pipeline.audit(
         place(out, "DIR"),
@@ -206,16 +205,16 @@ def rank(
     Args:
         target: as in `select`.
         corpus: as in `select`.
-        methods: names; none means all that score a unit by itself, but PyOD's and those that train
-            a network.
-        seeds: how many splits of the target.
+        methods: names of methods (default: all that score a unit by itself, except PyOD's and
+            those that train a network).
+        seeds: number of random splits of the target.
         plan: as in `select`.
         settings: as in `select`.
         machine: as in `select`.
         **words: embedder, unit, text_field, seed.
 
     Returns:
-        One verdict a method, with its cost in seconds a GB of text, most agreement first.
+        The scores of each method and its cost in seconds per GB of text, by falling agreement.
     """
     return pipeline.rank(
         build_plan(plan, settings, method=methods[0] if len(methods) == 1 else None, **words),

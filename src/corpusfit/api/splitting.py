@@ -1,4 +1,4 @@
-"""Split a corpus, and count what splits have in common, with the command line's words."""
+"""The command `split` as functions."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def split(
     overwrite: bool = False,
     machine: Machine | None = None,
 ) -> Split:
-    """Split a corpus, or aligned pairs, into train, dev and test, with no text on two sides.
+    """Split a corpus or a parallel corpus into train, dev and test without overlap.
 
     Args:
-        data: inputs as for `corpus` in `select`; `pair:train.de,train.en` or `pair:FILE.tsv` for
-            pairs, of which one translation of each text and one text of each translation is kept.
-        out: a new or empty folder of this machine, or one of the same split.
-        dev: rows of dev, or below 1 the share of all.
-        test: the same of test.
-        near: leave nothing on another side that holds nearly a text of dev or test.
-        text_field: name of the field with the text.
-        strict: the first row that cannot be used is an error.
-        seed: the only source of chance.
-        overwrite: replace another split in `out`.
-        machine: where it runs, and what is told of it.
+        data: inputs as for `corpus` in `select`. Of a parallel corpus (`pair:train.de,train.en` or
+            `pair:FILE.tsv`), one translation of each text and one text of each translation is kept.
+        out: local folder that is new, empty, or of the same split.
+        dev: number of rows in dev, or their share if below 1.
+        test: number of rows in test, or their share if below 1.
+        near: also drop near-duplicates of dev and test texts from the other splits.
+        text_field: field with the text.
+        strict: stop at the first row that cannot be used.
+        seed: random seed.
+        overwrite: replace a different split in `out`.
+        machine: where to run, with how many workers, and where to show progress.
 
     Returns:
         The finished split: `manifest["counts"]`, `manifest["splits"]`, `manifest["overlaps"]`.
@@ -68,14 +68,14 @@ def overlaps(
     """Count the texts of dev and test that are in train, and copies within each.
 
     Args:
-        folders: each with files named train, dev and test (any of them): two line-aligned ones a
-            split, or rows, or texts; or what `split` wrote.
-        near: count what is nearly the same too.
-        text_field: name of the field with the text.
-        machine: where it runs, and what is told of it.
+        folders: folders with files named train, dev or test (two line-aligned files per split,
+            rows, or texts), or folders of `split`.
+        near: also count near-duplicates.
+        text_field: field with the text.
+        machine: where to run, with how many workers, and where to show progress.
 
     Returns:
-        One count for each folder, side, split, and split in which its texts were looked for.
+        The counts by folder, side, split, and split searched for its texts.
 
     Raises:
         CorpusfitError: see `corpusfit.errors`.

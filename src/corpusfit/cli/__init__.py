@@ -1,8 +1,4 @@
-"""The command line: parse, call, print; one short file a command.
-
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 stopped by Ctrl-C. With `--json` one object goes
-to standard output; everything else goes to standard error.
-"""
+"""The command line: one short file per command, which parses, calls and prints."""
 
 from corpusfit.cli.app import main
 

@@ -1,4 +1,4 @@
-"""`corpusfit adapt`: continued pre-training on what was selected."""
+"""`corpusfit adapt`: continued pre-training on a selection."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, table
 
-EXAMPLE = """Continue the pre-training of a language model on what was selected.
+EXAMPLE = """Continue a language model's pre-training on a selection.
 
 Example:
 
 \b
   corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
 
-Writes a model folder that AutoModel.from_pretrained loads. A training that was stopped goes on
-with the same command. On several GPUs put `accelerate launch -m` before it."""
+Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run the
+same command to resume a stopped training. To use several GPUs, put `accelerate launch -m` before
+the command."""
 
 
 def register(app: typer.Typer) -> None:
@@ -32,87 +33,168 @@ def adapt(
         list[str],
         typer.Option(
             "--data",
-            help=f"Folder of a selection; or {o.INPUTS}; or `task`: the task's own texts.",
+            metavar="INPUT",
+            help=f"Texts to train on: folder of a selection, `task` (the task's own texts), or "
+            f"{o.INPUTS}",
             show_default=False,
         ),
     ],
     out: Annotated[
         str,
-        typer.Option("--out", help="Folder for the model; the same training resumes there."),
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Folder for the model; a stopped training resumes there",
+        ),
     ],
     model: Annotated[
-        str | None, typer.Option("--model", help="A model folder or a Hugging Face hub id.")
+        str | None,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="Base model: a model folder or a Hugging Face hub id (default: none; --model or "
+            "--init is required)",
+        ),
     ] = None,
     init: Annotated[
         str | None,
         typer.Option(
             "--init",
-            help="Instead of --model: an untrained one, tiny, mini or small, with a tokenizer made "
-            "of the data.",
+            metavar="[tiny|mini|small]",
+            help="Size of an untrained model in place of --model, with a tokenizer trained on the "
+            "data (default: none)",
         ),
     ] = None,
     task: Annotated[
         list[str] | None,
         typer.Option(
             "--task",
-            help="Texts of the task, to measure the loss on; a selection's target if not given.",
+            metavar="INPUT",
+            help="Texts of the task to measure the loss on; repeatable (default: the target of the "
+            "selection in --data)",
         ),
     ] = None,
     replay: Annotated[
         list[str] | None,
-        typer.Option("--replay", help="General text to mix in, so that less is forgotten."),
+        typer.Option(
+            "--replay",
+            metavar="INPUT",
+            help="General texts to mix in, against forgetting; repeatable (default: none)",
+        ),
     ] = None,
     guard: Annotated[
         list[str] | None,
         typer.Option(
             "--guard",
-            help="A task's folder, of which dev and test are meant, or files: data that holds one "
-            "of these texts is not trained on.",
+            metavar="INPUT",
+            help="Held-out texts to decontaminate --data against: a task's folder (its dev and "
+            "test splits) or files; repeatable (default: none)",
         ),
     ] = None,
     guard_field: Annotated[
         str,
-        typer.Option("--guard-field", help="The field with the text there, if it is another."),
+        typer.Option(
+            "--guard-field",
+            metavar="NAME",
+            help="Text field of the --guard files (default: --text-field)",
+            show_default=False,
+        ),
     ] = "",
     replay_share: Annotated[
         float | None,
-        typer.Option("--replay-share", help="Share of the tokens that it makes; 0.05 if not."),
+        typer.Option(
+            "--replay-share",
+            metavar="NUMBER",
+            help="Replay tokens as a fraction of all training tokens (default: 0.05)",
+        ),
     ] = None,
     preset: Annotated[
         str | None,
-        typer.Option("--preset", help="A paper's settings: tadpole, mdapt, mdapt-adapter or tapt."),
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help="Settings of a paper: tadpole, mdapt, mdapt-adapter or tapt (default: none, or "
+            "tapt with --data task)",
+        ),
     ] = None,
     objective: Annotated[
-        str | None, typer.Option("--objective", help="mlm (the default), mlm+nsp or causal.")
+        str | None,
+        typer.Option(
+            "--objective",
+            metavar="[mlm|mlm+nsp|causal]",
+            help="Training objective (default: mlm)",
+        ),
     ] = None,
     whole_word: Annotated[
-        bool | None, typer.Option("--whole-word", help="Mask whole words.")
+        bool | None, typer.Option("--whole-word", help="Mask whole words")
     ] = None,
     weights: Annotated[
         str | None,
         typer.Option(
             "--weights",
-            help="off (the default), lambda (weights the loss), resample (draws by weight) or "
-            "mask+lambda (weights the chosen segments).",
+            metavar="POLICY",
+            help="Use of relevance weights: off, lambda (weights the loss of every segment), "
+            "resample (draws segments by weight) or mask+lambda (weights the loss of selected "
+            "segments) (default: off)",
         ),
     ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Updates of the weights.")] = None,
-    epochs: Annotated[
-        float | None, typer.Option("--epochs", help="Or passes over the data.")
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps",
+            metavar="N",
+            help="Training steps (default: 3 passes over the data, within limits per device)",
+        ),
     ] = None,
-    batch: Annotated[int | None, typer.Option("--batch", help="Sequences in a step.")] = None,
-    length: Annotated[int | None, typer.Option("--length", help="Tokens in a sequence.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="Highest learning rate.")] = None,
+    epochs: Annotated[
+        float | None,
+        typer.Option(
+            "--epochs", metavar="NUMBER", help="Passes over the data (default: set by --steps)"
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            "--batch", metavar="N", help="Sequences per step (default: 16 on a CPU, 256 on a GPU)"
+        ),
+    ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            "--length",
+            metavar="N",
+            help="Tokens per sequence (default: 128 on a CPU, 512 on a GPU, or the model's limit)",
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate",
+            metavar="NUMBER",
+            help="Highest learning rate (default: 1e-3 with --init, 3e-4 below 50 million weights, "
+            "else 1e-4)",
+        ),
+    ] = None,
     adapter: Annotated[
         str | None,
-        typer.Option("--adapter", help="Train a few new weights only: pfeiffer or lora."),
+        typer.Option(
+            "--adapter",
+            metavar="[pfeiffer|lora]",
+            help="Adapter to train in place of the model's weights (default: none)",
+        ),
     ] = None,
     new_head: Annotated[
         bool | None,
-        typer.Option("--new-head", help="Give a model that lacks the head a new one."),
+        typer.Option("--new-head", help="Add a new head if the model lacks the objective's"),
     ] = None,
     track: Annotated[
-        str, typer.Option("--track", help="Tell tensorboard, wandb or mlflow how it goes.")
+        str,
+        typer.Option(
+            "--track",
+            metavar="NAME",
+            help="Log metrics to tensorboard, wandb or mlflow (default: none)",
+            show_default=False,
+        ),
     ] = "",
     text_field: o.TextField = None,
     seed: o.Seed = None,
@@ -161,7 +243,7 @@ def adapt(
         machine=machine,
     )
     if int(os.environ.get("RANK", "0")):
-        return  # of several processes that train together the first one speaks
+        return  # of several processes that train together, only the first prints
     if json:
         as_json({"out": str(out), **run.manifest})
     else:
@@ -169,27 +251,28 @@ def adapt(
 
 
 def show_adapted(manifest: dict[str, Any], out: str) -> None:
-    """The losses before and after."""
+    """Print the held-out losses before and after."""
     before, after = (manifest["losses"][when] for when in ("before", "after"))
     rows = [
         [name, f"{loss:.3f}", f"{after[name]:.3f}", f"{after[name] - loss:+.3f}"]
         for name, loss in before.items()
     ]
-    table("Held-out loss (nats a token)", ["text", "before", "after", "change"], rows)
+    title = "Held-out loss in nats per token (lower is better)"
+    table(title, ["text", "before", "after", "change"], rows)
     if manifest["plan"]["adapter"]["kind"]:
-        say(f"Adapter: {out} (corpusfit.adapt.adapters.open_adapted; docs/adapting.md).")
+        say(f"Adapter: {out} (for --model of `corpusfit evaluate`; see docs/adapting.md).")
     else:
-        say(f"Model: {out} (AutoModel.from_pretrained, or --model of the next command).")
+        say(f"Model: {out} (for AutoModel.from_pretrained, or --model of `corpusfit evaluate`).")
 
 
 def show_projected(projected: dict[str, Any], *, json: bool) -> None:
-    """What it would take."""
+    """Print the dry run."""
     if json:
         as_json(projected)
         return
     say(projected["words"])
     say(
-        f"About {projected['seconds'] / 60:,.0f} min ({projected['steps']:,} steps of "
+        f"Expected: {projected['seconds'] / 60:,.0f} min ({projected['steps']:,} steps of "
         f"{projected['step_s']:.2f} s), {projected['memory_mb']:,.0f} MB of memory, "
         f"{projected['disk_mb']:,.0f} MB of disk (measured over a few steps; nothing was written)."
     )

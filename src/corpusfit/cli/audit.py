@@ -1,4 +1,4 @@
-"""`corpusfit audit`: a selection held against known domains."""
+"""`corpusfit audit`: compare a run with known domains."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 if TYPE_CHECKING:
     from corpusfit.pipeline.auditing import Finding
 
-EXAMPLE = """Hold a run against known domains: what was taken of each, and how well one was found.
+EXAMPLE = """Compare a run with known domains, by precision and recall.
 
 Example:
 
 \b
   corpusfit audit out/ --truth source --domain "bio_*"
-  corpusfit audit out/ --truth subreddit"""
+  corpusfit audit out/ --truth subreddit
+
+Prints the share of each domain that was selected and, for the domain named by --domain, precision,
+recall and F1. Writes nothing."""
 
 _ROWS = 30
 _LONGEST = 60
@@ -32,20 +35,23 @@ def register(app: typer.Typer) -> None:
 
 
 def audit(
-    folder: Annotated[
-        str, typer.Argument(metavar="DIR", help="Folder or URL of a select or score run.")
-    ],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
     truth: Annotated[
         str,
         typer.Option(
             "--truth",
-            help="A row's domain: source (the name of its file), or the field that holds it.",
+            metavar="NAME",
+            help="Domain of a row: source (the name of the row's file) or the name of a field "
+            "(default: source)",
+            show_default=False,
         ),
     ] = "source",
     domain: Annotated[
         list[str] | None,
         typer.Option(
-            "--domain", help="The domain that was sought, as a glob on its name; may be repeated."
+            "--domain",
+            metavar="GLOB",
+            help="Domain that should be found, as a glob on its name; repeatable (default: none)",
         ),
     ] = None,
     engine: o.EngineName = "local",
@@ -64,11 +70,11 @@ def audit(
 
 
 def _show_domains(found: pipeline.Audit) -> None:
-    """What is in the corpus and in the selection."""
-    columns = ["domain", "segments", "of corpus", "word pieces"]
+    """Print the domains of the corpus and of the selection."""
+    columns = ["domain", "segments", "share of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
     if chosen:
-        columns += ["selected", "of domain", "of selected"]
+        columns += ["selected", "share of domain", "share of selection"]
     rows = []
     for name, n in list(found.domains.items())[:_ROWS]:
         row = [
@@ -83,26 +89,29 @@ def _show_domains(found: pipeline.Audit) -> None:
     marked = " (*: the domain sought)" if found.finding is not None else ""
     table(f"Domains by {found.truth}{marked}", columns, rows)
     if len(found.domains) > _ROWS:
-        say(f"… and {len(found.domains) - _ROWS} more domains; --json has all.")
+        say(f"{len(found.domains) - _ROWS} more domains; --json prints all.")
     if not chosen:
-        say("Nothing was chosen yet, so only the corpus is counted: corpusfit choose DIR")
+        say(
+            "Nothing is selected yet, so only the corpus is counted. To select: "
+            "corpusfit choose DIR"
+        )
 
 
 def _show_finding(found: pipeline.Audit, finding: Finding) -> None:
-    """How well the domain was found."""
+    """Print how well the searched domain was found."""
     typer.echo(
-        f"Sought: {', '.join(finding.domain)}: {finding.segments:,} of {found.segments:,} "
-        f"segments, so taking any text has precision {percent(finding.chance, 1)}."
+        f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
+        f"{found.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."
     )
     if finding.recall is not None and finding.f1 is not None:
         precision = "–" if finding.precision is None else percent(finding.precision, 1)
         typer.echo(
-            f"The {finding.selected:,} selected segments: precision {precision}, recall "
-            f"{percent(finding.recall, 1)}, F1 {finding.f1:.3f}."
+            f"Selection ({finding.selected:,} segments): precision {precision}, recall "
+            f"{percent(finding.recall, 1)}, F1 {finding.f1:.3f} (higher is better)."
         )
     typer.echo(
-        f"All segments by {found.method} score: average precision "
-        f"{finding.scores.average_precision:.3f}.\n"
+        f"All segments, sorted by {found.method} score: average precision "
+        f"{finding.scores.average_precision:.3f} (higher is better).\n"
     )
     rows = [
         [
@@ -113,4 +122,5 @@ def _show_finding(found: pipeline.Audit, finding: Finding) -> None:
         ]
         for p in finding.scores.curve
     ]
-    table("The best by score", ["share", "segments", "precision", "recall"], rows)
+    title = "Segments with the highest scores"
+    table(title, ["share of corpus", "segments", "precision", "recall"], rows)

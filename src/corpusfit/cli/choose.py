@@ -1,4 +1,4 @@
-"""`corpusfit choose`: another amount or policy, from stored scores."""
+"""`corpusfit choose`: another selection from stored scores."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_run
 
-EXAMPLE = """Choose again from the scores of an earlier run: nothing is scored anew.
+EXAMPLE = """Select again from the scores of an earlier run.
 
 Example:
 
 \b
-  corpusfit choose out/ --fraction 0.05"""
+  corpusfit choose out/ --fraction 0.05
+
+Replaces DIR/selected and the report. Computes no scores."""
 
 
 def register(app: typer.Typer) -> None:
@@ -26,9 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def choose(
-    folder: Annotated[
-        str, typer.Argument(metavar="DIR", help="Folder or URL of a select or score run.")
-    ],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
     fraction: o.Fraction = None,
     segments: o.SegmentCount = None,
     tokens: o.TokenCount = None,

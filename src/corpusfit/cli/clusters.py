@@ -1,4 +1,4 @@
-"""`corpusfit clusters`: which domains a corpus holds."""
+"""`corpusfit clusters`: the domains of a corpus."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from corpusfit.cli.show import Bar, as_json, one_line, percent, table
 
 EXAMPLE = """Find the domains of a corpus, without labels.
 
-Units are drawn, encoded and clustered; each cluster is shown with its own words, its size and what
-it is made of. Where the domains are known (the names of the sources, or a field), the clusters are
-held against them.
+Draws units of text, encodes them and clusters their embeddings. Prints the words and the size of
+each cluster, and its purity if the domains are known (--truth). Writes clusters, figures and a
+report to --out.
 
 Example:
 
 \b
-  corpusfit clusters --corpus pile/ --out domains/
-  corpusfit clusters --corpus pile/ --unit sentence --per-source 2000 --k 5,10,15 --out domains/
+  corpusfit clusters --corpus corpus/ --out domains/
+  corpusfit clusters --corpus corpus/ --unit sentence --k 5,10,15 --out domains/
 
-With `select --balance cluster --clusters domains/` each cluster gives its quota."""
+To balance a selection by the clusters:
+`corpusfit select --balance cluster --clusters domains/`."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,46 +35,65 @@ def register(app: typer.Typer) -> None:
 def clusters(
     corpus: Annotated[
         list[str],
-        typer.Option("--corpus", help=f"The corpus: {o.INPUTS}.", show_default=False),
+        typer.Option(
+            "--corpus", metavar="INPUT", help=f"Texts of the corpus: {o.INPUTS}", show_default=False
+        ),
     ],
     out: o.Out,
     k: Annotated[
         str | None,
         typer.Option(
             "--k",
-            help="How many clusters, or several numbers as 5,10,15, of which BIC keeps one; "
-            "BIC chooses from 1 to 30 if not.",
+            metavar="N,N,…",
+            help="Number of clusters, or several such as 5,10,15, of which BIC chooses one "
+            "(default: chosen by BIC from 1 to 30)",
         ),
     ] = None,
     components: Annotated[
         int | None,
         typer.Option(
-            "--components", help="Principal components to cluster in; 50 if not, 0 for none."
+            "--components",
+            metavar="N",
+            help="Number of principal components to cluster in; 0 clusters all dimensions "
+            "(default: 50)",
         ),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option("--sample", help="How many units are drawn; 10,000 if not.")
+        int | None,
+        typer.Option(
+            "--sample",
+            metavar="N",
+            help="Number of units to draw from the corpus (default: 10,000)",
+        ),
     ] = None,
     per_source: Annotated[
-        int | None, typer.Option("--per-source", help="Draw so many units from each source.")
+        int | None,
+        typer.Option(
+            "--per-source",
+            metavar="N",
+            help="Number of units to draw from each source (default: set by --sample)",
+        ),
     ] = None,
     truth: Annotated[
         str | None,
         typer.Option(
             "--truth",
-            help="What a unit's domain is known as: source (the default), or a field's name.",
+            metavar="NAME",
+            help="Known domain of a unit: source (the name of the unit's file) or the name of a "
+            "field (default: source)",
         ),
     ] = None,
     baselines: Annotated[
         bool | None,
         typer.Option(
-            "--baselines", help="Beside it: assigned at random, LDA, averaged word vectors."
+            "--baselines",
+            help="Also report baselines: random assignment, LDA, averaged word vectors",
         ),
     ] = None,
     assign: Annotated[
         bool,
         typer.Option(
-            "--assign", help="Write the shares of each cluster in every segment of the corpus."
+            "--assign", help="Also write each cluster's share of every segment of the corpus"
         ),
     ] = False,
     embedder: o.Embedder = None,
@@ -118,11 +138,12 @@ def clusters(
 
 
 def show_clusters(found: dict[str, Any]) -> None:
-    """The figures of every k, then the clusters that were kept."""
+    """Print the figures for each k, then the clusters of the best k."""
     rows = [["mixture", *_figures(row)] for row in found["tried"]]
     rows += [[row["of"], *_figures(row)] for row in found["baselines"]]
-    columns = ["", "k", "purity", "±", "nats a unit", "BIC"]
-    table(f"{found['units']:,} units; k = {found['k']} was kept", columns, rows)
+    columns = ["model", "k", "purity", "± sd", "log-likelihood (nats per unit)", "BIC"]
+    title = f"Clusterings of {found['units']:,} units; lowest BIC at k = {found['k']}"
+    table(title, columns, rows)
     shown = [
         [
             str(cluster["cluster"]),
@@ -135,22 +156,24 @@ def show_clusters(found: dict[str, Any]) -> None:
         ]
         for cluster in found["clusters"]
     ]
-    table("Clusters", ["", "share", "words", "made of"], shown, words=["words", "made of"])
+    columns = ["cluster", "share of units", "words", "domains (share of cluster)"]
+    table(f"Clusters (k = {found['k']})", columns, shown, words=columns[2:])
     names = list(found["domains"])
     if 1 < len(names) <= _BESIDE:
         rows = [
             [one_line(name, 30), *(f"{cosine:.2f}" for cosine in cosines)]
             for name, cosines in zip(names, found["proximity"], strict=True)
         ]
-        table("Cosine between centroids", ["", *(one_line(n, 12) for n in names)], rows)
+        columns = ["domain", *(one_line(n, 12) for n in names)]
+        table("Cosine between centroids of the domains (1 is alike)", columns, rows)
 
 
 _BESIDE = 8
-"""Domains whose proximity fits on a terminal."""
+"""Highest number of domains whose cosines are printed."""
 
 
 def _figures(row: dict[str, Any]) -> list[str]:
-    """A line of the table; what is not known is a dash."""
+    """A row of the table, with a dash for an unknown figure."""
     pure = [f"{row[name]:.3f}" if row[name] is not None else "–" for name in _PURE]
     if row["bic"] is None:
         return [str(row["k"]), *pure, "–", "–"]

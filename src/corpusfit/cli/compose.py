@@ -12,16 +12,16 @@ from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 
-EXAMPLE = """Compose a corpus of several languages from specific and general text.
+EXAMPLE = """Compose a multilingual corpus from a recipe.
 
 Example:
 
 \b
   corpusfit compose examples/compose/three_languages.toml --out mixed/
 
-A recipe is a TOML file: sources with a language and a kind, a budget, and how the languages share
-it (docs/composing.md). What was stopped goes on with the same command, and adapt takes the folder
-as its data."""
+A recipe is a TOML file with sources (each of a language and a kind, specific or general), a budget
+and the languages' shares of the budget; see docs/composing.md. Writes the text to out/composed, for
+`corpusfit adapt --data`. Run the same command to resume a stopped run."""
 
 _MOST_SOURCES = 4
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 def compose(
     recipe: Annotated[
-        Path, typer.Argument(metavar="RECIPE", help="A TOML file; see examples/compose.")
+        Path, typer.Argument(metavar="RECIPE", help="TOML file; see examples/compose")
     ],
     out: o.Out,
     engine: o.EngineName = "local",
@@ -41,7 +41,8 @@ def compose(
     cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be taken; looks at all texts.")
+        bool,
+        typer.Option("--dry-run", help="Read all texts and print what would be selected"),
     ] = False,
     json: o.Json = False,
 ) -> None:
@@ -59,15 +60,15 @@ def compose(
     _show_kinds(manifest["kinds"])
     copies, budget = manifest["copies"], manifest["budget"]
     say(
-        f"{budget['taken']:,} of {budget['asked']:,} {budget['unit']}; left out as copies: "
-        f"{copies['same_language']:,} documents of the same language, "
-        f"{copies['other_language']:,} that another language has."
+        f"Selected {budget['taken']:,} of {budget['asked']:,} {budget['unit']}. Dropped as copies: "
+        f"{copies['same_language']:,} documents within a language, "
+        f"{copies['other_language']:,} across languages."
     )
-    say(f"Text: {done.path / 'composed'} (or --data {out} of corpusfit adapt).")
+    say(f"Text: {done.path / 'composed'}. To train on it: corpusfit adapt --data {out} …")
 
 
 def show_languages(languages: Sequence[Mapping[str, Any]], unit: str) -> None:
-    """What is taken of each language, as the paper's Tables 8 and 9."""
+    """Print the amounts selected per language, as in mDAPT, Tables 8 and 9."""
     sources = list(dict.fromkeys(name for row in languages for name in row["sources"]))
     shown = sources if len(sources) <= _MOST_SOURCES else []
     figures = ("own", "further", "upsampled", "again", "total")
@@ -86,27 +87,27 @@ def show_languages(languages: Sequence[Mapping[str, Any]], unit: str) -> None:
         [name, *(v if isinstance(v, str) else f"{v:,}" for v in row)]
         for name, row in zip(names, [*rows, totals], strict=True)
     ]
-    columns = ["language", *shown, "specific", "further", "general", "again", "total", "share"]
+    columns = ["language", *shown, "specific", "further", "general", "repeated", "total", "share"]
     table(f"Composition ({unit})", [*columns, *(("sentences", "tokens") if written else ())], cells)
 
 
 def _show_kinds(kinds: Sequence[Mapping[str, Any]]) -> None:
-    """Languages, sentences and tokens, as the paper's Table 1."""
+    """Print languages, sentences and tokens, as in mDAPT, Table 1."""
     rows = [
         [row["kind"], *(f"{row[name]:,}" for name in ("languages", "sentences", "tokens"))]
         for row in kinds
     ]
-    table("Data", ["data", "languages", "sentences", "tokens"], rows)
+    table("Composed text", ["kind", "languages", "sentences", "tokens"], rows)
 
 
 def show_projected(projected: Mapping[str, Any], *, json: bool) -> None:
-    """What would be taken."""
+    """Print the dry run."""
     if json:
         as_json(projected)
         return
     show_languages(projected["languages"], projected["unit"])
     say(
-        f"{projected['taken']:,} {projected['unit']} of {projected['documents']:,} documents; "
-        f"about {projected['seconds']:,.0f} s and {projected['disk_mb']:,.0f} MB of disk, without "
-        "the time for relevance (all texts were looked at; nothing was written)."
+        f"Expected: {projected['taken']:,} {projected['unit']} of {projected['documents']:,} "
+        f"documents, {projected['seconds']:,.0f} s and {projected['disk_mb']:,.0f} MB of disk, "
+        "without the time for relevance scores (all texts were read; nothing was written)."
     )

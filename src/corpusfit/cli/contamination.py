@@ -1,4 +1,4 @@
-"""`corpusfit contamination`: a task's held-out texts in text that is to be trained on."""
+"""`corpusfit contamination`: a task's held-out texts in training text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 
-EXAMPLE = """Look for a task's dev and test texts in text that is to be trained on.
+EXAMPLE = """Find a task's dev and test texts in training text.
 
 Example:
 
 \b
   corpusfit contamination --task imdb/ --data out/
 
-Counts exact and near-duplicate texts, also inside longer ones; adapt has an option to train
-without them."""
+Counts exact copies and near-duplicates, also inside longer texts, and prints examples. Writes
+nothing. To leave such texts out of training: `corpusfit adapt --guard`."""
 
 _SOURCES = 4
 _LONGEST = 300
@@ -35,18 +35,30 @@ def contamination(
         list[str],
         typer.Option(
             "--task",
-            help="A task's folder or hub:NAME, of which dev and test are meant; or files. Labels "
-            "are not needed.",
+            metavar="INPUT",
+            help="Held-out texts: a task's folder or hub:NAME (its dev and test splits), or files; "
+            "labels are not read; repeatable",
             show_default=False,
         ),
     ],
     data: Annotated[
         list[str],
-        typer.Option("--data", help=f"Folder of a selection; or {o.INPUTS}.", show_default=False),
+        typer.Option(
+            "--data",
+            metavar="INPUT",
+            help=f"Training texts: folder of a selection, or {o.INPUTS}",
+            show_default=False,
+        ),
     ],
     text_field: o.TextField = None,
     task_field: Annotated[
-        str, typer.Option("--task-field", help="The same of the task, where it is another.")
+        str,
+        typer.Option(
+            "--task-field",
+            metavar="NAME",
+            help="Text field of the task's files (default: --text-field)",
+            show_default=False,
+        ),
     ] = "",
     workers: o.Workers = None,
     cache: o.Cache = None,
@@ -67,7 +79,7 @@ def contamination(
 
 
 def _plain(found: pipeline.Contamination) -> dict[str, Any]:
-    """All but the keys, which no reader of JSON takes whole."""
+    """All fields but the keys, which are too large for JSON numbers."""
     fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "keys"}
     return {
         **fields,
@@ -77,7 +89,7 @@ def _plain(found: pipeline.Contamination) -> dict[str, Any]:
 
 
 def _show(found: pipeline.Contamination) -> None:
-    """The counts and the examples."""
+    """Print the counts and the examples."""
     rows = []
     for name, split in found.splits.items():
         sources = [f"{source} ({n:,})" for source, n in split.sources.items()]
@@ -92,16 +104,17 @@ def _show(found: pipeline.Contamination) -> None:
                 ", ".join([*sources[:_SOURCES], *more]) or "–",
             ]
         )
-    columns = ["split", "texts", "found", "share", "in texts", "from"]
-    table("Held-out texts in the data", columns, rows, words=["from"])
+    columns = ["split", "texts", "found", "share found", "training texts", "sources"]
+    table("Held-out texts found in the training texts", columns, rows, words=["sources"])
     for example in found.examples:
         typer.echo(
-            f"{example.split}, {example.containment:.2f} in {example.source}, row {example.row}:\n"
+            f"{example.split} text, {percent(example.containment, 1)} of its 5-grams in "
+            f"{example.source}, row {example.row}:\n"
             f"  task: {one_line(example.text, _LONGEST)}\n"
             f"  data: {one_line(example.excerpt, _LONGEST)}\n"
         )
     say(
-        f"{found.holders:,} of {found.texts:,} texts ({found.size / 1e6:,.1f} MB) hold a held-out "
-        f"text; looked at in {found.seconds:,.1f} s."
-        + (" To train without them: corpusfit adapt --guard." if found.holders else "")
+        f"{found.holders:,} of {found.texts:,} training texts ({found.size / 1e6:,.1f} MB) contain "
+        f"a held-out text (searched in {found.seconds:,.1f} s)."
+        + (" To train without them: corpusfit adapt --guard …" if found.holders else "")
     )

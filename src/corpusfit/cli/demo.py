@@ -1,4 +1,4 @@
-"""`corpusfit demo`: the main job on text that every machine has."""
+"""`corpusfit demo`: select, adapt and evaluate on text that every machine has."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from corpusfit.cli.summary import show_run
 from corpusfit.demo import FAMILIES, KINDS, TARGET_FAMILY, write_demo_text
 
 STEPS = 80
-"""Of each training."""
+"""Steps of each training."""
 
 SEEDS, EPOCHS, RATE = 4, 20, 1e-3
-"""Of the fine-tunings: a model of nothing needs more than a real one."""
+"""Settings of the fine-tunings; a tiny untrained model needs more epochs than a real one."""
 
-EXAMPLE = """The main job in about two minutes, on text that every Python has.
+EXAMPLE = """Select, adapt and evaluate on Python's docstrings (2 min).
 
-The corpus is the docstrings of the standard library, one file a family of modules; the task is to
-say of docstrings of its network modules whether they are of the web, of mail or of sockets. A
-hundred are the target. How well the rest of that family is found can be checked, because where
-every text comes from is known. A tiny model is then trained on what was selected, another on as
-many texts drawn by chance, and both are fine-tuned on the task with several seeds.
+The corpus is the docstrings of the standard library, one file per family of modules. The task is
+to classify docstrings of the network modules as web, mail or sockets; 100 of them are the target.
+The demo selects from the corpus and prints precision and recall, which are known because the family
+of every text is known. Then it trains one tiny model on the selection and one on a random selection
+of the same size, and fine-tunes both on the task with several seeds.
 
 Example:
 
 \b
-  corpusfit demo"""
+  corpusfit demo
+
+Writes the texts, selections, models, scores and report.html to demo-out/."""
 
 
 def register(app: typer.Typer) -> None:
@@ -43,13 +45,21 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the demo.")] = Path("demo-out"),
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Folder for the demo (default: demo-out)",
+            show_default=False,
+        ),
+    ] = Path("demo-out"),
     embedder: o.Embedder = None,
     workers: o.Workers = None,
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Write the text, select, compare with the truth, adapt, judge."""
+    """Write the text, select, compare with the known domains, adapt, evaluate."""
     task, corpus = write_demo_text(out / "text", seed=0)
     truth = _rows(corpus / f"{TARGET_FAMILY}.jsonl")
     say(
@@ -68,12 +78,13 @@ def demo(
     if not json:
         show_run(run.path, run.manifest)
         say(
-            f"Against the truth: precision {percent(found['precision'], 1)}, recall "
-            f"{percent(found['recall'], 1)}; any text would give {percent(found['chance'], 1)}.\n"
+            f"Selection of {TARGET_FAMILY} docstrings: precision "
+            f"{percent(found['precision'], 1)}, recall {percent(found['recall'], 1)} (chance: "
+            f"{percent(found['chance'], 1)}; higher is better).\n"
         )
         say(
-            "Now a tiny language model is trained on what was selected, from nothing, and another "
-            "on as many texts drawn by chance."
+            "Next, one tiny untrained language model is trained on the selection and one on a "
+            "random selection of the same size."
         )
     given = {"init": "tiny", "guard": task, "steps": STEPS, **again}
     adapted = api.adapt(data=run.path, out=out / "selected/model", **given)
@@ -81,8 +92,8 @@ def demo(
     if not json:
         show_adapted(adapted.manifest, str(adapted.path))
         say(
-            f"Did it help? Both are fine-tuned on the task, whose labels are {', '.join(KINDS)}, "
-            f"with {SEEDS} seeds."
+            f"Next, both models are fine-tuned on the task (labels: {', '.join(KINDS)}) with "
+            f"{SEEDS} seeds."
         )
     judged = api.evaluate(
         model=adapted.path,
@@ -102,13 +113,13 @@ def demo(
     write_report(out, quiet=json)
     if not json:
         say(
-            "A model this small, trained from nothing, seldom gains by it. Adapt a real one: "
-            "corpusfit adapt --help; or all of it as a table: corpusfit run --help."
+            "A model this small seldom gains from a selection. To adapt a real model: corpusfit "
+            "adapt --help. To compare selections in one table: corpusfit run --help."
         )
 
 
 def _found(manifest: Mapping[str, Any]) -> dict[str, float]:
-    """How much of the target's family was found."""
+    """Precision and recall of the target's family."""
     selected = manifest["selected"]
     hits = selected["by_source"][f"{TARGET_FAMILY}.jsonl"]
     return {

@@ -12,16 +12,17 @@ from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import cell
 
-EXAMPLE = """Fine-tune a model on a labelled task with several seeds, and say whether it is better.
+EXAMPLE = """Fine-tune a model on a task and compare it with its base.
 
 Example:
 
 \b
-  corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out judged/
+  corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out scores/
 
-A task is a folder with train, dev and test as JSON lines, CSV, TSV, Parquet, CoNLL columns or brat
-folders, or hub:NAME. An evaluation that was stopped goes on with the same command; more seeds or
-sizes may be asked for later."""
+A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL columns
+or brat folders, or hub:NAME. Prints and writes the scores over several seeds and a significance
+test. Run the same command to resume a stopped evaluation, or with more seeds or sizes to extend
+it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,48 +32,137 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     model: Annotated[
-        str, typer.Option("--model", help="A model folder, a hub id, or an adapter's folder.")
+        str,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="Model to fine-tune: a model folder, an adapter's folder or a Hugging Face hub id",
+        ),
     ],
     task: Annotated[
-        str, typer.Option("--task", help="Folder, file or hub:NAME with labelled examples.")
+        str,
+        typer.Option(
+            "--task", metavar="INPUT", help="Labelled examples: a folder, a file or hub:NAME"
+        ),
     ],
     out: Annotated[
-        str, typer.Option("--out", help="Folder for the outcomes; the same task resumes there.")
+        str,
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Folder for the scores; a stopped evaluation resumes there",
+        ),
     ],
     base: Annotated[
-        str, typer.Option("--base", help="The model to compare with, such as the one adapted.")
+        str,
+        typer.Option(
+            "--base",
+            metavar="MODEL",
+            help="Model to compare with, such as the base model of --model (default: none)",
+            show_default=False,
+        ),
     ] = "",
-    seeds: Annotated[int, typer.Option("--seeds", help="Fine-tunings of each model.")] = 8,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            help="Number of fine-tunings of each model, each with its own seed (default: 8)",
+            show_default=False,
+        ),
+    ] = 8,
     train_size: Annotated[
-        str, typer.Option("--train-size", help="Training examples, such as 500,1000; all if not.")
+        str,
+        typer.Option(
+            "--train-size",
+            metavar="N,N,…",
+            help="Numbers of training examples, such as 500,1000 (default: all examples)",
+            show_default=False,
+        ),
     ] = "",
     metric: Annotated[
         str | None,
         typer.Option(
             "--metric",
-            help="What is compared: macro_f1 of classes or micro_f1 of spans if left out; or "
-            "accuracy and others. All are stored.",
+            metavar="NAME",
+            help="Metric to compare by: accuracy, or micro_, macro_ or weighted_ f1, micro_ or "
+            "macro_ precision or recall; all are stored (default: macro_f1 of classes, micro_f1 "
+            "of spans)",
         ),
     ] = None,
     augment: Annotated[
         str | None,
-        typer.Option("--augment", help="Companions of training examples: tfidf or backtranslate."),
+        typer.Option(
+            "--augment",
+            metavar="[tfidf|backtranslate]",
+            help="Augmentation of the training examples (default: none)",
+        ),
     ] = None,
     mt: Annotated[
-        str | None, typer.Option("--mt", help="For backtranslate: a model into another language.")
+        str | None,
+        typer.Option(
+            "--mt",
+            metavar="MODEL",
+            help="Model that translates to another language, for --augment backtranslate (default: "
+            "none)",
+        ),
     ] = None,
-    mt_back: Annotated[str | None, typer.Option("--mt-back", help="And one back.")] = None,
+    mt_back: Annotated[
+        str | None,
+        typer.Option(
+            "--mt-back",
+            metavar="MODEL",
+            help="Model that translates back to the source language, for --augment backtranslate "
+            "(default: none)",
+        ),
+    ] = None,
     adapter: Annotated[
         str | None,
-        typer.Option("--adapter", help="Train an adapter and the head alone: pfeiffer or lora."),
+        typer.Option(
+            "--adapter",
+            metavar="[pfeiffer|lora]",
+            help="Adapter to train with the head, in place of all weights (default: none)",
+        ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over train.")] = None,
-    rate: Annotated[float | None, typer.Option("--rate", help="Highest learning rate.")] = None,
-    batch: Annotated[int | None, typer.Option("--batch", help="Examples in a step.")] = None,
-    length: Annotated[int | None, typer.Option("--length", help="Tokens of an example.")] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            "--epochs",
+            metavar="N",
+            help="Highest number of passes over the training examples (default: 5 for "
+            "classification, 100 for tagging, 30 for tagging with an adapter)",
+        ),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate",
+            metavar="NUMBER",
+            help="Highest learning rate (default: 3e-5 for classification, 2e-5 for tagging, 1e-4 "
+            "for tagging with an adapter)",
+        ),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            "--batch",
+            metavar="N",
+            help="Examples per step (default: 8 for classification, 32 for tagging)",
+        ),
+    ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            "--length",
+            metavar="N",
+            help="Most tokens per example; longer ones are truncated (default: the model's limit, "
+            "and at most 128 for tagging)",
+        ),
+    ] = None,
     text_field: o.TextField = None,
     label_field: Annotated[
-        str | None, typer.Option("--label-field", help="Field with the class (label).")
+        str | None,
+        typer.Option("--label-field", metavar="NAME", help="Field with the label (default: label)"),
     ] = None,
     seed: o.Seed = None,
     workers: o.Workers = None,
@@ -83,7 +173,7 @@ def evaluate(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    given: dict[str, Any] = {
+    request: dict[str, Any] = {
         "task": task,
         "base": base,
         "seeds": seeds,
@@ -108,9 +198,9 @@ def evaluate(
         "machine": pipeline.Machine(workers=workers, progress=Bar()),
     }
     if dry_run:
-        show_projected(api.estimate_evaluation(**given), json=json)
+        show_projected(api.estimate_evaluation(**request), json=json)
         return
-    run = api.evaluate(**given, out=out, overwrite=overwrite)
+    run = api.evaluate(**request, out=out, overwrite=overwrite)
     if json:
         as_json({"out": str(out), **run.manifest})
     else:
@@ -118,15 +208,16 @@ def evaluate(
 
 
 def sizes_of(listed: str) -> list[int]:
-    """Whole numbers, with commas between them."""
+    """Whole numbers from a comma-separated text."""
     parts = [part.strip() for part in listed.split(",") if part.strip()]
     if not all(part.isdecimal() for part in parts):
-        raise bad_setting("--train-size", "whole numbers with commas between", listed)
+        cure = "For example --train-size 500,1000."
+        raise bad_setting("--train-size", "whole numbers separated by commas", listed, cure)
     return [int(part) for part in parts]
 
 
 def show_evaluated(manifest: dict[str, Any]) -> None:
-    """Scores of each model and size, and what the comparison shows."""
+    """Print the scores per model and training size, and the comparisons."""
     metric, task = manifest["metric"], manifest["task"]
     rows = [
         [
@@ -140,23 +231,24 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
         for r in manifest["results"]
     ]
     seeds = manifest["seeds"]
-    heads = ["model", "examples", f"test {metric}", "95 %", f"dev {metric}", "test accuracy"]
-    title = f"{task['name']}: mean ± deviation over {seeds} seed{'s' * (seeds > 1)}, in points"
-    table(title, heads, rows)
+    columns = ["model", "training examples", f"test {metric}", "95 % interval"]
+    columns += [f"dev {metric}", "test accuracy"]
+    title = f"{task['name']}: mean ± standard deviation over {seeds} seed{'s' * (seeds > 1)}"
+    table(f"{title}, in points (0 to 100, higher is better)", columns, rows, keys=2)
     for comparison in manifest["comparisons"]:
-        say(f"With {comparison['size']:,} examples: {comparison['verdict']}.")
+        say(f"With {comparison['size']:,} training examples: {comparison['verdict']}.")
 
 
 def show_projected(projected: dict[str, Any], *, json: bool) -> None:
-    """What it would take."""
+    """Print the dry run."""
     if json:
         as_json(projected)
         return
     if projected["words"]:
         say(projected["words"])
     say(
-        f"{projected['fine_tunings']} fine-tunings on {projected['train']:,} training, "
-        f"{projected['dev']:,} dev and {projected['test']:,} test examples: about "
-        f"{projected['seconds'] / 60:,.0f} min ({projected['examples_per_second']:,.0f} examples a "
-        "second each, measured over a few steps; nothing was written)."
+        f"Expected: {projected['seconds'] / 60:,.0f} min for {projected['fine_tunings']} "
+        f"fine-tunings on {projected['train']:,} training, {projected['dev']:,} dev and "
+        f"{projected['test']:,} test examples ({projected['examples_per_second']:,.0f} examples "
+        "per second, measured over a few steps; nothing was written)."
     )

@@ -14,13 +14,16 @@ from corpusfit.cli.show import Bar, as_json, one_line, say, table
 if TYPE_CHECKING:
     from corpusfit.jobs.explain import Neighbour
 
-EXAMPLE = """Explain one score of a run: what raised it, what lowered it, what it is like.
+EXAMPLE = """Explain the score of one text.
 
 Example:
 
 \b
   corpusfit explain out/ --row news.jsonl:17
-  corpusfit explain out/ --text "The enzyme binds its substrate." """
+  corpusfit explain out/ --text "The enzyme binds its substrate."
+
+Prints the words that raised and lowered the score, and the target texts nearest to the text. Writes
+nothing."""
 
 _SHOWN = 300
 
@@ -31,18 +34,30 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    folder: Annotated[
-        str, typer.Argument(metavar="DIR", help="Folder or URL of a select or score run.")
-    ],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
     row: Annotated[
         str | None,
         typer.Option(
-            "--row", help="SOURCE:ROW[:SEGMENT], as in scores/; without a segment the first."
+            "--row",
+            metavar="SOURCE:ROW[:SEGMENT]",
+            help="Row to explain, named as in DIR/scores; without SEGMENT, the row's first segment "
+            "(default: none; --row or --text is required)",
         ),
     ] = None,
-    text: Annotated[str | None, typer.Option("--text", help="Or any text.")] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            "--text", metavar="TEXT", help="Any text to explain, in place of --row (default: none)"
+        ),
+    ] = None,
     top: Annotated[
-        int, typer.Option("--top", help="N-grams to each side, and target texts, at most.")
+        int,
+        typer.Option(
+            "--top",
+            metavar="N",
+            help="Highest number of n-grams per direction, and of target texts (default: 10)",
+            show_default=False,
+        ),
     ] = 10,
     cache: o.Cache = None,
     json: o.Json = False,
@@ -55,19 +70,21 @@ def explain(
         return
     typer.echo(_headline(found))
     typer.echo(f"\n  {one_line(found.text, _SHOWN)}\n")
-    for title, effects in (("Raised", found.raised), ("Lowered", found.lowered)):
+    raised = ("Words that raised the score", found.raised)
+    for title, effects in (raised, ("Words that lowered the score", found.lowered)):
         if effects:
             rows = [[e.part, f"{e.effect:+.3g}"] for e in effects]
-            table(title, ["words", "effect"], rows)
+            table(title, ["words", "effect on the score"], rows)
     if not found.raised and not found.lowered and found.dropped is None:
-        say(f"{found.method} does not tell which words made the score, or knows none of these.")
+        say(f"{found.method} does not score by words, or knows none of the words of this text.")
     by = "words in common (TF-IDF)" if found.nearest_by == "words" else "embedding"
     if found.learned_from:
-        _neighbours("Corpus texts that it learned from, nearest by embedding", found.learned_from)
+        title = "Corpus texts used for training, nearest by embedding"
+        _neighbours(title, found.learned_from)
     if found.nearest:
         _neighbours(f"Target texts nearest by {by}", found.nearest)
     else:
-        say("No target text has a word in common with it.")
+        say("No target text has a word in common with this text.")
 
 
 def _neighbours(title: str, found: list[Neighbour]) -> None:
@@ -82,11 +99,11 @@ def _headline(found: pipeline.Explanation) -> str:
             f"{found.source}, row {found.row}, segment {found.segment} "
             f"({found.segments} in the document)"
         )
-    taken = {True: ", selected", False: ", not selected", None: ""}[found.selected]
+    selected = {True: ", selected", False: ", not selected", None: ""}[found.selected]
     if found.dropped is not None:
         return (
-            f"{where}: dropped out of the cascade at the stage {found.dropped}, with the score "
-            f"{found.score:.4g} there{taken}."
+            f"{where}: dropped at the cascade's stage {found.dropped}, with a score of "
+            f"{found.score:.4g}{selected}."
         )
-    least = "" if found.threshold is None else f"; the lowest score taken is {found.threshold:.4g}"
-    return f"{where}: {found.method} score {found.score:.4g}{taken}{least}."
+    least = "" if found.threshold is None else f" (lowest selected score: {found.threshold:.4g})"
+    return f"{where}: {found.method} score {found.score:.4g}{selected}{least}."

@@ -1,4 +1,4 @@
-"""`corpusfit forecast`: what is known of adapting on a selection, before it is done."""
+"""`corpusfit forecast`: predictors of the gain from adapting on a selection."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, table
 
-EXAMPLE = """Say how near a selection is to its task, and how new that is to a model.
+EXAMPLE = """Print predictors of the gain from a selection.
 
 Example:
 
 \b
   corpusfit forecast --data out/ --data random/ --model bert-base-uncased
 
-Counts words and measures the model's loss; trains nothing, and shows no gain by itself."""
+Counts n-grams and measures the model's loss before training. Trains nothing and writes nothing. The
+predictors are not a measured gain; `corpusfit evaluate` measures it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,20 +32,36 @@ def forecast(
         list[str],
         typer.Option(
             "--data",
-            help="Folder of a selection; may be repeated, to set several side by side.",
+            metavar="FOLDER",
+            help="Folder of a selection; repeatable, to compare several",
             show_default=False,
         ),
     ],
     model: Annotated[
         str,
         typer.Option(
-            "--model", help="A model folder or a Hugging Face hub id.", show_default=False
+            "--model",
+            metavar="MODEL",
+            help="Base model: a model folder or a Hugging Face hub id",
+            show_default=False,
         ),
     ],
     objective: Annotated[
-        str | None, typer.Option("--objective", help="mlm (the default), mlm+nsp or causal.")
+        str | None,
+        typer.Option(
+            "--objective",
+            metavar="[mlm|mlm+nsp|causal]",
+            help="Training objective (default: mlm)",
+        ),
     ] = None,
-    length: Annotated[int | None, typer.Option("--length", help="Tokens in a sequence.")] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            "--length",
+            metavar="N",
+            help="Tokens per sequence (default: 128 on a CPU, 512 on a GPU, or the model's limit)",
+        ),
+    ] = None,
     seed: o.Seed = None,
     workers: o.Workers = None,
     cache: o.Cache = None,
@@ -68,8 +85,9 @@ def forecast(
 
 
 def show_forecast(found: pipeline.Forecast) -> None:
-    """The figures side by side, and what they come to."""
-    columns = ["selection", "segments", "of corpus", "of selected", "falls by", "", "covered"]
+    """Print the figures of the selections, and the conclusions."""
+    columns = ["selection", "segments", "KL of corpus", "KL of selection", "reduction"]
+    columns += ["relative reduction", "task n-grams covered"]
     rows = [
         [
             p.data,
@@ -82,11 +100,12 @@ def show_forecast(found: pipeline.Forecast) -> None:
         ]
         for p in found.prospects
     ]
-    table("KL of the task's n-grams (nats), and how many of them are selected", columns, rows)
+    table("KL divergence from the task's n-grams, in nats (lower is better)", columns, rows)
     kinds = [
         [p.data, *(f"{p.losses[k]:.3f}" if k in p.losses else "–" for k in ("task", "general"))]
         for p in found.prospects
     ]
-    table("Loss (nats a token)", ["selection", "task", "general"], kinds)
+    title = "Loss of the model before training in nats per token (lower is better)"
+    table(title, ["selection", "task text", "general text"], kinds)
     for sentence in found.words:
         typer.echo(sentence)

@@ -1,4 +1,4 @@
-"""`corpusfit methods`: what there is, what each reads, needs and can be set to."""
+"""`corpusfit methods`: the scoring methods and their settings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from corpusfit.score import registry
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod
 from corpusfit.score.names import names as method_names
 
-EXAMPLE = """List the scoring methods, or describe one with its settings.
+EXAMPLE = """List the scoring methods, or the settings of one.
 
 Example:
 
 \b
   corpusfit methods
-  corpusfit methods knn"""
+  corpusfit methods knn
+
+Writes nothing."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,10 +32,13 @@ def register(app: typer.Typer) -> None:
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="One method, in full.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Method to describe (default: list all methods)"),
+    ] = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print; units are those one core scores a second, see `Method.cost`."""
+    """Parse, call, print."""
     if name is not None:
         registry.load(name)
     found = [_described(n) for n in ([name] if name else method_names())]
@@ -51,13 +56,13 @@ def methods(
             [m["name"], m["family"], m["reads"], m["needs"] or "–", m["cost"], m["what"]]
             for m in found
         ]
-        columns = ["method", "family", "reads", "extra", "units", "what"]
-        table("Scoring methods", columns, rows, words=[c for c in columns if c != "units"])
-        say("One method in full: corpusfit methods NAME")
+        columns = ["method", "family", "reads", "extra", "speed per core", "description"]
+        table("Scoring methods (speed in units per second)", columns, rows, words=columns)
+        say("To see one method's settings: corpusfit methods NAME")
 
 
 def _meanings(name: str) -> dict[str, str]:
-    """What each setting of a method means, from its docstring."""
+    """The meaning of each setting of a method, from the method's docstring."""
     doc = inspect.getdoc(registry.load(name)) or ""
     entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, re.MULTILINE)
     return {key: " ".join(text.split()) for key, text in entries}
@@ -77,7 +82,7 @@ def _described(name: str) -> dict[str, Any]:
 
 
 def _reads(cls: type[AnyMethod]) -> str:
-    """What a method goes by, in one word."""
+    """The input of a method, in one word."""
     if issubclass(cls, LabelMethod):
         return "label"
     return "corpus" if issubclass(cls, CorpusMethod) else cls.reads

@@ -1,7 +1,4 @@
-"""The options that several commands share, each worded once.
-
-Why: `select`, `score` and `rank` must mean the same by the same word.
-"""
+"""The options that several commands share, each worded once."""
 
 from __future__ import annotations
 
@@ -11,22 +8,29 @@ from typing import Annotated
 import typer
 
 INPUTS = (
-    "a file, folder, glob, URL, hub:NAME (a dataset), pair:FILE,FILE (two line-aligned files) or - "
-    "(standard input); may be repeated"
+    "a file, folder, glob, URL, hub:NAME (dataset), pair:FILE,FILE (two line-aligned files) or - "
+    "(standard input); repeatable"
 )
+RUN_FOLDER = "Folder or URL of a `corpusfit select` or `corpusfit score` run"
 
 Target = Annotated[
-    list[str], typer.Option("--target", help=f"Texts of your task: {INPUTS}.", show_default=False)
+    list[str],
+    typer.Option(
+        "--target", metavar="INPUT", help=f"Texts of your task: {INPUTS}", show_default=False
+    ),
 ]
 Corpus = Annotated[
     list[str],
-    typer.Option("--corpus", help=f"The pile to choose from: {INPUTS}.", show_default=False),
+    typer.Option(
+        "--corpus", metavar="INPUT", help=f"Texts to choose from: {INPUTS}", show_default=False
+    ),
 ]
 Out = Annotated[
     str,
     typer.Option(
         "--out",
-        help="Folder or URL for the results; the same run resumes there.",
+        metavar="FOLDER",
+        help="Folder or URL for the results; a stopped run resumes there",
         show_default=False,
     ),
 ]
@@ -34,117 +38,179 @@ MethodName = Annotated[
     str | None,
     typer.Option(
         "--method",
-        help="A name from `corpusfit methods`, or auto (the default): domain_moore_lewis.",
+        metavar="NAME",
+        help="Scoring method, one of `corpusfit methods`; auto is domain_moore_lewis, or the "
+        "method with the highest agreement if that cannot be fitted (default: auto)",
     ),
 ]
 Embedder = Annotated[
     str | None,
     typer.Option(
         "--embedder",
-        help="minilm (the default), static (fast), static:MODEL, a model folder or a hub id.",
+        metavar="MODEL",
+        help="Model for embeddings: minilm, static (fast), static:MODEL, a model folder or a "
+        "Hugging Face hub id (default: minilm)",
     ),
 ]
 Budget = Annotated[
     str | None,
     typer.Option(
         "--budget",
-        help="What scoring a GB of text may cost, with auto: 90s, 20min, 2h, or 0.50@1.20, money "
-        "where an hour of this machine costs 1.20.",
+        metavar="COST",
+        help="Highest cost of scoring 1 GB of text with --method auto: a time (90s, 20min, 2h), "
+        "or money at a price per hour of this machine (0.50@1.20) (default: no limit)",
     ),
 ]
 Cascade = Annotated[
     str | None,
     typer.Option(
         "--cascade",
-        help="Stages joined by >, cheap ones first, for instance 'dsir>static>minilm': each scores "
-        "what the one before passes on. NAME[@EMBEDDER][:SHARE of the corpus passed on].",
+        metavar="STAGES",
+        help="Stages joined by >, cheapest first, such as 'dsir>static>minilm'; each scores what "
+        "the stage before passes on. A stage is NAME[@EMBEDDER][:SHARE], where SHARE is the share "
+        "of the whole corpus that the stage passes on (default: none)",
     ),
 ]
 Recall = Annotated[
     float | None,
     typer.Option(
         "--recall",
-        help="With --cascade: how much of what its last stage alone would take is kept; sets the "
-        "shares from a sample (0.95 where none are given).",
+        metavar="NUMBER",
+        help="Share of the last stage's own selection that --cascade keeps; sets the stages' "
+        "shares from a sample (default: 0.95 if --cascade gives no shares)",
     ),
 ]
 Fraction = Annotated[
     float | None,
     typer.Option(
         "--fraction",
-        help="Share of the segments to take, in (0, 1]; 0.2 by default, all with continuous.",
+        metavar="NUMBER",
+        help="Share of the segments to select, above 0 and at most 1 (default: 0.2, or 1 with "
+        "--weights continuous)",
     ),
 ]
-SegmentCount = Annotated[int | None, typer.Option("--segments", help="How many segments to take.")]
+SegmentCount = Annotated[
+    int | None,
+    typer.Option(
+        "--segments",
+        metavar="N",
+        help="Number of segments to select (default: set by --fraction)",
+    ),
+]
 TokenCount = Annotated[
-    int | None, typer.Option("--tokens", help="Estimated word pieces to take at most.")
+    int | None,
+    typer.Option(
+        "--tokens",
+        metavar="N",
+        help="Highest number of estimated word pieces to select (default: set by --fraction)",
+    ),
 ]
 Threshold = Annotated[
-    float | None, typer.Option("--threshold", help="Take every segment that scores this or more.")
+    float | None,
+    typer.Option(
+        "--threshold",
+        metavar="NUMBER",
+        help="Lowest score to select (default: set by --fraction)",
+    ),
 ]
 WeightPolicy = Annotated[
     str | None,
     typer.Option(
         "--weights",
-        help="top (the default), continuous (lambda as weight) or resample (drawn by lambda).",
+        metavar="POLICY",
+        help="Selection policy: top (highest scores), continuous (every segment, weighted by "
+        "lambda) or resample (segments drawn in proportion to lambda) (default: top)",
     ),
 ]
 Balance = Annotated[
     str | None,
     typer.Option(
         "--balance",
-        help="cluster: each cluster of --clusters gives its quota, by default its share of the "
-        "target's texts (--set choose.quota=target, even or corpus).",
+        metavar="cluster",
+        help="Select a quota from each cluster of --clusters; --set choose.quota=target, even or "
+        "corpus says which quota (default: no balancing)",
     ),
 ]
 Clusters = Annotated[
     str | None,
-    typer.Option("--clusters", help="With --balance: a folder that corpusfit clusters wrote."),
+    typer.Option(
+        "--clusters",
+        metavar="FOLDER",
+        help="Folder written by `corpusfit clusters`, for --balance (default: none)",
+    ),
 ]
 Unit = Annotated[
     str | None,
-    typer.Option("--unit", help="window (the default), sentence, paragraph, fixed or document."),
+    typer.Option(
+        "--unit",
+        metavar="UNIT",
+        help="Unit of text: window, sentence, paragraph, fixed or document (default: window)",
+    ),
 ]
 TextField = Annotated[
-    str | None, typer.Option("--text-field", help="Field or column with the text; `text` if not.")
+    str | None,
+    typer.Option(
+        "--text-field", metavar="NAME", help="Field or column with the text (default: text)"
+    ),
 ]
 Strict = Annotated[
-    bool | None, typer.Option("--strict", help="The first row that cannot be used is an error.")
+    bool | None, typer.Option("--strict", help="Stop at the first row that cannot be used")
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="The only source of chance; 0 if not.")]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Random seed (default: 0)")]
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", help="Worker processes; one for each core, or CPU of the cluster, if not."
+        "--workers",
+        metavar="N",
+        help="Number of worker processes (default: one per core, or per CPU of the Ray cluster)",
     ),
 ]
 EngineName = Annotated[
     str,
     typer.Option(
-        "--engine", help="Where it runs: local, or ray (the cluster that runs, or one of its own)."
+        "--engine",
+        metavar="[local|ray]",
+        help="Where to run: local (this machine) or ray (the running Ray cluster, or a new one on "
+        "this machine) (default: local)",
+        show_default=False,
     ),
 ]
 Cache = Annotated[
     str | None,
     typer.Option(
         "--cache",
-        help="Folder or URL for embeddings and token ids; $CORPUSFIT_CACHE or the user's cache "
-        "if not.",
+        metavar="FOLDER",
+        help="Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE, or the "
+        "user's cache folder)",
     ),
 ]
 PlanFile = Annotated[
-    Path | None, typer.Option("--plan", help="A TOML file with settings to start from.")
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="TOML file with settings; options override them (default: none)",
+    ),
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any other setting, as KEY=VALUE, for instance cut.gamma=5."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any other setting, such as cut.gamma=5; repeatable (default: none)",
+    ),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace another run in --out.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a different run in --out")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output")]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Say what would be read, and the time and space it would take."),
+    typer.Option(
+        "--dry-run", help="Print what would be read and the expected time and space; write nothing"
+    ),
 ]
 NoReport = Annotated[
-    bool, typer.Option("--no-report", help="Write no report.html; corpusfit report can, later.")
+    bool,
+    typer.Option(
+        "--no-report", help="Do not write report.html; `corpusfit report` can write one later"
+    ),
 ]

@@ -1,4 +1,4 @@
-"""`corpusfit report`: one page that shows what runs did."""
+"""`corpusfit report`: one page about finished runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say
 from corpusfit.errors import CorpusfitError
 
-EXAMPLE = """Write one page that shows what was selected, and why, and whether it helped.
+EXAMPLE = """Write one HTML page about finished runs.
 
 Example:
 
@@ -20,8 +20,9 @@ Example:
   corpusfit report out/
   corpusfit report out/ random/ --out both.html --figures figures/
 
-DIR is the folder of a selection, an adapted model, an evaluation or a recipe, or one with several
-of them in it. The page opens from disk, in any browser, with no network."""
+DIR is the folder of a selection, an adapted model, an evaluation or a recipe, or a folder with
+several of these. The page shows what was selected, why, and whether the selection helped. The page
+opens from disk in any browser, without a network."""
 
 
 def register(app: typer.Typer) -> None:
@@ -32,17 +33,24 @@ def register(app: typer.Typer) -> None:
 def report(
     folders: Annotated[
         list[str],
-        typer.Argument(metavar="DIR…", help="Folders of runs; several are set side by side."),
+        typer.Argument(metavar="DIR", help="Folders of runs; the page compares several"),
     ],
     out: Annotated[
         str | None,
         typer.Option(
-            "--out", help="The page; report.html in DIR, or in this folder if there are several."
+            "--out",
+            metavar="FILE",
+            help="File of the page (default: report.html in DIR, or in the current folder if there "
+            "are several DIR)",
         ),
     ] = None,
     figures: Annotated[
         str | None,
-        typer.Option("--figures", help="A folder for charts as SVG and PNG, and all data as CSV."),
+        typer.Option(
+            "--figures",
+            metavar="FOLDER",
+            help="Folder for charts as SVG and PNG, and tables as CSV (default: none)",
+        ),
     ] = None,
     json: o.Json = False,
 ) -> None:
@@ -57,10 +65,10 @@ def report(
 
 
 def write_report(folder: Path, *, quiet: bool) -> None:
-    """Write the report of what has just been done, if it can be."""
+    """Write the report of a command that has finished; a failure here is only a message."""
     try:
-        said = f"Report: {api.report(folder)}"
-    except CorpusfitError as e:  # what was asked for is done
-        said = f"No report: {e}"
+        message = f"Report: {api.report(folder)}"
+    except CorpusfitError as e:
+        message = f"No report written: {e}"
     if not quiet:
-        say(said)
+        say(message)

@@ -1,4 +1,4 @@
-"""`corpusfit retrieval`: whether models put sentences next to their translations."""
+"""`corpusfit retrieval`: bitext retrieval with sentence embeddings."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, short_names, table
 
-EXAMPLE = """Look for each sentence's translation by cosine, in both directions.
+EXAMPLE = """Measure bitext retrieval (P@1) of models.
 
 Example:
 
 \b
   corpusfit retrieval --model mbert/ --model adapted/ --pairs wmt20.de-en
 
-There wmt20.de-en.de and wmt20.de-en.en have the same number of lines. Sentences become the mean of
-a model's outputs; the share whose nearest is their own translation is the precision at 1. Models
-are held against the first. Nothing is trained."""
+The files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. The embedding of a
+sentence is the mean of a model's outputs. P@1 (precision at 1) is the share of sentences whose
+nearest neighbour by cosine is their translation, in each direction. Each model is compared with the
+first. Trains nothing and writes nothing."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +35,9 @@ def retrieval(
         typer.Option(
             "--model",
             "--embedder",
-            help="A model folder or hub id, minilm or static; repeat it to compare with the first.",
+            metavar="MODEL",
+            help="Model for embeddings: minilm, static, a model folder or a Hugging Face hub id; "
+            "repeatable, to compare with the first",
             show_default=False,
         ),
     ],
@@ -42,8 +45,9 @@ def retrieval(
         list[str],
         typer.Option(
             "--pairs",
-            help="NAME for NAME.de beside NAME.en; FILE,FILE; a .tsv of two columns; or pair:… as "
-            "--corpus of select takes it. May be repeated.",
+            metavar="INPUT",
+            help="Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file of "
+            "two columns, or pair:… as for --corpus of `corpusfit select`; repeatable",
             show_default=False,
         ),
     ],
@@ -69,7 +73,7 @@ def retrieval(
 
 
 def _show(found: pipeline.Retrieval) -> None:
-    """A table for each test set, models side by side below each other."""
+    """Print a table per test set."""
     names = short_names(found.models)
     for name, blank in found.blank.items():
         own = [r for r in found.results if r.pairs == name]
@@ -83,9 +87,9 @@ def _show(found: pipeline.Retrieval) -> None:
             ]
             for r in own
         ]
-        left_out = f", {blank:,} with a blank side left out" if blank else ""
-        title = f"{name}: {own[0].sentences:,} pairs{left_out}; precision at 1 in per cent"
-        columns = ["direction", "model", "P@1", "95 %", "against the first"]
-        table(title, columns, rows, words=["model", "against the first"])
-    guess = max(r.chance for r in found.results)
-    say(f"A blind guess finds {100 * guess:.2g} % at most.")
+        dropped = f" ({blank:,} with an empty side dropped)" if blank else ""
+        title = f"{name}: {own[0].sentences:,} pairs{dropped}; P@1 in % (higher is better)"
+        columns = ["direction", "model", "P@1", "95 % interval", "compared with the first"]
+        table(title, columns, rows, words=["model", columns[-1]], keys=2)
+    chance = max(r.chance for r in found.results)
+    say(f"Chance: {100 * chance:.2g} %")

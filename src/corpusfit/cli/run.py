@@ -1,4 +1,4 @@
-"""`corpusfit run`: from a recipe to its table."""
+"""`corpusfit run`: the tables of a recipe."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.evaluate.tables import Table, plain
 
-EXAMPLE = """Make a recipe's table: select, adapt and fine-tune with seeds, then compare.
+EXAMPLE = """Run a recipe: select, adapt and evaluate, then compare.
 
 Example:
 
 \b
   corpusfit run examples/papers/tadpole_table3_cpu.toml --out table3/
 
-A recipe is a TOML file: tasks, ways of selecting, seeds. What was stopped goes on with the same
-command, and no finished step is repeated, not even for a changed recipe. A cell that fails costs
-no other; the exit code is then 1."""
+A recipe is a TOML file with tasks, selectors and seeds. Prints and writes its tables as Markdown,
+LaTeX, CSV and JSON. Run the same command to resume a stopped run; finished steps are not repeated,
+even for a changed recipe. A cell that fails does not stop the others; the exit code is then 1."""
 
 
 def register(app: typer.Typer) -> None:
@@ -33,15 +33,19 @@ def register(app: typer.Typer) -> None:
 
 def run(
     recipe: Annotated[
-        Path, typer.Argument(metavar="RECIPE", help="A TOML file; see examples/papers.")
+        Path, typer.Argument(metavar="RECIPE", help="TOML file; see examples/papers")
     ],
     out: Annotated[
         str,
-        typer.Option("--out", help="Folder for steps and tables; the same recipe goes on there."),
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Folder for steps and tables; a stopped run resumes there",
+        ),
     ],
     keep_overlap: Annotated[
         bool,
-        typer.Option("--keep-overlap", help="Train on copies of dev and test texts too."),
+        typer.Option("--keep-overlap", help="Also train on copies of dev and test texts"),
     ] = False,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
@@ -69,12 +73,12 @@ def run(
     if not no_report:
         write_report(ran.path, quiet=json)
     if ran.judged.failed:
-        say(f"{len(ran.judged.failed)} cells failed; why: {ran.path / 'failures'}.")
+        say(f"{len(ran.judged.failed)} cells failed. For the errors, see {ran.path / 'failures'}.")
         raise typer.Exit(1)
 
 
 def show_table(shown: Table) -> None:
-    """A table and its notes."""
+    """Print a table and its notes."""
     words = [
         name
         for i, name in enumerate(shown.columns)
@@ -87,7 +91,7 @@ def show_table(shown: Table) -> None:
 
 
 def show_missing(found: pipeline.Missing, *, json: bool) -> None:
-    """What it would do."""
+    """Print the dry run."""
     if json:
         as_json(dataclasses.asdict(found))
         return
@@ -95,17 +99,17 @@ def show_missing(found: pipeline.Missing, *, json: bool) -> None:
     rows = [
         [_word(name, cell[name]) for name in shown] + [str(cell["missing"])] for cell in found.cells
     ]
-    table("Cells", [*shown, "fine-tunings missing"], rows, words=shown)
+    table("Cells of the table", [*shown, "fine-tunings missing"], rows, words=shown)
     for phase, (total, left) in found.steps.items():
-        say(f"{phase.capitalize()}: {total}, of which {left} are to be made.")
+        say(f"{phase.capitalize()}: {total}, of which {left} are missing.")
     if found.seconds is None:
-        say("No estimate of the time: not every kind of step was made once yet.")
+        say("Time unknown: an estimate needs one finished step of each kind.")
     else:
-        say(f"About {found.seconds / 60:,.0f} min, by what finished steps took.")
+        say(f"Expected: {found.seconds / 60:,.0f} min, from the time of finished steps.")
 
 
 def _word(name: str, value: object) -> str:
-    """One property of a cell."""
+    """One property of a cell, as text."""
     if name == "model":
         return Path(str(value)).name
     if name == "size":

@@ -1,4 +1,4 @@
-"""`corpusfit score`: scores only, to choose from later."""
+"""`corpusfit score`: scores without a selection."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_estimate, show_run
 
-EXAMPLE = """Score a corpus by how like your task it is, without choosing yet.
+EXAMPLE = """Score a corpus by likeness to your task; select later.
 
 Example:
 
 \b
-  corpusfit score --target task.jsonl --corpus pile/ --out out/
-  corpusfit choose out/ --tokens 1000000"""
+  corpusfit score --target task.jsonl --corpus corpus/ --out out/
+  corpusfit choose out/ --tokens 1000000
+
+Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
+`corpusfit choose`. Run the same command to resume a stopped run."""
 
 
 def register(app: typer.Typer) -> None:

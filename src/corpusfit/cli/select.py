@@ -1,4 +1,4 @@
-"""`corpusfit select`: the main job."""
+"""`corpusfit select`: the part of a corpus that is like a task."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ EXAMPLE = """Find the part of a corpus that is like your task.
 Example:
 
 \b
-  corpusfit select --target task.jsonl --corpus pile/ --out out/
+  corpusfit select --target task.jsonl --corpus corpus/ --out out/
 
-Writes out/selected (the text), out/scores (every segment's score) and out/manifest.json. A run
-that was stopped goes on with the same command."""
+Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
+out/report.html. Run the same command to resume a stopped run."""
 
 
 def register(app: typer.Typer) -> None:

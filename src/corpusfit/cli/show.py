@@ -1,17 +1,16 @@
-"""What commands print: tables and bars for people, one JSON object for programs.
-
-Why: standard output carries the result and nothing else, so that it can be piped.
-"""
+"""Output of the commands: tables and progress bars for people, one JSON object for programs."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.progress import (
     BarColumn,
     ProgressColumn,
@@ -28,16 +27,20 @@ from rich.text import Text
 from corpusfit.engine.progress import Progress
 
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
-_out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+_out = Console(highlight=False)
+_PIPED_WIDTH = 80
+_GAP = 2
+_FOLDED = (20, 16, 12, 8)
+"""Least widths of a column of text, the first that leaves room for the figures."""
 
 
 def say(message: str) -> None:
-    """One line for the user, on standard error."""
+    """Print a line for the user on standard error; standard output has results only."""
     _err.print(message, markup=False)
 
 
 def as_json(thing: Any) -> None:
-    """One JSON object on standard output, in ASCII: any terminal and any file name will do."""
+    """Print one JSON object on standard output, in ASCII for any terminal and any file name."""
     sys.stdout.write(json.dumps(thing, default=str) + "\n")
 
 
@@ -47,38 +50,105 @@ def percent(part: float, whole: float) -> str:
 
 
 def one_line(text: str, most: int) -> str:
-    """A text's first so many characters, without those that would steer the terminal."""
+    """The first characters of a text on one line, without control characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= most else line[:most] + " …"
 
 
 def short_names(names: Sequence[str], most: int = 100) -> dict[str, str]:
-    """The last part of each path, for a table; the whole where two would be the same."""
+    """The last part of each path, for a table; the whole path where two would be the same."""
     last = {name: PurePath(name).name or name for name in names}
     several = [short for short in last.values() if list(last.values()).count(short) > 1]
     return {n: one_line(n if s in several else s, most) for n, s in last.items()}
 
 
 def table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = ()
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    words: Sequence[str] = (),
+    keys: int = 1,
 ) -> None:
-    """A table on standard output; the first column and those in `words` are text, the rest figures.
+    """Print a table on standard output that is as wide as the terminal, $COLUMNS or 80 columns.
 
-    A last column of words may be folded, nothing else is.
+    Columns of figures are never folded. A table that is too wide continues in a second one.
+
+    Args:
+        title: what the table shows.
+        columns: their headings.
+        rows: a cell per column.
+        words: columns of text, which may be folded; the first column is one.
+        keys: leading columns that name a row and are repeated in a second table.
     """
-    shown = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in columns:
-        left = name in (columns[0], *words)
-        folded = left and name == columns[-1]
-        shown.add_column(name, justify="left" if left else "right", no_wrap=not folded)
-    for row in rows:
-        shown.add_row(*(Text(cell) for cell in row))
-    _out.print(shown)
-    _out.print()
+    room = _room()
+    text = [name in (columns[0], *words) for name in columns]
+    full = [max(map(cell_len, (name, *cells))) for name, cells in _cells(columns, rows)]
+    for folded in _FOLDED:
+        least = [
+            min(wide, folded) if folds else max(_heading(name), *map(cell_len, cells), 1)
+            for wide, folds, (name, cells) in zip(full, text, _cells(columns, rows), strict=True)
+        ]
+        if sum(least[:keys]) + _GAP * keys + max(least[keys:], default=0) <= room:
+            break
+    _out.print(Text(title), width=room, style="italic")
+    for part in _parts(least, keys, room):
+        widths = _spread([least[i] for i in part], [full[i] for i in part], room)
+        total = sum(widths) + _GAP * (len(widths) - 1)
+        shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), width=total)
+        for i, width in zip(part, widths, strict=True):
+            justify: JustifyMethod = "left" if text[i] else "right"
+            heading = Text(columns[i], overflow="fold")
+            shown.add_column(heading, justify=justify, width=width, overflow="fold")
+        for row in rows:
+            shown.add_row(*(Text(row[i]) for i in part))
+        _out.print(shown, crop=False)
+        _out.print()
+
+
+def _room() -> int:
+    """The width of a table: $COLUMNS, or else the terminal's, or 80 where there is none."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked):
+        return int(asked)
+    return _out.width if _out.is_terminal else _PIPED_WIDTH
+
+
+def _cells(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[str, list[str]]]:
+    """Each column's heading and its cells."""
+    return [(name, [row[i] for row in rows]) for i, name in enumerate(columns)]
+
+
+def _heading(name: str) -> int:
+    """The least width of a heading, which is folded at spaces and within a long word."""
+    return min(_FOLDED[0], max(map(cell_len, name.split()), default=1))
+
+
+def _parts(least: Sequence[int], keys: int, room: int) -> list[list[int]]:
+    """The columns of each table, so that every table fits; each begins with the keys."""
+    parts = [list(range(keys))]
+    for i in range(keys, len(least)):
+        width = sum(least[j] for j in parts[-1]) + least[i] + _GAP * len(parts[-1])
+        if width > room and len(parts[-1]) > keys:
+            parts.append(list(range(keys)))
+        parts[-1].append(i)
+    return parts
+
+
+def _spread(least: Sequence[int], full: Sequence[int], room: int) -> list[int]:
+    """Widths of columns: at least `least`, at most `full`, as much as there is room for."""
+    widths = list(least)
+    spare = room - sum(widths) - _GAP * (len(widths) - 1)
+    while spare > 0 and any(now < most for now, most in zip(widths, full, strict=True)):
+        for i, most in enumerate(full):
+            if spare > 0 and widths[i] < most:
+                widths[i] += 1
+                spare -= 1
+    return widths
 
 
 class _Rate(ProgressColumn):
-    """Units, or tokens, a second since the stage began."""
+    """Units, or tokens, per second since the stage began."""
 
     def render(self, task: Task) -> Text:
         units, seconds = task.fields["units"], task.elapsed or 0
@@ -86,14 +156,14 @@ class _Rate(ProgressColumn):
 
 
 class Bar(Progress):
-    """Progress on standard error: a bar on a terminal, silent otherwise; warnings always."""
+    """Progress on standard error: a bar on a terminal, nothing elsewhere; warnings always."""
 
     def __init__(self) -> None:
         self._bar: RichProgress | None = None
         self._units = 0
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
-        """Show a stage."""
+        """Show the bar of a stage."""
         if not _err.is_terminal:
             return
         columns = (
@@ -116,15 +186,15 @@ class Bar(Progress):
             self._bar.update(task, advance=done, units=self._units)
 
     def end(self) -> None:
-        """Leave the bar as it stands."""
+        """Stop the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
     def warn(self, message: str) -> None:
-        """A warning, above the bar."""
+        """Print a warning above the bar."""
         say(f"Warning: {message}")
 
     def note(self, message: str) -> None:
-        """A sentence, above the bar."""
+        """Print a sentence above the bar."""
         say(message)

@@ -1,4 +1,4 @@
-"""`corpusfit split`: train, dev and test with no text on two sides."""
+"""`corpusfit split`: train, dev and test splits without overlap."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 from corpusfit.errors import bad_setting
 
-EXAMPLE = """Split a corpus into train, dev and test, with no text on two sides.
+EXAMPLE = """Split a corpus into train, dev and test without overlap.
 
 Example:
 
@@ -22,9 +22,10 @@ Example:
   corpusfit split --data pair:koran.de,koran.en --dev 2000 --test 2000 --near --out split/
   corpusfit split --check split/ --near
 
-Copies of a text, whatever their case, blanks and punctuation, stay on one side. Of aligned pairs
-one translation of each text and one text of each translation is kept. The files have the form of
-the input. With --check nothing is split: it counts the texts of dev and test that are in train."""
+Copies of a text (ignoring case, white space and punctuation) stay in one split. Of a parallel
+corpus, one translation of each text and one text of each translation is kept. Writes train, dev and
+test to --out in the input's format. With --check, only counts the texts of dev and test that are in
+train."""
 
 
 def register(app: typer.Typer) -> None:
@@ -35,31 +36,54 @@ def register(app: typer.Typer) -> None:
 def split(
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", help=f"What to split: {o.INPUTS}.", show_default=False),
+        typer.Option(
+            "--data",
+            metavar="INPUT",
+            help=f"Texts to split: {o.INPUTS} (default: none; required without --check)",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
-        str | None, typer.Option("--out", help="Folder for train, dev and test.")
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Folder for train, dev and test (default: none; required without --check)",
+        ),
     ] = None,
     dev: Annotated[
-        float, typer.Option("--dev", help="Rows of dev, or their share if below 1.")
+        float,
+        typer.Option(
+            "--dev",
+            metavar="NUMBER",
+            help="Number of rows in dev, or their share if below 1 (default: 0)",
+            show_default=False,
+        ),
     ] = 0,
     test: Annotated[
-        float, typer.Option("--test", help="Rows of test, or their share if below 1.")
+        float,
+        typer.Option(
+            "--test",
+            metavar="NUMBER",
+            help="Number of rows in test, or their share if below 1 (default: 0)",
+            show_default=False,
+        ),
     ] = 0,
     near: Annotated[
         bool,
         typer.Option(
             "--near",
-            help="Mind near-duplicates too: texts that hold 0.8 of the 5-grams of a dev or test "
-            "text are left out of train.",
+            help="Also drop near-duplicates from train: texts with at least 0.8 of the 5-grams of "
+            "a dev or test text",
         ),
     ] = False,
     check: Annotated[
         list[str] | None,
         typer.Option(
             "--check",
-            help="Split nothing; count the overlaps in a folder with files named train, dev, test; "
-            "may be repeated.",
+            metavar="FOLDER",
+            help="Folder with files named train, dev and test to count overlaps in, in place of "
+            "splitting; repeatable (default: none)",
         ),
     ] = None,
     text_field: o.TextField = None,
@@ -72,7 +96,7 @@ def split(
     """Parse, call, print."""
     machine = pipeline.Machine(workers=workers, progress=Bar())
     if check:
-        _nothing_else(data=data, out=out, dev=dev, test=test, strict=strict, seed=seed)
+        _require_check_alone(data=data, out=out, dev=dev, test=test, strict=strict, seed=seed)
         found = api.overlaps(check, near=near, text_field=text_field, machine=machine)
         counted = [dataclasses.asdict(one) for one in found]
         if json:
@@ -81,8 +105,9 @@ def split(
             _show_overlaps(counted)
         return
     if not data or not out:
-        cure = "Or --check DIR, to look at what is split already."
-        raise bad_setting("--data and --out", "given", "nothing", cure)
+        came = [f"--{name} {value}" for name, value in (("data", data), ("out", out)) if value]
+        cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
+        raise bad_setting("--data and --out", "given together", " ".join(came) or "neither", cure)
     done = api.split(
         data=data,
         out=out,
@@ -101,15 +126,16 @@ def split(
         _show(done.path, done.manifest)
 
 
-def _nothing_else(**given: Any) -> None:
-    """Hold that a check was asked for and no split."""
-    names = [f"--{name}" for name, value in given.items() if value]
+def _require_check_alone(**options: Any) -> None:
+    """Raise `UsageError` for options of a split beside --check."""
+    names = " ".join(f"--{name}" for name, value in options.items() if value)
     if names:
-        raise bad_setting("--check", "given without what only a split needs", " ".join(names))
+        cure = f"Leave out either --check or {names}."
+        raise bad_setting("--check", "given without options of a split", names, cure)
 
 
 def _show(out: Path, manifest: Mapping[str, Any]) -> None:
-    """The counts, and the overlaps in what was written."""
+    """Print the counts, and the overlaps in the new splits."""
     counts, splits = manifest["counts"], manifest["splits"]
     parts = ", ".join(f"{found['rows']:,} {name}" for name, found in splits.items())
     say(
@@ -124,17 +150,18 @@ def _show(out: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
-    """One line for each split and where its texts were looked for."""
+    """Print a row per split and the split searched for its texts."""
     sided = any(one["side"] for one in overlaps)
-    nearly = any(one["near"] is not None for one in overlaps)
+    near = any(one["near"] is not None for one in overlaps)
     rows = []
     for one in overlaps:
         own = one["split"] == one["within"]
-        counts = [one["identical"], one["shared"], *([one["near"]] if nearly else [])]
-        shown = ["–" if n is None else f"{n:,} ({percent(n, one['texts'])})" for n in counts]
-        where = "copies within" if own else f"in {one['within']}"
+        found = [one["identical"], one["shared"], *([one["near"]] if near else [])]
+        shown = ["–" if n is None else f"{n:,} ({percent(n, one['texts'])})" for n in found]
+        where = "itself" if own else one["within"]
         side = [one["side"]] if sided else []
         rows.append([one["data"], *side, one["split"], where, f"{one['texts']:,}", *shown])
-    columns = ["data", *(["side"] if sided else []), "of", "looked for", "texts", "to the letter"]
-    columns += ["same text", *(["or nearly"] if nearly else [])]
-    table("Texts that are in two places", columns, rows, words=["side", "of", "looked for"])
+    keys = ["data", *(["side"] if sided else []), "split", "searched"]
+    counts = ["texts", "exact", "normalised", *(["near-duplicate"] if near else [])]
+    title = "Texts found again (normalised includes exact, near-duplicate includes normalised)"
+    table(title, [*keys, *counts], rows, words=keys, keys=len(keys))

@@ -1,7 +1,4 @@
-"""What a run looks like on a terminal: counts, composition by source, the ranking.
-
-Why: the user's first question is what was taken, the second why by that method.
-"""
+"""A run on a terminal: counts, the selection by source, the ranking of methods."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from corpusfit.cli.show import as_json, percent, say, table
 
 
 def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
-    """The summary of a finished run."""
+    """Print the summary of a finished run."""
     from corpusfit.pipeline.budget import Decision
 
     counts, method = manifest["counts"], manifest["method"]["name"]
@@ -27,9 +24,7 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
     if manifest["budget"]:
         say(Decision(**manifest["budget"]).sentence())
     if manifest["ranking"]:
-        reason = "the cheapest way, or the best by agreement, of what fits the budget."
-        if not manifest["budget"]:
-            reason = _MOST_AGREEMENT
+        reason = _WITHIN_BUDGET if manifest["budget"] else _MOST_AGREEMENT
         say(f"Method: {method}, {_REASONS.get(method, reason)}")
         show_ranking(manifest["ranking"])
     else:
@@ -40,17 +35,17 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
         show_cascade(manifest["cascade"])
     selected = manifest["selected"]
     if selected is None:
-        say(f"Scores are in {out / 'scores'}. Choose from them: corpusfit choose {out}")
+        say(f"Scores: {out / 'scores'}. To select by these scores: corpusfit choose {out}")
         return
     show_composition(selected)
     say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")
     if selected.get("aligned"):
         first, second = (out / name for name in selected["aligned"])
-        say(f"The selected pairs, aligned by lines: {first}, {second}.")
+        say(f"Selected pairs, as line-aligned files: {first}, {second}.")
 
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:
-    """What each stage had, passed on and took, and what the earlier ones lost."""
+    """Print each stage's input, output and cost, and the recall of the cascade."""
     from corpusfit.select.recall import recall_in_words
 
     stages = cascade["stages"]
@@ -66,14 +61,15 @@ def show_cascade(cascade: Mapping[str, Any]) -> None:
         ]
         for s in stages
     ]
-    columns = ["stage", "segments", "passed on", "of corpus", "units", "worker s", "units/s"]
-    by = ", shares set from a sample" if cascade["shares_from_sample"] else ""
+    columns = ["stage", "segments scored", "segments passed on", "share of corpus", "units"]
+    columns += ["worker seconds", "units per second"]
+    by = " (shares set from a sample)" if cascade["shares_from_sample"] else ""
     table(f"Cascade over {total:,} segments{by}", columns, rows)
     say(recall_in_words(cascade))
 
 
 def show_composition(selected: Mapping[str, Any]) -> None:
-    """Where the selected segments come from."""
+    """Print the selected segments by source."""
     sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["selected"])
     corpus = sum(n["segments"] for _, n in sources)
     shown = [
@@ -89,16 +85,16 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     ]
     rest = len(sources) - _ROWS
     title = f"Selected: {selected['segments']:,} segments, about {selected['tokens']:,} word pieces"
-    columns = ["source", "segments", "of corpus", "selected", "of selected", "word pieces"]
-    table(title, columns, shown)
+    columns = ["source", "segments", "share of corpus", "selected", "share of selection"]
+    table(title, [*columns, "word pieces"], shown)
     if rest > 0:
-        say(f"… and {rest} more sources; all are in manifest.json.")
+        say(f"{rest:,} more sources are listed in manifest.json.")
     if selected.get("by_cluster"):
         _show_clusters(selected)
 
 
 def _show_clusters(selected: Mapping[str, Any]) -> None:
-    """What each cluster gave, where the selection was balanced."""
+    """Print the selected segments by cluster, for a balanced selection."""
     rows = [
         [
             str(number),
@@ -112,24 +108,23 @@ def _show_clusters(selected: Mapping[str, Any]) -> None:
             zip(selected["by_cluster"], selected["quota"], strict=True), 1
         )
     ]
-    columns = ["cluster", "segments", "quota", "selected", "of selected", "word pieces"]
+    columns = ["cluster", "segments", "quota", "selected", "share of selection", "word pieces"]
     table("By cluster", columns, rows)
 
 
 _ROWS = 30
-_MOST_AGREEMENT = (
-    "chosen by agreement: the best by it are the best by most other kinds of methods too."
-)
+_WITHIN_BUDGET = "the cheapest, or the one with the highest agreement, within the budget."
+_MOST_AGREEMENT = "which has the highest agreement with methods of other kinds."
 _REASONS = {
     "domain_moore_lewis": (
-        "which finds the domain by what methods of different kinds agree on, as the table shows, "
-        "and takes first what is most like your texts in words."
+        "which finds the domain by the agreement of methods of different kinds (see the table) and "
+        "scores segments of the domain by their likeness to the target's words."
     )
 }
 
 
 def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
-    """Both verdicts on every method, and what a GB of text takes."""
+    """Print the scores of every method, and the time per GB of text."""
     from corpusfit.pipeline.budget import format_duration
 
     rows = [
@@ -143,8 +138,9 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
         ]
         for v in ranking
     ]
-    columns = ["method", "family", "agreement", "F1", "AUROC", "AP", "fit s", "units/s", "a GB"]
-    title = "Ranking of methods (mean ± standard deviation over seeds)"
+    columns = ["method", "family", "agreement", "F1", "AUROC", "AP"]
+    columns += ["seconds to fit", "units per second", "time per GB"]
+    title = "Ranking of methods: mean ± standard deviation over seeds (0 to 1, higher is better)"
     table(title, columns, rows, words=["family"])
 
 
@@ -153,18 +149,18 @@ def _spread(value: Sequence[float]) -> str:
 
 
 def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
-    """What a run would take."""
+    """Print the dry run."""
     from corpusfit.pipeline.budget import Decision
 
     if json:
         as_json(estimate)
         return
     say(
-        f"{estimate['sources']} files, {estimate['stored_mb']:,.0f} MB stored, about "
+        f"{estimate['sources']} files, {estimate['stored_mb']:,.0f} MB on disk, about "
         f"{estimate['text_mb']:,.0f} MB of text in about {estimate['units']:,} units."
     )
     say(
-        f"About {estimate['seconds']:,.0f} s with {estimate['workers']} workers, "
+        f"Expected: {estimate['seconds']:,.0f} s with {estimate['workers']} workers, "
         f"{estimate['memory_mb']:,.0f} MB of memory, {estimate['disk_mb']:,.0f} MB of disk "
         "(measured on a sample; nothing was written)."
     )
@@ -172,5 +168,5 @@ def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
         say(Decision(**estimate["budget"]).sentence())
     if "shares" in estimate:
         passed = ", ".join(percent(share, 1) for share in estimate["shares"])
-        unsure = ": an assumption, as the run sets the shares from a sample" * estimate["assumed"]
-        say(f"The stages before the last pass on {passed} of the corpus{unsure}.")
+        assumed = " (assumed; the run sets the shares from a sample)" * estimate["assumed"]
+        say(f"The stages before the last pass on {passed} of the corpus{assumed}.")

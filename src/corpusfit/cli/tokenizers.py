@@ -1,4 +1,4 @@
-"""`corpusfit tokenizers`: which words tokenizers split, on specific and on general text."""
+"""`corpusfit tokenizers`: fertility of tokenizers on specific and general text."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from corpusfit import api, pipeline
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, short_names, table
 
-EXAMPLE = """Count the words that tokenizers split, on text of a domain and on general text.
+EXAMPLE = """Measure how many tokens tokenizers make of words.
 
 Example:
 
 \b
   corpusfit tokenizers --tokenizer de-bert/ --tokenizer mbert/ --specific a.conll --general b.txt
 
-Others are held against the first: how many more words they split on each kind of text, and by how
-much more on specific text than on general. Both kinds should be of one language, and written alike:
-words that a task has set apart by spaces are cut anew."""
+Prints continued words (the share of words of several tokens) and fertility (tokens per word) on
+text of a domain and on general text, each tokenizer's difference from the first, and by how much
+more that difference is on specific text. Use texts of one language and one spelling. Words are
+split at white space, numbers and special characters, also in text that was tokenised before. Writes
+nothing."""
 
 
 def register(app: typer.Typer) -> None:
@@ -33,8 +35,9 @@ def tokenizers(
         list[str],
         typer.Option(
             "--tokenizer",
-            help="minilm, a model folder, a tokenizer.json, a vocab.txt of word pieces or a hub "
-            "id; repeat it to compare with the first.",
+            metavar="MODEL",
+            help="Tokenizer: minilm, a model folder, a tokenizer.json, a vocab.txt of word pieces "
+            "or a Hugging Face hub id; repeatable, to compare with the first",
             show_default=False,
         ),
     ],
@@ -42,13 +45,19 @@ def tokenizers(
         list[str],
         typer.Option(
             "--specific",
-            help=f"Text of a domain: {o.INPUTS}; or files of CoNLL columns.",
+            metavar="INPUT",
+            help=f"Texts of a domain: files of CoNLL columns, or {o.INPUTS}",
             show_default=False,
         ),
     ],
     general: Annotated[
         list[str],
-        typer.Option("--general", help="General text: the same.", show_default=False),
+        typer.Option(
+            "--general",
+            metavar="INPUT",
+            help="General texts, in any form that --specific takes; repeatable",
+            show_default=False,
+        ),
     ],
     text_field: o.TextField = None,
     seed: o.Seed = None,
@@ -75,7 +84,7 @@ def tokenizers(
 
 
 def _show(found: pipeline.Tokenized) -> None:
-    """What each does, and how others differ from the first."""
+    """Print the figures of each tokenizer, and the differences from the first."""
     names = short_names(found.tokenizers)
     rows = [
         [
@@ -90,8 +99,10 @@ def _show(found: pipeline.Tokenized) -> None:
         ]
         for s in found.splits
     ]
-    columns = ["tokenizer", "text", "texts", "words", "continued", "95 %", "fertility", "unknown"]
-    table("Words that become several tokens", columns, rows, words=["text"])
+    columns = ["tokenizer", "text", "texts", "words", "continued words", "95 % interval (%)"]
+    columns += ["tokens per word", "unknown words"]
+    title = "Words split into several tokens (fewer is better)"
+    table(title, columns, rows, words=["text"], keys=2)
     if found.gaps:
         gaps = [
             [
@@ -102,9 +113,10 @@ def _show(found: pipeline.Tokenized) -> None:
             for gap in found.gaps
         ]
         first = names[found.tokenizers[0]]
-        title = f"More than {first}: continued words in points, fertility in tokens a word"
+        title = f"Difference from {first}, with 95 % intervals (continued: continued words in "
+        title += "percentage points; fertility: tokens per word)"
         columns = ["tokenizer", "figure", "specific", "general", "specific - general"]
-        table(title, columns, gaps, words=["figure"])
+        table(title, columns, gaps, words=["figure"], keys=2)
 
 
 def _difference(found: pipeline.Figure, figure: str) -> str:

@@ -1,11 +1,4 @@
-"""The plan of an evaluation: how a model is fine-tuned on a task and what is looked at.
-
-What: every setting that can change the scores, with its default and its check.
-Why: a score is only compared with another that came about in the same way.
-Trade-off: what is left out is settled by the kind of task (`settled`), as the papers do it; so the
-plan that was asked for and the settled one are both written down.
-Reference: TADPOLE, section 4; mDAPT, sections 4.1 and 4.2.
-"""
+"""The plan of an evaluation: every setting with its default and its check, in groups."""
 
 from __future__ import annotations
 
@@ -25,14 +18,16 @@ METRICS = (
 
 @dataclass(frozen=True)
 class HeadPlan:
-    """Which model is fine-tuned, and what of it.
+    """The model to fine-tune.
 
     Attributes:
-        name: a model folder, a hub id, or an adapter's folder as `corpusfit adapt` writes it.
-        adapter: train a new adapter and the head alone: `pfeiffer` or `lora`; all weights when left
-            out, but an adapter's folder trains its adapter.
-        reduction: how many times narrower than the model a new Pfeiffer bottleneck is.
-        rank: of a new LoRA's matrices.
+        name: model folder, adapter's folder written by `corpusfit adapt`, or Hugging Face hub id
+            (default: none; required).
+        adapter: adapter to train with the head, in place of all weights: `pfeiffer` or `lora`; an
+            adapter's folder trains its own adapter (default: none).
+        reduction: width of the model divided by the width of a new Pfeiffer bottleneck (default:
+            2).
+        rank: rank of a new LoRA's matrices (default: 8).
     """
 
     name: str = ""
@@ -49,17 +44,21 @@ class HeadPlan:
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """How a task is read, and what counts.
+    """The task and its metric.
 
     Attributes:
-        kind: `classification` of texts or `tagging` of their words; `auto` goes by the format.
-        metric: the score that dev picks by and that is compared; `auto` is micro F1 of spans for
-            tagging, and macro F1 of classes for classification. All others are stored too.
-        text_field: the field with the text.
-        label_field: the field with its class.
-        dev_share: of the training examples, where the task has no dev split.
-        test_share: of the training examples, where the task has no test split.
-        dev_size: examples of dev that are looked at, drawn by the seed; 0 takes all.
+        kind: `classification` of texts, `tagging` of words, or `auto` (by the format) (default:
+            auto).
+        metric: metric to choose the best epoch and to compare models by; `auto` is macro F1 of
+            classes for classification and micro F1 of spans for tagging; all are stored (default:
+            auto).
+        text_field: field with the text (default: text).
+        label_field: field with the label (default: label).
+        dev_share: share of the training examples that becomes dev if the task has none (default:
+            0.1).
+        test_share: share of the training examples that becomes test if the task has none (default:
+            0.2).
+        dev_size: number of dev examples to use, drawn by the seed; 0 uses all (default: 0).
     """
 
     kind: str = "auto"
@@ -83,19 +82,27 @@ class TaskPlan:
 
 @dataclass(frozen=True)
 class TunePlan:
-    """How it is fine-tuned; what is left out goes by the kind of task.
+    """The fine-tuning; `settled` sets what is left out, by the kind of task.
+
+    Reference: TADPOLE, section 4, for classification; mDAPT, section 4.1, for tagging.
 
     Attributes:
-        epochs: passes over the training examples, at most.
-        rate: the highest learning rate of AdamW; it falls linearly to 0.
-        batch: examples in a step.
-        length: tokens of an example, special ones included; longer ones are cut off.
-        warmup: share of the steps over which the rate rises.
-        patience: stop after so many epochs without a better dev score; 0 never does.
-        decay: weight decay, not of biases and norms.
-        clip: gradients longer than this are scaled down to it.
-        precision: `auto` (bf16 where the hardware has it), `bf16` or `fp32`; weights are fp32.
-        device: `auto`, `cpu` or `cuda`.
+        epochs: most passes over the training examples (default: 5 for classification, 100 for
+            tagging, 30 for tagging with an adapter).
+        rate: highest learning rate of AdamW, which falls linearly to 0 (default: 3e-5 for
+            classification, 2e-5 for tagging, 1e-4 for tagging with an adapter).
+        batch: examples per step (default: 8 for classification, 32 for tagging).
+        length: most tokens per example, special tokens included; longer examples are truncated
+            (default: the model's limit, and at most 128 for tagging).
+        warmup: share of the steps over which the learning rate rises (default: 0.1 for
+            classification, 0 for tagging).
+        patience: number of epochs without a better dev score after which to stop; 0 never stops
+            early (default: 0 for classification, 25 for tagging, 0 for tagging with an adapter).
+        decay: weight decay, except of biases and norms (default: 0.01).
+        clip: largest norm of the gradient; larger gradients are scaled down (default: 1.0).
+        precision: number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`;
+            weights are always fp32 (default: auto).
+        device: device to run on: `auto`, `cpu` or `cuda` (default: auto).
     """
 
     epochs: int | None = None
@@ -129,14 +136,15 @@ class TunePlan:
 
 @dataclass(frozen=True)
 class AugmentPlan:
-    """Whether training examples get companions with the same label (Xie et al. 2019).
+    """The augmentation of training examples with the same label (Xie et al. 2019).
 
     Attributes:
-        kind: `tfidf` (uninformative words replaced), `backtranslate`, or none when left out.
-        copies: companions of each example.
-        share: of a text's words that are replaced by tfidf, on average.
-        mt: sequence-to-sequence model into another language, for backtranslate.
-        mt_back: and back.
+        kind: `tfidf` (replaces uninformative words) or `backtranslate` (default: none).
+        copies: number of augmented copies of each example (default: 1).
+        share: mean share of a text's words that `tfidf` replaces (default: 0.3).
+        mt: model that translates to another language, for `backtranslate` (default: none).
+        mt_back: model that translates back to the source language, for `backtranslate` (default:
+            none).
     """
 
     kind: str = ""
@@ -151,16 +159,18 @@ class AugmentPlan:
         positive("augment.copies", self.copies)
         if not 0 < self.share < 1:
             raise bad_setting("augment.share", "between 0 and 1", self.share)
-        given = bool(self.mt) + bool(self.mt_back)
-        if given != (2 if self.kind == "backtranslate" else 0):
+        models = bool(self.mt) + bool(self.mt_back)
+        if models != (2 if self.kind == "backtranslate" else 0):
             allowed = "both given with --augment backtranslate, and left out without it"
-            came = f"--mt {self.mt or 'left out'}, --mt-back {self.mt_back or 'left out'}"
-            raise bad_setting("--mt and --mt-back", allowed, came)
+            named = (("--augment", self.kind), ("--mt", self.mt), ("--mt-back", self.mt_back))
+            came = " ".join(f"{option} {value}" for option, value in named if value)
+            cure = "For example --augment backtranslate --mt EN_DE --mt-back DE_EN."
+            raise bad_setting("--mt and --mt-back", allowed, came, cure)
 
 
 @dataclass(frozen=True)
 class EvaluatePlan(Settings):
-    """Every setting of an evaluation that can change its scores; how many seeds is said apart."""
+    """Every setting of an evaluation that can change its scores, except the number of seeds."""
 
     model: HeadPlan = HeadPlan()
     task: TaskPlan = TaskPlan()
@@ -169,7 +179,7 @@ class EvaluatePlan(Settings):
     seed: int = 0
 
     def check(self) -> EvaluatePlan:
-        """The plan itself, after every group was checked.
+        """The plan itself, after every group is checked.
 
         Raises:
             UsageError: names the setting, what is allowed, what came, and the cure.
@@ -189,20 +199,20 @@ _PAPERS = {
 
 
 def metric_of(plan: TaskPlan, kind: str) -> str:
-    """The score that is compared for a kind of task."""
+    """The metric to compare by, for a kind of task."""
     if plan.metric != "auto":
         return plan.metric
     return "micro_f1" if kind == "tagging" else "macro_f1"
 
 
 def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:
-    """The plan with nothing left open.
+    """The plan with every setting that was left out set by the kind of task.
 
     Args:
-        plan: as asked for.
-        kind: of the task.
-        adapter: whether an adapter is trained and not the model.
-        longest: tokens that the model takes.
+        plan: the plan of the user.
+        kind: kind of the task.
+        adapter: whether an adapter is trained in place of the model.
+        longest: most tokens that the model takes.
     """
     start = _PAPERS[kind]
     if adapter and kind == "tagging":  # mDAPT, section 4.1
@@ -210,8 +220,8 @@ def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> Ev
     tune = plan.tune
     for entry in dataclasses.fields(TunePlan):
         if getattr(tune, entry.name) is None:
-            given: Any = {entry.name: getattr(start, entry.name)}
-            tune = dataclasses.replace(tune, **given)
+            value: Any = {entry.name: getattr(start, entry.name)}
+            tune = dataclasses.replace(tune, **value)
     tune = dataclasses.replace(tune, length=min(tune.length or longest, longest))
     task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
     return dataclasses.replace(plan, tune=tune, task=task)

@@ -1,11 +1,4 @@
-"""The plan of looking for domains: what is drawn, and how it is clustered.
-
-What: every setting that can change the clusters, with its default and its check.
-Why: clusters are only compared with others that came about in the same way.
-Trade-off: how texts are read, cut and encoded is said as for a selection, so that both find the
-same units and the same stored vectors.
-Reference: Aharoni and Goldberg (2020), sections 2.2 to 2.4 and appendix A.3.
-"""
+"""The plan of a clustering: every setting with its default and its check, in groups."""
 
 from __future__ import annotations
 
@@ -20,14 +13,17 @@ MOST = 256
 
 @dataclass(frozen=True)
 class DrawPlan:
-    """Which units of the corpus are looked at; of several that are the same, one.
+    """The sample of different units to cluster.
+
+    Reference: Aharoni and Goldberg (2020), sections 2.2 to 2.6.
 
     Attributes:
-        sample: units drawn from the whole corpus.
-        per_source: or so many from each source.
-        words: units with fewer words, between spaces, are not drawn; a fragment says too little to
-            be of a domain (section 2.6).
-        truth: what a unit's domain is known as: `source` for the name of its source, or a field.
+        sample: number of units to draw from the corpus (default: 10000).
+        per_source: number of units to draw from each source (default: set by `draw.sample`).
+        words: fewest words, separated by spaces, of a unit to draw; shorter fragments have no clear
+            domain (default: 1).
+        truth: known domain of a unit: `source` (the name of its source) or the name of a field
+            (default: source).
     """
 
     sample: int = 10_000
@@ -45,17 +41,20 @@ class DrawPlan:
 
 @dataclass(frozen=True)
 class MixturePlan:
-    """What is fitted to their vectors.
+    """The Gaussian mixture to fit to the embeddings of the units.
+
+    Reference: Aharoni and Goldberg (2020), appendix A.3.
 
     Attributes:
-        k: numbers of clusters with commas between, as `5,10,15`; the one that BIC finds best is
-            kept. When left out, BIC chooses from 1 to 30, as far as
-            there are units enough for so many.
-        components: principal components that the mixture is fitted in; 0 fits it in all
-            dimensions.
-        fits: with different starts, for each k; the likeliest is kept.
-        steps: of EM at most.
-        baselines: fit LDA and averaged word vectors beside it, and assign at random.
+        k: number of clusters, or several separated by commas, such as `5,10,15`, of which BIC
+            chooses one (default: chosen by BIC from 1 to 30, if there are enough units).
+        components: number of principal components to cluster in; 0 clusters all dimensions
+            (default: 50).
+        fits: number of fits per k with different starts, of which the likeliest is kept (default:
+            5).
+        steps: most steps of EM (default: 150).
+        baselines: also report baselines: random assignment, LDA, averaged word vectors (default:
+            False).
     """
 
     k: str = ""
@@ -73,10 +72,10 @@ class MixturePlan:
         self.numbers()
 
     def numbers(self) -> tuple[int, ...]:
-        """The numbers of clusters asked for, in order; none where BIC chooses.
+        """The numbers of clusters to try, in order; empty where BIC chooses from 1 to 30.
 
         Raises:
-            UsageError: they are not whole numbers from 1 to 256 with commas between.
+            UsageError: `k` is not whole numbers from 1 to 256 separated by commas.
         """
         try:
             numbers = [int(part) for part in self.k.split(",")] if self.k else []
@@ -85,16 +84,16 @@ class MixturePlan:
         if any(not 1 <= number <= MOST for number in numbers):
             raise bad_setting(
                 "--k",
-                f"whole numbers from 1 to {MOST} with commas between",
+                f"whole numbers from 1 to {MOST} separated by commas",
                 self.k,
-                "For instance 5,10,15; leave it out and BIC chooses.",
+                "For example --k 5,10,15; without --k, BIC chooses from 1 to 30.",
             )
         return tuple(sorted(set(numbers)))
 
 
 @dataclass(frozen=True)
 class ClustersPlan(Settings):
-    """Every setting of looking for domains that can change its result."""
+    """Every setting of a clustering that can change its result."""
 
     read: ReadPlan = field(default_factory=ReadPlan)
     cut: CutPlan = field(default_factory=CutPlan)
@@ -104,7 +103,7 @@ class ClustersPlan(Settings):
     seed: int = 0
 
     def check(self) -> ClustersPlan:
-        """The plan itself, after every group was checked.
+        """The plan itself, after every group is checked.
 
         Raises:
             UsageError: names the setting, what is allowed, what came, and the cure.
@@ -115,5 +114,5 @@ class ClustersPlan(Settings):
         return self
 
     def reading(self) -> Plan:
-        """How the corpus is read, cut and encoded, as a selection's plan says it."""
+        """The same reading, cutting and encoding as a selection's plan, for the same vectors."""
         return Plan(read=self.read, cut=self.cut, embed=self.embed, seed=self.seed)

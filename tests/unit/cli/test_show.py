@@ -6,6 +6,7 @@ import io
 import json
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from corpusfit.cli import show
@@ -66,9 +67,54 @@ def test_percent():
     assert percent(0, 0) == "–"
 
 
+def printed(capsys, *args, **settings):
+    """The lines of a table, without blanks at their ends."""
+    capsys.readouterr()
+    table(*args, **settings)
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
 def test_tables_align_figures_and_leave_markup_alone(capsys, monkeypatch):
-    monkeypatch.setattr(show, "_out", Console(width=60, highlight=False))
-    table("Title", ["name", "n"], [["[red]a", "1"], ["b", "1,000"]])
-    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
-        *("Title", "name        n", "[red]a      1", "b       1,000", ""),
+    monkeypatch.setenv("COLUMNS", "60")
+    assert printed(capsys, "[b]Title", ["name", "n"], [["[red]a", "1"], ["b", "1,000"]]) == [
+        *("[b]Title", "name        n", "[red]a      1", "b       1,000", ""),
     ]
+
+
+def test_a_wide_table_continues_below_with_its_keys(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    columns = ["name", "kind", "first figure", "second", "third"]
+    rows = [["a", "x", "1,000,000", "22.0 to 23.0", "3"], ["b", "y", "1", "2", "3"]]
+    assert printed(capsys, "Title", columns, rows, words=["kind"], keys=2) == [
+        "Title",
+        "name  kind  first figure",
+        "a     x        1,000,000",
+        "b     y                1",
+        "",
+        "name  kind        second",
+        "a     x     22.0 to 23.0",
+        "b     y                2",
+        "",
+        "name  kind  third",
+        "a     x         3",
+        "b     y         3",
+        "",
+    ]
+
+
+def test_texts_fold_before_a_table_is_divided_and_headings_fold_at_spaces(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = printed(capsys, "T", ["path", "share of corpus"], [["a/" * 30, "100.0 %"]])
+    assert lines[1].split() == ["path", "share", "of", "corpus"]
+    assert lines[2].endswith(" 100.0 %")
+    assert "".join(lines[2:]).replace(" ", "").replace("100.0%", "") == "a/" * 30
+    monkeypatch.setenv("COLUMNS", "32")
+    lines = printed(capsys, "T", ["path", "share of corpus"], [["a/" * 30, "100.0 %"]])
+    assert [line.split() for line in lines[1:3]] == [["share", "of"], ["path", "corpus"]]
+
+
+def test_a_pipe_has_80_columns_and_wide_characters_count_twice(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = printed(capsys, "T", ["text", "n"], [["日本" * 60, "1"]])
+    assert max(map(cell_len, lines)) == 80
+    assert sum(line.count("日本") for line in lines) == 60
