@@ -18,9 +18,6 @@ import corpusfit
 from corpusfit.errors import ChangedInputError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
-
-pytestmark = pytest.mark.xdist_group("recipes")
-
 TOPICS = ("task", "market", "kitchen")
 RECIPE = """
 name = "{title}"

@@ -11,7 +11,7 @@ from answers import Answer
 from corpusfit.engine import RayEngine
 from corpusfit.errors import MissingDependencyError, UsageError, WorkerError
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
