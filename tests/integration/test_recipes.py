@@ -96,7 +96,7 @@ def recipe(data, tiny_lm):
 @pytest.fixture
 def run(inline, tmp_path, monkeypatch):
     """Run a recipe in this process, and all that its steps give to workers of their own."""
-    for module in ("steps", "looking"):
+    for module in ("workers", "predictors"):
         monkeypatch.setattr(f"corpusfit.pipeline.recipes.{module}.Machine", type(inline))
 
     def run(path, out="out", **words):
