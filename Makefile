@@ -5,7 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --durations 15
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(CORES) --durations 15
 
 .PHONY: demo test test-all install lint types quick slow bench clean
 
