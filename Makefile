@@ -1,16 +1,20 @@
-# Two commands do everything on a fresh machine with Python 3.11 or newer:
-#   make demo   the main job, ending with its tables
-#   make test   lint, types, tests
+# On a fresh machine with Python 3.11 or newer:
+#   make demo       the main job, ending with its tables
+#   make test       lint, types and every test that is not slow: the loop
+#   make test-all   the slow tests too
 PYTHON ?= python3
 BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(CORES) --durations 15
 
-.PHONY: demo test install lint types unit bench docs clean
+.PHONY: demo test test-all install lint types quick slow bench clean
 
 demo: install
 	$(BIN)/corpusfit demo
 
-test: lint types unit
+test: lint types quick
+
+test-all: test slow
 
 install: .venv/installed
 
@@ -28,8 +32,11 @@ lint: install
 types: install
 	$(BIN)/mypy
 
-unit: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(CORES) --dist loadgroup --durations 15
+quick: install
+	$(PYTEST) -m "not slow"
+
+slow: install
+	$(PYTEST) -m slow
 
 bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt

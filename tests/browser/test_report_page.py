@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.skipif(
         not (CHROMIUM and DRIVER), reason="chromium or chromedriver is not installed"
     ),
-    pytest.mark.xdist_group("browser"),
     pytest.mark.slow,
 ]
 

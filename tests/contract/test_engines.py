@@ -14,7 +14,7 @@ from answers import Answer
 from corpusfit.engine import LocalEngine, RayEngine
 from corpusfit.errors import MissingDependencyError, StorageError, UsageError, WorkerError
 
-ENGINES = [LocalEngine, pytest.param(RayEngine, marks=pytest.mark.xdist_group("ray"))]
+ENGINES = [LocalEngine, pytest.param(RayEngine, marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=ENGINES)

@@ -28,9 +28,6 @@ from corpusfit.errors import (
 from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
-
-pytestmark = pytest.mark.xdist_group("adapt")
-
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]
 
 

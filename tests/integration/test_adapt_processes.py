@@ -15,7 +15,7 @@ import corpusfit
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("adapt")]
+pytestmark = pytest.mark.slow
 
 STEPS, LENGTH = 8, 32
 SETTINGS = [

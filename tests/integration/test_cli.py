@@ -285,7 +285,6 @@ def test_what_rank_tries_without_being_told():
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("transformer")  # one process loads torch, not all
 def test_rank_with_a_transformer(cli, inputs, tiny_encoder):
     arguments = ("--method", "domain_cosine", "--method", "centroid_distance", "--seeds", 1)
     found = only_json(cli("rank", *inputs, "--embedder", tiny_encoder, *arguments, "--json"))

@@ -17,7 +17,7 @@ from corpusfit import Machine
 from corpusfit.engine import Progress, RayEngine
 from corpusfit.errors import UsageError
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+pytestmark = pytest.mark.slow
 
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
 """A node is known to be lost after a second instead of fifteen."""

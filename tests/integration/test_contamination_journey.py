@@ -128,7 +128,6 @@ def adapt(tmp_path, inline, tiny_lm):
     return adapt
 
 
-@pytest.mark.xdist_group("adapt")
 def test_what_the_guard_finds_is_not_trained_on(adapt, labelled, pile, jsonl):
     """The same chunks, tokens and counts as with a pile that never held it."""
     lines = {p.name: p.read_text("utf-8").splitlines() for p in pile.iterdir()}
@@ -151,7 +150,6 @@ def test_what_the_guard_finds_is_not_trained_on(adapt, labelled, pile, jsonl):
     assert "guard" not in unguarded["counts"]
 
 
-@pytest.mark.xdist_group("adapt")
 def test_the_guard_holds_for_the_task_s_own_text_replay_and_weights(
     adapt, labelled, pile, tmp_path, inline
 ):
@@ -175,7 +173,6 @@ def test_the_guard_holds_for_the_task_s_own_text_replay_and_weights(
     assert weighted["counts"]["guard"]["data"]["holders"] == 4
 
 
-@pytest.mark.xdist_group("adapt")
 def test_another_guard_is_another_training_and_one_of_everything_is_refused(adapt, labelled, pile):
     adapt(data=pile, guard=labelled)
     with pytest.raises(corpusfit.CorpusfitError, match="guard was"):
@@ -194,7 +191,6 @@ def test_a_task_may_have_a_text_field_of_its_own(labelled, pile, jsonl, inline, 
     assert json.loads(done.out)["splits"]["dev"]["found"] == 3
 
 
-@pytest.mark.xdist_group("adapt")
 def test_the_guard_may_have_a_text_field_of_its_own(adapt, labelled, pile, jsonl):
     rows = [{"sentence": t} for t in texts_of(labelled, "test")]
     held = jsonl("held.jsonl", rows)
@@ -202,7 +198,6 @@ def test_the_guard_may_have_a_text_field_of_its_own(adapt, labelled, pile, jsonl
     assert counts["data"]["holders"] == 1
 
 
-@pytest.mark.xdist_group("adapt")
 def test_a_dry_run_reckons_with_the_guard(labelled, pile, inline, tiny_lm):
     pytest.importorskip("accelerate", reason="the extra train is not installed")
     words = {"data": pile, "model": str(tiny_lm), "length": 32, "batch": 2, "epochs": 1}

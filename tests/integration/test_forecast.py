@@ -14,9 +14,6 @@ from corpusfit.engine import Progress
 from corpusfit.errors import InputError, UsageError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
-
-pytestmark = pytest.mark.xdist_group("adapt")
-
 ON_CPU = ("train.device=cpu", "train.precision=fp32")
 
 

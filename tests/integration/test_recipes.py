@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import html
 import json
+import re
 import shlex
 import shutil
 import signal
@@ -18,9 +19,6 @@ import corpusfit
 from corpusfit.errors import ChangedInputError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
-
-pytestmark = pytest.mark.xdist_group("recipes")
-
 TOPICS = ("task", "market", "kitchen")
 RECIPE = """
 name = "{title}"
@@ -59,6 +57,7 @@ oracle = ["kitchen*"]
 other = "science"
 """
 SELECTORS = '["base", "random", "dsir"]'
+BASE_AND_DSIR = {"selectors": '["base", "dsir"]', "pairs": ""}
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +82,7 @@ def data(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def recipe(data, tiny_lm):
     """Write a recipe beside the data; returns its path."""
 
@@ -96,16 +95,42 @@ def recipe(data, tiny_lm):
     return write
 
 
+@pytest.fixture(scope="module", autouse=True)
+def inline_steps(inline):
+    """What steps give to workers of their own is done in this process too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("workers", "predictors"):
+            patch.setattr(f"corpusfit.pipeline.recipes.{module}.Machine", type(inline))
+        yield
+
+
 @pytest.fixture
-def run(inline, tmp_path, monkeypatch):
-    """Run a recipe in this process, and all that its steps give to workers of their own."""
-    for module in ("steps", "looking"):
-        monkeypatch.setattr(f"corpusfit.pipeline.recipes.{module}.Machine", type(inline))
+def run(inline, tmp_path):
+    """Run a recipe in this process."""
 
     def run(path, out="out", **words):
         return corpusfit.run(path, out=tmp_path / out, machine=inline, **words)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def done(recipe, inline, tmp_path_factory):
+    """Folders of two runs that are finished: the recipe, and one of base and dsir alone."""
+    folder = tmp_path_factory.mktemp("done")
+    corpusfit.run(recipe(), out=folder / "small", machine=inline)
+    corpusfit.run(recipe(**BASE_AND_DSIR), out=folder / "two", machine=inline)
+    return folder
+
+
+@pytest.fixture
+def copied(done, tmp_path):
+    """Copy a finished run to `out`; returns the copy."""
+
+    def copied(name):
+        return shutil.copytree(done / name, tmp_path / "out")
+
+    return copied
 
 
 def finished(out):
@@ -116,16 +141,17 @@ def finished(out):
     }
 
 
-def test_from_tasks_and_a_pile_to_the_tables(recipe, run):
+def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
     """Every cell has its scores; the files say the same; a second run makes nothing anew."""
+    inputs = finished(copied("small"))
     ran = run(recipe())
+    assert finished(ran.path) == inputs
     results = ran.judged.results
     assert [(r.cell.task, r.column) for r in results] == [
         (task, column) for task in ("science", "cooking") for column in ("base", "random", "dsir")
     ]
     assert all(len(r.scores) == 2 and 0 <= r.mean <= 1 for r in results)
     assert all(r.mean == pytest.approx(sum(r.scores) / 2) for r in results)
-    inputs = finished(ran.path)
     assert [len(found) for found in inputs.values()] == [12, 3, 3]  # random is shared by the tasks
     plain = json.loads((ran.path / "table.json").read_text("utf-8"))
     assert [r["scores"] for r in plain["results"]] == [r.scores for r in results]
@@ -158,10 +184,11 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run):
     assert html.escape(command) in told
 
 
-def test_a_recipe_that_grows_keeps_what_it_has(recipe, run):
+def test_a_recipe_that_grows_keeps_what_it_has(recipe, run, copied):
     """Another selector and a third seed: only what is new is made; another recipe is refused."""
-    first = run(recipe('["base", "dsir"]', pairs=""))
-    before = finished(first.path)
+    before = finished(copied("two"))
+    first = run(recipe(**BASE_AND_DSIR))
+    assert finished(first.path) == before
     grown = run(recipe(more="adaptations = 2", seeds=3))
     after = finished(grown.path)
     assert all(after[p].items() >= files.items() for p, files in before.items())
@@ -296,7 +323,7 @@ warmup = 0.0
     assert "2 cells failed and are not in the figures." in told
 
 
-def test_a_dry_run_writes_nothing_and_counts(recipe, cli, run, tmp_path):
+def test_a_dry_run_writes_nothing_and_counts(recipe, cli, copied, tmp_path):
     path, out = recipe(), tmp_path / "out"
     done = cli("run", path, "--out", out, "--dry-run", "--json")
     found = json.loads(done.out)
@@ -309,7 +336,7 @@ def test_a_dry_run_writes_nothing_and_counts(recipe, cli, run, tmp_path):
     }
     assert found["seconds"] is None
     assert not out.exists()
-    run(path)
+    copied("small")
     found = json.loads(cli("run", path, "--out", out, "--dry-run", "--json").out)
     assert {left for _, left in found["steps"].values()} == {0}
     assert found["seconds"] == 0
@@ -336,51 +363,34 @@ def test_a_folder_of_something_else_is_refused(recipe, cli, tmp_path):
 
 @pytest.mark.slow
 def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
-    """SIGKILL after some fine-tunings: the same command ends with the same scores."""
-    path, out = recipe(), tmp_path / "killed"
+    """SIGKILL while it adapts, and after some fine-tunings: it ends with the same scores."""
+    own = "[selector.random.adapt.train]\nsteps = 60\n"
+    path, out = recipe('["base", "random"]', after=own, pairs=""), tmp_path / "killed"
 
-    def begun():
-        return start("run", path, "--out", out, "--workers", 2, "--json")
+    def begun(workers):
+        return start("run", path, "--out", out, "--workers", workers, "--json")
 
-    process = begun()
-    deadline = time.monotonic() + 120
-    while len(list(out.glob("scores/*.json"))) < 3 and time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    inputs = finished(out)
-    assert 3 <= len(inputs["scores/*.json"]) < 12
-    process = begun()
-    printed, err = process.communicate(timeout=300)
+    for pattern, count in (("models/*/.corpusfit/settled.json", 1), ("scores/*.json", 2)):
+        process = begun(1)
+        while len(list(out.glob(pattern))) < count:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        inputs = finished(out)
+        assert [len(found) for found in inputs.values()][1:] == [int(count > 1), 1]
+    scores = len(inputs["scores/*.json"])
+    assert 2 <= scores < 8
+    process = begun(2)
+    printed, err = process.communicate()
     assert process.returncode == 0, err
     after = finished(out)
     assert all(after[p].items() >= files.items() for p, files in inputs.items())
-    assert f"of which {12 - len(inputs['scores/*.json'])} are to be made" in err
+    assert len(after["scores/*.json"]) == 8
+    assert re.search(rf"\b{8 - scores}\b", err)
     whole = run(path, "whole")
     assert json.loads(printed)["results"] == [
         json.loads(json.dumps(dataclasses.asdict(r))) for r in whole.judged.results
-    ]
-
-
-@pytest.mark.slow
-def test_killed_while_it_adapts_it_ends_the_same(recipe, run, start, tmp_path):
-    """SIGKILL after an adaptation began and before it ended."""
-    own = "[selector.random.adapt.train]\nsteps = 60\n"
-    path, out = recipe('["base", "random"]', after=own, pairs="", seeds=1), tmp_path / "killed"
-    command = ("run", path, "--out", out, "--workers", 1, "--json")
-    process = start(*command)
-    deadline = time.monotonic() + 120
-    while not list(out.glob("models/*/.corpusfit/settled.json")) and time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    process = start(*command)
-    printed, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    assert json.loads(printed)["results"] == [
-        json.loads(json.dumps(dataclasses.asdict(r))) for r in run(path, "whole").judged.results
     ]
     found = json.loads((out / "table.json").read_text("utf-8"))
     assert found["costs"]["unrecorded"] == 0
@@ -407,9 +417,10 @@ def test_a_planted_test_text_is_not_trained_on(recipe, run, data):
     assert kept < whole
 
 
-def test_what_a_table_was_made_of_may_be_thrown_away(recipe, run):
+def test_what_a_table_was_made_of_may_be_thrown_away(recipe, run, copied):
     """Without selections and models the same tables come of the outcomes, and nothing is made."""
-    path = recipe('["base", "dsir"]', pairs="", seeds=1)
+    path = recipe(**BASE_AND_DSIR)
+    copied("two")
     ran = run(path)
     for folder in ("selections", "models"):
         shutil.rmtree(ran.path / folder)
@@ -422,7 +433,7 @@ def test_what_a_table_was_made_of_may_be_thrown_away(recipe, run):
 @pytest.mark.slow
 def test_on_ray_it_gives_the_same(recipe, run, own_ray, tmp_path):
     """Adaptations and fine-tunings as Ray's actors: the same scores."""
-    path = recipe('["base", "random"]', pairs="")
+    path = recipe('["base", "random"]', pairs="", seeds=1)
     machine = corpusfit.Machine("ray", workers=2)
     there = corpusfit.run(path, out=tmp_path / "ray", machine=machine)
     assert not there.judged.failed

@@ -68,7 +68,7 @@ def test_any_number_of_workers_gives_the_same_bytes(run):
     ("encoder", "workers"),
     [
         ("tiny_static", 2),
-        pytest.param("tiny_encoder", 1, marks=pytest.mark.xdist_group("transformer")),
+        ("tiny_encoder", 1),
     ],
 )
 def test_embeddings_give_the_same_bytes_too(run, request, tmp_path, pile, inline, encoder, workers):

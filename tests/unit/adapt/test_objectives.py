@@ -18,9 +18,6 @@ from corpusfit.adapt.trainer import TrainerCallback, _Loop
 from corpusfit.kernels.chance import place_keys
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.xdist_group("transformer")
-
 NAMES = ["mlm", "mlm+nsp", "causal"]
 
 

@@ -9,8 +9,6 @@ from corpusfit.errors import UsageError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 
-pytestmark = pytest.mark.xdist_group("transformer")
-
 
 def test_a_second_training_may_take_another_device(tmp_path):
     """Accelerate itself refuses one, or goes on with the first, without a word."""

@@ -24,8 +24,6 @@ from corpusfit.errors import TrainingError, UsageError
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.xdist_group("transformer")
-
 
 @pytest.fixture
 def minutes(monkeypatch):

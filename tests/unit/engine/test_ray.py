@@ -11,7 +11,7 @@ from answers import Answer
 from corpusfit.engine import RayEngine
 from corpusfit.errors import MissingDependencyError, UsageError, WorkerError
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_a_worker_that_dies_costs_only_its_pieces(ray, answer, tmp_path):
 
 
 def test_a_piece_that_always_kills_its_worker_is_an_error_with_a_cure(ray, answer, monkeypatch):
-    for module in ("ray", "crew"):
+    for module in ("ray", "actors"):
         monkeypatch.setattr(f"corpusfit.engine.{module}.RETRIES", 1)
     with (
         pytest.raises(WorkerError, match=r"after 2 attempts.*fewer --workers.*shards are kept"),
