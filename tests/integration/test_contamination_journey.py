@@ -12,7 +12,7 @@ import corpusfit
 from corpusfit import api
 from corpusfit.corpus import find
 from corpusfit.errors import EmptyInputError, InputError
-from corpusfit.pipeline.inputs import Given
+from corpusfit.pipeline.inputs import TrainingInputs
 from corpusfit.pipeline.training_data import sample_texts
 from corpusfit.plan import ReadPlan
 
@@ -211,7 +211,7 @@ def test_a_dry_run_reckons_with_the_guard(labelled, pile, inline, tiny_lm):
 
 def test_no_tokenizer_is_made_of_guarded_text(pile, labelled):
     source = find([str(pile)], ReadPlan(), spool=pile, role="data")
-    texts = Given(source, [], [])
+    texts = TrainingInputs(source, [], [])
     everything = list(sample_texts(texts, 0, ()))
     left = list(sample_texts(texts, 0, texts_of(labelled, "dev") + texts_of(labelled, "test")))
     assert len(everything) == 70

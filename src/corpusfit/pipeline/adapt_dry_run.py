@@ -19,7 +19,7 @@ from corpusfit.adapt.presets import Size, settled
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Progress
 from corpusfit.pipeline.adapting import adapt
-from corpusfit.pipeline.inputs import given
+from corpusfit.pipeline.inputs import find_training_inputs
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.select_dry_run import peak
 from corpusfit.plan import ReadPlan
@@ -56,7 +56,7 @@ def estimate_adaptation(
     with TemporaryDirectory(prefix="corpusfit-") as scratch:
         work = Path(scratch)
         with machine.start() as engine:
-            texts = given(data, task, replay, plan.read, work, engine, machine)
+            texts = find_training_inputs(data, task, replay, plan.read, work, engine, machine)
         sources = texts.data or texts.task
         sample, share = _sample(sources, texts.read, work)
         short = dataclasses.replace(

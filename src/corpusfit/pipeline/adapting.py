@@ -1,12 +1,4 @@
-"""The command `adapt`: from a model and a selection to an adapted model.
-
-What: opens the folder and the model, prepares the text, settles what was left open, trains, saves.
-Why: every step leaves files and begins by asking which are missing, as in a selection; training
-itself goes on from its last checkpoint.
-Trade-off: text is prepared by the first of several processes while the others wait; training then
-needs all of it on the machine of each, or on storage that they share.
-Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020).
-"""
+"""The command `adapt`: continued pre-training of a model on a selection or other text."""
 
 from __future__ import annotations
 
@@ -39,12 +31,12 @@ from corpusfit.errors import ChangedInputError, bad_setting
 from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
 from corpusfit.pipeline.contamination.filter import find_contaminated
 from corpusfit.pipeline.contamination.heldout import held_out
-from corpusfit.pipeline.inputs import Given, given
+from corpusfit.pipeline.inputs import TrainingInputs, find_training_inputs
 from corpusfit.pipeline.progress import TrainingProgress
 from corpusfit.pipeline.reproduce import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.training_data import sample_texts, sharpness, training_text
-from corpusfit.pipeline.training_setup import ROLES, Ready, assembled
+from corpusfit.pipeline.training_setup import ROLES, Ready, assemble_training
 
 HERE = Machine()
 
@@ -55,14 +47,14 @@ class Adapted:
 
     Attributes:
         path: the folder.
-        manifest: what `manifest.json` says.
+        manifest: content of `manifest.json`.
     """
 
     path: Path
     manifest: dict[str, Any]
 
     def history(self) -> list[dict[str, Any]]:
-        """What was measured on the way: the records of `losses.jsonl`."""
+        """Training and held-out losses by step: the records of `losses.jsonl`."""
         lines = (self.path / "losses.jsonl").read_text("utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
@@ -82,17 +74,22 @@ def adapt(
 ) -> Adapted:
     """Continue a model's pre-training.
 
+    With several processes, the first one prepares the text, and each needs the text on its machine
+    or on shared storage.
+
+    Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020).
+
     Args:
         plan: every setting that can change the result.
-        data: the folder of a selection, or inputs as `--corpus` takes them, or `task`.
+        data: the folder of a selection, or inputs in the form of `--corpus`, or `task`.
         out: a new or empty folder of this machine, or one of the same training to resume.
-        task: the task's texts, to measure the loss on; a selection's target if not given.
+        task: the task's texts, to measure the loss on (default: the selection's target).
         replay: general text to mix in.
-        guard: tasks or files, as `held_out` takes them: data and general text that hold one of
+        guard: tasks or files in the form of `held_out`; data and general text that contain one of
             their texts are left out.
-        guard_field: the field with the text there, if not `plan.read.text_field`.
-        track: a tracker that is told the figures; see `adapt/processes.py`.
-        machine: where text is tokenised, and what is told of it all.
+        guard_field: text field of the guard files (default: `plan.read.text_field`).
+        track: experiment tracker for the metrics; see `adapt/processes.py`.
+        machine: where text is tokenised, and how progress is shown.
         overwrite: replace another training in `out`.
 
     Returns:
@@ -109,21 +106,21 @@ def adapt(
     accelerator = started(hardware.device, track, out)
     if not accelerator.is_main_process:
         machine = dataclasses.replace(machine, progress=Progress())
-    with accelerator.main_process_first():  # the others find everything done
-        named = (data, task, replay, guard)
+    with accelerator.main_process_first():  # the other processes find the files
+        inputs = (data, task, replay, guard)
         ready = _prepare(
-            plan, named, folder, hardware, machine, guard_field=guard_field, overwrite=overwrite
+            plan, inputs, folder, hardware, machine, guard_field=guard_field, overwrite=overwrite
         )
     if not isinstance(ready, Ready):
         return Adapted(out, ready)
-    work, facts = assembled(ready, folder, hardware, accelerator, machine.progress)
+    training, facts = assemble_training(ready, folder, hardware, accelerator, machine.progress)
     facts["repeat"] = _repeat(plan, data, task, replay, guard, guard_field)
-    _hold_settled(folder, facts, main=accelerator.is_main_process)
+    _check_settled(folder, facts, main=accelerator.is_main_process)
     if track:
         accelerator.init_trackers("corpusfit", config=_flat(facts))
     try:
-        history = _trained(work, machine.progress)
-        facts["losses"] = _summary(history, work.plan.keep)
+        history = _train(training, machine.progress)
+        facts["losses"] = _summary(history, training.plan.keep)
         if accelerator.is_main_process:
             _save(ready, folder, history)
             facts["weights"] = {p.name: file_digest(p) for p in sorted(out.glob("*.safetensors"))}
@@ -132,7 +129,7 @@ def adapt(
             folder.free()
         accelerator.wait_for_everyone()
     finally:
-        accelerator.end_training()  # of the processes too: nothing waits for another after this
+        accelerator.end_training()  # ends the process group too; no process waits after this
     return Adapted(out, folder.finished() or facts)
 
 
@@ -144,7 +141,7 @@ def _repeat(
     guard: Sequence[str],
     guard_field: str,
 ) -> list[str]:
-    """The command that makes it again; data that is the task has a preset, so all is said then."""
+    """The command that repeats the run; with `--data task`, it sets every setting of the preset."""
     on_task = list(data) == [TASK]
     inputs = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
     inputs = {"data": list(data) if on_task else absolute(data), **inputs}
@@ -163,10 +160,10 @@ def _prepare(
     guard_field: str,
     overwrite: bool,
 ) -> Ready | dict[str, Any]:
-    """The model and the text; or the manifest, if all is done."""
-    _require_apart(folder.path, [plan.model.name, *itertools.chain(*inputs)])
+    """The model and the text, or the manifest of a finished training."""
+    _require_outside(folder.path, [plan.model.name, *itertools.chain(*inputs)])
     with machine.start() as engine:
-        texts = given(*inputs[:3], plan.read, folder.work, engine, machine)
+        texts = find_training_inputs(*inputs[:3], plan.read, folder.work, engine, machine)
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(inputs[3], read, folder.work, machine.progress, setting="guard")
         opened = _opened(plan, texts, itertools.chain(*guarded.values()), hardware, machine)
@@ -174,7 +171,7 @@ def _prepare(
         folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
         if done is not None:
-            folder.free()  # a kill may have come between the two
+            folder.free()  # in case a kill came between `finish` and `free`
             return done
         aim = objective(plan.objective, opened.marks)
         length = length_of(plan, opened.longest, hardware.device)
@@ -189,19 +186,19 @@ def _prepare(
     return Ready(plan, texts, opened, aim, text, length)
 
 
-def _require_apart(out: Path, inputs: Iterable[str]) -> None:
-    """Make sure that nothing that is read lies where --overwrite would remove it."""
-    for named in filter(None, inputs):
-        path = Path(named).expanduser()
+def _require_outside(out: Path, inputs: Iterable[str]) -> None:
+    """Make sure that no input is inside `out`, where --overwrite would delete it."""
+    for name in filter(None, inputs):
+        path = Path(name).expanduser()
         if path.exists() and path.resolve().is_relative_to(out.resolve()):
-            cure = "Name another folder: what is read may not lie in it."
-            raise bad_setting("--out", "apart from the model and the texts", str(out), cure)
+            allowed = "a folder that does not contain the model or the texts"
+            raise bad_setting("--out", allowed, str(out), "Choose another folder.")
 
 
-def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
-    """What must be the same for a training to be resumed; the rest changes no weight, or rounding.
+def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: Opened) -> dict[str, Any]:
+    """What must be equal to resume a training; other settings change no weight.
 
-    A model is known by its content, not by where it lies.
+    A model is identified by its content, not by its path.
     """
     decides = texts.on_task or not texts.own_task or plan.train.keep == "best"  # else only measured
     return {
@@ -216,21 +213,24 @@ def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
 
 
 def _opened(
-    plan: AdaptPlan, texts: Given, guarded: Iterable[str], hardware: Hardware, machine: Machine
+    plan: AdaptPlan,
+    texts: TrainingInputs,
+    guarded: Iterable[str],
+    hardware: Hardware,
+    machine: Machine,
 ) -> Opened:
-    """The model that the plan names, or a new one."""
-    named = plan.model
-    if named.init:
+    """The plan's model: a pre-trained or a new one."""
+    if plan.model.init:
         return new_model(
-            named.init,
+            plan.model.init,
             plan.objective.name,
             sample_texts(texts, plan.seed, guarded),
-            vocabulary=named.vocabulary,
+            vocabulary=plan.model.vocabulary,
             attention=hardware.attention,
             seed=plan.seed,
         )
     return open_model(
-        named,
+        plan.model,
         plan.objective.name,
         attention=hardware.attention,
         seed=plan.seed,
@@ -238,11 +238,11 @@ def _opened(
     )
 
 
-def _hold_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:
-    """Note what was settled, or hold a training that is taken up against it.
+def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:
+    """Store the resolved settings, or compare those of a resumed training with them.
 
     Raises:
-        ChangedInputError: another kind of machine, or another library, settles it otherwise.
+        ChangedInputError: another machine or library resolves them differently.
     """
     now = {name: facts[name] for name in ("precision", "device", "packed", "processes")}
     now |= {name: facts["training"][name] for name in ("steps", "batch", "length", "rate")}
@@ -251,28 +251,29 @@ def _hold_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) 
         changed = [f"{n} was {before.get(n)}, is {v}" for n, v in now.items() if before.get(n) != v]
         if changed:
             raise ChangedInputError(
-                f"{folder.path} holds a training that began otherwise: {'; '.join(changed)}. Go on "
-                "where it began, or say these settings; or use another --out, or --overwrite."
+                f"{folder.path} holds a training with other settings: {'; '.join(changed)}. Resume "
+                "on the machine where it began, or set these settings; or choose another --out, "
+                "or pass --overwrite."
             )
     if main:
         write_bytes(folder.settled, json.dumps(now).encode())
 
 
-def _trained(work: Training, progress: Progress) -> list[dict[str, Any]]:
-    """The history of a training that is over."""
-    steps = work.plan.steps or 0
+def _train(training: Training, progress: Progress) -> list[dict[str, Any]]:
+    """Run the training; returns its history."""
+    steps = training.plan.steps or 0
     progress.begin("adapt", steps, "tokens")
     try:
-        return train(work, TrainingProgress(progress, steps))
+        return train(training, TrainingProgress(progress, steps))
     finally:
         progress.end()
 
 
 def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:
-    """Held-out losses before and after, of the weights that are kept; none if nothing was held."""
-    looks = [r["heldout"] for r in history if "heldout" in r] or [{}]
-    after = min(looks, key=goal) if keep == "best" else looks[-1]
-    return {"before": looks[0], "after": after}
+    """Held-out losses before and after, of the kept weights; empty without held-out text."""
+    measured = [r["heldout"] for r in history if "heldout" in r] or [{}]
+    after = min(measured, key=goal) if keep == "best" else measured[-1]
+    return {"before": measured[0], "after": after}
 
 
 def _save(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
@@ -288,7 +289,7 @@ def _save(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> N
 
 
 def _flat(facts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Plain values by their paths, as trackers want them."""
+    """Plain values by path, for trackers."""
     found: dict[str, Any] = {}
     for key, value in facts.items():
         if isinstance(value, Mapping):

@@ -1,13 +1,4 @@
-"""Make a task's companions and store them; what was translated before a stop is not done again.
-
-What: `make_companions`: words are replaced here, texts are translated by the workers, a piece of
-them at a time.
-Why: translating a task there and back takes hours on a CPU; everything else of an evaluation that
-takes so long goes on where it was.
-Trade-off: what is stored of a piece bears the models' names, not their weights: models that change
-in their folder while a task is translated are not noticed.
-Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2.
-"""
+"""Augments a task's training examples and stores the result; translation resumes after a stop."""
 
 from __future__ import annotations
 
@@ -25,8 +16,8 @@ from corpusfit.jobs.backtranslate import Backtranslate, Passage
 from corpusfit.manifest import digest
 from corpusfit.pipeline.run import Machine
 
-_TOGETHER = 64
-"""Texts in a piece: minutes of work; other pieces would change the last bits of a draw."""
+TEXTS_PER_PIECE = 64
+"""Texts per piece, minutes of work; another number changes the last bits of a draw."""
 
 
 def make_companions(
@@ -40,21 +31,27 @@ def make_companions(
     device: str,
     machine: Machine,
 ) -> None:
-    """Make companions of training examples; `load_examples` reads them.
+    """Augment training examples; `load_examples` reads the result.
+
+    Words are replaced in this process; texts are translated by the workers, in pieces that are
+    kept. A piece is identified by the models' names, so a model that changes in its folder during
+    a translation is not noticed.
+
+    Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2.
 
     Args:
-        examples: of the training split.
-        plan: what is done, and how many companions there are of each.
-        out: the file that they go to; what is translated so far is in a folder beside it.
-        kind: of the task: `classification` or `tagging`.
-        labels: the names of the labels, by number.
-        seed: the only source of chance.
-        device: `auto`, `cpu` or `cuda`, for translating.
-        machine: where it is done, and what is told of it.
+        examples: the training split.
+        plan: kind of augmentation, and number of new examples for each example.
+        out: file for the new examples; finished translations are in a folder beside it.
+        kind: kind of task, `classification` or `tagging`.
+        labels: names of the labels, by number.
+        seed: random seed.
+        device: device of the translation, `auto`, `cpu` or `cuda`.
+        machine: where it runs, and how progress is shown.
 
     Raises:
-        UsageError: words that are labelled would be translated, or none of them may be replaced.
-        ModelError: a model that translates cannot be used; the sentence names the setting.
+        UsageError: labelled words would be translated, or no word may be replaced.
+        ModelError: a translation model cannot be used; the message names the setting.
     """
     if plan.kind != "backtranslate":
         store_examples(reworded(examples, plan, kind=kind, labels=labels, seed=seed), out)
@@ -69,11 +66,11 @@ def make_companions(
 
 
 def _translated(texts: list[str], job: Backtranslate, folder: Path, machine: Machine) -> list[str]:
-    """All translations, those that are not stored yet made by the workers."""
+    """All translations; the workers make the missing ones."""
     settings = dataclasses.asdict(job)
     pieces = []
-    for first in range(0, len(texts), _TOGETHER):
-        own = tuple(texts[first : first + _TOGETHER])
+    for first in range(0, len(texts), TEXTS_PER_PIECE):
+        own = tuple(texts[first : first + TEXTS_PER_PIECE])
         name = digest({**settings, "first": first, "texts": own})
         pieces.append(Passage(own, first, folder / f"{name}.json"))
     missing = [piece for piece in pieces if not piece.out.exists()]
@@ -85,7 +82,7 @@ def _translated(texts: list[str], job: Backtranslate, folder: Path, machine: Mac
 def _translate(
     pieces: Sequence[Passage], job: Backtranslate, folder: Path, machine: Machine
 ) -> None:
-    """Translate pieces, several at once; on a GPU one at a time."""
+    """Translate pieces, in parallel; on a GPU one at a time."""
     machine = machine.for_training(resolve_device(job.device, "tune"))
     machine.progress.begin("translate", sum(len(p.texts) for p in pieces), "texts")
     try:

@@ -1,10 +1,4 @@
-"""What `evaluate` would take, before it is done.
-
-What: fine-tunes for a few steps, and counts what there is to do.
-Why: eight seeds of two models on a large task are hours, and a user should know before.
-Trade-off: a handful of examples stand for all; how soon dev stops gaining is not known, so every
-epoch is counted. Answering is taken to cost a third of learning, as a forward pass does.
-"""
+"""A dry run of `evaluate`: fine-tunes for a few steps and estimates the time of all."""
 
 from __future__ import annotations
 
@@ -33,19 +27,22 @@ def estimate_evaluation(
     train_sizes: Sequence[int],
     machine: Machine,
 ) -> dict[str, Any]:
-    """Measure a few steps, and project.
+    """Measure a few steps, and estimate the time of the evaluation.
+
+    The estimate counts every epoch, as early stopping cannot be known in advance, and takes a third
+    of the time of training for prediction.
 
     Args:
         plan: as for `evaluate`.
         task: as for `evaluate`.
-        models: how many are fine-tuned.
-        seeds: of each.
+        models: number of models.
+        seeds: fine-tunings of each model.
         train_sizes: as for `evaluate`.
-        machine: how many are fine-tuned at once.
+        machine: where it runs.
 
     Returns:
-        fine_tunings, train, dev, test (examples), examples_per_second (of one fine-tuning, while it
-        learns), seconds, words.
+        fine_tunings, train, dev, test (examples), examples_per_second (of one fine-tuning, in
+        training), seconds, words.
     """
     found = read_task(task, plan.task, seed=plan.seed)
     adapter = trains_adapter(plan.model)
@@ -54,7 +51,7 @@ def estimate_evaluation(
     sizes = [s or len(found.train) for s in training_sizes(train_sizes, len(found.train))]
     sizes = [s * (1 + plan.augment.copies * bool(plan.augment.kind)) for s in sizes]
     count = len(sizes) * models * seeds
-    speed, at_once = _tried(plan, found, _STEPS * batch, machine)
+    speed, at_once = _measure(plan, found, _STEPS * batch, machine)
     answered = (epochs + 1) * len(found.dev) + len(found.test)
     work = sum(epochs * size + answered / 3 for size in sizes) * models * seeds
     return {
@@ -66,16 +63,18 @@ def estimate_evaluation(
     }
 
 
-def _tried(plan: EvaluatePlan, task: Task, most: int, machine: Machine) -> tuple[float, int]:
-    """Examples a second of one epoch over a few, in a worker; and how many go on at once."""
+def _measure(plan: EvaluatePlan, task: Task, most: int, machine: Machine) -> tuple[float, int]:
+    """Examples per second of an epoch over a few, in a worker; and fine-tunings in parallel."""
 
-    def few(examples: Examples) -> Examples:
+    def subset(examples: Examples) -> Examples:
         return examples.take(nested_places(len(examples), most, plan.seed))
 
-    trial = dataclasses.replace(task, train=few(task.train), dev=few(task.dev), test=few(task.test))
+    sample = dataclasses.replace(
+        task, train=subset(task.train), dev=subset(task.dev), test=subset(task.test)
+    )
     one = plan.with_value("tune.epochs", 1)
     with machine.scratch() as folder, machine.start() as engine:
-        store_task(trial, folder / "task.json")
+        store_task(sample, folder / "task.json")
         piece = FineTuning(folder / "task.json", one, 0, plan.seed, None, folder / "outcome.json")
         (out,) = engine.map(FineTune(), [piece])
         outcome = Outcome.read(out)

@@ -1,11 +1,4 @@
-"""The command `evaluate`: fine-tune models on a task with several seeds, and say what it shows.
-
-What: reads the task, fine-tunes what is not done yet, and makes tables of what came out.
-Why: a mean without a deviation is no result, and two means without a test are no comparison.
-Trade-off: every answer of every seed is kept, so that more seeds, or another look, cost nothing
-again; the same folder takes more seeds and sizes later.
-Reference: TADPOLE, section 4 and Table 3; mDAPT, section 4.
-"""
+"""The command `evaluate`: fine-tune models on a task with several seeds and compare them."""
 
 from __future__ import annotations
 
@@ -44,14 +37,14 @@ class Evaluated:
 
     Attributes:
         path: the folder.
-        manifest: what `manifest.json` says: `results` and `comparisons` among it.
+        manifest: content of `manifest.json`, with `results` and `comparisons`.
     """
 
     path: Path
     manifest: dict[str, Any]
 
     def outcomes(self, model: str = OURS, size: int = 0) -> list[Outcome]:
-        """What every seed gave, of `model` or `base`; `size` as asked for, 0 for all examples."""
+        """The outcomes by seed, of `model` or `base`; `size` as in `train_sizes`, 0 for all."""
         fingerprint = self.manifest["models"][model]["fingerprint"]
         folder, seeds = EvaluateFolder(self.path), range(self.manifest["seeds"])
         return [Outcome.read(folder.outcome(fingerprint, size, seed)) for seed in seeds]
@@ -68,23 +61,27 @@ def evaluate(
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Evaluated:
-    """Fine-tune a model, and what it is compared with, and judge them.
+    """Fine-tune a model and its base with several seeds, and compare them.
+
+    Every answer of every seed is kept, so the same folder takes more seeds and sizes later.
+
+    Reference: TADPOLE, section 4 and Table 3; mDAPT, section 4.
 
     Args:
         plan: every setting that can change a score.
-        task: a folder, a file or a dataset, as `read_task` takes them.
-        out: a new or empty folder, or one of the same evaluation, whatever its seeds and sizes.
-        base: the model to compare with.
-        seeds: fine-tunings of each model, seeded by the plan's seed and those after it.
-        train_sizes: numbers of training examples, each in turn; all of them if left out.
-        machine: where it runs, and what is told of it.
+        task: a folder, a file or a dataset in the form of `read_task`.
+        out: a new or empty folder, or one of the same evaluation with any seeds and sizes.
+        base: model to compare with.
+        seeds: fine-tunings of each model, with the plan's random seed and those after it.
+        train_sizes: numbers of training examples, each in turn (default: all).
+        machine: where it runs, and how progress is shown.
         overwrite: replace another evaluation in `out`.
 
     Returns:
         The finished evaluation.
 
     Raises:
-        CorpusfitError: see `errors.py`; what was fine-tuned is kept.
+        CorpusfitError: see `errors.py`; finished fine-tunings are kept.
     """
     plan = plan.check()
     if seeds < 1:
@@ -100,10 +97,10 @@ def evaluate(
     common = overlaps(found)
     for note in (*found.notes, *common.notes()):
         machine.progress.warn(note)
-    work = _Work(plan, found, folder, models, sizes, seeds)
-    work.fine_tune(machine)
-    results, comparisons = work.results(), work.comparisons()
-    for warning in _odd(results):
+    evaluation = _Evaluation(plan, found, folder, models, sizes, seeds)
+    evaluation.fine_tune(machine)
+    results, comparisons = evaluation.results(), evaluation.comparisons()
+    for warning in _warnings(results):
         machine.progress.warn(warning)
     given: dict[str, str | int] = {
         "model": named_model(plan.model.name),
@@ -118,10 +115,10 @@ def evaluate(
         "versions": versions(),
         "plan": plan.as_dict(),
         "models": {role: dataclasses.asdict(model) for role, model in models.items()},
-        "task": _described(found),
+        "task": _description(found),
         "overlaps": common.as_dict(),
         "seeds": seeds,
-        "metric": work.metric,
+        "metric": evaluation.metric,
         "results": results,
         "comparisons": comparisons,
     }
@@ -130,23 +127,23 @@ def evaluate(
 
 
 def training_sizes(asked: Sequence[int], n: int) -> list[int]:
-    """The training sizes, each once, from the smallest; 0 is all examples."""
+    """The training sizes, each once, in ascending order; 0 is all examples."""
     for size in asked:
         if not 1 <= size <= n:
-            raise bad_setting("--train-size", f"1 to {n:,}, the training examples there are", size)
+            raise bad_setting("--train-size", f"1 to {n:,}, the number of training examples", size)
     return sorted(set(asked)) or [0]
 
 
 @dataclass(frozen=True)
 class _Model:
-    """A model that is judged: what the user called it, and its identity."""
+    """A model that is evaluated: its name and its fingerprint."""
 
     name: str
     fingerprint: str
 
 
 def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
-    """What must be the same for outcomes to stand side by side; each bears its model's mark."""
+    """What must be equal to compare outcomes; models are in the outcomes' own names."""
     settings = plan.as_dict()
     del settings["model"]["name"]
     hardware = resolve(plan.tune, "tune")
@@ -165,7 +162,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
+class _Evaluation:
     """All fine-tunings of an evaluation."""
 
     plan: EvaluatePlan
@@ -177,17 +174,17 @@ class _Work:
 
     @property
     def metric(self) -> str:
-        """What is compared."""
+        """The metric that is compared."""
         return metric_of(self.plan.task, self.task.kind)
 
     def fine_tune(self, machine: Machine) -> None:
-        """Fine-tune what is not there yet, several at once; on a GPU one at a time."""
+        """Run missing fine-tunings, in parallel; on a GPU one at a time."""
         pieces = self._missing()
         if not pieces:
             return
         store_task(self.task, self.folder.task)
         for size in self.sizes:
-            self._accompany(size, machine)
+            self._augment(size, machine)
         machine = machine.for_training(resolve_device(self.plan.tune.device, "tune"))
         progress = machine.progress
         progress.begin("fine-tuning", len(pieces), "models")
@@ -200,7 +197,7 @@ class _Work:
             progress.end()
 
     def _missing(self) -> list[FineTuning]:
-        """The fine-tunings that are not there; two names of one model are one."""
+        """The missing fine-tunings; two names of one model count once."""
         found = {}
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
             extra = self.folder.companions(size) if self.plan.augment.kind else None
@@ -210,8 +207,8 @@ class _Work:
                 found[out] = FineTuning(self.folder.task, plan, size, plan.seed + seed, extra, out)
         return [piece for out, piece in found.items() if not out.exists()]
 
-    def _accompany(self, size: int, machine: Machine) -> None:
-        """Make the companions of so many training examples, of these alone, if they are wanted."""
+    def _augment(self, size: int, machine: Machine) -> None:
+        """Augment the training examples of a size, if the plan asks for it."""
         plan, place = self.plan, self.folder.companions(size)
         if not plan.augment.kind or place.exists():
             return
@@ -228,12 +225,12 @@ class _Work:
         )
 
     def outcomes(self, role: str, size: int) -> list[Outcome]:
-        """What every seed gave."""
+        """The outcomes by seed."""
         model = self.models[role].fingerprint
         return [Outcome.read(self.folder.outcome(model, size, s)) for s in range(self.seeds)]
 
     def results(self) -> list[dict[str, Any]]:
-        """Means with deviations and an interval, of each model and size."""
+        """Means with standard deviations and intervals, of each model and size."""
         found = []
         for size, role in itertools.product(self.sizes, self.models):
             outcomes = self.outcomes(role, size)
@@ -242,7 +239,7 @@ class _Work:
         return found
 
     def comparisons(self) -> list[dict[str, Any]]:
-        """The model with its base, at each size, corrected for how many they are."""
+        """The comparisons with the base at each size, corrected for their number (Holm)."""
         if BASE not in self.models:
             return []
         compared = []
@@ -262,7 +259,7 @@ class _Work:
 
 
 def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Mean and deviation over seeds of every metric, and what it took."""
+    """Mean and standard deviation over seeds of every metric, and the time."""
     first = outcomes[0]
     spreads: dict[str, Any] = {}
     for split, names in first.scores.items():
@@ -281,22 +278,23 @@ def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _odd(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What the user should know before the figures are believed."""
+def _warnings(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Warnings about the results."""
     first = results[0]
-    cut = [f"{count:,} of {split}" for split, count in first["truncated"].items() if count]
-    if cut:
+    truncated = [f"{count:,} of {split}" for split, count in first["truncated"].items() if count]
+    if truncated:
         length = first["tune"]["length"]
-        yield f"Examples longer than {length} tokens were cut off (--length): {', '.join(cut)}."
+        counts = ", ".join(truncated)
+        yield f"Examples longer than {length} tokens are truncated (--length): {counts}."
     if any(result["tune"] != first["tune"] for result in results):
         yield (
-            "The two were not fine-tuned in the same way: one is an adapter's folder, of which the "
-            "adapter is trained. The settings of each are in the manifest."
+            "The two models were fine-tuned with different settings: of an adapter's folder, only "
+            "the adapter is trained. The manifest has the settings of each."
         )
 
 
-def _described(task: Task) -> dict[str, Any]:
-    """What the task is, and what was said of how it was read."""
+def _description(task: Task) -> dict[str, Any]:
+    """The task's figures, and the notes from reading it."""
     return {
         "name": task.name,
         "kind": task.kind,

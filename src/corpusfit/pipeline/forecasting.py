@@ -1,13 +1,4 @@
-"""The command `forecast`: what is known of adapting a model on a selection, before it is done.
-
-What: counts n-grams of the task, of a sample of the corpus and of what was selected, and measures
-the base model's loss on the first two.
-Why: a selection has kept its task and its sample, so that this takes seconds.
-Trade-off: general text is the sample of the corpus that a selection keeps, the first one's where
-several of one corpus are set side by side. The losses are those that `adapt` says before it trains,
-but that general text which will be trained on is not left out.
-Reference: Xie et al. (2023), section 4; TADPOLE, Figures 2 and 3.
-"""
+"""The command `forecast`: KL reduction of selections and loss of a model before adaptation."""
 
 from __future__ import annotations
 
@@ -45,7 +36,7 @@ from corpusfit.evaluate.predictors import Prospect, words
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.forecast import CountSelected
 from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
-from corpusfit.pipeline.inputs import Given, given
+from corpusfit.pipeline.inputs import TrainingInputs, find_training_inputs
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.tokenising import Tokenising
 from corpusfit.types import Source, taken
@@ -53,12 +44,12 @@ from corpusfit.types import Source, taken
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is to be expected of adapting a model.
+    """Predictors of the gain of adapting a model.
 
     Attributes:
-        model: its name.
-        prospects: one a selection, as they were named.
-        words: what it comes to, in sentences.
+        model: name of the model.
+        prospects: one per selection, in the order of the inputs.
+        words: the result in sentences.
     """
 
     model: str
@@ -67,32 +58,40 @@ class Forecast:
 
 
 def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forecast:
-    """Say what speaks for adapting; nothing is written but token ids into the cache.
+    """Measure the predictors of the gain; it writes nothing but token ids to the cache.
+
+    It compares the n-grams of the task, of a sample of the corpus and of the selected text, and
+    measures the base model's loss on the first two, in seconds. The losses are those that `adapt`
+    reports before it trains, except that general text that will be trained on is not left out.
+
+    Reference: Xie et al. (2023), section 4; TADPOLE, Figures 2 and 3.
 
     Args:
-        plan: of an adaptation, with the model's name.
+        plan: plan of an adaptation, with the model's name.
         data: folders of selections.
         machine: where text is counted and tokenised.
 
     Raises:
-        UsageError: the data is no selection; an untrained model is asked for.
+        UsageError: the data is no selection, or the model is untrained.
         CorpusfitError: a selection or the model cannot be read.
     """
     plan = plan.check()
     if plan.model.init:
-        raise bad_setting("--model", "given: an untrained model knows no text", "nothing")
+        raise bad_setting(
+            "--model", "a trained model", f"init = {plan.model.init}", "Leave init out."
+        )
     with machine.start() as engine, machine.scratch() as scratch:
         engine.require_shared(scratch, "--cache")
-        work = AdaptFolder(scratch)
-        selections = [_selection(name, plan, work, engine, machine) for name in data]
-        meter = _meter(plan, work, engine, machine)
-        general = _general(selections)
+        folder = AdaptFolder(scratch)
+        selections = [_selection(name, plan, folder, engine, machine) for name in data]
+        meter = _open_meter(plan, folder, engine, machine)
+        general = _samples(selections)
         measured = dict[str, dict[str, float]]()
         for selection in selections:
-            if selection.both not in measured:
+            if selection.task_and_corpus not in measured:
                 sample = general[selection.corpus]
-                measured[selection.both] = meter.losses(selection.texts, sample)
-        counted = [_counted(s, general[s.corpus], engine, machine) for s in selections]
+                measured[selection.task_and_corpus] = meter.losses(selection.texts, sample)
+        counted = [_count_selection(s, general[s.corpus], engine, machine) for s in selections]
     size = min(int(found.sum()) for c in counted for found in (c.sample, c.total.layers))
     prospects = [
         Prospect(
@@ -101,7 +100,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
             selection.task,
             c.total.texts,
             reduction(c.target, c.sample, c.total.layers, c.known.share(c.total.seen), size),
-            measured[selection.both],
+            measured[selection.task_and_corpus],
         )
         for selection, c in zip(selections, counted, strict=True)
     ]
@@ -109,21 +108,21 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
 
 
 @dataclass(frozen=True)
-class _Selected:
-    """A selection that the user named.
+class _SelectionInputs:
+    """A selection with its task and corpus.
 
     Attributes:
-        name: as it was named.
-        texts: where its texts are, and its task's.
-        manifest: its own.
-        target: the task's texts as they were learned from.
-        sample: of its corpus; not all selections keep one.
+        name: the name that the user gave.
+        texts: its texts, and those of its task.
+        manifest: its manifest.
+        target: the target's texts.
+        sample: sample of its corpus; not every selection keeps one.
         task: fingerprint of its target's texts.
         corpus: fingerprint of its corpus.
     """
 
     name: str
-    texts: Given
+    texts: TrainingInputs
     manifest: dict[str, Any]
     target: Sample
     sample: Sample
@@ -131,34 +130,34 @@ class _Selected:
     corpus: str
 
     @property
-    def both(self) -> str:
-        """Task and corpus: what the losses hang on."""
+    def task_and_corpus(self) -> str:
+        """Fingerprints of task and corpus, which decide the losses."""
         return f"{self.task} {self.corpus}"
 
 
 def _selection(
-    name: str, plan: AdaptPlan, work: AdaptFolder, engine: Engine, machine: Machine
-) -> _Selected:
+    name: str, plan: AdaptPlan, folder: AdaptFolder, engine: Engine, machine: Machine
+) -> _SelectionInputs:
     """Find a selection.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the input is no selection.
     """
-    texts = given([name], (), (), plan.read, work.path, engine, machine)
+    texts = find_training_inputs([name], (), (), plan.read, folder.path, engine, machine)
     if texts.folder is None or texts.selection is None:
-        cure = "A forecast needs the task and the sample of the corpus that a selection keeps."
+        cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
         raise bad_setting("--data", "the folder of a corpusfit select", name, cure)
     target, sample = (Sample(RunFolder(texts.folder).fit, n) for n in ("target", "background"))
     corpus = digest(source_identity([Source(**s) for s in texts.selection["corpus"]]))
     task = digest(target.read_texts())
-    return _Selected(name, texts, texts.selection, target, sample, task, corpus)
+    return _SelectionInputs(name, texts, texts.selection, target, sample, task, corpus)
 
 
-def _general(selections: Sequence[_Selected]) -> dict[str, Sample]:
-    """By corpus, the first sample of it that a selection keeps: the same for all of that corpus.
+def _samples(selections: Sequence[_SelectionInputs]) -> dict[str, Sample]:
+    """By corpus, the first sample of it that a selection keeps, for all selections of the corpus.
 
     Raises:
-        InputError: none keeps one.
+        InputError: no selection of a corpus keeps a sample.
     """
     found: dict[str, Sample] = {}
     for selection in selections:
@@ -167,21 +166,21 @@ def _general(selections: Sequence[_Selected]) -> dict[str, Sample]:
     for selection in selections:
         if selection.corpus not in found:
             raise InputError(
-                f"--data {selection.name} keeps no sample of its corpus, so there is nothing to "
-                "compare with. Name another selection from the same corpus beside it."
+                f"--data {selection.name} keeps no sample of its corpus to compare with. Add a "
+                "selection from the same corpus by a method that reads text."
             )
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted:
-    """What was counted of a selection, its task and its corpus.
+class _Counts:
+    """N-gram counts of a selection, its task and its corpus.
 
     Attributes:
-        target: float64 [buckets].
-        known: the task's n-grams.
-        sample: float64 [PARTS, LAYERS, buckets].
-        total: of the selected text.
+        target: float64 [buckets], of the target.
+        known: the target's n-grams.
+        sample: float64 [PARTS, LAYERS, buckets], of the sample of the corpus.
+        total: counts of the selected text.
     """
 
     target: NDArray[np.float64]
@@ -190,35 +189,37 @@ class _Counted:
     total: Counts
 
 
-def _counted(selection: _Selected, sample: Sample, engine: Engine, machine: Machine) -> _Counted:
-    """Count one selection."""
+def _count_selection(
+    selection: _SelectionInputs, sample: Sample, engine: Engine, machine: Machine
+) -> _Counts:
+    """Count the n-grams of one selection."""
     texts, chosen = selection.texts, selection.manifest["plan"]["choose"]["policy"]
     target, general = selection.target.batch("text"), sample.batch("text")
     job = CountSelected(selection.target, chosen == "continuous")
     known = Known.of(target)
     nothing = np.zeros((LAYERS, FEATURES.buckets))
     total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
-    machine.progress.begin("count", len(texts.data), "segments")
+    machine.progress.begin("count n-grams", len(texts.data), "segments")
     for part in engine.map(job, (Path(s.url) for s in texts.data)):
         total = total.plus(part)
         machine.progress.advance(1, part.texts)
     machine.progress.end()
     parts = [layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
-    return _Counted(count(target), known, np.stack(parts), total)
+    return _Counts(count(target), known, np.stack(parts), total)
 
 
 @dataclass(frozen=True, eq=False)
-class _Meter:
+class _LossMeter:
     """Measures the base model's loss, as `adapt` does before it trains.
 
     Attributes:
-        plan: of the adaptation.
+        plan: plan of the adaptation.
         opened: the model, on its device.
-        network: how it is called.
-        rows: sequences that go through it together.
-        length: tokens in a sequence.
-        tokenising: makes token ids of texts.
-        work: a folder for what is needed under way.
+        network: the network that calls it.
+        rows: sequences per batch.
+        length: tokens per sequence.
+        tokenising: turns texts into token ids.
+        folder: folder for temporary files.
     """
 
     plan: AdaptPlan
@@ -227,15 +228,17 @@ class _Meter:
     rows: int
     length: int
     tokenising: Tokenising
-    work: AdaptFolder
+    folder: AdaptFolder
 
-    def losses(self, texts: Given, general: Sample) -> dict[str, float]:
-        """Mean loss of a predicted token, in nats, on the task's text and on general text."""
+    def losses(self, texts: TrainingInputs, general: Sample) -> dict[str, float]:
+        """Mean loss per predicted token, in nats, on the task's text and on general text."""
         aim = objective(self.plan.objective, self.opened.marks)
         found = {}
         if texts.task:
             found["task"] = replace(self.tokenising, read=texts.task_read).corpus(TASK, texts.task)
-        found["general"] = self.tokenising.texts("general", general.read_texts(), self.work.general)
+        found["general"] = self.tokenising.texts(
+            "general", general.read_texts(), self.folder.general
+        )
         kinds = {}
         for kind, (tokens, _) in found.items():
             room = self.length - aim.overhead()
@@ -246,7 +249,9 @@ class _Meter:
         return measured.losses(aim, self.network)
 
 
-def _meter(plan: AdaptPlan, work: AdaptFolder, engine: Engine, machine: Machine) -> _Meter:
+def _open_meter(
+    plan: AdaptPlan, folder: AdaptFolder, engine: Engine, machine: Machine
+) -> _LossMeter:
     """Open the model."""
     hardware = resolve(plan.train, "train")
     opened = open_model(
@@ -257,17 +262,17 @@ def _meter(plan: AdaptPlan, work: AdaptFolder, engine: Engine, machine: Machine)
         on_warn=machine.progress.warn,
     )
     model = opened.model.to(hardware.device)
-    write_bytes(work.tokenizer, bare(opened.tokenizer, opened.name).to_str().encode())
+    write_bytes(folder.tokenizer, bare(opened.tokenizer, opened.name).to_str().encode())
     cache = machine.cache_folder()
     end = opened.marks.end if plan.objective.name == "causal" else None
-    kept = (cache if is_local(cache) else work.work) / "tokens"
+    kept = (cache if is_local(cache) else folder.work) / "tokens"
     length = length_of(plan, opened.longest, hardware.device)
-    return _Meter(
+    return _LossMeter(
         plan,
         opened,
         Network(Predictor(model), model, None, hardware.precision == "bf16"),
         max(1, hardware.batch_tokens // length),
         length,
-        Tokenising(plan.read, work.tokenizer, kept, end, engine, machine),
-        work,
+        Tokenising(plan.read, folder.tokenizer, kept, end, engine, machine),
+        folder,
     )

@@ -1,11 +1,4 @@
-"""The texts that `adapt` is given, found and fingerprinted.
-
-What: the data, the task's texts and general text; a selection's folder stands for its text, its
-target and its scores, a composition's for its text.
-Why: a selection knows its task and how that was read, so that `adapt` need only be told where it
-is; any other corpus does as well, without weights.
-Trade-off: a selection has to lie on this machine, and be the only data.
-"""
+"""Finds and fingerprints the texts of a training: data, task and replay."""
 
 from __future__ import annotations
 
@@ -29,18 +22,18 @@ from corpusfit.types import Source
 
 
 @dataclass(frozen=True)
-class Given:
-    """The texts that a command names.
+class TrainingInputs:
+    """The texts of a training.
 
     Attributes:
-        data: what is trained on.
-        task: the task's texts, to measure on, or to train on where they are the data.
+        data: sources to train on; empty to train on the task's texts.
+        task: the task's texts, to measure the loss on or to train on.
         replay: general text to mix in.
-        selection: the manifest of the selection that the data is.
-        folder: that selection's folder.
+        selection: manifest of the selection, if the data is one.
+        folder: folder of that selection.
         read: how the data's rows become texts.
-        task_read: how the task's do: as the selection read it, unless the command names it.
-        own_task: the task is the selection's target.
+        task_read: how the task's rows become texts; a selection's own setting for its target.
+        own_task: whether the task is the selection's target.
     """
 
     data: list[Source]
@@ -54,11 +47,11 @@ class Given:
 
     @property
     def on_task(self) -> bool:
-        """Whether the task's own texts are what is trained on."""
+        """Whether the model trains on the task's own texts."""
         return not self.data
 
 
-def given(
+def find_training_inputs(
     data: Sequence[str],
     task: Sequence[str],
     replay: Sequence[str],
@@ -66,8 +59,10 @@ def given(
     spool: Path,
     engine: Engine,
     machine: Machine,
-) -> Given:
-    """Find and fingerprint the texts; a selection's task is its target, unless one is named.
+) -> TrainingInputs:
+    """Find and fingerprint the texts; the default task of a selection is its target.
+
+    A selection must be on this machine and the only data; any other corpus has no weights.
 
     Raises:
         CorpusfitError: an input cannot be found or read; --data task without --task.
@@ -83,76 +78,79 @@ def given(
     if list(data) == [TASK]:
         if not tasks:
             cure = "For instance --data task --task train.jsonl."
-            raise bad_setting("--task", "given with --data task", "nothing", cure)
-        return Given([], tasks, general, read=read, task_read=read)
+            raise bad_setting("--task", "set with --data task", "nothing", cure)
+        return TrainingInputs([], tasks, general, read=read, task_read=read)
     folder, manifest = _selection(data)
     if folder is None or manifest is None:
-        texts = [_composed(given) for given in data]
-        return Given(find(texts, "data"), tasks, general, read=read, task_read=read)
+        texts = [_composed(name) for name in data]
+        return TrainingInputs(find(texts, "data"), tasks, general, read=read, task_read=read)
     task_read, own = read, not tasks
     if own:
         task_read = Plan.from_dict(manifest["plan"]).read
         tasks = _targets(manifest, task_read, scan, machine)
     chosen = find([str(folder / "selected")], "data")
     plain = ReadPlan()
-    return Given(chosen, tasks, general, manifest, folder, plain, task_read, own)
+    return TrainingInputs(chosen, tasks, general, manifest, folder, plain, task_read, own)
 
 
 def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]:
-    """The folder and the manifest of the finished selection that the data is, if it is one.
+    """The folder and the manifest of the data's selection; None if the data is no selection.
 
     Raises:
-        UsageError: it is named beside other data, or lies in a store.
-        InputError: it is not finished, or holds nothing.
+        UsageError: there is other data beside the selection, or it is not on this machine.
+        InputError: the selection is not finished, or is empty.
     """
-    for given in data:
-        found = RunFolder(place(given, "--data") if "://" in given else Path(given))
+    for name in data:
+        found = RunFolder(place(name, "--data") if "://" in name else Path(name))
         if not (found.work / "run.json").exists() or not found.scores.is_dir():
             continue
         if len(data) > 1:
-            cure = "Name its folder selected/ to use its text like any other, without weights."
+            cure = "To use a selection's text without weights, name its folder selected/."
             raise bad_setting("--data", "one selection, or other inputs", " and ".join(data), cure)
         if not is_local(found.path):
-            cure = "Copy it here first, or name its folder selected/ to use its text alone."
-            raise bad_setting("--data", "a selection on this machine", given, cure)
+            cure = "Copy the selection here, or name its folder selected/ to use only its text."
+            raise bad_setting("--data", "a selection on this machine", name, cure)
         return found.path, _finished(found)
     return None, None
 
 
-def _composed(given: str) -> str:
-    """The texts of the composition that an input is, or the input.
+def _composed(name: str) -> str:
+    """The folder of texts of a composition, or the input itself if it is none.
 
     Raises:
         InputError: the composition is not finished.
     """
-    found = ComposeFolder(place(given, "--data") if "://" in given else Path(given))
+    found = ComposeFolder(place(name, "--data") if "://" in name else Path(name))
     if not found.is_composition():
-        return given
+        return name
     if found.finished() is None:
         raise InputError(
-            f"--data {given} holds a composition that is not finished. Run the same `corpusfit "
+            f"--data {name} holds a composition that is not finished. Run the same `corpusfit "
             "compose` again."
         )
     return str(found.composed)
 
 
 def _finished(found: RunFolder) -> dict[str, Any]:
-    """The manifest of a selection that holds something."""
+    """The manifest of a finished selection that is not empty."""
     manifest = found.finished()
     if manifest is None or not manifest.get("selected"):
         raise InputError(
             f"--data {found.path} holds a selection that is not finished. Run the same `corpusfit "
-            "select` again, or `corpusfit choose` if it was only scored."
+            "select` again, or `corpusfit choose` if the corpus was only scored."
         )
     if not manifest["selected"]["segments"]:
-        raise EmptyInputError(f"--data {found.path} is a selection of nothing: choose more of it.")
+        raise EmptyInputError(
+            f"--data {found.path} is an empty selection. Select more with `corpusfit choose "
+            f"{found.path} --fraction 0.2`."
+        )
     return manifest
 
 
 def _targets(
     manifest: dict[str, Any], read: ReadPlan, scan: ScanChunks, machine: Machine
 ) -> list[Source]:
-    """The selection's target, if it is still there."""
+    """The sources of the selection's target; empty if they are gone or changed."""
     sources = [Source(**s) for s in manifest["target"]]
     try:
         now, changed = corpus.found_again(sources, read, scan)
@@ -161,7 +159,7 @@ def _targets(
     if changed:
         machine.progress.warn(
             f"The selection's target {changed[0]} is gone or has changed, so the loss on the "
-            "task's text is not measured. Name it with --task."
+            "task's text is not measured. Set --task to the file with the task's texts."
         )
         return []
     return now

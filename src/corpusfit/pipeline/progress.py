@@ -1,9 +1,4 @@
-"""What the user is told while a model trains.
-
-What: a training's steps and losses as a bar and sentences.
-Why: the loop in `adapt/` knows nothing of front ends.
-Trade-off: the training loss is said only beside held-out losses, which are what tells.
-"""
+"""Reports the steps and losses of a training to the user."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from corpusfit.engine import Progress
 
 
 class TrainingProgress(TrainerCallback):
-    """Tells the user how a training goes."""
+    """Passes a training's steps and losses on to a progress display."""
 
     def __init__(self, progress: Progress, steps: int) -> None:
         self._progress, self._steps, self._loss = progress, steps, ""
@@ -26,13 +21,13 @@ class TrainingProgress(TrainerCallback):
         self._progress.advance(steps, tokens)
 
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
-        """Say so, and compare with what was measured before the first step."""
+        """Note the step; later losses are compared with those before the first step."""
         self._before = next((r["heldout"] for r in history if "heldout" in r), {})
         self._progress.advance(step, 0)
-        self._progress.note(f"Goes on after step {step:,} of {self._steps:,}.")
+        self._progress.note(f"Resume after step {step:,} of {self._steps:,}.")
 
     def record(self, record: Mapping[str, Any]) -> None:
-        """Say the held-out losses."""
+        """Note the held-out losses, with their change since the first step."""
         if "heldout" not in record:
             self._loss = f"training loss {record['loss']:.3f}; "
             return
@@ -43,9 +38,9 @@ class TrainingProgress(TrainerCallback):
             + (f" ({loss - self._before[name]:+.3f})" if record["step"] else "")
             for name, loss in now.items()
         ]
-        said = f"Step {record['step']:,} of {self._steps:,}: {self._loss}held-out loss "
-        self._progress.note(said + ", ".join(parts))
+        text = f"Step {record['step']:,} of {self._steps:,}: {self._loss}held-out loss "
+        self._progress.note(text + ", ".join(parts))
 
     def warn(self, message: str) -> None:
-        """Pass it on."""
+        """Pass the warning on."""
         self._progress.warn(message)

@@ -1,10 +1,4 @@
-"""Texts made into token ids, once for each tokenizer.
-
-What: token ids of a corpus, of a selection or of a few texts, kept in the cache by content.
-Why: the next model with the same tokenizer, or the same one with other settings, trains at once.
-Trade-off: 2 bytes a token on this machine's disk, until the cache is deleted; and the texts'
-fingerprints are taken again after reading, so that nothing stale is kept under them.
-"""
+"""Turns texts into token ids once per tokenizer, kept in the cache by content."""
 
 from __future__ import annotations
 
@@ -34,13 +28,15 @@ from corpusfit.types import Source
 
 @dataclass(frozen=True)
 class Tokenising:
-    """Makes token ids of texts; what was made for the same texts and tokenizer is found again.
+    """Turns texts into token ids; those of the same texts and tokenizer are reused.
+
+    Token ids take 2 bytes each on this machine's disk.
 
     Attributes:
         read: how rows become texts.
-        tokenizer: its file.
-        place: the folder for all that is made, by content.
-        end: the id that closes a text, if any.
+        tokenizer: file of the tokenizer.
+        place: folder for all token ids, by content.
+        end: id that ends a text, if any.
     """
 
     read: ReadPlan
@@ -52,29 +48,29 @@ class Tokenising:
 
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a corpus."""
-        out = self._out("corpus", sources)
+        out = self._folder("corpus", sources)
         names = tuple(s.name for s in sources)
         job = TokeniseShard(self.read, names, self.tokenizer, out, self.end)
         done = finished(out)
         pieces = (s for s in corpus.shards(sources, self.read) if s.index not in done)
-        return self._made(kind, sources, out, job, pieces)
+        return self._tokens(kind, sources, out, job, pieces)
 
     def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a selection, with its scores."""
-        out = self._out("selected", sources)
+        out = self._folder("selected", sources)
         job = TokeniseSelected(self.tokenizer, out, self.end)
         done = finished(out)
         pieces = [(i, Path(s.url)) for i, s in enumerate(sources) if i not in done]
-        return self._made(kind, sources, out, job, pieces)
+        return self._tokens(kind, sources, out, job, pieces)
 
     def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
-        """Token ids of texts in memory, by way of a file."""
+        """Token ids of texts in memory, which are written to a file first."""
         write_bytes(spool, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
         sources = corpus.find([str(spool)], ReadPlan(), spool=spool.parent, role=kind)
         return dataclasses.replace(self, read=ReadPlan()).corpus(kind, sources)
 
-    def _out(self, how: str, sources: list[Source]) -> Path:
-        """The folder of what is made of some sources."""
+    def _folder(self, how: str, sources: list[Source]) -> Path:
+        """The folder for the token ids of some sources."""
         identity = {
             "how": f"{how} 2",  # 2: with keys
             "sources": source_identity(sources),
@@ -84,10 +80,10 @@ class Tokenising:
         }
         return self.place / digest(identity)
 
-    def _made(
+    def _tokens(
         self, kind: str, sources: list[Source], out: Path, job: Any, pieces: Iterable[Any]
     ) -> tuple[Tokens, dict[str, Any]]:
-        """The tokens in a folder; a mark with the counts says that all of them are there."""
+        """The tokens in a folder; a file with the counts marks it as complete."""
         mark = out / "counts.json"
         counts = json.loads(mark.read_text("utf-8")) if mark.exists() else {}
         if counts.get("parts") != len(finished(out)):
@@ -98,13 +94,13 @@ class Tokenising:
                 progress.advance(1, tally.tokens)
             progress.end()
             _require_unchanged(sources, out)
-            counts = _counted(out)
+            counts = _total_counts(out)
             write_bytes(mark, json.dumps(counts).encode())
         return Tokens.open(out), counts
 
 
-def _counted(out: Path) -> dict[str, Any]:
-    """What all parts of a kind hold together; rows = texts + rejected."""
+def _total_counts(out: Path) -> dict[str, Any]:
+    """Counts over all parts of a kind; rows = texts + rejected."""
     total = Counter(parts=0, rows=0, texts=0, rejected=0, empty=0, characters=0, tokens=0)
     reasons = Reasons()
     for number in sorted(finished(out)):
@@ -121,12 +117,12 @@ def _counted(out: Path) -> dict[str, Any]:
 
 
 def _require_unchanged(sources: list[Source], out: Path) -> None:
-    """Make sure that what was read is what was fingerprinted; else nothing of it is kept."""
+    """Make sure that no source changed since its fingerprint; otherwise delete the token ids."""
     for source in sources:
         stored = source.format != "hub"
         if stored and corpus.content(source) != source.fingerprint:
             remove(out)
             raise ChangedInputError(
-                f"{source.name} changed while it was read. Run the same command again when nobody "
-                "writes to it."
+                f"{source.name} changed while it was read. Run the same command again when no "
+                "process writes to the file."
             )

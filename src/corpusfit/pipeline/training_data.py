@@ -1,13 +1,4 @@
-"""What a model is adapted on, and what it is measured on, as chunks of tokens.
-
-What: the data, the task's text and general text as token ids, weighed and cut; some of it is kept
-back, and no copy of that is trained on.
-Why: what is measured on may not be what was learned by heart.
-Trade-off: general text to measure forgetting on is the selection's own sample of its corpus, unless
---replay names some: texts of it that are trained on are left out, but longer segments that hold
-one are not known.
-Reference: TADPOLE, section 3.2 (lambda) and appendix E.
-"""
+"""The chunks that a model trains on and those held out to measure the loss."""
 
 from __future__ import annotations
 
@@ -30,30 +21,32 @@ from corpusfit.evaluate.contamination import Watch, Watched
 from corpusfit.jobs.fit import Sample
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.manifest import AdaptFolder, RunFolder
-from corpusfit.pipeline.inputs import Given
+from corpusfit.pipeline.inputs import TrainingInputs
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.tokenising import Tokenising
 from corpusfit.score import table
 from corpusfit.select.weights import moments, relevance
 
-_SAMPLED = 10_000_000  # characters; a tokenizer hardly changes with more
-_PLENTY = 3
+_SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with more
+_OVERSAMPLING = 3
 
 
-def sample_texts(texts: Given, seed: int, guarded: Iterable[str]) -> Iterator[str]:
-    """Some ten million characters of the data, from shards that the seed draws.
+def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
+    """A sample of about ten million characters of the data, from random shards.
 
     Args:
         texts: the data.
-        seed: the only source of chance.
-        guarded: texts that may not be learned from; what holds one is left out.
+        seed: random seed.
+        guarded: held-out texts; texts that contain one are left out.
     """
     watch = Watch(Watched.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
-    left = _SAMPLED
+    left = _SAMPLE_CHARACTERS
     for shard in corpus.shards(sources, texts.read):
-        drawn = uniform(place_keys(seed, shard.index, 1))[0] * size < _PLENTY * _SAMPLED
+        drawn = (
+            uniform(place_keys(seed, shard.index, 1))[0] * size < _OVERSAMPLING * _SAMPLE_CHARACTERS
+        )
         if not drawn and shard.index:
             continue
         found = corpus.documents(shard, texts.read)[0].texts
@@ -70,11 +63,11 @@ class TrainingText:
     """Chunks to train on and to measure on.
 
     Attributes:
-        tokens: of the data, and of general text if there is some.
+        tokens: tokens of the data, and of general text if there is any.
         train: the data's chunks, with their weights.
-        replay: general chunks to mix in, if asked for.
-        heldout: by the kind of text, its tokens and chunks.
-        figures: what was counted, by the kind of text.
+        replay: general chunks to mix in, if any.
+        heldout: held-out tokens and chunks, by the kind of text.
+        figures: counts, by the kind of text.
     """
 
     tokens: tuple[Tokens, ...]
@@ -86,7 +79,7 @@ class TrainingText:
 
 def training_text(
     plan: AdaptPlan,
-    texts: Given,
+    texts: TrainingInputs,
     folder: AdaptFolder,
     room: int,
     end: int | None,
@@ -95,25 +88,28 @@ def training_text(
     *,
     dropped: NDArray[np.uint64],
 ) -> TrainingText:
-    """Tokenise what is not, weigh it, cut it, keep some back.
+    """Tokenise the texts, weight them, cut them into chunks, and hold some out.
+
+    No copy of a held-out text is trained on. Without `--replay`, general text is the selection's
+    sample of its corpus: texts of the sample that are trained on are left out, but longer segments
+    that contain one are not found.
 
     Args:
-        plan: what is asked for.
-        texts: where the texts are.
-        folder: of the run; its tokenizer is there.
-        room: tokens in a chunk.
-        end: the id that closes a text, if any.
-        engine: started.
-        machine: told of progress.
-        dropped: uint64, the keys of texts that are neither trained on nor measured on with those
-            that are.
+        plan: plan of the adaptation.
+        texts: the texts.
+        folder: folder of the run, with the tokenizer.
+        room: tokens per chunk.
+        end: id that ends a text, if any.
+        engine: started engine.
+        machine: where token ids are cached, and how progress is shown.
+        dropped: uint64, keys of contaminated texts, which are neither trained on nor held out.
 
     Raises:
-        CorpusfitError: nothing can be read, or weights are asked for that the data does not have.
+        CorpusfitError: no text can be read, or the data has no weights for the weighting policy.
     """
     cache = machine.cache_folder()
-    kept = (cache if is_local(cache) else folder.work) / "tokens"
-    make = Tokenising(texts.read, folder.tokenizer, kept, end, engine, machine)
+    cache_place = (cache if is_local(cache) else folder.work) / "tokens"
+    make = Tokenising(texts.read, folder.tokenizer, cache_place, end, engine, machine)
     figures: dict[str, Any] = {}
     heldout: dict[str, tuple[Tokens, Chunks]] = {}
     if texts.on_task:
@@ -126,17 +122,20 @@ def training_text(
     chunks = cut_chunks(data.lengths, weights_of(plan, data, texts), room)
     clean = without(chunks, data.keys, dropped)
     if len(chunks) and not len(clean):
-        raise EmptyInputError("--guard leaves nothing of --data: all of it holds held-out texts.")
+        raise EmptyInputError(
+            "Every text of --data contains a text of --guard, so none is left to train on. Name "
+            "other data."
+        )
     train, held = split_heldout(clean, data.keys, plan.mix.heldout, plan.seed, share)
     if texts.task and not texts.on_task:
         reading = dataclasses.replace(make, read=texts.task_read)
         task, figures[TASK] = reading.corpus(TASK, texts.task)
-        heldout[TASK] = task, _some(task, room, plan)
-        _require_some(heldout[TASK][1], figures[TASK])
+        heldout[TASK] = task, _heldout_chunks(task, room, plan)
+        _require_text(heldout[TASK][1], figures[TASK])
     if len(held):
         heldout[name] = data, held
     replay = None
-    general = _general(texts, dataclasses.replace(make, read=plan.read), folder, figures)
+    general = _general_text(texts, dataclasses.replace(make, read=plan.read), folder, figures)
     if general is not None and texts.replay:
         whole = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, store=1)
         whole = without(whole, general.keys, dropped)
@@ -145,31 +144,31 @@ def training_text(
         heldout["general"] = general, measured
     train = without(train, data.keys, _keys(heldout))
     if general is not None and not texts.replay:
-        heldout["general"] = general, _some(general, room, plan, data.keys[train.text])
+        heldout["general"] = general, _heldout_chunks(general, room, plan, data.keys[train.text])
     stores = (data,) if general is None else (data, general)
     return TrainingText(stores, train, replay, heldout, figures)
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
-    """The keys of all texts that are measured on: no copy of them is trained on."""
+    """The keys of all held-out texts."""
     found = [tokens.keys[chunks.text] for tokens, chunks in heldout.values()]
     return np.concatenate([np.empty(0, np.uint64), *found])
 
 
-def _require_some(chunks: Chunks, figures: dict[str, Any]) -> None:
-    """Raise `EmptyInputError` for a task without a text that can be used."""
+def _require_text(chunks: Chunks, figures: dict[str, Any]) -> None:
+    """Raise `EmptyInputError` for a task without a usable text."""
     if not len(chunks):
-        reasons = ", ".join(figures["reasons"]) or "it is empty"
+        reasons = ", ".join(figures["reasons"]) or "empty input"
         raise EmptyInputError(
-            f"--task has no usable text ({reasons}). Name the field that its texts are in with "
-            "--text-field, or give another file."
+            f"--task has no usable text ({reasons}). Set --text-field to the field with the text, "
+            "or name another file."
         )
 
 
-def _some(
+def _heldout_chunks(
     tokens: Tokens, room: int, plan: AdaptPlan, trained: NDArray[np.uint64] | None = None
 ) -> Chunks:
-    """Chunks to measure on, of different texts: those that are not trained on, if any."""
+    """Chunks to measure on, of different texts; of texts that are not trained on, if any."""
     chunks = cut_chunks(tokens.lengths, np.ones(len(tokens), np.float32), room)
     if trained is not None:
         apart = without(chunks, tokens.keys, trained)
@@ -177,10 +176,10 @@ def _some(
     return split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
 
 
-def _general(
-    texts: Given, make: Tokenising, folder: AdaptFolder, figures: dict[str, Any]
+def _general_text(
+    texts: TrainingInputs, make: Tokenising, folder: AdaptFolder, figures: dict[str, Any]
 ) -> Tokens | None:
-    """General text: what --replay names, or the selection's sample of its corpus."""
+    """General text: that of --replay, or the selection's sample of its corpus."""
     if texts.replay:
         general, figures["general"] = make.corpus("general", texts.replay)
         return general
@@ -193,11 +192,13 @@ def _general(
     return general
 
 
-def weights_of(plan: AdaptPlan, tokens: Tokens, texts: Given) -> NDArray[np.float32]:
+def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArray[np.float32]:
     """float32 [n]: the relevance weight of each text, 1 with --weights off.
 
+    Reference: TADPOLE, section 3.2 (lambda) and appendix E.
+
     Raises:
-        UsageError: the data is no selection, or not one that the policy is for.
+        UsageError: the data is no selection, or not one that the policy applies to.
     """
     policy = plan.weigh.policy
     if policy == "off":
@@ -207,26 +208,28 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: Given) -> NDArray[np.floa
         raise bad_setting("--weights", "off for data that is no selection", policy, cure)
     chosen = texts.selection["plan"]["choose"]
     if texts.selection.get("cascade"):
-        cure = "Select by one method: the stages' scores cannot be compared with each other."
+        cure = "Select with one method, as scores of different stages are not comparable."
         raise bad_setting("--weights", "off for the selection of a cascade", policy, cure)
     everything = chosen["policy"] == "continuous"
     if policy == "mask+lambda" and chosen["policy"] == "resample":
-        cure = "The draw went by the weights already."
-        raise bad_setting("--weights", "off for what was drawn by weight", policy, cure)
+        cure = "Use --weights off, as the selection was drawn by the weights already."
+        raise bad_setting("--weights", "off for a selection by resampling", policy, cure)
     if policy == "mask+lambda" and everything:
-        cure = f"To choose some: corpusfit choose {texts.folder} --fraction 0.2"
-        raise bad_setting("--weights", "lambda or resample for all segments", policy, cure)
+        cure = f"Or choose a part first: corpusfit choose {texts.folder} --fraction 0.2"
+        allowed = "lambda or resample for a selection of all segments"
+        raise bad_setting("--weights", allowed, policy, cure)
     if policy != "mask+lambda" and not everything:
-        cure = f"For all of them: corpusfit choose {texts.folder} --weights continuous"
-        raise bad_setting("--weights", "mask+lambda or off for chosen segments", policy, cure)
+        cure = f"Or select all segments first: corpusfit choose {texts.folder} --weights continuous"
+        allowed = "mask+lambda or off for a selection of some segments"
+        raise bad_setting("--weights", allowed, policy, cure)
     c, alpha = sharpness(plan, texts)
     paths = (path for _, path in table.parts(RunFolder(texts.folder).scores))
     over = moments(np.asarray(table.read_columns(p, "score")[0], np.float32) for p in paths)
     return relevance(tokens.scores, over, c=c, alpha=alpha)
 
 
-def sharpness(plan: AdaptPlan, texts: Given) -> tuple[float, float]:
-    """C and alpha of lambda: the plan's, or else the selection's; nothing without weights."""
+def sharpness(plan: AdaptPlan, texts: TrainingInputs) -> tuple[float, float]:
+    """C and alpha of lambda: the plan's, or else the selection's; 0 and 0 without weights."""
     if plan.weigh.policy == "off" or texts.selection is None:
         return 0.0, 0.0
     chosen = texts.selection["plan"]["choose"]

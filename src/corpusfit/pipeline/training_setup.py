@@ -1,10 +1,4 @@
-"""From a model and its text to a training with nothing left open.
-
-What: the adapter is put in, the sizes are settled, the passes laid out, the sequences to measure on
-drawn; and all of it is written down for the manifest.
-Why: `adapting.py` says what happens in which order; here is what each piece is given.
-Trade-off: none of note; nothing here takes long but the first pass of a large corpus.
-"""
+"""Assembles a training from a model and its text: adapter, sizes, passes, held-out sequences."""
 
 from __future__ import annotations
 
@@ -28,31 +22,31 @@ from corpusfit.adapt.trainer import Training
 from corpusfit.embed.hardware import Hardware
 from corpusfit.engine import Progress
 from corpusfit.manifest import AdaptFolder, source_as_dict, versions
-from corpusfit.pipeline.inputs import Given
+from corpusfit.pipeline.inputs import TrainingInputs
 from corpusfit.pipeline.training_data import TrainingText
 
 ROLES = ("data", "task", "replay")
-"""The texts that a command may name."""
+"""Roles of the texts that a command reads."""
 
 _MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
 
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """What a training begins with."""
+    """The prepared inputs of a training."""
 
     plan: AdaptPlan
-    texts: Given
+    texts: TrainingInputs
     opened: Opened
     objective: Objective
     text: TrainingText
     length: int
 
 
-def assembled(
+def assemble_training(
     ready: Ready, folder: AdaptFolder, hardware: Hardware, accelerator: Any, progress: Progress
 ) -> tuple[Training, dict[str, Any]]:
-    """The training, and what is known of it before it begins; the user is told what it will be."""
+    """The training, and its facts for the manifest; progress gets a summary."""
     plan, text, opened, aim = ready.plan, ready.text, ready.opened, ready.objective
     model = opened.model.to(accelerator.device)
     predictor = Predictor(model)
@@ -69,9 +63,9 @@ def assembled(
         longest=opened.longest,
         device=hardware.device,
     )
-    settings, words = settled(plan, size)
-    progress.note(words + _worth(ready))
-    work = Training(
+    settings, summary = settled(plan, size)
+    progress.note(summary + _weights_text(ready))
+    training = Training(
         plan=settings,
         objective=aim,
         network=Network(predictor, model, packing, hardware.precision == "bf16"),
@@ -85,20 +79,20 @@ def assembled(
         width=ready.length if packing else 0,
         seed=plan.seed,
     )
-    return work, _facts(ready, work, hardware, words)
+    return training, _facts(ready, training, hardware, summary)
 
 
-def _worth(ready: Ready) -> str:
-    """How much text the weights leave, for the user."""
+def _weights_text(ready: Ready) -> str:
+    """The effective number of chunks under the weights, for the user."""
     if ready.plan.weigh.policy == "off":
         return ""
     chunks = ready.text.train
-    worth = effective_size(chunks.weight)
-    return f" The weights make the {len(chunks):,} chunks of text worth {worth:,.0f} (Kish)."
+    size = effective_size(chunks.weight)
+    return f" With the weights, the effective number of chunks is {size:,.0f} of {len(chunks):,}."
 
 
 def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
-    """How rows hold several chunks, if they can."""
+    """How rows are packed with several chunks, if the model supports it."""
     if not ready.objective.packs:
         return None
     causal = ready.plan.objective.name == "causal"
@@ -106,9 +100,9 @@ def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
 
 
 def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
-    """The order of the data; where rows are not packed, those of a length go together.
+    """The order of the data; rows that are not packed are grouped by length.
 
-    It may not depend on `train.micro_tokens`, which can be changed under way.
+    It does not depend on `train.micro_tokens`, which may change when a training is resumed.
     """
     plan, text = ready.plan, ready.text
     return Passes(
@@ -124,28 +118,28 @@ def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
     )
 
 
-def _facts(ready: Ready, work: Training, hardware: Hardware, words: str) -> dict[str, Any]:
-    """What the manifest says of how it was done."""
+def _facts(ready: Ready, training: Training, hardware: Hardware, summary: str) -> dict[str, Any]:
+    """The facts of the training for the manifest."""
     model, text = ready.opened.model, ready.text
     return {
         "command": "adapt",
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
         "plan": ready.plan.as_dict(),
-        "training": dataclasses.asdict(work.plan),
-        "words": words,
+        "training": dataclasses.asdict(training.plan),
+        "words": summary,
         "base": {"name": ready.opened.name, "fingerprint": ready.opened.fingerprint},
         "parameters": sum(p.numel() for p in model.parameters()),
         "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "precision": hardware.precision,
         "device": hardware.device,
-        "processes": work.accelerator.num_processes,
-        "packed": bool(work.width),
-        "fill": round(work.passes.fill(0), 4) if work.width else None,
+        "processes": training.accelerator.num_processes,
+        "packed": bool(training.width),
+        "fill": round(training.passes.fill(0), 4) if training.width else None,
         **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
         "counts": text.figures,
         "chunks": len(text.train),
-        "rows": work.passes.count(0),
+        "rows": training.passes.count(0),
         "tokens": int(text.train.length.sum()),
         "effective_chunks": round(effective_size(text.train.weight), 1),
         "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},

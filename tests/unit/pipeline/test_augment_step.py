@@ -1,4 +1,4 @@
-"""Companions that workers translate: the same as in one process, and none is made twice."""
+"""Augmentation by workers: the same as in one process, and nothing is translated twice."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plan(tmp_path_factory, word_pieces):
 @pytest.fixture
 def make(tmp_path, inline, monkeypatch):
     """`make_companions` in this process, three texts a piece; what it gives."""
-    monkeypatch.setattr(augment, "_TOGETHER", 3)
+    monkeypatch.setattr(augment, "TEXTS_PER_PIECE", 3)
 
     def make(plan, *, kind="classification", seed=0, out="companions.json"):
         path = tmp_path / out
@@ -43,14 +43,14 @@ def make(tmp_path, inline, monkeypatch):
 
 
 def together(plan):
-    """Companions of all examples, translated in one go."""
+    """Augmentation of all examples, translated at once."""
     models = ThereAndBack.opened(plan.mt, plan.mt_back, device="cpu")
     texts = [text for pieces in EXAMPLES.pieces for text in pieces]
     said = models.translate(texts, copies=plan.copies, seed=0, progress=Progress())
     return accompanied(EXAMPLES, said, plan.copies)
 
 
-def test_pieces_give_what_all_together_give(make, plan, tmp_path):
+def test_pieces_give_the_same_as_all_at_once(make, plan, tmp_path):
     made = make(plan)
     whole = together(plan)
     assert made.pieces == whole.pieces
@@ -78,7 +78,7 @@ def test_after_a_stop_only_what_is_missing_is_translated(make, plan, tmp_path, m
     assert asked == [0, 3, 6, 6]
 
 
-def test_what_is_left_of_other_settings_is_not_taken(make, plan, monkeypatch):
+def test_pieces_of_other_settings_are_not_reused(make, plan, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
@@ -86,14 +86,14 @@ def test_what_is_left_of_other_settings_is_not_taken(make, plan, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         make(plan, seed=1)
     monkeypatch.undo()
-    monkeypatch.setattr(augment, "_TOGETHER", 3)
+    monkeypatch.setattr(augment, "TEXTS_PER_PIECE", 3)
     whole = together(plan)
     assert make(plan).pieces == whole.pieces
 
 
-def test_words_are_replaced_without_workers_and_tags_are_refused(make, plan):
+def test_words_are_replaced_without_workers_and_tags_are_rejected(make, plan):
     replaced = AugmentPlan(kind="tfidf")
     whole = reworded(EXAMPLES, replaced, kind="classification", labels=["a", "b"], seed=0)
     assert make(replaced).pieces == whole.pieces
-    with pytest.raises(UsageError, match="--augment must be tfidf for tagging"):
+    with pytest.raises(UsageError, match=r"--augment.*tfidf.*tagging"):
         make(plan, kind="tagging")

@@ -1,4 +1,4 @@
-"""Costs against sums by hand; linked figures; tables of them."""
+"""Costs against sums by hand, and correlations of predictors with gains."""
 
 import dataclasses
 import json
@@ -7,10 +7,10 @@ import pytest
 from test_graph import inputs, recipe, selector
 
 from corpusfit.errors import StorageError
-from corpusfit.pipeline.recipes.correlation import CorrelationRow, together
+from corpusfit.pipeline.recipes.correlation import CorrelationRow, correlate
 from corpusfit.pipeline.recipes.costs import ALL, costs_of
 from corpusfit.pipeline.recipes.graph import build_graph
-from corpusfit.pipeline.recipes.status import todo_of
+from corpusfit.pipeline.recipes.status import pending_steps
 from corpusfit.pipeline.recipes.workers import run_step
 
 
@@ -21,28 +21,28 @@ def record(folder, key, seconds, **more):
 
 
 def finished(asked, tmp_path):
-    """A recipe whose fine-tunings are there."""
+    """A recipe whose fine-tunings are finished."""
     found = inputs(asked, tmp_path)
-    work = build_graph(found)
+    graph = build_graph(found)
     found.folder.scores.mkdir()
-    for own in work.cells.values():
+    for own in graph.cells.values():
         for tuning in own:
             tuning.out.write_text("{}")
-    return found, work
+    return found, graph
 
 
 def test_costs_are_sums_of_records_shared_steps_once(tmp_path):
     asked = recipe(selector("base"), selector("knn", fractions=(0.1, 0.2)), seeds=1, watts=36.0)
-    found, work = finished(asked, tmp_path)
-    first, second = [s for s in work.selections.values() if s.label.endswith("for a")]
+    found, graph = finished(asked, tmp_path)
+    first, second = [s for s in graph.selections.values() if s.label.endswith("for a")]
     record(found.folder, first.key, 100.0, scored=True)
     record(found.folder, second.key, 1.0)
-    for step in work.adaptations.values():
+    for step in graph.adaptations.values():
         record(found.folder, step.key, 10.0, device="cuda")
-    for own in work.cells.values():
+    for own in graph.cells.values():
         record(found.folder, own[0].name, 3.0)
-    costs = costs_of(asked, found.folder, work, [])
-    # the scores were made with the first amount, and the second is nothing without them
+    costs = costs_of(asked, found.folder, graph, [])
+    # the first amount made the scores, and the second needs them
     assert (costs.columns["knn 0.1"].select_s, costs.columns["knn 0.2"].select_s) == (100.0, 101.0)
     assert costs.columns["base"].select_s == costs.columns["base"].adapt_s == 0
     whole = costs.columns[ALL]
@@ -56,33 +56,33 @@ def test_costs_are_sums_of_records_shared_steps_once(tmp_path):
 
 def test_steps_of_different_libraries_are_named(tmp_path):
     asked = recipe(selector("base"), seeds=2)
-    found, work = finished(asked, tmp_path)
-    for own in work.cells.values():
+    found, graph = finished(asked, tmp_path)
+    for own in graph.cells.values():
         record(found.folder, own[0].name, 1.0)
         record(found.folder, own[1].name, 1.0, versions={"torch": "2.7"})
-    assert costs_of(asked, found.folder, work, []).differing == {"torch": ["2.6", "2.7"]}
+    assert costs_of(asked, found.folder, graph, []).differing == {"torch": ["2.6", "2.7"]}
 
 
-def test_what_outcomes_were_made_of_is_not_made_again(tmp_path):
-    """Selections and models are thrown away; then one outcome is."""
+def test_deleted_inputs_of_finished_outcomes_are_not_pending(tmp_path):
+    """Selections and models are deleted, then one outcome."""
     asked = recipe(selector("base"), selector("knn"))
-    found, work = finished(asked, tmp_path)
-    todo = todo_of(work, {}, found.folder)
-    assert not any(todo.left.values())
-    assert todo.counts()["adaptations"] == (2, 0)
-    gone = next(own for cell, own in work.cells.items() if cell.selector == "knn")[0]
+    found, graph = finished(asked, tmp_path)
+    pending = pending_steps(graph, {}, found.folder)
+    assert not any(pending.left.values())
+    assert pending.counts()["adaptations"] == (2, 0)
+    gone = next(own for cell, own in graph.cells.items() if cell.selector == "knn")[0]
     gone.out.unlink()
-    todo = todo_of(work, {}, found.folder)
-    assert [t.name for t in todo.tunings] == [gone.name]
-    assert [s.key for s in todo.adaptations] == [gone.adapted]
-    assert [s.key for s in todo.selections] == [work.adaptations[gone.adapted].selection]
+    pending = pending_steps(graph, {}, found.folder)
+    assert [t.name for t in pending.tunings] == [gone.name]
+    assert [s.key for s in pending.adaptations] == [gone.adapted]
+    assert [s.key for s in pending.selections] == [graph.adaptations[gone.adapted].selection]
 
 
-def test_a_full_disk_is_no_failure_of_a_step(tmp_path):
+def test_a_full_disk_is_not_a_failure_of_a_step(tmp_path):
     def full():
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(StorageError, match="Make room"):
+    with pytest.raises(StorageError, match="No space left"):
         run_step("k", full, tmp_path)
 
     def broken():
@@ -93,7 +93,7 @@ def test_a_full_disk_is_no_failure_of_a_step(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_whoever_makes_a_step_writes_what_it_took(tmp_path):
+def test_a_finished_step_writes_its_cost(tmp_path):
     report = run_step("k", lambda: {"device": "cpu"}, tmp_path)
     assert not report.error
     found = json.loads((tmp_path / "k.json").read_text())
@@ -102,18 +102,18 @@ def test_whoever_makes_a_step_writes_what_it_took(tmp_path):
     assert "python" in found["versions"]
 
 
-def link(task, fall, gain, kl=None):
+def row(task, fall, gain, kl=None):
     return CorrelationRow((task, 0, "m"), "c", 3.0, fall, kl, 0.5, gain)
 
 
-def test_links_go_together_within_tasks_first():
-    """Tasks that differ in both make r = 1 over all, where nothing holds within them."""
-    links = [link("a", f, g) for f, g in ((1.0, 0.3), (2.0, 0.2), (3.0, 0.1))]
+def test_correlations_are_within_tasks():
+    """Tasks that differ in both give a pooled r near 1, whatever holds within them."""
+    links = [row("a", f, g) for f, g in ((1.0, 0.3), (2.0, 0.2), (3.0, 0.1))]
     links += [
         dataclasses.replace(k, row=("b", 0, "m"), falls=k.falls + 50, gain=k.gain + 5)
         for k in links
     ]
-    found = together(links)
+    found = correlate(links)
     assert found.loss.pearson == pytest.approx(-1)
     assert found.pooled_loss.pearson > 0.9
     assert found.kl is None

@@ -1,4 +1,4 @@
-"""What is watched of a task, in every form in which one is stored: no label decides it."""
+"""Held-out texts of a task in every format, without its labels."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from corpusfit.pipeline.contamination.heldout import held_out
 from corpusfit.plan import ReadPlan
 
 
-class Listening(Progress):
-    """Keeps what is said."""
+class Listener(Progress):
+    """Collects messages."""
 
     def __init__(self):
-        self.said = []
+        self.texts = []
 
     def note(self, message):
-        self.said.append(message)
+        self.texts.append(message)
 
     warn = note
 
 
 @pytest.fixture
-def heard():
-    return Listening()
+def messages():
+    return Listener()
 
 
 @pytest.fixture
-def watched(heard, tmp_path):
+def held(messages, tmp_path):
     """`held_out` of some inputs."""
 
-    def watched(*inputs, field="text"):
+    def held(*inputs, field="text"):
         read = ReadPlan(text_field=field)
-        return held_out(list(map(str, inputs)), read, tmp_path, heard, setting="guard")
+        return held_out(list(map(str, inputs)), read, tmp_path, messages, setting="guard")
 
-    return watched
+    return held
 
 
 @pytest.fixture
@@ -58,95 +58,95 @@ def texts(split, n):
     return [f"{split} text {i}" for i in range(n)]
 
 
-def test_of_a_task_dev_and_test_whatever_its_labels(watched, rows):
+def test_dev_and_test_of_a_task_whatever_its_labels(held, rows):
     for split, n in {"train": 9, "valid": 4, "test": 5}.items():
         folder = rows(f"task/{split}.jsonl", texts(split, n), category="always the same")
-    assert watched(folder) == {"dev": texts("valid", 4), "test": texts("test", 5)}
+    assert held(folder) == {"dev": texts("valid", 4), "test": texts("test", 5)}
 
 
-def test_rows_of_another_field(watched, rows):
+def test_rows_of_another_field(held, rows):
     for split in ("train", "dev", "test"):
         folder = rows(f"task/{split}.jsonl", texts(split, 3), field="sentence")
-    assert watched(folder, field="sentence")["test"] == texts("test", 3)
-    with pytest.raises(EmptyInputError, match=r"--guard has no usable row .*--guard-field"):
-        watched(folder)
+    assert held(folder, field="sentence")["test"] == texts("test", 3)
+    with pytest.raises(EmptyInputError, match=r"--guard .*--guard-field"):
+        held(folder)
 
 
-def test_rows_without_a_text_are_named(watched, rows, heard):
+def test_rows_without_a_text_are_named(held, rows, messages):
     path = rows("held/a.jsonl", texts("a", 3)) / "a.jsonl"
     path.write_text(path.read_text("utf-8") + '\n{"text": null}\n', "utf-8")
-    assert watched(path) == {"a.jsonl": texts("a", 3)}
-    assert heard.said[0].startswith("1 rows of --guard")
+    assert held(path) == {"a.jsonl": texts("a", 3)}
+    assert messages.texts[0].startswith("1 rows of --guard")
 
 
 @pytest.mark.parametrize(("there", "lacking"), [("test", "dev"), ("dev", "test")])
-def test_where_a_split_would_be_made_all_of_train_is_watched(watched, rows, heard, there, lacking):
+def test_all_of_train_is_held_out_without_a_dev_or_test_split(held, rows, messages, there, lacking):
     rows("task/train.jsonl", texts("train", 20))
     folder = rows(f"task/{there}.jsonl", texts(there, 4))
-    assert watched(folder) == {"train": texts("train", 20), there: texts(there, 4)}
-    assert f"has no {lacking} split" in heard.said[0]
+    assert held(folder) == {"train": texts("train", 20), there: texts(there, 4)}
+    assert f"task has no {lacking} split" in messages.texts[0]
 
 
-def test_one_split_is_watched_whole(watched, rows):
+def test_one_split_is_held_out_whole(held, rows):
     folder = rows("task/train.jsonl", texts("train", 20))
-    assert watched(folder) == {"task": texts("train", 20)}
-    assert watched(folder / "train.jsonl") == {"train.jsonl": texts("train", 20)}
+    assert held(folder) == {"task": texts("train", 20)}
+    assert held(folder / "train.jsonl") == {"train.jsonl": texts("train", 20)}
 
 
 @pytest.mark.parametrize("suffix", ["conll", "tsv", "txt"])
-def test_words_with_tags(watched, tmp_path, suffix):
+def test_words_with_tags(held, tmp_path, suffix):
     task = tmp_path / "task"
     task.mkdir()
     for split in ("train", "dev", "test"):
         (task / f"{split}.{suffix}").write_text(f"the\tO\n{split}\tO\n\nend\tO\n", "utf-8")
-    assert watched(task) == {"dev": ["the dev", "end"], "test": ["the test", "end"]}
+    assert held(task) == {"dev": ["the dev", "end"], "test": ["the test", "end"]}
     file = task / f"test.{suffix}"
-    assert watched(file) == {file.name: ["the test", "end"]}
+    assert held(file) == {file.name: ["the test", "end"]}
 
 
-def test_a_table_and_plain_text_are_no_words(watched, tmp_path):
+def test_a_table_and_plain_text_are_not_words(held, tmp_path):
     table, plain = tmp_path / "held.tsv", tmp_path / "held.txt"
     table.write_text("text\tlabel\nthe kinase\tA\nthe bank\tB\n", "utf-8")
     plain.write_text("one line here\nand one there\n", "utf-8")
-    found = watched(table, plain)
+    found = held(table, plain)
     assert found["held.tsv"] == ["the kinase", "the bank"]
     assert "".join(found["held.txt"]).split() == ["one", "line", "here", "and", "one", "there"]
     broken = tmp_path / "held.conll"
     broken.write_text("the\tO\nand\n", "utf-8")
     with pytest.raises(InputError, match=r"held\.conll, line 2"):
-        watched(broken)
+        held(broken)
 
 
-def test_every_document_of_a_bare_brat_folder(watched, tmp_path):
+def test_every_document_of_a_bare_brat_folder(held, tmp_path):
     folder = tmp_path / "brat"
     folder.mkdir()
     for i in range(20):
         (folder / f"{i:02}.txt").write_text(f"aspirin number {i} helps", "utf-8")
         (folder / f"{i:02}.ann").write_text("T1\tDRUG 0 7\taspirin\n", "utf-8")
-    assert watched(folder) == {"brat": [f"aspirin number {i} helps" for i in range(20)]}
+    assert held(folder) == {"brat": [f"aspirin number {i} helps" for i in range(20)]}
 
 
-def test_a_split_of_a_dataset_is_watched_whole(watched, rows):
+def test_a_split_of_a_dataset_is_held_out_whole(held, rows):
     pytest.importorskip("datasets", reason="the extra hub is not installed")
     for split, n in {"train": 9, "test": 20}.items():
         folder = rows(f"set/{split}.jsonl", texts(split, n))
-    assert watched(f"hub:{folder}@test") == {"set@test": texts("test", 20)}
-    assert set(watched(f"hub:{folder}")) == {"train", "test"}
+    assert held(f"hub:{folder}@test") == {"set@test": texts("test", 20)}
+    assert set(held(f"hub:{folder}")) == {"train", "test"}
 
 
-def test_several_tasks_keep_their_names(watched, rows):
+def test_several_tasks_keep_their_names(held, rows):
     for task in ("a", "b"):
         for split in ("train", "dev", "test"):
             rows(f"{task}/{split}.jsonl", texts(f"{task} {split}", 2))
     folder = rows("c/x.jsonl", texts("x", 2))
-    found = watched(folder.parent / "a", folder.parent / "b", folder / "x.jsonl")
+    found = held(folder.parent / "a", folder.parent / "b", folder / "x.jsonl")
     assert list(found) == ["a dev", "a test", "b dev", "b test", "x.jsonl"]
 
 
-def test_nothing_is_watched_without_inputs(watched):
-    assert watched() == {}
+def test_nothing_is_held_out_without_inputs(held):
+    assert held() == {}
 
 
-def test_a_folder_that_cannot_be_read_as_a_task_names_the_setting(watched, rows):
-    with pytest.raises(InputError, match=r"--guard .* must hold .* named train"):
-        watched(rows("c/x.jsonl", texts("x", 2)))
+def test_a_folder_that_cannot_be_read_as_a_task_names_the_setting(held, rows):
+    with pytest.raises(InputError, match=r"--guard .*train"):
+        held(rows("c/x.jsonl", texts("x", 2)))

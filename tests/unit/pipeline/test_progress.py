@@ -1,4 +1,4 @@
-"""What the user is told of a training that goes on from a checkpoint."""
+"""The messages of a training that resumes from a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from corpusfit.engine import Progress
 from corpusfit.pipeline.progress import TrainingProgress
 
 
-class Listening(Progress):
-    """Keeps what is said, and how far the bar is."""
+class Listener(Progress):
+    """Collects messages, and how far the bar is."""
 
     def __init__(self):
         self.notes, self.done = [], 0
@@ -19,27 +19,30 @@ class Listening(Progress):
         self.notes.append(message)
 
 
-def test_a_resumed_training_is_compared_with_its_own_beginning():
+def test_losses_of_a_resumed_training_are_compared_with_its_first_step():
     """Closed form: 3.0 before the first step, 2.25 now."""
-    heard = Listening()
-    voice = TrainingProgress(heard, 2_000)
+    listener = Listener()
+    callback = TrainingProgress(listener, 2_000)
     history = [
         {"step": 0, "heldout": {"task": 3.0}},
         {"step": 1_000, "loss": 2.75, "rate": 1e-4},
         {"step": 1_000, "heldout": {"task": 2.5}},
     ]
-    voice.resume(1_200, history)
-    voice.step(1, 64)
-    voice.record({"step": 2_000, "loss": 2.5, "rate": 0.0})
-    voice.record({"step": 2_000, "heldout": {"task": 2.25}})
-    assert heard.done == 1_201
-    assert heard.notes == [
-        "Goes on after step 1,200 of 2,000.",
-        "Step 2,000 of 2,000: training loss 2.500; held-out loss task 2.250 (-0.750)",
-    ]
+    callback.resume(1_200, history)
+    callback.step(1, 64)
+    callback.record({"step": 2_000, "loss": 2.5, "rate": 0.0})
+    callback.record({"step": 2_000, "heldout": {"task": 2.25}})
+    assert listener.done == 1_201
+    resumed, measured = listener.notes
+    assert "1,200 of 2,000" in resumed
+    assert "2,000 of 2,000" in measured
+    for figure in ("2.500", "task 2.250", "-0.750"):
+        assert figure in measured
 
 
-def test_a_resumed_training_of_which_nothing_is_held_out():
-    heard = Listening()
-    TrainingProgress(heard, 20).resume(3, [{"step": 1, "loss": 2.75, "rate": 1e-4}])
-    assert (heard.done, heard.notes) == (3, ["Goes on after step 3 of 20."])
+def test_a_resumed_training_without_held_out_text():
+    listener = Listener()
+    TrainingProgress(listener, 20).resume(3, [{"step": 1, "loss": 2.75, "rate": 1e-4}])
+    assert listener.done == 3
+    (resumed,) = listener.notes
+    assert "3 of 20" in resumed

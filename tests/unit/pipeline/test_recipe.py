@@ -1,7 +1,6 @@
-"""Reading a recipe: what it comes to, and the words of every error."""
+"""Reading a recipe: its settings, and an error for each bad one."""
 
 import dataclasses
-import re
 
 import pytest
 
@@ -33,8 +32,8 @@ def recipe(tmp_path):
     return read
 
 
-def test_defaults_and_places(recipe, tmp_path):
-    """Paths count from the recipe; a model that is no folder there is a hub id."""
+def test_defaults_and_paths(recipe, tmp_path):
+    """Paths are relative to the recipe; a model that is no folder there is a hub id."""
     (tmp_path / "mine").mkdir()
     found = recipe(PLAIN.replace('model = "bert"', 'models = ["bert", "mine"]'))
     assert found.models == ("bert", str(tmp_path / "mine"))
@@ -45,28 +44,28 @@ def test_defaults_and_places(recipe, tmp_path):
     assert [s.select.method.name for s in found.selectors] == ["auto", "random", "auto"]
 
 
-def test_pairs_count_from_the_recipe_too(recipe, tmp_path):
-    """Of two commas that is meant which has files on both sides, there."""
+def test_paths_of_pairs_are_relative_to_the_recipe(recipe, tmp_path):
+    """The comma that separates the two sides is the one with existing files on both."""
     for name in ("a,b.de", "a.en"):
         (tmp_path / name).touch()
     found = recipe(PLAIN.replace('["pile"]', '["pair:a,b.de,a.en", "pair:c.tsv:de,en"]'))
     assert found.pile == (f"pair:{tmp_path}/a,b.de,{tmp_path}/a.en", f"pair:{tmp_path}/c.tsv:de,en")
-    with pytest.raises(UsageError, match=r"pile must be a list of files or folders; got \[''\]"):
+    with pytest.raises(UsageError, match=r"pile.*\[''\]"):
         recipe(PLAIN.replace('["pile"]', '[""]'))
 
 
-def test_urls_and_datasets_are_left(recipe):
+def test_urls_and_datasets_are_unchanged(recipe):
     found = recipe(PLAIN.replace('["pile"]', '["hub:wiki", "s3://b/pile"]'))
     assert found.pile == ("hub:wiki", "s3://b/pile")
 
 
-def test_the_environment_names_places(recipe, monkeypatch):
+def test_environment_variables_in_paths(recipe, monkeypatch):
     monkeypatch.setenv("MY_DATA", "/data")
     found = recipe(PLAIN.replace('path = "a"', 'path = "${MY_DATA}/tasks/a"'))
     assert found.tasks[0].path == "/data/tasks/a"
 
 
-def test_settings_of_a_selector_go_before_those_of_all(recipe):
+def test_settings_of_a_selector_override_those_of_all(recipe):
     text = (
         PLAIN.replace(STEPS, "").replace('"auto"]', '"auto", "sharp", "task"]')
         + """
@@ -101,7 +100,7 @@ epochs = 3
     )
 
 
-def test_the_task_alone_is_trained_on_as_its_paper_says(recipe):
+def test_the_task_selector_starts_from_tapt(recipe):
     (selector,) = recipe(
         PLAIN.replace(STEPS, "")
         .replace('["base", "random", "auto"]', '["task"]')
@@ -111,14 +110,14 @@ def test_the_task_alone_is_trained_on_as_its_paper_says(recipe):
     assert not selector.selects
 
 
-def test_a_table_without_epochs_of_its_own_needs_steps(recipe):
-    """A selector's own number of passes is not a number of steps that others have too."""
+def test_a_selector_with_epochs_needs_steps(recipe):
+    """A selector with its own number of epochs has no number of steps."""
     text = PLAIN + "[selector.auto.adapt]\ntrain.epochs = 2.0\n"
-    with pytest.raises(UsageError, match=r"adapt.train.steps must be given for auto"):
+    with pytest.raises(UsageError, match=r"adapt\.train\.steps.*auto"):
         recipe(text)
 
 
-def test_files_that_methods_name_count_from_the_recipe(recipe, tmp_path):
+def test_files_of_methods_are_relative_to_the_recipe(recipe, tmp_path):
     (tmp_path / "general.arpa").write_text("x")
     (tmp_path / "encoder").mkdir()
     text = PLAIN.replace('"auto"]', '"moore_lewis", "domain_finetune"]') + (
@@ -160,86 +159,79 @@ def test_a_control_is_another_selector_for_another_task(recipe):
     found = recipe(CONTROL)
     other, base, oracle = found.selectors
     assert dataclasses.replace(other, name="oracle", of="") == oracle
-    assert (other.of, other.way, other.selects, other.graded) == ("oracle", "oracle", True, False)
-    assert [found.taught(other, name).name for name in ("a", "b")] == ["b", "a"]
-    assert [found.taught(oracle, name).name for name in ("a", "b")] == ["a", "b"]
-    assert base.way == "base"
+    assert (other.of, other.strategy, other.selects, other.has_scores) == (
+        "oracle",
+        "oracle",
+        True,
+        False,
+    )
+    assert [found.training_task(other, name).name for name in ("a", "b")] == ["b", "a"]
+    assert [found.training_task(oracle, name).name for name in ("a", "b")] == ["a", "b"]
+    assert base.strategy == "base"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('other = "b"', "", "tasks.other of a must be the name of another task of the recipe"),
-        ('other = "b"', 'other = "a"', "tasks.other of a must be the name of another task"),
-        ('other = "b"', 'other = "c"', "another task of the recipe; got 'c'. The selector other"),
-        ('of = "oracle"', 'of = "oracel"', "got 'oracel'. Perhaps oracle?"),
-        ('of = "oracle"', 'of = "base"', "selector.other.of must be a selector whose text depends"),
-        ('of = "oracle"', "of = 3", "selector.other.of must be text; got 3"),
+        ('other = "b"', "", r"tasks\.other of a.*nothing"),
+        ('other = "b"', 'other = "a"', r"tasks\.other of a.*got 'a'"),
+        ('other = "b"', 'other = "c"', r"tasks\.other of a.*got 'c'.*selector other"),
+        ('of = "oracle"', 'of = "oracel"', r"selector\.other\.of.*got 'oracel'.*oracle"),
+        ('of = "oracle"', 'of = "base"', r"selector\.other\.of.*got 'base'"),
+        ('of = "oracle"', "of = 3", r"selector\.other\.of.*got 3"),
         (
             'selector.other.of = "oracle"',
             'selector.other = { of = "oracle", weights = ["off"] }',
-            "selector.other.weights must be left out: oracle says it",
+            r"selector\.other\.weights.*oracle.*\['off'\]",
         ),
-        ('["x*"]', "[]", "tasks.oracle must be given for every task with the selector oracle"),
+        ('["x*"]', "[]", r"tasks\.oracle.*nothing for a"),
     ],
 )
 def test_errors_of_a_control(recipe, old, new, words):
     assert old in CONTROL
-    with pytest.raises(UsageError, match=re.escape(words)):
+    with pytest.raises(UsageError, match=words):
         recipe(CONTROL.replace(old, new, 1))
 
 
 def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
     text = CONTROL.replace('"other"', '"auto"').replace("selector.other", "selector.auto")
-    with pytest.raises(UsageError, match=r"selector.auto.of must be left out: the name says how"):
+    with pytest.raises(UsageError, match=r"selector\.auto\.of.*auto.*got 'oracle'"):
         recipe(text)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('name = "t"', "", "name must be given"),
-        ('model = "bert"', "", "The model must be given by model or by models; got 'neither'"),
-        ('name = "t"', 'name = "t"\nfractoins = 3', "got 'fractoins'. Perhaps fractions?"),
-        ('path = "a"', 'path = "a"\nmetrics = "x"', "got 'tasks.metrics'. Perhaps tasks.metric?"),
-        ('path = "a"', "", "tasks.path must be given for every task; got 'nothing'"),
-        ('path = "a"', 'path = "a"\nmetric = "f1"', "tasks.metric of a must be one of auto, acc"),
-        ('"auto"]', '"atuo"]', "got 'atuo'. Perhaps auto?"),
-        ('"auto"]', '"random"]', "selectors must be different from each other; got 'random twice'"),
-        ('"auto"]', '"oracle"]', "tasks.oracle must be given for every task with the selector"),
-        ('pile = ["pile"]', "", "pile must be given for random, auto; got 'nothing'"),
-        ('pile = ["pile"]', 'pile = "pile"', "pile must be a list; got 'pile'. Put it into [ ]"),
-        ('name = "t"', 'name = "t"\nseeds = 0', "seeds must be above 0; got 0"),
-        ('name = "t"', 'name = "t"\nseeds = "8"', "seeds must be a whole number; got '8'"),
-        ('name = "t"', 'name = "t"\nadaptations = 9', "adaptations must be at most seeds (8)"),
-        ('name = "t"', 'name = "t"\nfractions = [2]', "fractions must be in (0, 1]; got 2.0"),
-        ('name = "t"', 'name = "t"\ntrain_sizes = [0]', "train_sizes must be above 0; got 0"),
-        ('name = "t"', 'name = "t"\nweights = ["on"]', "weights must be one of off, lambda"),
-        ('name = "t"', 'name = "t"\naugment = ["eda"]', "augment must be one of tfidf, back"),
-        ('name = "t"', 'name = "t"\ncompare = "task"', "compare must be one of base, random, auto"),
-        ('name = "t"', 'name = "t"\npairs = [["auto"]]', "pairs must be of two selectors"),
-        ('name = "t"', 'name = "t"\npairs = [["auto", "rand"]]', "got 'rand'. Perhaps random?"),
-        ('"a"\n', '"a"\n[select]\nseed = 3\n', "select.seed must be left out: seed says it"),
-        ('"a"\n', '"a"\n[adapt.model]\nname = "m"\n', "adapt.model.name must be left out: models"),
-        ('"a"\n', '"a"\n[adapt.train]\nstep = 3\n', "Perhaps train.steps?"),
-        ('"a"\n', '"a"\n[selector.aut]\nfit.background = 3\n', "got 'aut'. Perhaps auto?"),
-        (
-            '"a"\n',
-            '"a"\n[selector.auto.method]\nname = "knn"\n',
-            "method.name must be left out",
-        ),
-        ('"auto"]', '"auto", "knm"]\nselector.knm.fractions = [0.1]', "got 'knm'. Perhaps knn?"),
-        (
-            STEPS,
-            "",
-            "adapt.train.steps must be given for random: models are compared",
-        ),
-        (
-            '"a"\n',
-            '"a"\n[evaluate.model]\nrank = 4\n',
-            "evaluate.model.rank must be left out",
-        ),
-        ('"a"\n', '"a"\n[selector.auto.read]\nid_field = "n"\n', "selector.auto.read must be left"),
+        ('name = "t"', "", "^name.*nothing"),
+        ('model = "bert"', "", r"\bmodel\b.*\bmodels\b.*neither"),
+        ('name = "t"', 'name = "t"\nfractoins = 3', "'fractoins'.*fractions"),
+        ('path = "a"', 'path = "a"\nmetrics = "x"', r"'tasks\.metrics'.*tasks\.metric\b"),
+        ('path = "a"', "", r"tasks\.path.*nothing"),
+        ('path = "a"', 'path = "a"\nmetric = "f1"', r"tasks\.metric of a.*accuracy.*'f1'"),
+        ('"auto"]', '"atuo"]', "'atuo'.*auto"),
+        ('"auto"]', '"random"]', "selectors.*random twice"),
+        ('"auto"]', '"oracle"]', r"tasks\.oracle.*nothing for a"),
+        ('pile = ["pile"]', "", "pile.*random, auto.*nothing"),
+        ('pile = ["pile"]', 'pile = "pile"', r"pile.*'pile'.*\[ \]"),
+        ('name = "t"', 'name = "t"\nseeds = 0', "seeds.*got 0"),
+        ('name = "t"', 'name = "t"\nseeds = "8"', "seeds.*got '8'"),
+        ('name = "t"', 'name = "t"\nadaptations = 9', r"adaptations.*seeds \(8\).*got 9"),
+        ('name = "t"', 'name = "t"\nfractions = [2]', r"fractions.*\(0, 1\].*got 2\.0"),
+        ('name = "t"', 'name = "t"\ntrain_sizes = [0]', "train_sizes.*got 0"),
+        ('name = "t"', 'name = "t"\nweights = ["on"]', "weights.*off, lambda.*'on'"),
+        ('name = "t"', 'name = "t"\naugment = ["eda"]', "augment.*tfidf, back.*'eda'"),
+        ('name = "t"', 'name = "t"\ncompare = "task"', "compare.*base, random, auto.*'task'"),
+        ('name = "t"', 'name = "t"\npairs = [["auto"]]', r"pairs.*\['auto'\]"),
+        ('name = "t"', 'name = "t"\npairs = [["auto", "rand"]]', "'rand'.*random"),
+        ('"a"\n', '"a"\n[select]\nseed = 3\n', r"select\.seed.*got 3"),
+        ('"a"\n', '"a"\n[adapt.model]\nname = "m"\n', r"adapt\.model\.name.*models.*'m'"),
+        ('"a"\n', '"a"\n[adapt.train]\nstep = 3\n', r"train\.steps"),
+        ('"a"\n', '"a"\n[selector.aut]\nfit.background = 3\n', "'aut'.*auto"),
+        ('"a"\n', '"a"\n[selector.auto.method]\nname = "knn"\n', r"auto\.method\.name.*'knn'"),
+        ('"auto"]', '"auto", "knm"]\nselector.knm.fractions = [0.1]', "'knm'.*knn"),
+        (STEPS, "", r"adapt\.train\.steps.*random.*nothing"),
+        ('"a"\n', '"a"\n[evaluate.model]\nrank = 4\n', r"evaluate\.model\.rank.*got 4"),
+        ('"a"\n', '"a"\n[selector.auto.read]\nid_field = "n"\n', r"selector\.auto\.read"),
     ],
 )
 def test_errors_name_the_setting_what_is_allowed_what_came_and_the_cure(recipe, old, new, words):
@@ -247,18 +239,18 @@ def test_errors_name_the_setting_what_is_allowed_what_came_and_the_cure(recipe, 
     text = PLAIN.replace(old, new, 1)
     if old == '"a"\n':
         text = (PLAIN.replace(STEPS, "") if "[adapt" in new else PLAIN) + new.removeprefix('"a"\n')
-    with pytest.raises(UsageError, match=re.escape(words)):
+    with pytest.raises(UsageError, match=words):
         recipe(text)
 
 
 def test_a_variable_that_is_not_set(recipe, monkeypatch):
     monkeypatch.delenv("NO_SUCH", raising=False)
-    with pytest.raises(UsageError, match=r"\$\{NO_SUCH\} in the recipe must be a variable"):
+    with pytest.raises(UsageError, match=r"\$\{NO_SUCH\}"):
         recipe(PLAIN.replace('["pile"]', '["${NO_SUCH}/pile"]'))
 
 
 def test_a_file_that_is_no_toml(recipe, tmp_path):
-    with pytest.raises(UsageError, match="The recipe must be a readable TOML file"):
+    with pytest.raises(UsageError, match=r"TOML.*recipe\.toml"):
         recipe("name = ")
-    with pytest.raises(UsageError, match="The recipe must be a readable TOML file"):
+    with pytest.raises(UsageError, match=r"TOML.*none\.toml"):
         read_recipe(tmp_path / "none.toml")

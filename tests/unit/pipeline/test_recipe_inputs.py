@@ -1,4 +1,4 @@
-"""What a recipe reads first: tasks in the sizes that they have, and what is odd about them."""
+"""Inputs of a recipe: tasks in the sizes that they reach, and their warnings."""
 
 import json
 
@@ -41,20 +41,20 @@ def store(tmp_path, tiny_lm):
         asked = Recipe("t", (str(tiny_lm),), (RecipeTask("a", str(tmp_path / "task")),), (own,))
         for key, value in words.items():
             object.__setattr__(asked, key, value)
-        heard = WarningCollector()
-        machine = Machine(cache=tmp_path / "cache", progress=heard)
+        collector = WarningCollector()
+        machine = Machine(cache=tmp_path / "cache", progress=collector)
         return load_inputs(
             asked, RecipeFolder(tmp_path / "out"), machine, store=True
-        ), heard.warnings
+        ), collector.warnings
 
     return store
 
 
-def test_a_size_that_a_task_does_not_reach_is_all_of_it_once(store):
+def test_a_size_that_a_task_does_not_reach_uses_all_examples_once(store):
     inputs, warnings = store(train_sizes=(100, 10, 50))
     found = {size: task for (_, size), task in inputs.tasks.items()}
     assert {size: task.examples for size, task in found.items()} == {10: 10, 50: 24}
-    assert "a has 24 training examples, fewer than 50." in warnings
+    assert any("24 training examples" in w and "50" in w for w in warnings)
     whole, _ = store()
     (same,) = whole.tasks.values()
     assert (same.size, same.examples) == (0, 24)
@@ -62,15 +62,15 @@ def test_a_size_that_a_task_does_not_reach_is_all_of_it_once(store):
     assert same.key != found[10].key
 
 
-def test_copies_between_splits_are_told(store):
+def test_copies_between_splits_are_warned_of(store):
     inputs, warnings = store()
     (task,) = inputs.tasks.values()
     assert task.splits == (2, 3)
     assert task.copies == 1
-    assert any(w.startswith("a: test: 1 of 3 texts") for w in warnings)
+    assert any(w.startswith("a:") and "1 of 3" in w for w in warnings)
 
 
-def test_encoders_and_files_are_known_by_content(store, tmp_path, tiny_encoder):
+def test_encoders_and_files_have_fingerprints(store, tmp_path, tiny_encoder):
     plan = Plan().with_values({"method": {"name": "knn"}, "embed": {"embedder": str(tiny_encoder)}})
     inputs, _ = store(plan, "knn")
     assert list(inputs.encoders) == [EmbedPlan(embedder=str(tiny_encoder))]

@@ -1,1 +1,1 @@
-"""Held-out texts of a task in text to train on: found, reported, and left out."""
+"""Contamination: find, report and leave out texts that contain held-out texts of a task."""

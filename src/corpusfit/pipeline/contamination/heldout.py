@@ -1,12 +1,4 @@
-"""The texts that may not be trained on: a task's dev and test texts, read without labels.
-
-What: `held_out`, of a task's folder or dataset the dev and test splits, of anything else every
-text. A `.tsv` or `.txt` is CoNLL columns if each of its lines ends in a tag.
-Why: what is watched must be what a model is judged on, whatever the labels are called or worth.
-Trade-off: which examples `evaluate` sets aside where a split is missing hangs on its plan and seed,
-and neither is known here: then all of train is watched too, and that is said.
-Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
-"""
+"""Reads the held-out texts of a task (its dev and test splits) without their labels."""
 
 from __future__ import annotations
 
@@ -29,12 +21,12 @@ from corpusfit.plan import ReadPlan
 
 @dataclass(frozen=True)
 class _Part:
-    """What is watched under one name.
+    """Held-out texts of one name.
 
     Attributes:
-        name: for reports; empty where every source has its own.
+        name: name in reports; empty where every source has its own.
         form: a key of `splits.FORMS`.
-        places: files, or inputs as `--corpus` takes them.
+        places: files, or inputs in the form of `--corpus`.
     """
 
     name: str
@@ -45,19 +37,23 @@ class _Part:
 def held_out(
     inputs: Sequence[str], read: ReadPlan, spool: Path, progress: Progress, *, setting: str
 ) -> dict[str, list[str]]:
-    """The texts that may not be trained on, by split.
+    """The held-out texts, by split.
 
-    Words of CoNLL columns and of brat are joined by spaces. All of train is watched too where dev
-    or test is missing, and all there is where there is one split: `hub:NAME@SPLIT`, a folder of
-    brat pairs, a file.
+    A task without a dev or test split has a part of train as that split, which depends on the plan
+    and seed of the evaluation; so all of train is held out too. An input of one split is held out
+    whole: `hub:NAME@SPLIT`, a folder of brat pairs, a file. A `.tsv` or `.txt` file is read as
+    CoNLL columns if each of its lines ends in a tag. Words of CoNLL columns and of brat are joined
+    by spaces.
+
+    Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
 
     Args:
-        inputs: folders of tasks or `hub:NAME`, of which dev and test are meant; or files, globs,
-            URLs or `hub:NAME@SPLIT`, all of whose texts are. None at all gives nothing.
-        read: names the field with the text, of rows; labels are not looked at.
+        inputs: folders of tasks or `hub:NAME`, for their dev and test splits; or files, globs,
+            URLs or `hub:NAME@SPLIT`, for all of their texts.
+        read: names the text field of rows; labels are not read.
         spool: folder for a copy of standard input.
-        progress: told of what is watched beyond dev and test, and of rows without a text.
-        setting: what they were given as, for errors.
+        progress: shows what is held out beyond dev and test, and rows without a text.
+        setting: name of the option, for errors.
 
     Raises:
         CorpusfitError: an input cannot be found or read, or has no text.
@@ -69,61 +65,61 @@ def held_out(
             splits.setdefault(name, []).extend(texts)
     if inputs and not any(splits.values()):
         raise EmptyInputError(
-            f"--{setting} has no usable row ({reasons}). Name the field with its text with "
-            f"--{setting}-field, or give other files."
+            f"--{setting} has no usable row ({reasons}). Set --{setting}-field to the field with "
+            "the text, or name other files."
         )
     del reasons.counts[corpus.kind(EMPTY_LINE)]
     if reasons.counts:
         progress.warn(
-            f"{reasons.counts.total():,} rows of --{setting} have no usable text and are not "
-            f"watched: {reasons}."
+            f"{reasons.counts.total():,} rows of --{setting} have no usable text and are ignored: "
+            f"{reasons}."
         )
     return splits
 
 
 def _parts(inputs: Sequence[str], progress: Progress, setting: str) -> Iterator[_Part]:
-    """What the inputs name; those that are read like a corpus come together, and last."""
+    """The parts of the inputs; those that are read like a corpus form one part, the last."""
     plain: list[str] = []
     for place in inputs:
         path = Path(place).expanduser()
-        alone = path.is_file()
-        if not ((alone and _of_words(path.name)) or _has_splits(place, path)):
+        is_file = path.is_file()
+        if not ((is_file and _may_hold_words(path.name)) or _has_splits(place, path)):
             plain.append(place)
             continue
         found = find_splits(place, "auto", f"--{setting}")
         if len(found.places) == 1:
             (places,) = found.places.values()
-            yield _Part(path.name if alone else found.name, found.form, places)
+            yield _Part(path.name if is_file else found.name, found.form, places)
             continue
-        ahead = f"{found.name} " if len(inputs) > 1 else ""
-        for split in _watched(found, progress, setting):
-            yield _Part(ahead + split, found.form, found.places[split])
+        prefix = f"{found.name} " if len(inputs) > 1 else ""
+        for split in _held_out_splits(found, progress, setting):
+            yield _Part(prefix + split, found.form, found.places[split])
     if plain:
         yield _Part("", "rows", plain)
 
 
 def _has_splits(place: str, path: Path) -> bool:
-    """Whether a place may have several splits."""
+    """Whether an input may have several splits."""
     if place.startswith(hub.PREFIX):
         return "@" not in place.rpartition("/")[2]
     return path.is_dir()
 
 
-def _of_words(name: str) -> bool:
-    """Whether a file of this name may hold words, not rows."""
+def _may_hold_words(name: str) -> bool:
+    """Whether a file of this name may hold words with tags, not rows."""
     return form_of_name(name, "tagging") in ("conll", "brat")
 
 
-def _watched(found: Found, progress: Progress, setting: str) -> list[str]:
-    """Of a task's two or three splits, those that are watched."""
+def _held_out_splits(found: Found, progress: Progress, setting: str) -> list[str]:
+    """The splits of a task with two or three splits that are held out."""
     held: list[str] = [split for split in ("dev", "test") if split in found.places]
     if len(held) == 2:
         return held
-    lacking = "test" if held == ["dev"] else "dev"
+    missing = "test" if held == ["dev"] else "dev"
     progress.note(
-        f"--{setting} {found.name} has no {lacking} split, so it is drawn from train by whoever "
-        f"judges on it: all of train is watched too. To watch {held[0]} alone, name its file, or "
-        f"hub:NAME@SPLIT."
+        f"--{setting} {found.name} has no {missing} split. An evaluation draws one from train, so "
+        f"all of train is held out too. To hold out only {held[0]}, name its file, or "
+        "hub:NAME@SPLIT."
     )
     return ["train", *held]
 
@@ -131,7 +127,7 @@ def _watched(found: Found, progress: Progress, setting: str) -> list[str]:
 def _texts(
     part: _Part, read: ReadPlan, spool: Path, setting: str, reasons: Reasons
 ) -> dict[str, list[str]]:
-    """The texts of a part by name; what is wrong with rows is counted in `reasons`."""
+    """The texts of a part by name; rejected rows are counted in `reasons`."""
     if part.form == "brat":
         return {part.name: list(map(" ".join, read_brat(part.places, part.name).pieces))}
     words = _words(part) if part.name else None
@@ -144,8 +140,8 @@ def _texts(
 
 
 def _words(part: _Part) -> list[str] | None:
-    """The sentences of CoNLL columns; None if the files hold something else."""
-    if not all(map(_of_words, part.places)):
+    """The sentences of CoNLL columns; None if the files have another format."""
+    if not all(map(_may_hold_words, part.places)):
         return None
     try:
         return list(map(" ".join, read_conll(part.places, part.name).pieces))

@@ -1,12 +1,4 @@
-"""What of a task's held-out texts lies in some sources.
-
-What: `find_leaks` looks for the texts that `heldout.py` read; `find_all_leaks` looks on both sides
-of aligned pairs.
-Why: the report (`report.py`) and the guard of a training (`filter.py`) must find the same.
-Trade-off: what is found is held in memory: some 30 bytes, and the name of where it is from, for
-each pair of a watched text and a text that holds it.
-Reference: Broder (1997), On the resemblance and containment of documents.
-"""
+"""Finds held-out texts in sources, and on both sides of parallel corpora."""
 
 from __future__ import annotations
 
@@ -28,19 +20,22 @@ from corpusfit.types import Source
 
 @dataclass(frozen=True, eq=False)
 class Leaks:
-    """What sources hold of watched texts: m pairs, by shard, row and watched text.
+    """Finds in some sources: m pairs of a text and a held-out text that it contains.
+
+    Pairs are ordered by shard, row and held-out text. Each takes about 30 bytes of memory, and the
+    name of its origin.
 
     Attributes:
-        texts: read.
-        size: their bytes.
-        source: int64 [m], the number of the source of the text that holds.
-        rows: int64 [m], its row there.
-        watched: int64 [m], the number of the text that is held.
-        containment: float32 [m].
-        keys: uint64 [m], the key of the text that holds.
-        origins: where it is from.
-        excerpts: by pair, of some pairs.
-        reasons: of rows that could not be read.
+        texts: number of texts that were read.
+        size: their size in bytes.
+        source: int64 [m], number of the source of the text.
+        rows: int64 [m], row of the text in its source.
+        watched: int64 [m], number of the held-out text.
+        containment: float32 [m], share of the held-out text's 5-grams in the text.
+        keys: uint64 [m], key of the text.
+        origins: [m], origin of the text.
+        excerpts: excerpts of some texts, by pair.
+        reasons: reasons of rejected rows.
     """
 
     texts: int
@@ -55,11 +50,11 @@ class Leaks:
     reasons: Reasons = field(default_factory=Reasons)
 
     def places(self) -> NDArray[np.int64]:
-        """int64 [m, 2]: source and row of the text that holds, of each pair."""
+        """int64 [m, 2]: source and row of the text of each pair."""
         return np.stack([self.source, self.rows], 1)
 
     def holders(self) -> int:
-        """How many texts hold one."""
+        """How many texts contain a held-out text."""
         return len(np.unique(self.places(), axis=0))
 
 
@@ -74,17 +69,19 @@ def find_leaks(
     origin: str = "",
     translations: bool = False,
 ) -> Leaks:
-    """Look for watched texts in every text of some sources.
+    """Look for held-out texts in every text of some sources.
+
+    Reference: Broder (1997), On the resemblance and containment of documents.
 
     Args:
-        watched: what may not be trained on.
-        sources: found before.
+        watched: the held-out texts.
+        sources: the sources.
         read: how their rows become texts.
         spool: folder that the workers see.
-        engine: started.
-        machine: told of progress.
-        origin: the field that says where a row is from, if not its source.
-        translations: look at the other sides of aligned pairs.
+        engine: started engine.
+        machine: how progress is shown.
+        origin: field with the origin of a row (default: the name of its source).
+        translations: whether to read the target side of a parallel corpus.
 
     Raises:
         CorpusfitError: a source cannot be read.
@@ -111,10 +108,10 @@ def find_all_leaks(
     *,
     origin: str = "",
 ) -> Leaks:
-    """As `find_leaks`, of aligned pairs in the texts and then in their translations.
+    """As `find_leaks`; of a parallel corpus, on the source side and then on the target side.
 
-    A row is one text to train on, of which both sides count as bytes. A key is that of the side
-    that holds.
+    A row is one text to train on, and the size covers both sides. A key is that of the side that
+    contains the held-out text.
     """
     first = find_leaks(watched, sources, read, spool, engine, machine, origin=origin)
     if not is_parallel(sources):
@@ -138,7 +135,7 @@ def find_all_leaks(
 
 
 def _joined(found: list[Finds]) -> Leaks:
-    """The finds of all shards, in their order."""
+    """The finds of all shards, in order."""
     reasons = Reasons()
     excerpts: dict[int, str] = {}
     origins: list[str] = []

@@ -1,12 +1,4 @@
-"""Report what of a task's held-out texts lies in text to train on: the command `contamination`.
-
-What: by split, how many texts were found, in how many texts to train on, from where; and examples.
-Why: pre-training on the test texts makes every score after it worthless, and piles of web text
-hold them more often than one thinks.
-Trade-off: the text is read once more for it, at about the speed at which it is cut into words;
-aligned pairs twice, as a text of either side may be the task's.
-Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
-"""
+"""The command `contamination`: reports held-out texts of a task in text to train on."""
 
 from __future__ import annotations
 
@@ -23,7 +15,7 @@ from corpusfit.errors import EmptyInputError
 from corpusfit.evaluate.contamination import Watched
 from corpusfit.pipeline.contamination.heldout import held_out
 from corpusfit.pipeline.contamination.match import Leaks, find_all_leaks
-from corpusfit.pipeline.inputs import given
+from corpusfit.pipeline.inputs import find_training_inputs
 from corpusfit.pipeline.run import Machine
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
@@ -33,13 +25,13 @@ _EXAMPLES = 6
 
 @dataclass(frozen=True)
 class SplitContamination:
-    """What was found of one split of a task.
+    """Contamination by one split of a task.
 
     Attributes:
-        texts: it has.
-        found: how many of them are held by a text to train on.
-        holders: how many texts to train on hold one.
-        sources: these, by where they are from, the most first.
+        texts: number of different texts of the split.
+        found: number of those that a text to train on contains.
+        holders: number of texts to train on that contain one.
+        sources: number of those texts by origin, in descending order.
     """
 
     texts: int
@@ -53,12 +45,12 @@ class Example:
     """One find.
 
     Attributes:
-        split: of the task.
-        text: the task's.
-        containment: the share of its 5-grams that was found (an estimate for a long one).
-        source: where the text that holds it is from.
-        row: its row in the file that was read.
-        excerpt: of that text, from about where what was found begins.
+        split: split of the task.
+        text: the task's text.
+        containment: share of its 5-grams that was found (an estimate for a long text).
+        source: origin of the text that contains it.
+        row: row of that text in its file.
+        excerpt: excerpt of that text, from about where the match begins.
     """
 
     split: str
@@ -71,17 +63,17 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class Contamination:
-    """How much of a task's held-out text lies in text that is to be trained on.
+    """Contamination of text to train on by a task's held-out texts.
 
     Attributes:
-        texts: to train on, that were read.
-        size: their bytes.
-        holders: how many of them hold a held-out text.
-        splits: by the name of the split.
-        examples: of each split a few, from the fullest to the least.
-        rows: by source, the rows that hold one.
-        keys: uint64, the different keys of these texts (`adapt/keys.py`), increasing.
-        seconds: that reading and looking took.
+        texts: number of texts to train on.
+        size: their size in bytes.
+        holders: number of those that contain a held-out text.
+        splits: contamination by split.
+        examples: a few finds of each split, from the highest to the lowest containment.
+        rows: contaminated rows, by source.
+        keys: uint64, different keys of the contaminated texts (`adapt/keys.py`), increasing.
+        seconds: time of reading and matching.
     """
 
     texts: int
@@ -102,13 +94,17 @@ def report_contamination(
     task_field: str = "",
     machine: Machine,
 ) -> Contamination:
-    """Report what of a task's held-out texts lies in text that is to be trained on.
+    """Report which of a task's held-out texts are in text to train on.
+
+    The text is read once, a parallel corpus once for each side.
+
+    Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
 
     Args:
-        task: as `held_out` takes it; labels are not needed.
-        data: the folder of a selection, or inputs as `--corpus` takes them.
+        task: the task, in the form of `held_out`; labels are not needed.
+        data: the folder of a selection, or inputs in the form of `--corpus`.
         read: how rows become texts, of both.
-        task_field: the field with the task's text, where it is another than the data's.
+        task_field: text field of the task's files (default: that of the data).
         machine: where it runs.
 
     Raises:
@@ -120,7 +116,7 @@ def report_contamination(
         task_read = dataclasses.replace(read, text_field=task_field or read.text_field)
         splits = held_out(task, task_read, spool, machine.progress, setting="task")
         watched = Watched.of_texts(t for texts in splits.values() for t in texts)
-        texts = given(data, (), (), read, spool, engine, machine)
+        texts = find_training_inputs(data, (), (), read, spool, engine, machine)
         began = time.perf_counter()
         origin = "source" if texts.selection is not None else ""
         leaks = find_all_leaks(
@@ -129,8 +125,8 @@ def report_contamination(
         seconds = time.perf_counter() - began
     if not leaks.texts:
         raise EmptyInputError(
-            f"--data has no usable row ({leaks.reasons}). Name the field with the text with "
-            "--text-field."
+            f"--data has no usable row ({leaks.reasons}). Set --text-field to the field with the "
+            "text."
         )
     return _reported(splits, watched, leaks, texts.data, seconds)
 
@@ -142,7 +138,7 @@ def _reported(
     sources: Sequence[Source],
     seconds: float,
 ) -> Contamination:
-    """What was found, by split and by source."""
+    """The finds, by split and by source."""
     counts: dict[str, SplitContamination] = {}
     examples: list[Example] = []
     for name, texts in splits.items():
@@ -169,7 +165,7 @@ def _reported(
 def _counted(
     leaks: Leaks, numbers: NDArray[np.int64], pairs: NDArray[np.int64]
 ) -> SplitContamination:
-    """What was found of a split, whose texts have these numbers and are in these pairs."""
+    """The contamination by a split, from the numbers of its texts and of their pairs."""
     _, first = np.unique(leaks.places()[pairs], axis=0, return_index=True)
     origins = Counter(leaks.origins[p] for p in pairs[first])
     return SplitContamination(
@@ -183,7 +179,7 @@ def _counted(
 def _examples(
     split: str, leaks: Leaks, texts: Mapping[int, str], pairs: NDArray[np.int64]
 ) -> list[Example]:
-    """A few of a split's finds; its texts by number."""
+    """A few finds of a split, whose texts are given by number."""
     return [
         Example(
             split,
@@ -198,7 +194,7 @@ def _examples(
 
 
 def _spread(leaks: Leaks, pairs: NDArray[np.int64]) -> list[int]:
-    """A few pairs to show, from the fullest to the least."""
+    """A few pairs to show, from the highest to the lowest containment."""
     shown = [p for p in pairs.tolist() if p in leaks.excerpts]
     shown.sort(key=lambda p: (-leaks.containment[p], p))
     if len(shown) <= _EXAMPLES:

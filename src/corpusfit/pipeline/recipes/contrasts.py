@@ -1,11 +1,4 @@
-"""Which cells of a recipe are held against which, and the average gains.
-
-What: in each row every column against one, and the pairs that the recipe names; Holm's correction
-over each of both kinds; gains averaged over rows, those of each training size by themselves.
-Why: every comparison more makes all others weaker, so only what was asked for is tested.
-Trade-off: where the other selector has several columns, the one that differs least is taken.
-Reference: TADPOLE, Table 3; Holm (1979).
-"""
+"""Which cells of a recipe are compared, with Holm's correction, and the average gains."""
 
 from __future__ import annotations
 
@@ -17,11 +10,16 @@ from corpusfit.pipeline.recipes.grid import Cell
 from corpusfit.pipeline.recipes.results import Gain, Pair, Result
 
 
-def opposites(recipe: Recipe, cells: list[Cell]) -> Iterator[tuple[Cell, Cell, bool]]:
+def comparison_pairs(recipe: Recipe, cells: list[Cell]) -> Iterator[tuple[Cell, Cell, bool]]:
     """The comparisons of a row: ours, the other, and whether `pairs` asks for it.
 
-    All are held against the plain column of `compare`, companions or not (T + Data-Aug against T).
-    A pair is of two ways to select, so both have the same companions and adapter.
+    Every column is compared with the column of `compare` without augmentation (T + Data-Aug
+    against T), and each pair of the recipe's `pairs`. A pair compares two selectors, so both cells
+    have the same augmentation and adapter. Where the other selector has several columns, the one
+    that differs least is used. Each further comparison makes the tests of all others weaker, so
+    nothing else is compared.
+
+    Reference: TADPOLE, Table 3.
     """
     base = [c for c in cells if c.selector == recipe.compare]
     if base:
@@ -38,7 +36,7 @@ def opposites(recipe: Recipe, cells: list[Cell]) -> Iterator[tuple[Cell, Cell, b
 
 
 def _nearest(cell: Cell, others: list[Cell], augment: str) -> Cell:
-    """The cell that differs least: in augmentation, then adapter, weights and fraction."""
+    """The cell that differs least: by augmentation, then adapter, weights and fraction."""
 
     def differing(other: Cell) -> tuple[bool, ...]:
         return (
@@ -51,23 +49,23 @@ def _nearest(cell: Cell, others: list[Cell], augment: str) -> Cell:
     return min(others, key=differing)
 
 
-def corrected(
+def adjusted_pairs(
     compared: list[tuple[Cell, Cell, bool, Comparison]], columns: Mapping[Cell, str], *, named: bool
 ) -> list[Pair]:
-    """The comparisons of one kind, with Holm's correction over them."""
+    """The comparisons of one kind, with p adjusted over them (Holm, 1979)."""
     own = [c for c in compared if c[2] == named]
     found = []
     for (ours, base, _, figures), p in zip(own, holm([c[3].p for c in own]), strict=True):
-        adjusted = figures.p if p is None else p  # never None: all of them are tests
+        adjusted = figures.p if p is None else p  # never None: every comparison has a p
         names = columns[ours], columns[base]
         alike = ours.adapter == base.adapter and base.augment in ("", ours.augment)
-        words = verdict(figures, adjusted)
-        found.append(Pair(ours.row, *names, named, alike, figures, adjusted, words))
+        text = verdict(figures, adjusted)
+        found.append(Pair(ours.row, *names, named, alike, figures, adjusted, text))
     return found
 
 
-def gains_of(recipe: Recipe, results: list[Result]) -> list[Gain]:
-    """The average gains of the columns that all rows have; of several sizes each has its own."""
+def average_gains(recipe: Recipe, results: list[Result]) -> list[Gain]:
+    """Average gains of the columns that all rows have, for each training size if several."""
     sizes = list(dict.fromkeys(r.cell.size for r in results))
     found = []
     for size in sizes if len(sizes) > 1 else [None]:
@@ -84,7 +82,7 @@ def gains_of(recipe: Recipe, results: list[Result]) -> list[Gain]:
 def _scores(
     recipe: Recipe, results: list[Result], row: tuple[str, int, str], column: str
 ) -> tuple[list[float], list[float]] | None:
-    """The scores of a column and of what it is compared with in a row, if it has both."""
+    """The scores in a row of a column and of the column that it is compared with, or None."""
     own = {r.cell: r for r in results if r.cell.row == row}
     ours = next((r for r in own.values() if r.column == column), None)
     base = [cell for cell in own if cell.selector == recipe.compare]

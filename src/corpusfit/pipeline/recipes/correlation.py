@@ -1,12 +1,4 @@
-"""Whether what is known beforehand goes with the scores.
-
-What: for each adapted cell the loss of its model on the task's text, the KL reduction of its
-selection and its gain over the base; and how these go together.
-Why: if they do, the next adaptation need not be paid for to be judged.
-Trade-off: tasks differ in all three at once (an easy one has a low loss and a small gain), so what
-counts is how they go together within tasks; over all of them is said beside it, without a test.
-Reference: TADPOLE, Figures 2 and 3.
-"""
+"""Correlation of the predictors (loss before fine-tuning, KL reduction) with the gains."""
 
 from __future__ import annotations
 
@@ -21,23 +13,23 @@ from corpusfit.pipeline.recipes.config import BASE
 from corpusfit.pipeline.recipes.grid import Cell, columns_of
 from corpusfit.pipeline.recipes.nodes import StepGraph
 from corpusfit.pipeline.recipes.predictors import PredictorNode
-from corpusfit.pipeline.recipes.results import Judged
+from corpusfit.pipeline.recipes.results import ScoredCells
 
 Row: TypeAlias = tuple[str, int, str]
 
 
 @dataclass(frozen=True)
 class CorrelationRow:
-    """What was known of a cell, and what came of it.
+    """Predictors and result of one adapted cell.
 
     Attributes:
         row: task, training examples (0: all) and model.
-        column: its name.
-        loss: on the task's training texts, in nats a token; of adapted models that of the first.
-        falls: of the loss, from the base.
-        kl: reduction of its selection in nats; None where that was not counted.
-        mean: its score.
-        gain: over the base.
+        column: name of its column.
+        loss: of its first adapted model on the task's training texts, in nats per token.
+        falls: loss of the base minus this loss.
+        kl: KL reduction of its selection in nats; None where it was not measured.
+        mean: mean test score.
+        gain: mean test score minus that of the base.
     """
 
     row: Row
@@ -51,14 +43,19 @@ class CorrelationRow:
 
 @dataclass(frozen=True)
 class Correlations:
-    """What goes with the scores.
+    """Correlations of the predictors with the gain.
+
+    Tasks differ in predictors and gain at once (an easy task has a low loss and a small gain), so
+    the correlation within tasks is the one that counts; the pooled one is reported without a test.
+
+    Reference: TADPOLE, Figures 2 and 3.
 
     Attributes:
         links: one for each adapted cell.
-        loss: the fall of the loss with the gain within rows; None where that says nothing.
-        kl: the KL reduction with the gain, over the links that have one.
-        pooled_loss: as `loss`, over all links as if they were of one task.
-        pooled_kl: as `kl`.
+        loss: fall of the loss and gain, within rows; None for too few cells.
+        kl: KL reduction and gain, within rows, over the cells that have both.
+        pooled_loss: as `loss`, over all cells as if of one task.
+        pooled_kl: as `kl`, over all cells as if of one task.
     """
 
     links: list[CorrelationRow]
@@ -69,44 +66,44 @@ class Correlations:
 
 
 def correlations_of(
-    work: StepGraph, judged: Judged, looks: Mapping[Cell, PredictorNode]
+    graph: StepGraph, scored: ScoredCells, predictors: Mapping[Cell, PredictorNode]
 ) -> Correlations:
-    """Hold what was looked at against the results.
+    """Correlate the predictors with the gains.
 
     Args:
-        work: the steps.
-        judged: the results.
-        looks: what was to be looked at; what failed has left no file.
+        graph: the steps.
+        scored: the results.
+        predictors: those to read; a failed one has left no file.
 
     Raises:
         MissingDependencyError: scipy is not installed.
     """
-    means = {r.cell: r.mean for r in judged.results if r.mean is not None}
-    read = {cell: _read(look) for cell, look in looks.items()}
+    means = {r.cell: r.mean for r in scored.results if r.mean is not None}
+    read = {cell: _read_predictor(predictor) for cell, predictor in predictors.items()}
     known = {cell: found for cell, found in read.items() if found and cell in means}
-    links = []
-    for cell, name in columns_of(work.cells).items():
+    rows = []
+    for cell, name in columns_of(graph.cells).items():
         base = next((c for c in known if c.row == cell.row and c.selector == BASE), None)
         if base is None or base == cell or cell not in known:
             continue
-        selection = work.adaptations[work.cells[cell][0].adapted].selection
+        selection = graph.adaptations[graph.cells[cell][0].adapted].selection
         loss, gain = known[cell]["loss"], means[cell] - means[base]
         kl = known[base]["falls"].get(selection)
         fall = known[base]["loss"] - loss
-        links.append(CorrelationRow(cell.row, name, loss, fall, kl, means[cell], gain))
-    return together(links)
+        rows.append(CorrelationRow(cell.row, name, loss, fall, kl, means[cell], gain))
+    return correlate(rows)
 
 
-def together(links: list[CorrelationRow]) -> Correlations:
-    """The links, and how their figures go together.
+def correlate(rows: list[CorrelationRow]) -> Correlations:
+    """The correlations over some cells.
 
     Raises:
         MissingDependencyError: scipy is not installed.
     """
-    loss = [(link.row, link.falls, link.gain) for link in links]
-    kl = [(link.row, link.kl, link.gain) for link in links if link.kl is not None]
+    loss = [(row.row, row.falls, row.gain) for row in rows]
+    kl = [(row.row, row.kl, row.gain) for row in rows if row.kl is not None]
     return Correlations(
-        links,
+        rows,
         loss=correlation_within(*_columns(loss)),
         kl=correlation_within(*_columns(kl)),
         pooled_loss=correlation(*_columns(loss)[1:]),
@@ -117,11 +114,11 @@ def together(links: list[CorrelationRow]) -> Correlations:
 def _columns(
     figures: Sequence[tuple[Row, float, float]],
 ) -> tuple[list[Row], list[float], list[float]]:
-    """Rows, and both figures."""
+    """Rows, and both figures, as three lists."""
     return [r for r, *_ in figures], [x for _, x, _ in figures], [y for *_, y in figures]
 
 
-def _read(look: PredictorNode) -> dict[str, Any] | None:
-    """What a look found, if it was made and there is a loss."""
-    found = json.loads(look.out.read_bytes()) if look.out.exists() else None
+def _read_predictor(predictor: PredictorNode) -> dict[str, Any] | None:
+    """What a predictor measured, if it is finished and has a loss."""
+    found = json.loads(predictor.out.read_bytes()) if predictor.out.exists() else None
     return found if found and found["loss"] is not None else None

@@ -1,15 +1,4 @@
-"""What the steps of a recipe took, in time and, as an estimate, in energy.
-
-What: sums what was measured of each step, for each cell, each column and for all, shared steps once
-in each; and says where steps were made with different libraries.
-Why: a gain of a point is worth a minute and not always a day.
-Trade-off: energy is processor seconds times the watts that the recipe says for a core, or seconds
-times those of a GPU: no meter is read, and neither memory nor cooling is counted. What a step took
-that was stopped and begun again is not counted, nor what workers on Ray took for a selection.
-Amounts of the same scores each bear the whole selection that made those.
-Reference: Strubell et al. (2019), Energy and Policy Considerations for Deep Learning in NLP;
-Lacoste et al. (2019), Quantifying the Carbon Emissions of Machine Learning.
-"""
+"""Time and estimated energy of a recipe's steps: of each cell, each column and all steps."""
 
 from __future__ import annotations
 
@@ -29,15 +18,21 @@ ALL = "all steps"
 
 @dataclass(frozen=True)
 class Cost:
-    """What some steps took; with those that they share with others.
+    """Cost of some steps, including those that they share with others.
+
+    Energy is an estimate: processor seconds times the watts of a core, or seconds times the watts
+    of a GPU. Memory and cooling are not counted.
+
+    Reference: Strubell et al. (2019), Energy and Policy Considerations for Deep Learning in NLP;
+    Lacoste et al. (2019), Quantifying the Carbon Emissions of Machine Learning.
 
     Attributes:
-        select_s: seconds of selections, all workers at once.
+        select_s: wall-clock seconds of selections, which use all workers.
         adapt_s: seconds of adaptations, added up.
-        tune_s: seconds of companions and fine-tunings, added up.
-        look_s: seconds of forecasts, added up; they are of no column, but of all steps.
-        cpu_s: seconds of processor cores, of all of them.
-        watt_hours: an estimate.
+        tune_s: seconds of augmentations and fine-tunings, added up.
+        look_s: seconds of predictors, added up; they belong to no column, only to all steps.
+        cpu_s: processor seconds, added up over cores.
+        watt_hours: estimated energy.
     """
 
     select_s: float
@@ -50,13 +45,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a recipe's steps took.
+    """Costs of a recipe's steps.
 
     Attributes:
-        columns: by name over all rows, and `all steps`, each step once.
-        cells: of each cell, in the table's order.
-        unrecorded: finished steps whose record is missing; they count as nothing.
-        differing: libraries and machines that differ between steps, with what there is of each.
+        columns: by column over all rows, and for `all steps`; each step once.
+        cells: by cell, in the table's order.
+        unrecorded: finished steps without a record; they count as zero.
+        differing: libraries whose version differs between steps, with the versions.
     """
 
     columns: dict[str, Cost]
@@ -66,76 +61,83 @@ class Costs:
 
 
 def costs_of(
-    recipe: Recipe, folder: RecipeFolder, work: StepGraph, looks: Iterable[PredictorNode]
+    recipe: Recipe, folder: RecipeFolder, graph: StepGraph, predictors: Iterable[PredictorNode]
 ) -> Costs:
     """The cost of each cell, each column, and of all steps.
 
+    Time of an attempt that was stopped is not counted, nor the processor time of selections on
+    Ray. Amounts that share their scores each carry the whole selection that made the scores.
+
     Args:
-        recipe: says the watts.
-        folder: has what was measured.
-        work: the steps.
-        looks: those that measured what was known beforehand.
+        recipe: for the watts.
+        folder: has the records.
+        graph: the steps.
+        predictors: the predictors that were to be measured.
     """
     columns: dict[str, list[Cell]] = {}
-    for cell, name in columns_of(work.cells).items():
+    for cell, name in columns_of(graph.cells).items():
         columns.setdefault(name, []).append(cell)
-    looked = {look.key for look in looks if look.out.exists()}
-    reading = _Reading(recipe, folder, work)
+    measured = {predictor.key for predictor in predictors if predictor.out.exists()}
+    reading = _CostReader(recipe, folder, graph)
     found = {name: reading.cost(cells) for name, cells in columns.items()}
     return Costs(
-        {**found, ALL: reading.cost(work.cells, looked)},
-        [reading.cost([cell]) for cell in work.cells],
-        reading.unrecorded(looked),
+        {**found, ALL: reading.cost(graph.cells, measured)},
+        [reading.cost([cell]) for cell in graph.cells],
+        reading.unrecorded(measured),
         reading.differing(),
     )
 
 
-class _Reading:
-    """Adds up costs, each file read once."""
+class _CostReader:
+    """Adds up the records of steps, each file read once."""
 
-    def __init__(self, recipe: Recipe, folder: RecipeFolder, work: StepGraph) -> None:
-        self._recipe, self._work = recipe, work
-        self._known: dict[str, dict[str, Any]] = {
+    def __init__(self, recipe: Recipe, folder: RecipeFolder, graph: StepGraph) -> None:
+        self._recipe, self._graph = recipe, graph
+        self._records: dict[str, dict[str, Any]] = {
             path.stem: json.loads(path.read_bytes()) for path in folder.costs.glob("*.json")
         }
-        self._scored: dict[str, set[str]] = {}
-        for key, record in self._known.items():
+        self._scoring_records: dict[str, set[str]] = {}
+        for key, record in self._records.items():
             if record.get("scored"):
-                self._scored.setdefault(key.partition("-")[0], set()).add(key)
+                self._scoring_records.setdefault(key.partition("-")[0], set()).add(key)
         self._seen: set[str] = set()
 
-    def cost(self, cells: Iterable[Cell], looked: Iterable[str] = ()) -> Cost:
-        """What the steps of some cells took, each once."""
-        tunings = {t.name: t for cell in cells for t in self._work.cells[cell] if t.out.exists()}
+    def cost(self, cells: Iterable[Cell], measured: Iterable[str] = ()) -> Cost:
+        """The cost of the steps of some cells, each step once."""
+        tunings = {t.name: t for cell in cells for t in self._graph.cells[cell] if t.out.exists()}
         adapted = {t.adapted for t in tunings.values() if t.adapted}
-        chosen = {self._work.adaptations[key].selection for key in adapted} - {""}
-        selected = chosen.union(*(self._scored.get(k.partition("-")[0], ()) for k in chosen))
+        chosen = {self._graph.adaptations[key].selection for key in adapted} - {""}
+        selected = chosen.union(
+            *(self._scoring_records.get(k.partition("-")[0], ()) for k in chosen)
+        )
         tuned = {t.extra for t in tunings.values() if t.extra} | tunings.keys()
-        sums = [self._sum(keys) for keys in (selected, adapted, tuned, looked)]
+        sums = [self._sum(keys) for keys in (selected, adapted, tuned, measured)]
         select_s, adapt_s, tune_s, look_s = (seconds for seconds, *_ in sums)
         cores, gpu = sum(s[1] for s in sums), sum(s[2] for s in sums)
         joules = cores * self._recipe.watts + gpu * self._recipe.gpu_watts
         return Cost(select_s, adapt_s, tune_s, look_s, cores, joules / 3600)
 
     def _sum(self, keys: Iterable[str]) -> tuple[float, float, float]:
-        """Seconds of the clock, of the processor, and of a GPU that trained."""
+        """Wall-clock seconds, processor seconds, and seconds on a GPU."""
         own = sorted(keys)
         self._seen.update(own)
-        records = [self._known[key] for key in own if key in self._known]
+        records = [self._records[key] for key in own if key in self._records]
         return (
             sum(r["seconds"] for r in records),
             sum(r["cpu_seconds"] for r in records),
             sum(r["seconds"] for r in records if r.get("device") == "cuda"),
         )
 
-    def unrecorded(self, looked: Iterable[str]) -> int:
-        """How many of the steps that were asked for have no record."""
-        return len((self._seen | set(looked)) - self._known.keys())
+    def unrecorded(self, measured: Iterable[str]) -> int:
+        """How many of the counted steps have no record."""
+        return len((self._seen | set(measured)) - self._records.keys())
 
     def differing(self) -> dict[str, list[str]]:
-        """Versions that differ between the steps that were asked for."""
+        """Libraries whose version differs between the counted steps."""
         found: dict[str, set[str]] = {}
-        for key in self._seen & self._known.keys():
-            for name, version in self._known[key]["versions"].items():
+        for key in self._seen & self._records.keys():
+            for name, version in self._records[key]["versions"].items():
                 found.setdefault(name, set()).add(version)
-        return {name: sorted(those) for name, those in sorted(found.items()) if len(those) > 1}
+        return {
+            name: sorted(versions) for name, versions in sorted(found.items()) if len(versions) > 1
+        }

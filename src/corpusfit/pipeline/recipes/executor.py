@@ -1,10 +1,4 @@
-"""A recipe's steps, made: what is missing, each once.
-
-What: selects, adapts, makes companions, fine-tunes and looks, in this order.
-Why: a step that fails is told of in its cells, and costs no other.
-Trade-off: selections come one after another, as each uses all workers; adaptations and
-fine-tunings come several at once with one compute thread each, or one at a time on a GPU.
-"""
+"""Runs a recipe's pending steps, phase by phase."""
 
 from __future__ import annotations
 
@@ -32,7 +26,7 @@ from corpusfit.pipeline.recipes.nodes import (
     TuneNode,
 )
 from corpusfit.pipeline.recipes.predictors import PredictorJob, PredictorNode, predictors_of
-from corpusfit.pipeline.recipes.status import Todo, device_of, todo_of
+from corpusfit.pipeline.recipes.status import PendingSteps, device_of, pending_steps
 from corpusfit.pipeline.recipes.workers import AdaptJob, Report, TuneJob, run_step
 from corpusfit.pipeline.run import Machine
 
@@ -41,45 +35,45 @@ T = TypeVar("T", AdaptNode, TuneNode, PredictorNode)
 
 @dataclass
 class RecipeContext:
-    """A recipe under way.
+    """Run context of a recipe.
 
     Attributes:
-        made: what steps are made of.
-        work: all steps.
-        looks: at models and selections.
-        todo: the steps that have to be made.
-        machine: where.
-        failed: by digest, why a step failed.
+        inputs: the recipe with its tasks, pile and models.
+        graph: all steps.
+        predictors: those to measure, by cell.
+        pending: the steps to run.
+        machine: where they run.
+        failed: by digest, the error of a failed step.
     """
 
     inputs: RecipeInputs
-    work: StepGraph
-    looks: Mapping[Cell, PredictorNode]
-    todo: Todo
+    graph: StepGraph
+    predictors: Mapping[Cell, PredictorNode]
+    pending: PendingSteps
     machine: Machine
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> RecipeFolder:
-        """Where all of it lies."""
+        """The recipe's folder."""
         return self.inputs.folder
 
-    def begin(self, phase: str) -> None:
-        """Say what comes."""
-        total, left = self.todo.counts()[phase]
+    def announce(self, phase: str) -> None:
+        """Note how many steps of a phase are pending."""
+        total, left = self.pending.counts()[phase]
         if left:
-            there = f", of which {left} are to be made" if left < total else ""
-            self.machine.progress.note(f"{phase.capitalize()}: {total}{there}.")
+            pending = f" ({left} pending)" if left < total else ""
+            self.machine.progress.note(f"{phase.capitalize()}: {total}{pending}.")
 
-    def ready(self, key: str, needs: Sequence[str]) -> bool:
-        """Whether all that a step needs is there; else it has failed as that did."""
-        lacking = [need for need in needs if need in self.failed]
-        if lacking:
-            self.failed[key] = self.failed[lacking[0]]
-        return not lacking
+    def has_inputs(self, key: str, needs: Sequence[str]) -> bool:
+        """Whether no step that this one needs has failed; else it fails with the same error."""
+        failed = [need for need in needs if need in self.failed]
+        if failed:
+            self.failed[key] = self.failed[failed[0]]
+        return not failed
 
-    def take(self, report: Report, label: str) -> None:
-        """Tell of a step, and keep why it failed."""
+    def handle(self, report: Report, label: str) -> None:
+        """Report a step's warnings and store its error."""
         for warning in report.warnings:
             self.machine.progress.warn(f"{label}: {warning}")
         failure = self.folder.failures / f"{report.key}.json"
@@ -91,40 +85,44 @@ class RecipeContext:
             failure.unlink(missing_ok=True)
 
 
-def make(context: RecipeContext) -> None:
-    """Make every step that has to be made.
+def run_steps(context: RecipeContext) -> None:
+    """Run every pending step.
+
+    Selections run one after another, as each uses all workers. Adaptations and fine-tunings run in
+    parallel with one compute thread each, or one at a time on a GPU. A failed step fails only the
+    steps that need it.
 
     Raises:
-        CorpusfitError: the disk is full, or a worker died; everything finished is kept.
+        CorpusfitError: the disk is full, or a worker died; finished steps are kept.
     """
     _select(context)
     _adapt(context)
     _augment(context)
     _tune(context)
-    _look(context)
+    _measure_predictors(context)
 
 
 def _select(context: RecipeContext) -> None:
-    """Make selections, one after another."""
-    todo = context.todo.selections
-    context.begin("selections")
-    for nth, step in enumerate(todo, 1):
-        context.machine.progress.note(f"Selection {nth} of {len(todo)}: {step.label}.")
-        report = run_step(step.key, partial(_selected, step, context), context.folder.costs)
-        context.take(report, f"Selection {step.label}")
+    """Run selections, one after another."""
+    pending = context.pending.selections
+    context.announce("selections")
+    for number, step in enumerate(pending, 1):
+        context.machine.progress.note(f"Selection {number} of {len(pending)}: {step.label}.")
+        report = run_step(step.key, partial(_run_selection, step, context), context.folder.costs)
+        context.handle(report, f"Selection {step.label}")
 
 
-def _selected(step: SelectNode, context: RecipeContext) -> dict[str, Any]:
-    """Select; another amount of what is scored is chosen from a copy of those scores."""
+def _run_selection(step: SelectNode, context: RecipeContext) -> dict[str, Any]:
+    """Score and select; if another amount has scores already, choose from a copy of them."""
     place = context.folder.selections / step.key
-    told: dict[str, Any] = {"engine": context.machine.engine}
+    record: dict[str, Any] = {"engine": context.machine.engine}
     if RunFolder(place).scored_so_far() is None:
-        twins = context.folder.selections.glob(f"{step.scoring}-*[!y]")  # no .copy
-        scored = [twin for twin in twins if RunFolder(twin).scored_so_far() is not None]
+        siblings = context.folder.selections.glob(f"{step.scoring}-*[!y]")  # no .copy
+        scored = [sibling for sibling in siblings if RunFolder(sibling).scored_so_far() is not None]
         if not scored:
             target, pile = [str(step.target)], context.inputs.recipe.pile
             select(step.plan, target, pile, place, machine=context.machine, overwrite=True)
-            return told | {"scored": True}
+            return record | {"scored": True}
         aside = place.with_name(f"{place.name}.copy")
         for left in (aside, place):
             remove(left)
@@ -134,28 +132,28 @@ def _selected(step: SelectNode, context: RecipeContext) -> dict[str, Any]:
         shutil.copytree(scored[0], aside, ignore=unwanted)
         aside.rename(place)
     choose(place, step.plan.choose, machine=context.machine)
-    return told
+    return record
 
 
 def _adapt(context: RecipeContext) -> None:
-    """Adapt models, several at once."""
+    """Run adaptations, in parallel."""
     folder = context.folder
-    context.begin("adaptations")
-    todo = [s for s in context.todo.adaptations if context.ready(s.key, [s.selection])]
+    context.announce("adaptations")
+    pending = [s for s in context.pending.adaptations if context.has_inputs(s.key, [s.selection])]
     job = AdaptJob(folder.models, folder.costs, context.machine.cache)
-    _each(context, "adapting", job, todo, lambda s: (s.key, f"Adaptation {s.label}"))
+    _run_all(context, "adapting", job, pending, lambda s: (s.key, f"Adaptation {s.label}"))
 
 
 def _augment(context: RecipeContext) -> None:
-    """Make companions, one task after another."""
-    context.begin("companions")
-    for step in context.todo.companions:
-        report = run_step(step.key, partial(_accompanied, step, context), context.folder.costs)
-        context.take(report, f"Augmentation {step.plan.kind}")
+    """Run augmentations, one task after another."""
+    context.announce("companions")
+    for step in context.pending.companions:
+        report = run_step(step.key, partial(_run_augmentation, step, context), context.folder.costs)
+        context.handle(report, f"Augmentation {step.plan.kind}")
 
 
-def _accompanied(step: AugmentNode, context: RecipeContext) -> dict[str, Any]:
-    """Companions of one task."""
+def _run_augmentation(step: AugmentNode, context: RecipeContext) -> dict[str, Any]:
+    """Augment the training examples of one task."""
     task, recipe = load_task(step.task), context.inputs.recipe
     make_companions(
         task.train,
@@ -171,48 +169,57 @@ def _accompanied(step: AugmentNode, context: RecipeContext) -> dict[str, Any]:
 
 
 def _tune(context: RecipeContext) -> None:
-    """Fine-tune, several at once."""
-    context.begin("fine-tunings")
-    todo = [t for t in context.todo.tunings if context.ready(t.name, [t.adapted, t.extra])]
+    """Run fine-tunings, in parallel."""
+    context.announce("fine-tunings")
+    pending = [
+        t for t in context.pending.tunings if context.has_inputs(t.name, [t.adapted, t.extra])
+    ]
     names = {
         tuning.name: f"{column} for {cell.task}, seed {tuning.seed}"
-        for cell, column in columns_of(context.work.cells).items()
-        for tuning in context.work.cells[cell]
+        for cell, column in columns_of(context.graph.cells).items()
+        for tuning in context.graph.cells[cell]
     }
     job = TuneJob(context.folder.companions, context.folder.costs)
-    _each(context, "fine-tuning", job, todo, lambda t: (t.name, f"Fine-tuning {names[t.name]}"))
+    _run_all(
+        context, "fine-tuning", job, pending, lambda t: (t.name, f"Fine-tuning {names[t.name]}")
+    )
 
 
-def _look(context: RecipeContext) -> None:
-    """Measure what may go with the scores, several at once."""
+def _measure_predictors(context: RecipeContext) -> None:
+    """Measure predictors of the gain, in parallel."""
     folder = context.folder
-    if context.failed:  # what a failed selection was to be held against, another is
-        context.looks = predictors_of(context.inputs, context.work, context.failed)
-        context.todo = todo_of(context.work, context.looks, folder)
-    context.begin("forecasts")
-    todo = [k for k in context.todo.looks if context.ready(k.key, [k.model, *k.selections])]
-    names = {look.key: f"{cell.selector} for {cell.task}" for cell, look in context.looks.items()}
+    if context.failed:  # another selection replaces a failed one
+        context.predictors = predictors_of(context.inputs, context.graph, context.failed)
+        context.pending = pending_steps(context.graph, context.predictors, folder)
+    context.announce("forecasts")
+    pending = [
+        k for k in context.pending.predictors if context.has_inputs(k.key, [k.model, *k.selections])
+    ]
+    names = {
+        predictor.key: f"{cell.selector} for {cell.task}"
+        for cell, predictor in context.predictors.items()
+    }
     job = PredictorJob(folder.selections, folder.costs, context.machine.cache)
-    _each(context, "forecasting", job, todo, lambda k: (k.key, f"Forecast {names[k.key]}"))
+    _run_all(context, "forecasting", job, pending, lambda k: (k.key, f"Forecast {names[k.key]}"))
 
 
-def _each(
+def _run_all(
     context: RecipeContext,
     stage: str,
     job: Job[T, Report],
-    todo: Sequence[T],
-    named: Callable[[T], tuple[str, str]],
+    pending: Sequence[T],
+    describe: Callable[[T], tuple[str, str]],
 ) -> None:
-    """Do a job on every step, several at once; on a GPU one at a time."""
-    if not todo:
+    """Run a job on every step, in parallel; on a GPU one at a time."""
+    if not pending:
         return
-    labels, progress = dict(map(named, todo)), context.machine.progress
-    progress.begin(stage, len(todo), "steps")
+    labels, progress = dict(map(describe, pending)), context.machine.progress
+    progress.begin(stage, len(pending), "steps")
     try:
-        with context.machine.for_training(device_of(todo)).start() as engine:
+        with context.machine.for_training(device_of(pending)).start() as engine:
             engine.require_shared(context.folder.work, "--out")
-            for report in engine.map(job, todo):
+            for report in engine.map(job, pending):
                 progress.advance(1, 1)
-                context.take(report, labels[report.key])
+                context.handle(report, labels[report.key])
     finally:
         progress.end()

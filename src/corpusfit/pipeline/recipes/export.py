@@ -1,9 +1,4 @@
-"""The files that a recipe's results are written to.
-
-What: the tables as Markdown and LaTeX, every cell as a line of CSV, everything as JSON.
-Why: a paper wants LaTeX, a page Markdown, a notebook JSON, and all must say the same.
-Trade-off: the CSV is one line for each cell with every figure, not the table as it is printed.
-"""
+"""Writes a recipe's results as Markdown, LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -17,19 +12,19 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.plan import METRICS
 from corpusfit.evaluate.tables import Cell, Table, csv, latex, markdown, plain
 from corpusfit.pipeline.recipes.costs import Cost, Costs
-from corpusfit.pipeline.recipes.results import Judged
+from corpusfit.pipeline.recipes.results import ScoredCells
 
 
-def all_cells(judged: Judged, costs: Sequence[Cost]) -> Table:
-    """One row for each cell with every figure and what it cost, for programs."""
-    against = {(p.row, p.column): p for p in judged.pairs if not p.named}
-    keys = [f.name for f in dataclasses.fields(judged.results[0].cell)]
+def all_cells(scored: ScoredCells, costs: Sequence[Cost]) -> Table:
+    """One row per cell with every figure and its cost, for programs."""
+    pairs_by_cell = {(p.row, p.column): p for p in scored.pairs if not p.named}
+    keys = [f.name for f in dataclasses.fields(scored.results[0].cell)]
     figures = ("mean", "sd", "low", "high", "dev")
     columns = (*keys, "column", "metric", *figures, *METRICS, "scores", "gain", "p", "verdict")
-    took = [f.name for f in dataclasses.fields(Cost)]
+    cost_names = [f.name for f in dataclasses.fields(Cost)]
     rows: list[tuple[Cell, ...]] = []
-    for r, cost in zip(judged.results, costs, strict=True):
-        pair = against.get((r.cell.row, r.column))
+    for r, cost in zip(scored.results, costs, strict=True):
+        pair = pairs_by_cell.get((r.cell.row, r.column))
         gain = (pair.comparison.difference, pair.adjusted, pair.verdict) if pair else (None,) * 3
         rows.append(
             (
@@ -40,31 +35,31 @@ def all_cells(judged: Judged, costs: Sequence[Cost]) -> Table:
                 *(r.metrics.get(m) for m in METRICS),
                 " ".join(map(repr, r.scores)),
                 *gain,
-                *(getattr(cost, name) for name in took),
+                *(getattr(cost, name) for name in cost_names),
                 r.error,
             )
         )
-    return Table("cells", (*columns, *took, "error"), tuple(rows))
+    return Table("cells", (*columns, *cost_names, "error"), tuple(rows))
 
 
 def write_tables(
-    out: Path, tables: Sequence[Table], judged: Judged, costs: Costs, facts: dict[str, Any]
+    out: Path, tables: Sequence[Table], scored: ScoredCells, costs: Costs, facts: dict[str, Any]
 ) -> None:
-    """Write `table.md`, `table.tex`, `table.csv` and `table.json`.
+    """Write `table.md`, `table.tex`, `table.csv` (one line per cell) and `table.json`.
 
     Args:
         out: the folder.
-        tables: as they are printed.
-        judged: every figure.
-        costs: what steps took.
-        facts: what else the JSON says.
+        tables: the tables that are printed.
+        scored: the results.
+        costs: costs of steps.
+        facts: further entries of the JSON file.
     """
     printed = [{**dataclasses.asdict(table), "rows": plain(table)} for table in tables]
-    everything = {**facts, **dataclasses.asdict(judged), "tables": printed}
+    everything = {**facts, **dataclasses.asdict(scored), "tables": printed}
     for name, text in (
         ("table.md", "\n".join(map(markdown, tables))),
         ("table.tex", "\n".join(map(latex, tables))),
-        ("table.csv", csv(all_cells(judged, costs.cells))),
+        ("table.csv", csv(all_cells(scored, costs.cells))),
         ("table.json", json.dumps(everything, indent=1, ensure_ascii=False)),
     ):
         write_bytes(out / name, text.encode(errors="backslashreplace"))

@@ -1,13 +1,4 @@
-"""What decides a step: settings by their value, models and files by their content.
-
-What: the part of each plan that can change what comes out, without names, and with what is left
-open settled as far as the machine settles it.
-Why: a digest that holds too little serves a stale step, and one that holds too much makes hours of
-work anew because a checkpoint was asked for more often.
-Trade-off: versions of libraries are not in it: a new one may move last bits, and a table that took
-days should survive it; they stand in the record of each step, and a table of several says so. On
-Ray `auto` stays as it is, as only a worker knows what it comes to.
-"""
+"""What decides a step's result: settings by value, models and files by content."""
 
 from __future__ import annotations
 
@@ -32,15 +23,21 @@ _ANY_LENGTH = 2**20
 
 
 def step(kind: str, **decides: Any) -> str:
-    """The digest of a step by what decides it."""
+    """The digest of a step, from everything that can change its result.
+
+    Library versions are left out: a new one may change last bits, and a table that took days
+    should survive it. They are in each step's record, and a table names the differences.
+    """
     return digest({"format": FORMAT, "step": kind, **decides})
 
 
 def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
-    """The recipe with devices and precisions as `auto` comes to here; on Ray, as it says them.
+    """The recipe with `auto` devices and precisions resolved; unchanged on Ray.
+
+    On Ray only a worker knows what `auto` resolves to.
 
     Raises:
-        UsageError: a device is asked for that is not there.
+        UsageError: a device that this machine does not have.
     """
     if machine.engine != "local":
         return recipe
@@ -60,8 +57,8 @@ def _settled(plan: TrainPlan | TunePlan, group: str) -> dict[str, str]:
     return {"device": hardware.device, "precision": hardware.precision}
 
 
-def _used(plan: Plan) -> tuple[list[MethodPlan], list[EmbedPlan]]:
-    """The methods and the encoders of a selection; those of `auto` are not known before."""
+def _methods_and_encoders(plan: Plan) -> tuple[list[MethodPlan], list[EmbedPlan]]:
+    """The methods and encoders of a selection; those of `auto` are not known in advance."""
     plan = resolve_stages(plan)
     if plan.cascade.stages:
         stages = stages_of(plan)
@@ -72,55 +69,59 @@ def _used(plan: Plan) -> tuple[list[MethodPlan], list[EmbedPlan]]:
 
 
 def methods_of(plan: Plan) -> list[AnyMethod]:
-    """The methods of a selection, but for `auto`.
+    """The methods of a selection, except `auto`.
 
     Raises:
         UsageError: a name, a setting of a method or a value is not allowed.
     """
-    return [registry.build(m.name, m.options) for m in _used(plan)[0] if m.name != "auto"]
+    return [
+        registry.build(m.name, m.options)
+        for m in _methods_and_encoders(plan)[0]
+        if m.name != "auto"
+    ]
 
 
 def encoders_of(plan: Plan) -> list[EmbedPlan]:
-    """What a selection makes vectors with."""
-    return _used(plan)[1]
+    """The encoders of a selection."""
+    return _methods_and_encoders(plan)[1]
 
 
 def sampled(plan: Plan) -> bool:
-    """Whether a selection keeps a sample of the pile: one that goes by labels draws none."""
+    """Whether a selection keeps a sample of the pile; a method that reads labels draws none."""
     return not any(isinstance(method, LabelMethod) for method in methods_of(plan))
 
 
 def scoring(
     plan: Plan, encoders: Mapping[EmbedPlan, str], files: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What decides the scores of a selection, but for the texts.
+    """What decides the scores of a selection, except the texts.
 
     Args:
-        plan: of the selection.
+        plan: plan of the selection.
         encoders: fingerprints by plan.
-        files: fingerprints of the files that methods name, by path.
+        files: fingerprints of the files that methods read, by path.
     """
     settings = resolve_stages(plan).as_dict()
     for group in ("choose", "embed", "method"):
         del settings[group]
     del settings["read"]["strict"]
-    methods, read = _used(plan)
+    methods, read = _methods_and_encoders(plan)
     settings["methods"] = [_by_content(method, files) for method in methods]
     return settings | {"encoders": [encoders[embed] for embed in read]}
 
 
 def _by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
-    """A method with the content of the files that its settings name, and not their places."""
+    """A method with file fingerprints in place of the paths in its settings."""
     built = None if method.name == "auto" else registry.build(method.name, method.options)
     named = {} if built is None else {path: files[path] for path in built.files}
     options = {k: named.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()}
-    if named:  # of the model that `embedder` names
+    if named:  # files of the model in `embedder`
         options["embedder"] = {Path(path).name: found for path, found in sorted(named.items())}
     return {"name": method.name, "options": options}
 
 
 def adapting(plan: AdaptPlan) -> dict[str, Any]:
-    """What decides an adapted model, but for the model and the texts."""
+    """What decides an adapted model, except the base model and the texts."""
     settings = plan.decisive()
     if not plan.adapter.kind:
         settings["adapter"] = {}
@@ -128,12 +129,12 @@ def adapting(plan: AdaptPlan) -> dict[str, Any]:
 
 
 def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
-    """What decides a fine-tuning, but for the model, the examples, the companions and the seed.
+    """What decides a fine-tuning, except the model, the examples, the augmentation and the seed.
 
     Args:
-        plan: of the fine-tuning; how the task is read decides the examples alone.
-        kind: of the task.
-        adapter: whether one is trained.
+        plan: plan of the fine-tuning; how the task is read decides only the examples.
+        kind: kind of task.
+        adapter: whether an adapter is trained.
     """
     whole = settled(plan, kind, adapter=adapter, longest=_ANY_LENGTH)
     new = plan.model
@@ -146,12 +147,12 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
 
 
 def augmenting(plan: AugmentPlan, models: Mapping[str, str], device: str) -> dict[str, Any]:
-    """What decides companions, but for the examples and the seed.
+    """What decides an augmentation, except the examples and the seed.
 
     Args:
-        plan: how they are made.
+        plan: plan of the augmentation.
         models: fingerprints by name.
-        device: where.
+        device: device of the translation.
     """
     settings = dataclasses.asdict(plan)
     if plan.kind != "backtranslate":
@@ -164,7 +165,7 @@ def augmenting(plan: AugmentPlan, models: Mapping[str, str], device: str) -> dic
 
 
 def translators(recipe: Recipe) -> dict[str, str]:
-    """The models that translate, with the settings that name them; none where nothing does."""
+    """The translation models with the settings that name them; empty without back-translation."""
     if not any("backtranslate" in s.augment for s in recipe.selectors):
         return {}
     plan = recipe.evaluate.augment

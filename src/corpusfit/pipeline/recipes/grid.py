@@ -1,11 +1,4 @@
-"""The cells of a recipe, and the plans that they are made by.
-
-What: the grid of tasks, models and columns, each cell once, under the name of its column.
-Why: what a selector leaves no choice of (an amount, without a selection) may not multiply its
-cells.
-Trade-off: continuous weights go over the whole pile, so their cells have no fraction.
-Reference: TADPOLE, sections 4.1 and 4.2; appendix E for weights.
-"""
+"""The cells of a recipe, the names of their columns, and the plans of their steps."""
 
 from __future__ import annotations
 
@@ -23,22 +16,23 @@ from corpusfit.pipeline.recipes.fingerprints import methods_of
 from corpusfit.plan import Plan
 
 RESERVED = ("dataset", "metric")
-"""Names of columns that every table has."""
+"""Column names that every table uses."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of the table, with its spread.
+    """One cell of the table: a mean over seeds.
 
     Attributes:
-        task: its name.
-        size: training examples, as the recipe asks for them; 0 for all.
-        model: what is adapted or, with `base`, fine-tuned as it is.
-        selector: how the text is selected.
-        fraction: of the pile; none where the selector or the weights leave no choice.
-        weights: what relevance weights do in training.
-        adapter: what is trained.
-        augment: companions of the training examples.
+        task: name of the task.
+        size: number of training examples that the recipe asks for; 0 for all.
+        model: base model, which is adapted unless the selector is `base`.
+        selector: name of the selector.
+        fraction: fraction of the pile; None for selectors without a selection and for continuous
+            weights, which use the whole pile (TADPOLE, appendix E).
+        weights: use of relevance weights in training.
+        adapter: adapter that is trained; empty for all weights.
+        augment: augmentation of the training examples; empty for none.
     """
 
     task: str
@@ -52,12 +46,12 @@ class Cell:
 
     @property
     def row(self) -> tuple[str, int, str]:
-        """What it is compared within."""
+        """The row: task, size and model; cells are compared within it."""
         return self.task, self.size, self.model
 
 
 def columns_of(cells: Iterable[Cell]) -> dict[Cell, str]:
-    """The names of cells' columns; fractions are named where a selector has several."""
+    """The column names of cells; with the fraction where a selector has several."""
     found = list(cells)
     amounts: dict[str, set[float]] = {}
     for cell in found:
@@ -74,11 +68,11 @@ def columns_of(cells: Iterable[Cell]) -> dict[Cell, str]:
 
 
 def grid(recipe: Recipe, sizes: Mapping[str, Sequence[int]]) -> list[Cell]:
-    """Every cell, once, in the tables' order.
+    """Every cell, once, in the order of the tables.
 
     Args:
-        recipe: what is asked for.
-        sizes: of each task, the numbers of training examples that it has; 0 for all.
+        recipe: names tasks, models and selectors.
+        sizes: by task, the numbers of training examples; 0 for all.
     """
     found: dict[Cell, None] = {}
     for task in recipe.tasks:
@@ -92,88 +86,90 @@ def grid(recipe: Recipe, sizes: Mapping[str, Sequence[int]]) -> list[Cell]:
 
 def _choices(selector: Selector) -> Iterator[tuple[float | None, str, str, str]]:
     """Fraction, weights, adapter and augmentation of a selector's columns."""
-    for weights in selector.weights if selector.graded else ("off",):
-        chosen = selector.graded and weights not in ("lambda", "resample")
-        for fraction in selector.fractions if chosen else (None,):
+    for weights in selector.weights if selector.has_scores else ("off",):
+        has_fraction = selector.has_scores and weights not in ("lambda", "resample")
+        for fraction in selector.fractions if has_fraction else (None,):
             for adapter in selector.adapters:
                 for augment in selector.augment:
                     yield fraction, weights, adapter, augment
 
 
 def check_plans(recipe: Recipe) -> None:
-    """Raise `UsageError` for settings that some cell could not be made with.
+    """Check the plans of every cell.
 
     Raises:
-        MissingDependencyError: what models are trained and judged with is not installed.
+        UsageError: a cell's settings are not allowed.
+        MissingDependencyError: a library for training or evaluation is not installed.
     """
     _require_train()
     selectors = {s.name: s for s in recipe.selectors}
     tasks = {t.name: t for t in recipe.tasks}
     cells = grid(recipe, {t.name: (0,) for t in recipe.tasks})
-    _require_apart(recipe, cells)
+    _require_distinct_names(recipe, cells)
     for cell in cells:
         selector = selectors[cell.selector]
         if selector.selects:
-            taught = recipe.taught(selector, cell.task)
-            plan = select_plan(recipe, selector, cell, taught, 0).check()
+            training_task = recipe.training_task(selector, cell.task)
+            plan = select_plan(recipe, selector, cell, training_task, 0).check()
             methods_of(plan)
         if selector.name != BASE:
             adapt_plan(recipe, selector, cell, 0).check()
         elif cell.adapter == "lora" and selector.adapt.adapter.alpha != AdapterPlan().alpha:
-            allowed = f"{AdapterPlan().alpha} where the base is fine-tuned with lora"
+            allowed = f"{AdapterPlan().alpha} for a base that is fine-tuned with lora"
             raise bad_setting("adapt.adapter.alpha", allowed, selector.adapt.adapter.alpha)
         tune_plan(recipe, selector, cell, tasks[cell.task]).check()
 
 
 def _require_train() -> None:
-    """Raise `MissingDependencyError` unless models can be trained and judged."""
+    """Raise `MissingDependencyError` unless the extra `train` is installed."""
     for needed in ("torch", "transformers", "accelerate", "scipy", "seqeval"):
         if find_spec(needed) is None:
             raise MissingDependencyError("corpusfit run", "train")
 
 
-def _require_apart(recipe: Recipe, cells: Sequence[Cell]) -> None:
-    """Raise `UsageError` for two columns, or rows, that would stand under one name."""
+def _require_distinct_names(recipe: Recipe, cells: Sequence[Cell]) -> None:
+    """Raise `UsageError` for two columns, or two models, of one name."""
     names = columns_of(cells)
     found: dict[tuple[tuple[str, int, str], str], Cell] = {}
     for cell, name in names.items():
         if name in RESERVED:
-            raise bad_setting("selectors", f"named otherwise than {', '.join(RESERVED)}", name)
-        twin = found.setdefault((cell.row, name), cell)
-        if twin != cell:
-            cure = "Name one of the selectors otherwise."
-            raise bad_setting(
-                "selectors", "such that each column has a name", f"{name} twice", cure
-            )
-    called = [Path(model).name for model in recipe.models]
-    if len(set(called)) < len(called):
-        cure = "The tables tell them apart by it: rename a folder."
-        raise bad_setting("models", "of different names", ", ".join(recipe.models), cure)
+            allowed = f"names other than {', '.join(RESERVED)}"
+            raise bad_setting("selectors", allowed, name, "Rename the selector.")
+        other = found.setdefault((cell.row, name), cell)
+        if other != cell:
+            allowed = "selectors whose columns have different names"
+            raise bad_setting("selectors", allowed, f"{name} twice", "Rename one of the selectors.")
+    names_of_models = [Path(model).name for model in recipe.models]
+    if len(set(names_of_models)) < len(names_of_models):
+        cure = "Rename a folder, as the tables show only its name."
+        raise bad_setting("models", "folders of different names", ", ".join(recipe.models), cure)
 
 
-def select_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask, nth: int) -> Plan:
-    """The plan of a cell's selection for a task; one that draws, its nth draw."""
+def select_plan(
+    recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask, number: int
+) -> Plan:
+    """The plan of a cell's selection for a task; `number` is added to the random seed."""
     plan, choose = selector.select, selector.select.choose
-    if selector.way == ORACLE:
+    if selector.strategy == ORACLE:
         options = {"domain": ",".join(task.oracle)}
         plan = dataclasses.replace(plan, method=type(plan.method)(ORACLE, options))
-        choose = dataclasses.replace(choose, threshold=0.5)  # all of the domain, and nothing else
+        choose = dataclasses.replace(choose, threshold=0.5)  # exactly the domain's documents
     elif cell.fraction is None:
         choose = dataclasses.replace(choose, policy="continuous")
     else:
         choose = dataclasses.replace(choose, fraction=cell.fraction)
-    return dataclasses.replace(plan, choose=choose, seed=recipe.seed + nth)
+    return dataclasses.replace(plan, choose=choose, seed=recipe.seed + number)
 
 
-def adapt_plan(recipe: Recipe, selector: Selector, cell: Cell, nth: int) -> AdaptPlan:
-    """The plan of a cell's nth adaptation."""
+def adapt_plan(recipe: Recipe, selector: Selector, cell: Cell, number: int) -> AdaptPlan:
+    """The plan of one adaptation of a cell; `number` is added to the random seed."""
     plan = selector.adapt
     return dataclasses.replace(
         plan,
         model=dataclasses.replace(plan.model, name=cell.model),
         weigh=dataclasses.replace(plan.weigh, policy=cell.weights),
         adapter=dataclasses.replace(plan.adapter, kind=cell.adapter),
-        seed=recipe.seed + nth,
+        seed=recipe.seed + number,
     )
 
 
@@ -187,7 +183,7 @@ def task_plan(recipe: Recipe, task: RecipeTask) -> EvaluatePlan:
 def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) -> EvaluatePlan:
     """The plan of a cell's fine-tunings.
 
-    An adapted model brings its adapter along; that of the base is as wide as those.
+    An adapted model has its adapter already; the base gets a new one of the same size.
     """
     plan, sizes = task_plan(recipe, task), selector.adapt.adapter
     adapter = cell.adapter if cell.selector == BASE else ""
@@ -200,7 +196,7 @@ def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) 
 
 
 def _augment_plan(plan: AugmentPlan, kind: str) -> AugmentPlan:
-    """The plan of a cell's companions; models are for translation only."""
+    """The plan of a cell's augmentation; only back-translation has models."""
     if kind == "backtranslate":
         return dataclasses.replace(plan, kind=kind)
     return dataclasses.replace(plan, kind=kind, mt="", mt_back="")

@@ -1,11 +1,4 @@
-"""What a recipe reads before any step: its tasks, its pile and its models, by content.
-
-What: every task of every size is stored once for the workers, its training texts beside it as the
-target of selections; the pile's sources and the models get fingerprints.
-Why: a step is named by what decides it, and that is content, not paths.
-Trade-off: all of it is read at the start of every command, a second a gigabyte.
-Reference: TADPOLE, section 4.2: a subsample is treated as a new task, so its target is those texts.
-"""
+"""Reads a recipe's tasks, pile and models, and fingerprints their content."""
 
 from __future__ import annotations
 
@@ -33,13 +26,15 @@ from corpusfit.pipeline.run import Machine
 def load_inputs(
     recipe: Recipe, folder: RecipeFolder, machine: Machine, *, store: bool
 ) -> RecipeInputs:
-    """Read all that steps are made of.
+    """Read and fingerprint everything that steps depend on.
+
+    Every command reads all of it, at about a second per gigabyte.
 
     Args:
-        recipe: what is asked for.
+        recipe: the recipe.
         folder: where tasks are stored.
-        machine: its cache gets encoders that are not there; told what is odd.
-        store: whether to write the tasks; a dry run does not.
+        machine: its cache stores missing encoders; its progress gets the warnings.
+        store: whether to write the tasks; false for a dry run.
 
     Raises:
         CorpusfitError: a task, the pile, a model or a file cannot be read.
@@ -50,7 +45,7 @@ def load_inputs(
         pile = source_identity(corpus.find(recipe.pile, read, spool=folder.work, role="pile"))
     models = {name: head_fingerprint(name) for name in recipe.models}
     models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
-    plans = [s.select for s in recipe.selectors if s.selects and s.way != ORACLE]
+    plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
     encoders = {
         embed: prepare(embed, machine.cache_folder())
         for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
@@ -69,7 +64,10 @@ def load_inputs(
 def _stored(
     recipe: Recipe, entry: RecipeTask, folder: RecipeFolder, progress: Progress, *, store: bool
 ) -> Iterator[StoredTask]:
-    """A task in all sizes that it has; of those above its own the smallest stands for it whole."""
+    """A task in each size that it reaches; the smallest size beyond it means all examples.
+
+    A subsample is a task of its own, so its texts are the target (TADPOLE, section 4.2).
+    """
     plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
     common = overlaps(whole)
@@ -79,7 +77,10 @@ def _stored(
     asked = sorted(recipe.train_sizes) or [0]
     beyond = [size for size in asked if size > n]
     if beyond:
-        progress.warn(f"{entry.name} has {n:,} training examples, fewer than {beyond[0]:,}.")
+        progress.warn(
+            f"{entry.name} has {n:,} training examples, fewer than {beyond[0]:,}; its largest row "
+            "uses all of them."
+        )
     for size in [*(size for size in asked if size <= n), *beyond[:1]]:
         task = whole.first(size, recipe.seed) if 0 < size < n else whole
         found = StoredTask(
@@ -102,11 +103,13 @@ def _stored(
 
 
 def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
-    """Write a task for fine-tuning, and the texts of its splits for selecting and guarding."""
+    """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`."""
     for split in ("train", "dev", "test"):
         path, texts = folder.texts(key, split), getattr(task, split).texts()
         data = "".join(json.dumps({field: text}) + "\n" for text in texts).encode()
-        if not path.exists() or path.read_bytes() != data:  # the field's name is not in the key
+        if (
+            not path.exists() or path.read_bytes() != data
+        ):  # the key does not cover the field's name
             write_bytes(path, data)
     if not folder.task(key).exists():
         store_task(task, folder.task(key))

@@ -1,10 +1,4 @@
-"""One run at a time in a recipe's folder.
-
-What: an advisory lock on a file of the folder, for as long as a command runs.
-Why: two runs would make the same step twice, and write one folder from both.
-Trade-off: the system frees it when a process dies, so nothing stale is left; where it has no such
-locks (Windows, some network drives) there is none.
-"""
+"""A lock for one command at a time in a recipe's folder."""
 
 from __future__ import annotations
 
@@ -17,13 +11,15 @@ from corpusfit.errors import OutputFolderError
 
 @contextmanager
 def exclusive(work: Path) -> Iterator[None]:
-    """Keep others out of a folder.
+    """Hold an advisory lock on a folder; without lock support of the system, do nothing.
+
+    The system frees the lock when the process ends. Windows and some network drives have none.
 
     Args:
-        work: where the file of the lock goes; made if it is not there.
+        work: folder of the lock file; created if missing.
 
     Raises:
-        OutputFolderError: another process is at work there.
+        OutputFolderError: another process holds the lock.
     """
     try:
         import fcntl
@@ -37,10 +33,10 @@ def exclusive(work: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as e:
             raise OutputFolderError(
-                f"Another command is at work in {work.parent} and holds {path}. Wait for it, or "
-                "name another --out."
+                f"Another command runs in {work.parent} and holds {path}. Wait until it ends, or "
+                "choose another --out."
             ) from e
-        except OSError:  # a drive without locks
+        except OSError:  # the drive has no locks
             yield
             return
         yield

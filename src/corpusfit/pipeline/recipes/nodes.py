@@ -1,9 +1,4 @@
-"""What a recipe's steps are, and what they are made of, as plain data.
-
-What: stored tasks, selections, adaptations, companions and fine-tunings, each under a digest.
-Why: they travel to workers, and a step of one kind names those of another by digest alone.
-Trade-off: none of note.
-"""
+"""The steps of a recipe and their inputs, as plain data."""
 
 from __future__ import annotations
 
@@ -24,18 +19,18 @@ class StoredTask:
     """A task of some size, in the recipe's folder.
 
     Attributes:
-        name: as the recipe names it.
-        size: training examples as the recipe asks for them; 0 for all.
-        examples: how many that is, where the task has fewer.
+        name: its name in the recipe.
+        size: number of training examples that the recipe asks for; 0 for all.
+        examples: number of training examples that it has.
         kind: `classification` or `tagging`.
-        metric: what is compared.
-        key: digest of all of it.
+        metric: the metric that is compared.
+        key: digest of the whole task.
         texts: digest of its training texts.
         learned: digest of its training examples with their labels.
-        judged: digest of the texts of dev and test.
-        splits: examples of dev and of test.
+        judged: digest of its dev and test texts.
+        splits: numbers of dev and test examples.
         copies: test examples whose text is in train too.
-        notes: what the user should know of how it was read.
+        notes: warnings from reading it.
     """
 
     name: str
@@ -57,12 +52,12 @@ class SelectNode:
     """One selection.
 
     Attributes:
-        key: its digest: that of its scores, and that of its amount.
-        scoring: the first of both: equal for those that share their scores.
-        plan: of the selection.
-        target: file of the training texts.
+        key: digest of its scores, and digest of its amount.
+        scoring: the first of both; selections that share scores have the same.
+        plan: plan of the selection.
+        target: file with the training texts.
         sampled: whether it keeps a sample of the pile.
-        label: in words.
+        label: description for the user.
     """
 
     key: str
@@ -79,13 +74,13 @@ class AdaptNode:
 
     Attributes:
         key: its digest.
-        plan: of the adaptation.
-        selection: digest of its selection, if it has one.
-        data: what it is trained on.
-        task: texts to measure on, where the data does not bring them.
-        guard: files of texts that may not be trained on: dev and test.
-        shared: whether it is one model for all tasks.
-        label: in words.
+        plan: plan of the adaptation.
+        selection: digest of its selection; empty for none.
+        data: inputs that it trains on.
+        task: files with the task's texts, where the data has no target.
+        guard: files with the dev and test texts to leave out.
+        shared: whether all tasks share the model.
+        label: description for the user.
     """
 
     key: str
@@ -100,7 +95,7 @@ class AdaptNode:
 
 @dataclass(frozen=True)
 class AugmentNode:
-    """Companions of one task's training examples: their digest, plan and task."""
+    """Augmentation of one task's training examples: digest, plan and task file."""
 
     key: str
     plan: AugmentPlan
@@ -112,12 +107,12 @@ class TuneNode:
     """One fine-tuning.
 
     Attributes:
-        key: its digest; with the seed its file's name.
-        seed: of the head, the order and dropout.
-        plan: of the fine-tuning, and of which model.
+        key: its digest; with the seed the name of its file.
+        seed: random seed of the head, the order and dropout.
+        plan: plan of the fine-tuning, with its model.
         task: file of the task.
-        adapted: digest of the adapted model, if it is one.
-        extra: digest of the companions, if there are some.
+        adapted: digest of the adapted model; empty for the base.
+        extra: digest of the augmentation; empty for none.
         out: file of the outcome.
     """
 
@@ -137,7 +132,7 @@ class TuneNode:
 
 @dataclass
 class StepGraph:
-    """All steps of a recipe, by digest, and which of them a cell needs."""
+    """All steps of a recipe, by digest, and the fine-tunings of each cell."""
 
     cells: dict[Cell, list[TuneNode]] = field(default_factory=dict)
     selections: dict[str, SelectNode] = field(default_factory=dict)
@@ -147,16 +142,16 @@ class StepGraph:
 
 @dataclass(frozen=True)
 class RecipeInputs:
-    """What steps are made of.
+    """Everything that steps depend on, by content.
 
     Attributes:
-        recipe: what is asked for.
-        folder: where it is made.
-        tasks: those stored, by name and size.
+        recipe: the recipe.
+        folder: its folder.
+        tasks: stored tasks, by name and size.
         pile: fingerprints of the pile's sources, by name.
-        models: fingerprints of the models, by name; those that translate among them.
-        encoders: fingerprints of what makes vectors, by plan.
-        files: fingerprints of the files that methods name, by path.
+        models: fingerprints of the models, by name, with those of translation models.
+        encoders: fingerprints of the encoders, by plan.
+        files: fingerprints of the files that methods read, by path.
     """
 
     recipe: Recipe
@@ -168,5 +163,5 @@ class RecipeInputs:
     files: Mapping[str, str] = field(default_factory=dict)
 
     def first(self) -> StoredTask:
-        """The task that stands for all where it does not matter which."""
+        """The first task, for selections that do not depend on the task."""
         return next(iter(self.tasks.values()))

@@ -1,10 +1,4 @@
-"""A recipe's results as plain data: figures of cells, comparisons and average gains.
-
-What: what is judged of a recipe, as tables are made of it and as the JSON has it.
-Why: judging, comparing and writing tables need the same few records.
-Trade-off: a failed cell is a result too, without figures.
-Reference: TADPOLE, Table 3.
-"""
+"""A recipe's results as plain data: figures of cells, comparisons and average gains."""
 
 from __future__ import annotations
 
@@ -16,21 +10,21 @@ from corpusfit.pipeline.recipes.grid import Cell
 
 @dataclass(frozen=True)
 class Result:
-    """What the fine-tunings of a cell came to.
+    """The scores of a cell's fine-tunings, or its error.
 
     Attributes:
-        cell: which one.
-        column: its name in the table.
-        metric: what is compared.
-        scores: of the test split by seed, in [0, 1].
-        mean: of them.
+        cell: the cell.
+        column: name of its column.
+        metric: the metric that is compared.
+        scores: test scores by seed, in [0, 1].
+        mean: mean of the test scores.
         sd: their standard deviation; None with one seed.
         low: lower end of the mean's 95 % interval over seeds and examples.
-        high: its upper end.
-        metrics: the mean of every metric.
-        dev: the metric's mean on the dev split.
-        truncated: examples that were cut off, by split, of the first seed.
-        error: why there is nothing of all that.
+        high: upper end of that interval.
+        metrics: mean of every metric on the test split.
+        dev: mean of the metric on the dev split.
+        truncated: number of truncated examples by split, of the first seed.
+        error: error of a failed cell; empty otherwise.
     """
 
     cell: Cell
@@ -49,18 +43,18 @@ class Result:
 
 @dataclass(frozen=True)
 class Pair:
-    """One column against another in a row.
+    """A comparison of two columns in a row.
 
     Attributes:
         row: task, training examples (0: all) and model.
-        column: ours.
-        base: the other.
-        named: whether the recipe's `pairs` ask for it; else it is of the table.
-        alike: whether both train the same weights, all or an adapter's, and the other has no
-            companions that ours lacks.
+        column: the column that is compared.
+        base: the column that it is compared with.
+        named: whether the recipe's `pairs` ask for it; otherwise `base` is the `compare` column.
+        alike: whether both train the same weights (all, or the same adapter's), and `base` has no
+            augmentation that `column` lacks.
         comparison: the figures.
-        adjusted: p after Holm's correction over all of the same kind.
-        verdict: in words.
+        adjusted: p after Holm's correction over all comparisons of the same kind.
+        verdict: the result in words.
     """
 
     row: tuple[str, int, str]
@@ -78,11 +72,11 @@ class Gain:
     """A column's average gain over the column that all are compared with.
 
     Attributes:
-        column: ours.
-        size: training examples of the rows, as asked for; None for all rows.
-        mean: over the rows, in [-1, 1].
-        sd: of the mean over the rows, from seed to seed (n - 1); None with one seed.
-        rows: how many rows.
+        column: name of the column.
+        size: training examples of the rows; None for all rows.
+        mean: mean over the rows, in [-1, 1].
+        sd: standard deviation over seeds (n - 1) of the mean over rows; None with one seed.
+        rows: number of rows.
     """
 
     column: str
@@ -93,13 +87,13 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Judged:
+class ScoredCells:
     """A recipe's results.
 
     Attributes:
-        results: of all cells, in the table's order.
+        results: all cells, in the table's order.
         pairs: all comparisons.
-        gains: of the columns that every row has.
+        gains: average gains of the columns that every row has.
     """
 
     results: list[Result]
@@ -108,5 +102,5 @@ class Judged:
 
     @property
     def failed(self) -> list[Result]:
-        """Cells without a result."""
+        """Failed cells."""
         return [r for r in self.results if r.error]

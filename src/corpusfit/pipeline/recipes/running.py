@@ -1,11 +1,4 @@
-"""The command `run`: from a recipe to its table.
-
-What: reads what the recipe names, makes the steps that are missing, judges, and writes the tables.
-Why: a table of eight cells and eight seeds is hours of work; whatever stops it, the same command
-goes on and repeats no finished step.
-Trade-off: outcomes count, so what they were made of (selections, models) may be thrown away.
-Reference: TADPOLE, sections 4 to 4.2.
-"""
+"""The command `run`: from a recipe to its tables of results."""
 
 from __future__ import annotations
 
@@ -24,7 +17,7 @@ from corpusfit.manifest import RecipeFolder, versions
 from corpusfit.pipeline.recipes.config import Recipe
 from corpusfit.pipeline.recipes.correlation import correlations_of
 from corpusfit.pipeline.recipes.costs import costs_of
-from corpusfit.pipeline.recipes.executor import RecipeContext, make
+from corpusfit.pipeline.recipes.executor import RecipeContext, run_steps
 from corpusfit.pipeline.recipes.export import write_tables
 from corpusfit.pipeline.recipes.fingerprints import on_machine
 from corpusfit.pipeline.recipes.graph import build_graph
@@ -33,9 +26,9 @@ from corpusfit.pipeline.recipes.inputs import load_inputs
 from corpusfit.pipeline.recipes.lock import exclusive
 from corpusfit.pipeline.recipes.nodes import StepGraph
 from corpusfit.pipeline.recipes.predictors import predictors_of
-from corpusfit.pipeline.recipes.results import Judged
-from corpusfit.pipeline.recipes.scoring import judged
-from corpusfit.pipeline.recipes.status import todo_of
+from corpusfit.pipeline.recipes.results import ScoredCells
+from corpusfit.pipeline.recipes.scoring import score_cells
+from corpusfit.pipeline.recipes.status import pending_steps
 from corpusfit.pipeline.recipes.tables import tables_of
 from corpusfit.pipeline.run import Machine
 
@@ -44,16 +37,16 @@ HERE = Machine()
 
 @dataclass(frozen=True)
 class Ran:
-    """A recipe that was run.
+    """The result of a recipe.
 
     Attributes:
         path: its folder, with `table.md`, `table.tex`, `table.csv` and `table.json`.
-        judged: every figure.
-        tables: as they are printed.
+        judged: scores, comparisons and average gains.
+        tables: the tables that are printed.
     """
 
     path: Path
-    judged: Judged
+    judged: ScoredCells
     tables: list[Table]
 
 
@@ -65,21 +58,25 @@ def run_recipe(
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Ran:
-    """Make a recipe's table.
+    """Run a recipe: select, adapt, fine-tune, compare, and write the tables.
+
+    Finished steps are not repeated. Finished outcomes do not need the selections and models that
+    they were made from, so those may be deleted.
+
+    Reference: TADPOLE, sections 4 to 4.2.
 
     Args:
-        recipe: what is asked for.
-        out: a new or empty folder of this machine, or one of the same recipe: what it has of the
-            steps is not made again.
-        file: where the recipe was read from, to be named in the results.
+        recipe: the recipe.
+        out: a new or empty folder of this machine, or one of the same recipe to resume.
+        file: the recipe's file, for the manifest.
         machine: where it runs.
-        overwrite: throw away another recipe's steps in `out`.
+        overwrite: replace another recipe's steps in `out`.
 
     Returns:
-        The tables; they name the cells that failed.
+        The tables, which name the failed cells.
 
     Raises:
-        CorpusfitError: nothing can begin, or a worker died; everything finished is kept.
+        CorpusfitError: the recipe cannot start, or a worker died; finished steps are kept.
     """
     check_plans(recipe)
     recipe = on_machine(recipe, machine)
@@ -90,27 +87,29 @@ def run_recipe(
     with exclusive(folder.work):
         folder.begin(recipe.identity, overwrite=overwrite)
         inputs = load_inputs(recipe, folder, machine, store=True)
-        work = build_graph(inputs)
-        looks = predictors_of(inputs, work)
-        context = RecipeContext(inputs, work, looks, todo_of(work, looks, folder), machine)
-        if any(context.todo.left.values()):
+        graph = build_graph(inputs)
+        predictors = predictors_of(inputs, graph)
+        context = RecipeContext(
+            inputs, graph, predictors, pending_steps(graph, predictors, folder), machine
+        )
+        if any(context.pending.left.values()):
             folder.reopen()
-        make(context)
-        return _judge(context, file)
+        run_steps(context)
+        return _write_results(context, file)
 
 
-def _judge(context: RecipeContext, file: Path | None) -> Ran:
-    """Compare, write the tables and, if no cell failed, the manifest."""
-    context.machine.progress.note("Comparing.")
-    recipe, folder, work = context.inputs.recipe, context.folder, context.work
-    found = judged(context.inputs, work, context.failed)
-    costs = costs_of(recipe, folder, work, context.looks.values())
+def _write_results(context: RecipeContext, file: Path | None) -> Ran:
+    """Compare the cells, write the tables and, unless a cell failed, the manifest."""
+    context.machine.progress.note("Compare the cells.")
+    recipe, folder, graph = context.inputs.recipe, context.folder, context.graph
+    scored = score_cells(context.inputs, graph, context.failed)
+    costs = costs_of(recipe, folder, graph, context.predictors.values())
     for name, versions_of in costs.differing.items():
-        words = f"Steps were made with different {name}: {', '.join(versions_of)}."
-        context.machine.progress.warn(words)
-    links = correlations_of(work, found, context.looks)
-    adapted = list(adapted_of(work, folder))
-    tables = tables_of(context.inputs, found, links, costs, adapted)
+        message = f"Steps ran with different versions of {name}: {', '.join(versions_of)}."
+        context.machine.progress.warn(message)
+    correlations = correlations_of(graph, scored, context.predictors)
+    adapted = list(adapted_of(graph, folder))
+    tables = tables_of(context.inputs, scored, correlations, costs, adapted)
     facts = {
         "command": "run",
         "repeat": _repeat(recipe, file),
@@ -119,34 +118,34 @@ def _judge(context: RecipeContext, file: Path | None) -> Ran:
         "pile": dict(context.inputs.pile),
         "models": dict(context.inputs.models),
         "versions": versions(),
-        "selections": {key: step.label for key, step in work.selections.items()},
+        "selections": {key: step.label for key, step in graph.selections.items()},
         "adapted": adapted,
         "costs": dataclasses.asdict(costs),
-        "forecasts": dataclasses.asdict(links),
+        "forecasts": dataclasses.asdict(correlations),
     }
-    write_tables(folder.path, tables, found, costs, facts)
-    if not found.failed:
-        steps = {phase: total for phase, (total, _) in context.todo.counts().items()}
+    write_tables(folder.path, tables, scored, costs, facts)
+    if not scored.failed:
+        steps = {phase: total for phase, (total, _) in context.pending.counts().items()}
         folder.finish({**facts, "steps": steps})
-    return Ran(folder.path, found, tables)
+    return Ran(folder.path, scored, tables)
 
 
 def _repeat(recipe: Recipe, file: Path | None) -> list[str]:
-    """The command that makes it again, if it was read from a file."""
+    """The command that repeats the run, if the recipe was read from a file."""
     if file is None:
         return []
     return ["corpusfit", "run", str(file.absolute()), *["--keep-overlap"] * recipe.keep_overlap]
 
 
-def adapted_of(work: StepGraph, folder: RecipeFolder) -> Iterator[dict[str, Any]]:
-    """Of each adapted model how it was trained, its losses, and what was kept out of its text."""
-    for key, step in work.adaptations.items():
+def adapted_of(graph: StepGraph, folder: RecipeFolder) -> Iterator[dict[str, Any]]:
+    """How each adapted model was trained, its losses, and the texts that were left out."""
+    for key, step in graph.adaptations.items():
         manifest = folder.models / key / "manifest.json"
         if not manifest.exists():
             continue
         found = json.loads(manifest.read_text("utf-8"))
         losses = found["losses"]
-        if step.shared:  # it was measured on a task that is not its own
+        if step.shared:  # its loss on the task is that of one task of many
             losses = {when: {k: v for k, v in s.items() if k != TASK} for when, s in losses.items()}
         yield {
             "key": key,

@@ -1,11 +1,4 @@
-"""From the outcomes of a recipe's fine-tunings to its results, with significance.
-
-What: means and deviations over seeds with intervals, and comparisons, each reckoned once.
-Why: a mean without a test is not a result, and "no difference shown" is one.
-Trade-off: one task's answers are in memory at a time, so those of the column that all are compared
-with are kept while its row is judged.
-Reference: TADPOLE, Table 3 and Figure 3.
-"""
+"""Scores a recipe's cells: means with intervals over seeds, and significance tests."""
 
 from __future__ import annotations
 
@@ -24,23 +17,27 @@ from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import METRICS
 from corpusfit.evaluate.significance import Comparison, compare, interval, spread
 from corpusfit.evaluate.task import Task, load_task
-from corpusfit.pipeline.recipes.contrasts import corrected, gains_of, opposites
+from corpusfit.pipeline.recipes.contrasts import adjusted_pairs, average_gains, comparison_pairs
 from corpusfit.pipeline.recipes.fingerprints import step
 from corpusfit.pipeline.recipes.grid import Cell, columns_of
 from corpusfit.pipeline.recipes.nodes import RecipeInputs, StepGraph, TuneNode
-from corpusfit.pipeline.recipes.results import Judged, Result
+from corpusfit.pipeline.recipes.results import Result, ScoredCells
 
 Failed: TypeAlias = Mapping[str, str]
-"""By digest, why a step failed."""
+"""By digest, the error of a failed step."""
 
 
-def judged(inputs: RecipeInputs, work: StepGraph, failed: Failed) -> Judged:
-    """Judge all cells.
+def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> ScoredCells:
+    """Score and compare all cells.
+
+    The answers of one task are in memory at a time, with those of the `compare` column.
+
+    Reference: TADPOLE, Table 3 and Figure 3.
 
     Args:
-        inputs: what the steps were made of.
-        work: the steps; all are there but for those that failed.
-        failed: by digest, why a step failed.
+        inputs: the recipe with its tasks.
+        graph: the steps; all but the failed ones are finished.
+        failed: by digest, the error of a failed step.
 
     Raises:
         MissingDependencyError: scipy is not installed.
@@ -49,31 +46,31 @@ def judged(inputs: RecipeInputs, work: StepGraph, failed: Failed) -> Judged:
     results: list[Result] = []
     compared: list[tuple[Cell, Cell, bool, Comparison]] = []
     rows: dict[tuple[str, int, str], list[Cell]] = {}
-    for cell in work.cells:
+    for cell in graph.cells:
         rows.setdefault(cell.row, []).append(cell)
     for key, cells in rows.items():
-        row = _Row(inputs, key, (work, failed))
+        row = _RowScorer(inputs, key, (graph, failed))
         results += [row.result(cell) for cell in cells]
-        for ours, base, named in opposites(recipe, cells):
+        for ours, base, named in comparison_pairs(recipe, cells):
             if not row.error(ours) and not row.error(base):
                 compared.append((ours, base, named, row.compare(ours, base)))
-    columns = columns_of(work.cells)
-    pairs = [p for named in (False, True) for p in corrected(compared, columns, named=named)]
-    return Judged(results, pairs, gains_of(recipe, results))
+    columns = columns_of(graph.cells)
+    pairs = [p for named in (False, True) for p in adjusted_pairs(compared, columns, named=named)]
+    return ScoredCells(results, pairs, average_gains(recipe, results))
 
 
-class _Row:
-    """One task: what is right, and what was answered, read as it is needed.
+class _RowScorer:
+    """Scores the cells of one row; the task and the outcomes are read when they are needed.
 
-    What is compared once is kept in a file by what it is made of: drawing anew takes seconds.
+    Comparisons are cached in files, as resampling takes seconds.
     """
 
     def __init__(
         self, inputs: RecipeInputs, row: tuple[str, int, str], context: tuple[StepGraph, Failed]
     ) -> None:
         self._stored, self._folder = inputs.tasks[row[:2]], inputs.folder
-        (self._work, self._failed), self._metric = context, self._stored.metric
-        self._columns = columns_of(self._work.cells)
+        (self._graph, self._failed), self._metric = context, self._stored.metric
+        self._columns = columns_of(self._graph.cells)
         self._base: tuple[Cell, list[NDArray[np.int64]]] | None = None
 
     @cached_property
@@ -81,27 +78,27 @@ class _Row:
         return load_task(self._folder.task(self._stored.key))
 
     def _names(self, cell: Cell) -> list[str]:
-        return [t.name for t in self._work.cells[cell]]
+        return [t.name for t in self._graph.cells[cell]]
 
     def _marks(self, cell: Cell) -> list[str]:
-        """The outcomes of a cell, by name and by content."""
-        return [f"{t.name} {file_digest(t.out)}" for t in self._work.cells[cell]]
+        """The outcomes of a cell, by name and content."""
+        return [f"{t.name} {file_digest(t.out)}" for t in self._graph.cells[cell]]
 
     def error(self, cell: Cell) -> str:
-        """Why a cell has no result, if it has none."""
+        """The error of a failed cell; empty otherwise."""
         return next((self._failed[s] for s in self._names(cell) if s in self._failed), "")
 
     def result(self, cell: Cell) -> Result:
-        """What a cell's fine-tunings came to."""
+        """The scores of a cell's fine-tunings, or its error."""
         column = self._columns[cell]
         error = self.error(cell)
         if error:
             return Result(cell, column, self._metric, error=error)
-        outcomes = list(_outcomes(self._work.cells[cell]))
+        outcomes = list(_outcomes(self._graph.cells[cell]))
         scores = [o.scores["test"][self._metric] for o in outcomes]
         mean, sd = spread(scores)
-        low, high = self._kept(
-            ["interval", self._marks(cell)],
+        low, high = self._cached(
+            ["interval", self._outcome_ids(cell)],
             lambda: list(interval(self._tallies(cell), self._metric, seed=0)),
         )
         return Result(
@@ -119,28 +116,30 @@ class _Row:
         )
 
     def compare(self, ours: Cell, base: Cell) -> Comparison:
-        """Hold a cell against another."""
+        """Compare a cell with another."""
 
-        def make() -> dict[str, Any]:
+        def compute() -> dict[str, Any]:
             if self._base is None or self._base[0] != base:
                 self._base = base, self._tallies(base)
             found = compare(self._tallies(ours), self._base[1], self._metric, seed=0)
             return dataclasses.asdict(found)
 
-        return Comparison(**self._kept(["compare", self._marks(ours), self._marks(base)], make))
+        return Comparison(
+            **self._cached(["compare", self._outcome_ids(ours), self._outcome_ids(base)], compute)
+        )
 
-    def _kept(self, of: list[Any], make: Callable[[], Any]) -> Any:
-        """What was made before of the same outcomes, or what is made now."""
+    def _cached(self, of: list[Any], compute: Callable[[], Any]) -> Any:
+        """The cached result for the same outcomes, or a new one."""
         key = step("judge", of=of, metric=self._metric)
         path = self._folder.comparisons / f"{key}.json"
         if not path.exists():
-            write_bytes(path, json.dumps(make()).encode())
+            write_bytes(path, json.dumps(compute()).encode())
         return json.loads(path.read_bytes())
 
     def _tallies(self, cell: Cell) -> list[NDArray[np.int64]]:
-        return [o.tallies(self._task) for o in _outcomes(self._work.cells[cell])]
+        return [o.tallies(self._task) for o in _outcomes(self._graph.cells[cell])]
 
 
 def _outcomes(tunings: list[TuneNode]) -> Iterator[Outcome]:
-    """What fine-tunings gave, one at a time."""
+    """The outcomes of fine-tunings, one at a time."""
     return (Outcome.read(tuning.out) for tuning in tunings)

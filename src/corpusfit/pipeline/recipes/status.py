@@ -1,10 +1,4 @@
-"""What a recipe needs, and what of it is not there yet: `run --dry-run`, and where a run goes on.
-
-What: counts the steps of each phase, and says how long the missing ones will take.
-Why: a table takes hours; before and after a stop one wants to know how many.
-Trade-off: the time is what finished steps of the kind took on average, so that before the first of
-each kind nothing is said; a step of another model or task may take longer.
-"""
+"""Finished and pending steps of a recipe, with an estimate of the time left (`run --dry-run`)."""
 
 from __future__ import annotations
 
@@ -34,13 +28,13 @@ HERE = Machine()
 
 @dataclass(frozen=True)
 class Missing:
-    """What a recipe needs, and what of it is not there yet.
+    """The steps of a recipe, and how many are pending.
 
     Attributes:
-        cells: names of rows and columns.
-        steps: by phase, how many there are and how many have to be made.
-        seconds: estimate of what is missing, by what finished steps of the kind took; None where
-            a phase has none.
+        cells: names of rows and columns, with the number of pending fine-tunings.
+        steps: by phase, the numbers of all and of pending steps.
+        seconds: estimate for the pending steps, from the mean time of finished steps of the same
+            phase; None if a phase has no finished step.
     """
 
     cells: list[dict[str, Any]]
@@ -51,10 +45,10 @@ class Missing:
 def missing(
     recipe: Recipe, out: Path, *, machine: Machine = HERE, overwrite: bool = False
 ) -> Missing:
-    """What `run_recipe` would do; nothing is written but encoders into the cache.
+    """A dry run of `run_recipe`; it writes nothing but encoders to the cache.
 
     Raises:
-        CorpusfitError: something that it reads cannot be read, or it would not begin in `out`.
+        CorpusfitError: an input cannot be read, or `out` cannot be used.
     """
     if not is_local(out):
         raise bad_setting("--out", "a folder of this machine", str(out))
@@ -63,102 +57,104 @@ def missing(
     folder = RecipeFolder(out.absolute())
     folder.claim()
     if folder.differs(recipe.identity, overwrite=overwrite):
-        folder = RecipeFolder(folder.path / "anew")  # where nothing is
+        folder = RecipeFolder(folder.path / "anew")  # an empty folder
     inputs = load_inputs(recipe, folder, machine, store=False)
-    work = build_graph(inputs)
-    todo = todo_of(work, predictors_of(inputs, work), folder)
+    graph = build_graph(inputs)
+    pending = pending_steps(graph, predictors_of(inputs, graph), folder)
     cells = [
         {**dataclasses.asdict(cell), "missing": sum(not t.out.exists() for t in tunings)}
-        for cell, tunings in work.cells.items()
+        for cell, tunings in graph.cells.items()
     ]
-    return Missing(cells, todo.counts(), _estimate(todo, folder, machine))
+    return Missing(cells, pending.counts(), _estimate(pending, folder, machine))
 
 
-def tunings_of(work: StepGraph) -> list[TuneNode]:
-    """All fine-tunings, once."""
-    return list({(t.key, t.seed): t for own in work.cells.values() for t in own}.values())
+def all_tunings(graph: StepGraph) -> list[TuneNode]:
+    """All fine-tunings, each once."""
+    return list({(t.key, t.seed): t for own in graph.cells.values() for t in own}.values())
 
 
 @dataclass(frozen=True)
-class Todo:
-    """All steps by phase, and those that have to be made: by phase, key, and the step."""
+class PendingSteps:
+    """All steps by phase, as keys, and the pending steps."""
 
     all: dict[str, list[str]]
     selections: list[SelectNode]
     adaptations: list[AdaptNode]
     companions: list[AugmentNode]
     tunings: list[TuneNode]
-    looks: list[PredictorNode]
+    predictors: list[PredictorNode]
 
     @property
     def left(self) -> dict[str, Sequence[Any]]:
-        """The steps to make, by phase."""
-        steps = (self.selections, self.adaptations, self.companions, self.tunings, self.looks)
+        """The pending steps, by phase."""
+        steps = (self.selections, self.adaptations, self.companions, self.tunings, self.predictors)
         return dict(zip(PHASES, steps, strict=True))
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """By phase, how many steps there are and how many have to be made."""
+        """By phase, the numbers of all and of pending steps."""
         return {phase: (len(self.all[phase]), len(left)) for phase, left in self.left.items()}
 
 
-def todo_of(work: StepGraph, looks: Mapping[Cell, PredictorNode], folder: RecipeFolder) -> Todo:
-    """What has to be made: outcomes that are missing, and what they, in turn, are made of.
+def pending_steps(
+    graph: StepGraph, predictors: Mapping[Cell, PredictorNode], folder: RecipeFolder
+) -> PendingSteps:
+    """The pending steps: missing outcomes, and the missing steps that they depend on.
 
-    A selection or a model that was thrown away is made again only where something needs it.
+    A selection or a model that was deleted is made again only if a pending step needs it.
     """
-    tunings, scored = tunings_of(work), listed(folder.scores)
-    wanted = {look.key: look for look in looks.values()}
-    looked, extra = listed(folder.forecasts), listed(folder.companions)
+    tunings, scored = all_tunings(graph), listed(folder.scores)
+    wanted = {predictor.key: predictor for predictor in predictors.values()}
+    measured, augmented = listed(folder.forecasts), listed(folder.companions)
     tune = [t for t in tunings if t.out.name not in scored]
-    look = [k for k in wanted.values() if k.out.name not in looked]
-    models = {t.adapted for t in tune} | {k.model for k in look}
+    predict = [k for k in wanted.values() if k.out.name not in measured]
+    models = {t.adapted for t in tune} | {k.model for k in predict}
     adapt = [
         step
-        for key, step in work.adaptations.items()
-        if key in models and not whole(folder.models / key)
+        for key, step in graph.adaptations.items()
+        if key in models and not is_finished(folder.models / key)
     ]
-    texts = {s.selection for s in adapt} | {key for k in look for key in k.selections}
+    texts = {s.selection for s in adapt} | {key for k in predict for key in k.selections}
     select = [
         step
-        for key, step in work.selections.items()
-        if key in texts and not whole(folder.selections / key)
+        for key, step in graph.selections.items()
+        if key in texts and not is_finished(folder.selections / key)
     ]
     companions = {t.extra for t in tune}
     augment = [
         step
-        for key, step in work.companions.items()
-        if key in companions and f"{key}.json" not in extra
+        for key, step in graph.companions.items()
+        if key in companions and f"{key}.json" not in augmented
     ]
     keys = [
-        *(list(steps) for steps in (work.selections, work.adaptations, work.companions)),
+        *(list(steps) for steps in (graph.selections, graph.adaptations, graph.companions)),
         [t.name for t in tunings],
         list(wanted),
     ]
-    return Todo(dict(zip(PHASES, keys, strict=True)), select, adapt, augment, tune, look)
+    return PendingSteps(dict(zip(PHASES, keys, strict=True)), select, adapt, augment, tune, predict)
 
 
-def whole(folder: Path) -> bool:
+def is_finished(folder: Path) -> bool:
     """Whether a selection or a model is finished."""
     return (folder / "manifest.json").exists()
 
 
-def _estimate(todo: Todo, folder: RecipeFolder, machine: Machine) -> float | None:
-    """Seconds for what is missing, by the mean of finished steps; None where there is none."""
+def _estimate(pending: PendingSteps, folder: RecipeFolder, machine: Machine) -> float | None:
+    """Seconds for the pending steps, from the mean of finished ones; None without any."""
     there, total = listed(folder.costs), 0.0
-    for phase, left in todo.left.items():
+    for phase, left in pending.left.items():
         if not left:
             continue
-        done = [folder.costs / f"{n}.json" for n in todo.all[phase] if f"{n}.json" in there]
+        done = [folder.costs / f"{n}.json" for n in pending.all[phase] if f"{n}.json" in there]
         if not done:
             return None
         took = [json.loads(path.read_bytes())["seconds"] for path in done]
-        several = phase not in ("selections", "companions")
-        at_once = machine.for_training(device_of(left)).start().workers if several else 1
+        parallel = phase not in ("selections", "companions")
+        at_once = machine.for_training(device_of(left)).start().workers if parallel else 1
         total += len(left) * sum(took) / len(took) / min(at_once, len(left))
     return total
 
 
 def device_of(steps: Sequence[AdaptNode | TuneNode | PredictorNode]) -> str:
-    """Where a phase's models are trained: on a GPU as soon as one of them is."""
+    """The device of a phase: `cuda` if any of its steps uses it."""
     trains = [s.plan.tune if isinstance(s, TuneNode) else s.plan.train for s in steps]
     return "cuda" if any(train.device == "cuda" for train in trains) else "cpu"

@@ -1,11 +1,4 @@
-"""A recipe's results as tables.
-
-What: the table of means with marks, the comparisons in words, what went with the scores, what was
-learned from, how models were adapted, and what it cost.
-Why: a mean is read rightly only beside what it is made of.
-Trade-off: notes are the same whatever the table is written as, so they name no markup.
-Reference: TADPOLE, Table 3.
-"""
+"""A recipe's results as tables with titles, headings and notes."""
 
 from __future__ import annotations
 
@@ -20,78 +13,80 @@ from corpusfit.pipeline.recipes.config import BASE, Recipe
 from corpusfit.pipeline.recipes.correlation import Correlations
 from corpusfit.pipeline.recipes.costs import Costs
 from corpusfit.pipeline.recipes.nodes import RecipeInputs
-from corpusfit.pipeline.recipes.results import Judged, Result
+from corpusfit.pipeline.recipes.results import Result, ScoredCells
 
 _LONGEST = 200
 
 
 def tables_of(
     inputs: RecipeInputs,
-    judged: Judged,
-    links: Correlations,
+    scored: ScoredCells,
+    correlations: Correlations,
     costs: Costs,
     adapted: Sequence[Mapping[str, Any]],
 ) -> list[Table]:
-    """The tables as they are printed.
+    """The tables that are printed.
 
     Args:
-        inputs: what the steps were made of.
-        judged: every figure.
-        links: what was known beforehand.
-        costs: what steps took.
-        adapted: what is known of each adapted model.
+        inputs: the recipe with its tasks.
+        scored: scores, comparisons and average gains.
+        correlations: correlations of the predictors with the gain.
+        costs: costs of the steps.
+        adapted: facts of each adapted model.
     """
     recipe = inputs.recipe
-    found = [main_table(recipe, judged)]
-    if judged.pairs:
-        found.append(_comparisons(recipe, judged))
-    if links.links:
-        found.append(_forecasts(recipe, links))
-    found.append(data_table(inputs, judged))
+    found = [main_table(recipe, scored)]
+    if scored.pairs:
+        found.append(_comparisons(recipe, scored))
+    if correlations.links:
+        found.append(_predictors(recipe, correlations))
+    found.append(data_table(inputs, scored))
     if adapted:
         found.append(adapted_table(adapted))
     return [*found, _costs(recipe, costs)]
 
 
-def main_table(recipe: Recipe, judged: Judged) -> Table:
-    """Rows of tasks, columns of selectors; means over seeds in points, with deviations."""
-    columns = list(dict.fromkeys(r.column for r in judged.results))
-    marks = {(p.row, p.column): mark(p.comparison, p.adjusted) for p in judged.pairs if not p.named}
-    cells = {(r.cell.row, r.column): r for r in judged.results}
+def main_table(recipe: Recipe, scored: ScoredCells) -> Table:
+    """Tasks in rows, selectors in columns; mean test scores in points (TADPOLE, Table 3)."""
+    columns = list(dict.fromkeys(r.column for r in scored.results))
+    marks = {(p.row, p.column): mark(p.comparison, p.adjusted) for p in scored.pairs if not p.named}
+    cells = {(r.cell.row, r.column): r for r in scored.results}
     rows: list[tuple[Cell, ...]] = []
-    for row in dict.fromkeys(r.cell.row for r in judged.results):
+    for row in dict.fromkeys(r.cell.row for r in scored.results):
         own = [(row, column) for column in columns]
-        shown = [_shown(cells.get(key), marks.get(key, "")) for key in own]
-        metric = next(r.metric for r in judged.results if r.cell.row == row)
+        shown = [_cell_text(cells.get(key), marks.get(key, "")) for key in own]
+        metric = next(r.metric for r in scored.results if r.cell.row == row)
         rows.append((_row_name(recipe, row), metric, *shown))
-    for size in dict.fromkeys(g.size for g in judged.gains):
-        gains = {g.column: Score(g.mean, g.sd) for g in judged.gains if g.size == size}
+    for size in dict.fromkeys(g.size for g in scored.gains):
+        gains = {g.column: Score(g.mean, g.sd) for g in scored.gains if g.size == size}
         name = "average gain" if size is None else f"average gain, {_examples(size)}"
         rows.append((name, None, *(gains.get(column) for column in columns)))
-    table = Table(recipe.name, ("dataset", "metric", *columns), tuple(rows), _notes(recipe, judged))
+    table = Table(recipe.name, ("dataset", "metric", *columns), tuple(rows), _notes(recipe, scored))
     return with_best(table, "row")
 
 
-def _notes(recipe: Recipe, judged: Judged) -> tuple[str, ...]:
-    """What has to be known to read the table."""
-    tested = sum(not p.named for p in judged.pairs)
+def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
+    """Notes for readers of the main table."""
+    tested = sum(not p.named for p in scored.pairs)
     seeds = f"{recipe.seeds} seeds" if recipe.seeds > 1 else "1 seed"
-    notes = [f"Test scores in points, mean ± standard deviation over {seeds}."]
+    notes = [f"Test scores in points (higher is better), mean ± standard deviation over {seeds}."]
     if tested:
         notes.append(
-            f"* better and † worse than {recipe.compare} (p < {LEVEL} over seeds and over examples "
-            f"after Holm's correction for {tested} comparisons); no mark: no difference shown."
+            f"* better and † worse than {recipe.compare} (p < {LEVEL} over seeds and over "
+            f"examples, after Holm's correction for {tested} comparisons). No mark: no difference "
+            "is shown."
         )
-    unlike = dict.fromkeys(p.column for p in judged.pairs if not p.alike)
+    unlike = dict.fromkeys(p.column for p in scored.pairs if not p.alike)
     if unlike:
         notes.append(
-            f"{', '.join(unlike)}: held against {recipe.compare} that was fine-tuned in another "
-            "way, with another adapter or none, so the difference is of that too."
+            f"{', '.join(unlike)}: compared with a {recipe.compare} that trains other weights "
+            "(all, or another adapter) or has another augmentation, so the difference includes "
+            "that effect."
         )
-    if judged.gains:
+    if scored.gains:
         notes.append(
-            f"Average gain over {recipe.compare}: of the mean over tasks, ± its standard deviation "
-            "over seeds."
+            f"Average gain: mean over tasks of the difference from {recipe.compare}, ± its "
+            "standard deviation over seeds."
         )
     if recipe.adaptations < recipe.seeds and any(s.name != BASE for s in recipe.selectors):
         models = (
@@ -101,18 +96,18 @@ def _notes(recipe: Recipe, judged: Judged) -> tuple[str, ...]:
         )
         notes.append(
             f"The {recipe.seeds} seeds of a cell fine-tune {models}, so they are not independent: "
-            "the deviation and the tests say too little of how adaptations differ."
+            "the deviation and the tests underestimate the variation between adaptations."
         )
-    if judged.failed:
+    if scored.failed:
         notes.append(
-            "Options that an error names are settings of the recipe: --rate is rate in "
-            "[adapt.train] or [evaluate.tune], and so on; see the folder failures."
+            "An option in an error message is a setting of the recipe: --rate, for instance, is "
+            "rate in [adapt.train] or [evaluate.tune]. The folder failures has the full errors."
         )
     return tuple(notes)
 
 
 def _row_name(recipe: Recipe, row: tuple[str, int, str]) -> str:
-    """Task, and what else tells rows apart."""
+    """A row's name: task, with size and model where a recipe has several."""
     task, size, model = row
     parts = [task]
     if recipe.train_sizes:
@@ -126,7 +121,7 @@ def _examples(size: int) -> str:
     return f"{size:,} examples" if size else "all examples"
 
 
-def _shown(result: Result | None, shown: Mark) -> Cell:
+def _cell_text(result: Result | None, shown: Mark) -> Cell:
     if result is None:
         return None
     if result.mean is None:
@@ -134,84 +129,96 @@ def _shown(result: Result | None, shown: Mark) -> Cell:
     return Score(result.mean, result.sd, shown)
 
 
-def _comparisons(recipe: Recipe, judged: Judged) -> Table:
-    """Every comparison, in words."""
+def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
+    """Every comparison, with its verdict."""
     rows: list[tuple[Cell, ...]] = []
-    for pair in judged.pairs:
+    for pair in scored.pairs:
         c = pair.comparison
         interval = f"{100 * c.low:+.1f} to {100 * c.high:+.1f}"
         name = _row_name(recipe, pair.row)
         figures = (interval, c.p_seeds, c.p_items)
         rows.append((name, pair.column, pair.base, *figures, pair.verdict))
-    columns = ("dataset", "ours", "against", "95 % interval", "p seeds", "p examples", "verdict")
+    columns = (
+        "dataset",
+        "column",
+        "compared with",
+        "95 % interval, points",
+        "p (seeds)",
+        "p (examples)",
+        "verdict",
+    )
     notes = (
-        "The p of a verdict is the larger of both, after Holm's correction: over the whole table "
-        f"for comparisons with {recipe.compare}, and over the recipe's pairs for these.",
+        "The verdict uses the larger p after Holm's correction. Comparisons with "
+        f"{recipe.compare} are corrected together, and so are those of the recipe's pairs.",
     )
     return Table("Comparisons", columns, tuple(rows), notes)
 
 
-def _forecasts(recipe: Recipe, links: Correlations) -> Table:
-    """What was known of each adapted model, and what came of it."""
+def _predictors(recipe: Recipe, correlations: Correlations) -> Table:
+    """Predictors and gain of each adapted model."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            _row_name(recipe, link.row),
-            link.column,
-            None if link.kl is None else f"{link.kl:+.3f}",
-            f"{link.loss:.3f}",
-            f"{link.falls:+.3f}",
-            f"{100 * link.gain:+.2f}",
+            _row_name(recipe, row.row),
+            row.column,
+            None if row.kl is None else f"{row.kl:+.3f}",
+            f"{row.loss:.3f}",
+            f"{row.falls:+.3f}",
+            f"{100 * row.gain:+.2f}",
         )
-        for link in links.links
+        for row in correlations.links
     )
-    columns = ("dataset", "column", "KL reduction", "loss", "its fall", "gain")
+    columns = ("dataset", "column", "KL reduction", "loss", "loss reduction", "gain")
     notes = (
-        "KL reduction: of the task's n-grams, from the corpus to the selection, in nats; loss: of "
-        "the adapted model on the task's training texts, in nats a token, and its fall from the "
-        f"base; gain over {BASE} in points.",
-        f"The fall of the loss and the gain: {_together(links.loss, links.pooled_loss)}",
-        f"The KL reduction and the gain: {_together(links.kl, links.pooled_kl)}",
+        "KL reduction: divergence of the task's n-grams from the corpus minus that from the "
+        "selection, in nats (higher is nearer to the task). Loss: of the adapted model on the "
+        "task's training texts, in nats per token (lower is better). Loss reduction: loss of the "
+        f"base minus this loss. Gain: over {BASE}, in points (higher is better).",
+        "Loss reduction and gain: "
+        f"{_correlation_text(correlations.loss, correlations.pooled_loss)}",
+        f"KL reduction and gain: {_correlation_text(correlations.kl, correlations.pooled_kl)}",
     )
-    return Table("What was known beforehand", columns, rows, notes)
+    return Table("Predictors known before fine-tuning", columns, rows, notes)
 
 
-def _together(within: Within | None, pooled: Correlation | None) -> str:
+def _correlation_text(within: Within | None, pooled: Correlation | None) -> str:
     """Correlations in words."""
     if within is None:
-        words = "within tasks nothing can be said, of so few or so alike"
+        text = "too few cells for a correlation within tasks, or no variation"
     else:
-        words = (
+        text = (
             f"within tasks Pearson's r = {within.pearson:.2f} (p = {within.p:.3f}, "
-            f"{within.n} cells of {within.groups} rows)"
+            f"{within.n} cells in {within.groups} rows)"
         )
     if pooled is not None:
-        words += f"; over all, whose tasks differ in both, r = {pooled.pearson:.2f}"
-    return f"{words}."
+        text += f"; over all tasks together r = {pooled.pearson:.2f}, not tested"
+    return f"{text}."
 
 
-def data_table(inputs: RecipeInputs, judged: Judged) -> Table:
-    """What each row was learned from and judged on."""
+def data_table(inputs: RecipeInputs, scored: ScoredCells) -> Table:
+    """Training, dev and test examples of each row."""
     rows: list[tuple[Cell, ...]] = []
-    for row in dict.fromkeys(r.cell.row for r in judged.results):
+    for row in dict.fromkeys(r.cell.row for r in scored.results):
         task = inputs.tasks[row[:2]]
-        cut = [r.truncated for r in judged.results if r.cell.row == row and r.truncated]
-        most = max((found.get("test", 0) for found in cut), default=None)
+        counts = [r.truncated for r in scored.results if r.cell.row == row and r.truncated]
+        truncated = max((found.get("test", 0) for found in counts), default=None)
         name = _row_name(inputs.recipe, row)
-        rows.append((name, task.examples, *task.splits, task.copies, most))
-    columns = ("dataset", "train", "dev", "test", "test texts in train", "test texts cut off")
-    notes = ["Examples of each split; cut off: longer than the model takes."]
+        rows.append((name, task.examples, *task.splits, task.copies, truncated))
+    columns = ("dataset", "train", "dev", "test", "test texts in train", "truncated test texts")
+    notes = ["Numbers of examples. Truncated: longer than the maximum length of the model."]
     fewer = [
         f"{task.name} ({task.examples:,} of {size:,})"
         for (_, size), task in inputs.tasks.items()
         if task.examples < size
     ]
     if fewer:
-        notes.append(f"Fewer training examples than the row asks for: {', '.join(fewer)}.")
+        notes.append(
+            f"Tasks with fewer training examples than the recipe asks for: {', '.join(fewer)}."
+        )
     return Table("Data", columns, tuple(rows), tuple(notes))
 
 
 def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
-    """How each adapted model was trained, and what of dev and test was kept out of its text."""
+    """How each adapted model was trained, and how many contaminated texts were left out."""
     rows: list[tuple[Cell, ...]] = []
     for found in adapted:
         guard, training = found["guard"], found["training"]
@@ -221,19 +228,19 @@ def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
         rows.append((found["label"], *steps, left_out, found["device"], found["precision"]))
     columns = ("adapted", "steps", "batch", "length", "tokens", "left out", "device", "precision")
     notes = [
-        "Tokens: of the text there was to train on. Left out: its texts that hold a dev or test "
-        "text of the task, or, of a model for all tasks, of any."
+        "Tokens: of the text to train on. Left out: texts that contain a dev or test text of the "
+        "task; for a model of all tasks, of any task."
     ]
     amounts = dict.fromkeys(
         tuple(found["training"][name] for name in ("steps", "batch", "length")) for found in adapted
     )
     if len(amounts) > 1:
-        notes.append("Not all models were trained alike: steps, batch or length differ.")
+        notes.append("The models differ in their training: steps, batch or length.")
     return Table("Adapted models", columns, tuple(rows), tuple(notes))
 
 
 def _costs(recipe: Recipe, costs: Costs) -> Table:
-    """What each column took."""
+    """Cost of each column."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             column,
@@ -243,15 +250,15 @@ def _costs(recipe: Recipe, costs: Costs) -> Table:
         )
         for column, cost in costs.columns.items()
     )
-    times = ("select s", "adapt s", "fine-tune s", "forecast s", "core s")
+    times = ("select, s", "adapt, s", "fine-tune, s", "predictors, s", "processor, s")
     notes = [
-        f"Energy is an estimate: {recipe.watts:g} W for each busy core, and on a GPU "
-        f"{recipe.gpu_watts:g} W while a model is trained; without memory, cooling, what stopped "
-        "attempts took, and on Ray the cores that selected (Strubell et al. 2019; Lacoste et al. "
-        "2019). A step that several columns share is in each of them, and once in all steps."
+        f"Energy is an estimate: {recipe.watts:g} W per busy core, and {recipe.gpu_watts:g} W "
+        "while a GPU trains a model. It leaves out memory, cooling, stopped attempts and, on Ray, "
+        "the cores of the selections (Strubell et al. 2019; Lacoste et al. 2019). A step that "
+        "several columns share counts in each of them, and once in all steps."
     ]
     if costs.unrecorded:
-        notes.append(f"{costs.unrecorded} finished steps have no record and count as nothing.")
+        notes.append(f"{costs.unrecorded} finished steps have no record and count as zero.")
     for name, found in costs.differing.items():
-        notes.append(f"Steps were made with different {name}: {', '.join(found)}.")
-    return Table("Cost", ("column", *times, "Wh (estimate)"), rows, tuple(notes))
+        notes.append(f"Steps ran with different versions of {name}: {', '.join(found)}.")
+    return Table("Cost", ("column", *times, "energy, Wh"), rows, tuple(notes))

@@ -1,11 +1,4 @@
-"""A recipe's steps as jobs: each is tried, and says what it took or why it failed.
-
-What: adapting a model and fine-tuning one, in a worker, with the error as a result.
-Why: a training that diverges costs its own cell and no other.
-Trade-off: any error but a full disk or a dead process is taken for one of the step, a bug's too, so
-its traceback is kept in a file. A process that is killed between a step's end and its record leaves
-a step without one; tables say how many there are.
-"""
+"""A recipe's steps as jobs for workers; an error becomes part of the step's report."""
 
 from __future__ import annotations
 
@@ -32,13 +25,13 @@ from corpusfit.pipeline.run import Machine
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a step.
+    """The outcome of a step.
 
     Attributes:
         key: its digest, with the seed if it has one.
-        error: one sentence if it failed, else nothing.
-        trace: where that came from.
-        warnings: what the user should know.
+        error: one sentence if it failed, else empty.
+        trace: traceback of the error.
+        warnings: messages for the user.
     """
 
     key: str
@@ -48,37 +41,47 @@ class Report:
 
 
 class WarningCollector(Progress):
-    """Keeps warnings, and shows nothing."""
+    """Collects warnings, and shows nothing."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
     def warn(self, message: str) -> None:
-        """Keep it, once."""
+        """Keep a message, once."""
         if message not in self.warnings:
             self.warnings.append(message)
 
 
 def run_step(
-    key: str, step: Callable[[], dict[str, Any]], costs: Path, heard: WarningCollector | None = None
+    key: str,
+    step: Callable[[], dict[str, Any]],
+    costs: Path,
+    collector: WarningCollector | None = None,
 ) -> Report:
-    """Make a step, write what it took, and report.
+    """Run a step, write the record of its cost, and report.
+
+    Any error but a full disk or a dead process counts as the step's failure, even a bug, so its
+    traceback is kept. A process that is killed between the end of a step and its record leaves a
+    step without one; the tables count those.
 
     Args:
         key: its digest, with the seed if it has one.
-        step: makes it; returns what else the record shall say.
-        costs: folder of records; whoever made the step writes its own, at once.
-        heard: what was told to it.
+        step: runs it; returns further entries for the record.
+        costs: folder of records.
+        collector: has the warnings of the step.
 
     Raises:
-        StorageError: the disk is full: that is not the step's fault.
-        WorkerError: a process died; nor is that.
+        StorageError: the disk is full.
+        WorkerError: a process died.
     """
     error = trace = ""
-    began, used = time.perf_counter(), _used()
+    began, cpu_before = time.perf_counter(), _cpu_seconds()
     try:
         more = step()
-        record = {"seconds": round(time.perf_counter() - began, 3), "cpu_seconds": _since(used)}
+        record = {
+            "seconds": round(time.perf_counter() - began, 3),
+            "cpu_seconds": _since(cpu_before),
+        }
         write_bytes(
             costs / f"{key}.json", json.dumps({**record, **more, "versions": versions()}).encode()
         )
@@ -86,20 +89,22 @@ def run_step(
         raise
     except Exception as e:
         if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageError(f"{costs.parent}: {e.strerror}. Make room; then go on.") from e
+            raise StorageError(
+                f"{costs.parent}: {e.strerror}. Free some space, then run again."
+            ) from e
         error = str(e) if isinstance(e, CorpusfitError) else f"{type(e).__name__}: {e}"
         trace = traceback.format_exc()
-    warnings = tuple(heard.warnings) if heard else ()
+    warnings = tuple(collector.warnings) if collector else ()
     return Report(key, error, trace, warnings)
 
 
-def _used() -> float:
-    """Seconds of the processor that this process and its ended children have used."""
+def _cpu_seconds() -> float:
+    """Processor seconds of this process and its finished children."""
     return sum(os.times()[:4])
 
 
-def _since(used: float) -> float:
-    return round(_used() - used, 3)
+def _since(cpu_before: float) -> float:
+    return round(_cpu_seconds() - cpu_before, 3)
 
 
 @dataclass(frozen=True)
@@ -107,9 +112,9 @@ class AdaptJob(Job[AdaptNode, Report]):
     """Adapt a model.
 
     Attributes:
-        models: the folder of all adapted models.
-        costs: that of records.
-        cache: of token ids.
+        models: folder of all adapted models.
+        costs: folder of records.
+        cache: cache of token ids.
     """
 
     models: Path
@@ -118,18 +123,18 @@ class AdaptJob(Job[AdaptNode, Report]):
 
     @property
     def encodes(self) -> bool:
-        """A network is trained."""
+        """True: it trains a network."""
         return True
 
     def start(self) -> Callable[[AdaptNode], Report]:
-        """Nothing to open: each piece has a model of its own."""
+        """Open nothing: each piece has a model of its own."""
         return self._done
 
     def _done(self, piece: AdaptNode) -> Report:
-        heard, out = WarningCollector(), self.models / piece.key
-        machine = Machine(workers=1, cache=self.cache, progress=heard)
+        collector, out = WarningCollector(), self.models / piece.key
+        machine = Machine(workers=1, cache=self.cache, progress=collector)
 
-        def once() -> dict[str, Any]:
+        def run_once() -> dict[str, Any]:
             found = adapt(
                 piece.plan,
                 piece.data,
@@ -137,19 +142,19 @@ class AdaptJob(Job[AdaptNode, Report]):
                 task=piece.task,
                 guard=piece.guard,
                 machine=machine,
-                overwrite=True,  # the folder is ours, and named by what decides it
+                overwrite=True,  # its name is the digest of everything that decides it
             ).manifest
             return {"device": found["device"], "precision": found["precision"]}
 
         def step() -> dict[str, Any]:
             try:
-                return once()
-            except ChangedInputError as e:  # half of it was made elsewhere, or otherwise
-                heard.warn(f"Begun again: {e}")
+                return run_once()
+            except ChangedInputError as e:  # it began on another device or with other settings
+                collector.warn(f"Started over: {e}")
                 remove(out)
-                return once()
+                return run_once()
 
-        return run_step(piece.key, step, self.costs, heard)
+        return run_step(piece.key, step, self.costs, collector)
 
 
 @dataclass(frozen=True)
@@ -157,8 +162,8 @@ class TuneJob(Job[TuneNode, Report]):
     """Fine-tune a model with one seed.
 
     Attributes:
-        companions: the folder of all companions.
-        costs: that of records.
+        companions: folder of all augmentations.
+        costs: folder of records.
     """
 
     companions: Path
@@ -166,7 +171,7 @@ class TuneJob(Job[TuneNode, Report]):
 
     @property
     def encodes(self) -> bool:
-        """A network is trained."""
+        """True: it trains a network."""
         return True
 
     def start(self) -> Callable[[TuneNode], Report]:
