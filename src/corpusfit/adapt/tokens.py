@@ -15,7 +15,7 @@ from safetensors import safe_open
 from corpusfit.artifacts import listed, read_arrays, write_arrays
 
 _NAME = re.compile(r"part-(\d+)\.safetensors")
-_MAPS = 16_384  # files mapped at once; Linux lets a process map about 65,000
+MAX_MAPS = 16_384  # files mapped at once; Linux lets a process map about 65,000
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,7 @@ class Tokens:
         """The ids of a part, mapped on first use."""
         ids = self._maps.get(part)
         if ids is None:
-            if len(self._maps) >= _MAPS:
+            if len(self._maps) >= MAX_MAPS:
                 del self._maps[next(iter(self._maps))]
             opened: Any = safe_open(self._paths[part], framework="numpy")
             ids = self._maps[part] = opened.get_slice("ids")

@@ -38,7 +38,7 @@ from corpusfit.kernels.chance import place_keys
 if TYPE_CHECKING:
     import torch
 
-_RECORDS = 200
+RECORDS = 200
 
 
 class TrainerCallback:
@@ -151,7 +151,7 @@ class _Loop:
         at = self._resume()
         feed = Feed(work.passes, at.at)
         evaluated = evaluations(work.plan)
-        every = max(1, self.steps // _RECORDS)
+        every = max(1, self.steps // RECORDS)
         between = 60 * work.plan.checkpoint_minutes
         work.network.predictor.model.train()
         saved = time.monotonic()

@@ -144,9 +144,10 @@ def counted(texts: Sequence[Sequence[str]], share: float) -> Counted:
     """Replacement probabilities (Xie et al. 2019, appendix on TF-IDF word replacement).
 
     With TF the share of a word in its text, IDF = log(n / texts with the word), C the highest
-    TF IDF in a text and Z the mean of C - TF IDF over its words, the probability of replacing a word
-    is min(share (C - TF IDF) / Z, 1). With S = (occurrences) IDF, a word is drawn in proportion to
-    max S - S. If all words of a text have the same TF IDF, Z is 0 and none is replaced.
+    TF IDF in a text and Z the mean of C - TF IDF over its words, the replacement probability of a
+    word is min(share (C - TF IDF) / Z, 1). With S = (occurrences) IDF, the probability of being
+    drawn is proportional to max S - S. If all words of a text have the same TF IDF, Z is 0 and none
+    is replaced.
 
     Args:
         texts: n texts as lists of words.

@@ -220,7 +220,9 @@ class _Translator:
         real = torch.tensor(lengths, device=ids.device)[:, None]
         mask = torch.arange(ids.shape[1], device=ids.device) < real
         most = [min(_LONGER * n + _MORE, self.longest - 1) for n in lengths]
-        draw = LogitsProcessorList([_Draw(keys, self.temperature)] if self.temperature else [])
+        draw = LogitsProcessorList(
+            [TokenSampler(keys, self.temperature)] if self.temperature else []
+        )
         with torch.inference_mode(), quiet():
             generated = self.model.generate(
                 input_ids=ids,
@@ -237,7 +239,7 @@ class _Translator:
 
 
 @dataclass(frozen=True, eq=False)
-class _Draw:
+class TokenSampler:
     """Logits processor that samples a token with each row's own random number.
 
     Attributes:

@@ -78,8 +78,8 @@ def overlaps(task: Task) -> Overlaps:
     """Count copies between and within the splits of a task.
 
     In tagging, a sentence has another label if any word's tag or the tokenisation differs. Tasks
-    that mark different entities in one sentence (ChemProt, SciERC) share examples that are not exact
-    copies and may well have other labels. Near-duplicates are found by `contamination`.
+    that mark different entities in one sentence (ChemProt, SciERC) share examples that are not
+    exact and may well have other labels. Near-duplicates are found by `contamination`.
 
     Reference: Aharoni and Goldberg (2020), section 3.1, appendix A.2 and Table 8.
     """

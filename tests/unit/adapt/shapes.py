@@ -1,4 +1,4 @@
-"""Random models of two narrow layers, of many architectures, and what their tokenizers would be."""
+"""Random two-layer models of many architectures, and the special tokens of their tokenizers."""
 
 import numpy as np
 import torch
@@ -64,7 +64,7 @@ if tf.__version__ < "5":
 
 
 def model_of(name, attention="eager"):
-    """A random model in evaluation mode, its weights large enough for attention to choose."""
+    """A random model in evaluation mode, with weights large enough for uneven attention."""
     auto = tf.AutoModelForMaskedLM if name in MASKED else tf.AutoModelForCausalLM
     torch.manual_seed(0)
     config = {**MASKED, **CAUSAL}[name]()

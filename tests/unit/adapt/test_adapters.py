@@ -1,6 +1,7 @@
-"""Adapters against the papers' formulas written out in torch, and against peft."""
+"""Adapters against the papers' formulas in torch, and against peft."""
 
 import json
+import re
 import warnings
 
 import pytest
@@ -77,23 +78,23 @@ CAUSAL = {"GPT2", "Llama", "GPTNeoX", "Qwen3", "Gemma2"} | set(NO_PLACE) | set(N
 
 
 def build(name, more, head=True, seed=0):
-    """A random model, large enough numbers in it for a wrong sum to show."""
+    """A random model, with weights large enough for a wrong sum to show."""
     torch.manual_seed(seed)
-    given = {**SMALL, "initializer_range": 0.3, **more}
+    settings = {**SMALL, "initializer_range": 0.3, **more}
     if name == "XLNet":
-        del given["max_position_embeddings"]
-    config = getattr(transformers, f"{name}Config")(**given)
+        del settings["max_position_embeddings"]
+    config = getattr(transformers, f"{name}Config")(**settings)
     kind = "AutoModelForCausalLM" if name in CAUSAL else "AutoModelForMaskedLM"
     auto = getattr(transformers, kind if head else "AutoModel")
     return auto.from_config(config).eval()
 
 
 def disturb(model, seed=1):
-    """As if it were trained: every weight that trains gets random numbers."""
-    chance = torch.Generator().manual_seed(seed)
+    """Set all trainable weights to random numbers, as if trained."""
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in trainable(model).values():
-            p.normal_(0, 0.1, generator=chance)
+            p.normal_(0, 0.1, generator=generator)
 
 
 IDS = torch.tensor([[5, 17, 33, 80, 9, 44], [7, 7, 51, 20, 98, 3]])
@@ -115,15 +116,15 @@ def bases(tmp_path_factory):
     return found
 
 
-class Silent:
-    """A tokenizer as far as saving goes."""
+class FakeTokenizer:
+    """A tokenizer that can only be saved."""
 
     def save_pretrained(self, folder):
         (folder / "tokenizer_config.json").write_text("{}")
 
 
 def adapted(folder, plan, auto):
-    """The model in a folder with a disturbed adapter, and what it was saved as."""
+    """The model in a folder with a random adapter."""
     model = auto.from_pretrained(folder).eval()
     add_adapter(model, plan, seed=3)
     disturb(model)
@@ -131,7 +132,7 @@ def adapted(folder, plan, auto):
 
 
 def save(model, plan, base, out):
-    save_adapter(model, Silent(), plan, Base(str(base), fingerprint(base)), out)
+    save_adapter(model, FakeTokenizer(), plan, Base(str(base), fingerprint(base)), out)
     return out
 
 
@@ -184,7 +185,7 @@ def test_a_bottleneck_without_a_norm_after_it_reads_what_the_block_gives():
 
 @pytest.mark.parametrize(("name", "more"), [*AFTER_NORM.items(), *BEFORE_NORM.items()])
 def test_every_layer_of_an_architecture_gets_an_adapter_that_begins_as_nothing(name, more):
-    model = build(name, more).requires_grad_(False)  # by which torch picks how a product is made
+    model = build(name, more).requires_grad_(False)  # torch's choice of kernel depends on it
     before = states(model)
     keys = set(model.state_dict())
     add_adapter(model, PFEIFFER, seed=3)
@@ -199,9 +200,9 @@ def test_every_layer_of_an_architecture_gets_an_adapter_that_begins_as_nothing(n
 
 
 @pytest.mark.parametrize(("name", "more"), NO_PLACE.items())
-def test_a_model_without_a_place_is_refused_and_lora_is_the_cure(name, more):
+def test_a_model_that_pfeiffer_does_not_suit_is_refused_and_lora_is_the_cure(name, more):
     model = build(name, more)
-    with pytest.raises(ModelError, match=r"--adapter must be lora .* Use --adapter lora"):
+    with pytest.raises(ModelError, match=r"--adapter .*'pfeiffer'.*--adapter lora"):
         add_adapter(model, PFEIFFER, seed=3)
     add_adapter(model, LORA, seed=3)
     assert trainable(model)
@@ -212,7 +213,7 @@ def test_a_model_without_a_place_is_refused_and_lora_is_the_cure(name, more):
 def test_a_model_that_no_adapter_suits_is_refused(name, more, plan):
     if name == "DeepseekV3" and plan is LORA and transformers.__version__ < "5":
         pytest.skip("its experts are linear layers there")
-    with pytest.raises(ModelError, match="--adapter must be"):
+    with pytest.raises(ModelError, match=rf"--adapter .*'{plan.kind}'"):
         add_adapter(build(name, more), plan, seed=3)
 
 
@@ -245,16 +246,16 @@ def test_training_leaves_the_model_itself_as_it_was(bases, name, plan):
 
 
 @KINDS
-def test_the_seed_decides_the_new_weights_and_torchs_chances_stay(plan):
-    made = []
+def test_the_seed_decides_the_new_weights_and_torchs_random_state_stays(plan):
+    new = []
     for seed in (3, 3, 4):
         model = build("Bert", {})
         was = torch.random.get_rng_state()
         add_adapter(model, plan, seed)
         assert torch.equal(torch.random.get_rng_state(), was)
-        made.append(trainable(model))
-    assert all(torch.equal(made[0][n], made[1][n]) for n in made[0])
-    assert not all(torch.equal(made[0][n], made[2][n]) for n in made[0])
+        new.append(trainable(model))
+    assert all(torch.equal(new[0][n], new[1][n]) for n in new[0])
+    assert not all(torch.equal(new[0][n], new[2][n]) for n in new[0])
 
 
 def test_a_model_in_training_mode_stays_so():
@@ -273,16 +274,16 @@ def test_what_is_saved_opens_again_under_the_same_head_and_without(
     auto = getattr(transformers, kind)
     plan = AdapterPlan(**{**vars(plan), "save": where})
     model = adapted(bases[name], plan, auto)
-    given, weights = states(model), trainable(model)
+    before, weights = states(model), trainable(model)
     save(model, plan, bases[name], tmp_path / "out")
-    assert torch.equal(states(model), given)
+    assert torch.equal(states(model), before)
     again = open_adapted(tmp_path / "out", auto)
-    bare = open_adapted(tmp_path / "out", transformers.AutoModel)
+    headless = open_adapted(tmp_path / "out", transformers.AutoModel)
     exact = (plan.kind, where) != ("lora", "merged")
-    for opened, expected in ((again, given), (bare, states(model.base_model))):
+    for opened, expected in ((again, before), (headless, states(model.base_model))):
         furthest = (states(opened) - expected).abs().max() / expected.abs().max()
         assert furthest == 0 if exact else furthest < 1e-5
-    assert (given - states(open_adapted(bases[name], auto))).abs().max() > 0.1
+    assert (before - states(open_adapted(bases[name], auto))).abs().max() > 0.1
     if exact:
         assert set(trainable(again)) >= set(weights)
         inside = [n for n, p in again.base_model.named_parameters() if p.requires_grad]
@@ -321,7 +322,7 @@ def test_merged_bottlenecks_lie_beside_the_models_own_weights(bases, tmp_path):
     assert all(torch.equal(plain[n], own[n]) for n in own if "pooler" not in n)
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft asks it
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft reads it
 @pytest.mark.parametrize("name", ["Bert", "GPT2"])
 def test_peft_loads_lora(bases, tmp_path, name):
     from peft import AutoPeftModelForCausalLM, AutoPeftModelForFeatureExtraction, PeftModel
@@ -333,7 +334,7 @@ def test_peft_loads_lora(bases, tmp_path, name):
     expected = states(model if causal else model.base_model)
     base = (auto if causal else transformers.AutoModel).from_pretrained(bases[name]).eval()
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)  # of missing or unexpected weights
+        warnings.simplefilter("error", UserWarning)  # about missing or unexpected weights
         loaded = PeftModel.from_pretrained(base, tmp_path)
     torch.testing.assert_close(states(loaded.eval()), expected)
     found = AutoPeftModelForCausalLM if causal else AutoPeftModelForFeatureExtraction
@@ -363,40 +364,40 @@ def test_lora_is_the_papers_formula():
 
 
 @KINDS
-def test_an_adapter_says_when_the_model_under_it_has_changed(tmp_path, plan):
+def test_an_adapter_is_refused_when_its_base_model_has_changed(tmp_path, plan):
     base = tmp_path / "base"
     build("Bert", {}).save_pretrained(base)
     out = save(adapted(base, plan, transformers.AutoModelForMaskedLM), plan, base, tmp_path / "out")
     assert json.loads((out / "adapter.json").read_text())["base"]["name"] == str(base.resolve())
     build("Bert", {}, seed=8).save_pretrained(base)
-    with pytest.raises(ModelError, match="has changed since"):
+    with pytest.raises(ModelError, match=re.escape(str(base))):
         open_adapted(out, transformers.AutoModel)
     (base / "config.json").unlink()
-    with pytest.raises(ModelError, match="model under the adapter"):
+    with pytest.raises(ModelError, match=rf"adapter in {re.escape(str(out))}.*config\.json"):
         open_adapted(out, transformers.AutoModel)
     base.rename(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="There is no such folder"):
+    with pytest.raises(UsageError, match=rf"adapter in {re.escape(str(out))}"):
         open_adapted(out, transformers.AutoModel)
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "message"),
+    ("name", "data"),
     [
-        ("adapter.json", b"{", "not what corpusfit"),
-        ("adapter.json", b"[]", "not what corpusfit"),
-        ("adapter.json", b'{"kind": "pfeiffer"}', "not what corpusfit"),
-        ("adapter.safetensors", b"x", "cannot be read"),
-        ("adapter.safetensors", None, "cannot be read"),
+        ("adapter.json", b"{"),
+        ("adapter.json", b"[]"),
+        ("adapter.json", b'{"kind": "pfeiffer"}'),
+        ("adapter.safetensors", b"x"),
+        ("adapter.safetensors", None),
     ],
 )
-def test_a_broken_adapter_is_an_error(bases, tmp_path, name, data, message):
+def test_a_broken_adapter_is_an_error(bases, tmp_path, name, data):
     model = adapted(bases["Bert"], PFEIFFER, transformers.AutoModelForMaskedLM)
     save(model, PFEIFFER, bases["Bert"], tmp_path)
     if data is None:
         (tmp_path / name).unlink()
     else:
         (tmp_path / name).write_bytes(data)
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=re.escape(str(tmp_path / name))):
         open_adapted(tmp_path, transformers.AutoModel)
 
 
@@ -405,13 +406,13 @@ def test_weights_of_another_size_are_an_error(bases, tmp_path):
     save(model, PFEIFFER, bases["Bert"], tmp_path)
     note = json.loads((tmp_path / "adapter.json").read_text())
     (tmp_path / "adapter.json").write_text(json.dumps({**note, "reduction": 8}))
-    with pytest.raises(ModelError, match="does not hold the adapter"):
+    with pytest.raises(ModelError, match=re.escape(str(tmp_path / "adapter.safetensors"))):
         open_adapted(tmp_path, transformers.AutoModel)
 
 
 @KINDS
-def test_a_folder_that_cannot_be_written_is_said(bases, tmp_path, plan):
+def test_a_folder_that_cannot_be_written_is_named(bases, tmp_path, plan):
     model = adapted(bases["Bert"], plan, transformers.AutoModelForMaskedLM)
     (tmp_path / "out").write_text("a file")
-    with pytest.raises(StorageError, match="Cannot write"):
+    with pytest.raises(StorageError, match=re.escape(str(tmp_path / "out"))):
         save(model, plan, bases["Bert"], tmp_path / "out")

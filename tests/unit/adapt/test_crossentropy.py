@@ -1,4 +1,4 @@
-"""Cross-entropy in pieces, against torch's own on the whole."""
+"""Cross-entropy in pieces, against torch's own function."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ ROWS, CLASSES = 23, 30_522  # three pieces, the last one shorter
 
 
 def both(dtype, wide=1.0):
-    """Losses and gradients for torch's and for ours, each row with a weight of its own."""
-    chance = torch.Generator().manual_seed(0)
-    logits = (wide * torch.randn(ROWS, CLASSES, generator=chance)).to(dtype)
-    labels = torch.randint(CLASSES, (ROWS,), generator=chance)
-    scale = torch.rand(ROWS, generator=chance)
+    """Losses and gradients of torch's function and ours, with a weight for each row."""
+    rng = torch.Generator().manual_seed(0)
+    logits = (wide * torch.randn(ROWS, CLASSES, generator=rng)).to(dtype)
+    labels = torch.randint(CLASSES, (ROWS,), generator=rng)
+    scale = torch.rand(ROWS, generator=rng)
     found = []
     for f in (
         lambda x: torch.nn.functional.cross_entropy(x.float(), labels, reduction="none"),
         lambda x: cross_entropies(x, labels),
     ):
-        given = logits.clone().requires_grad_()
-        losses = f(given)
+        inputs = logits.clone().requires_grad_()
+        losses = f(inputs)
         (losses * scale).sum().backward()
-        found.append((losses.detach(), given.grad))
+        found.append((losses.detach(), inputs.grad))
     return found
 
 
@@ -44,7 +44,7 @@ def test_bf16_logits_have_float32_losses_and_a_gradient_rounded_once():
     torch.testing.assert_close(mine.float(), gradient.float(), rtol=2**-7, atol=1e-9)
 
 
-def test_a_row_has_the_same_bits_whatever_stands_beside_it():
+def test_a_rows_loss_does_not_depend_on_other_rows():
     logits = torch.randn(ROWS, CLASSES, generator=torch.Generator().manual_seed(1))
     labels = torch.arange(ROWS)
     alone = [cross_entropies(logits[i : i + 1], labels[i : i + 1]) for i in range(ROWS)]

@@ -1,4 +1,4 @@
-"""Memory kept between steps, by what the system says of a process: page faults, pages held."""
+"""Memory kept between steps, measured by page faults and resident pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with kept_memory():
     first, again, inside = faults(), faults(), held()
 print(first, again, faults(), (inside - held()) * resource.getpagesize() >> 20)
 """
-"""Faults of 64 MB at first, again, and after; how many MB were given back at the end."""
+"""Page faults of 64 MB at first, again, and afterwards; MB returned to the system at the end."""
 
 
 def has_glibc() -> bool:
@@ -38,8 +38,8 @@ def has_glibc() -> bool:
     return sys.platform == "linux" and platform.libc_ver()[0] == "glibc"
 
 
-@pytest.mark.skipif(not has_glibc(), reason="glibc's allocator alone is told to keep memory")
-def test_memory_is_got_once_while_it_is_kept_and_given_back_after():
+@pytest.mark.skipif(not has_glibc(), reason="only glibc's allocator is configured")
+def test_memory_is_allocated_once_and_returned_afterwards():
     done = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True, check=True)
     first, again, after, returned = map(int, done.stdout.split())
     assert again < first / 10

@@ -1,6 +1,7 @@
-"""Opening models: what is there, what is missing, and what is said about it. All are made here."""
+"""Opening and saving models, missing weights, and error messages."""
 
 import json
+import re
 import shutil
 import sys
 
@@ -154,12 +155,12 @@ def test_text_is_cut_whole_and_unpadded(bert):
 
 
 def test_a_missing_head_is_an_error_that_names_it_and_the_cure(headless):
-    with pytest.raises(ModelError, match=r"lacks the head.*cls\.predictions.*--new-head") as e:
+    with pytest.raises(ModelError, match=r"--objective mlm.*cls\.predictions.*--new-head") as e:
         opening(headless)
     assert "\n" not in str(e.value)
 
 
-def test_a_new_head_is_seeded_and_said(headless):
+def test_a_new_head_is_seeded_and_warned_about(headless):
     got, warned = opening(headless, new_head=True, seed=3)
     assert len(warned) == 1
     assert "cls.predictions" in warned[0]
@@ -187,18 +188,18 @@ def test_weights_missing_from_the_body_are_never_made_up(bert):
     gone = "bert.encoder.layer.1.output.dense.weight"
     del weights[gone]
     save_file(weights, bert / "model.safetensors", {"format": "pt"})
-    with pytest.raises(ModelError, match=rf"{gone} is missing"):
+    with pytest.raises(ModelError, match=re.escape(gone)):
         opening(bert, new_head=True)
 
 
-def test_other_architectures_are_sent_elsewhere(bert, gpt2, tmp_path):
-    with pytest.raises(ModelError, match=r"no such head.*--objective causal"):
+def test_an_objective_that_does_not_suit_the_architecture_is_refused(bert, gpt2, tmp_path):
+    with pytest.raises(ModelError, match=r"--objective mlm:.*--objective causal"):
         opening(gpt2)
-    with pytest.raises(ModelError, match=r"sees those that come after.*--objective mlm"):
+    with pytest.raises(ModelError, match=r"--objective causal:.*--objective mlm"):
         opening(bert, "causal")
     roberta = tmp_path / "roberta"
     saved(roberta, tf.RobertaForMaskedLM, tf.RobertaConfig(**SIZES), word_pieces())
-    with pytest.raises(ModelError, match=r"next sentence.*--objective mlm"):
+    with pytest.raises(ModelError, match=r"--objective mlm\+nsp:.*--objective mlm,"):
         opening(roberta, "mlm+nsp")
     t5 = tf.T5Config(vocab_size=20, d_model=16, num_layers=1, num_heads=2, d_kv=8, d_ff=16)
     both = saved(tmp_path / "t5", tf.T5ForConditionalGeneration, t5, word_pieces())
@@ -209,7 +210,7 @@ def test_other_architectures_are_sent_elsewhere(bert, gpt2, tmp_path):
 def test_no_mask_token(tmp_path):
     config = tf.BertConfig(**SIZES)
     folder = saved(tmp_path / "bert", tf.BertForMaskedLM, config, word_pieces(mask=None))
-    with pytest.raises(ModelError, match=r"no mask token.*--objective causal"):
+    with pytest.raises(ModelError, match=r"mask token.*--objective causal"):
         opening(folder)
 
 
@@ -217,41 +218,41 @@ def test_more_tokens_than_the_model_knows(bert):
     tokenizer = word_pieces()
     tokenizer.add_tokens(["more", "and more"])
     tokenizer.save_pretrained(bert)
-    with pytest.raises(ModelError, match="13 tokens, and the model knows 12"):
+    with pytest.raises(ModelError, match=r"--model.* 13 .* 12\b"):
         opening(bert)
 
 
-def test_what_is_no_model_is_said_of_the_setting_model(bert, tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match=r"--model must be a model folder or.*no such folder"):
+def test_what_is_no_model_is_an_error_that_names_the_setting(bert, tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match=r"--model.*\./missing"):
         opening("./missing")
-    with pytest.raises(ModelError, match=r"--model must name a folder.*config\.json"):
+    with pytest.raises(ModelError, match=r"--model.*config\.json"):
         opening(tmp_path)
     (bert / "model.safetensors").rename(bert / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"--model must name a model with safetensors"):
+    with pytest.raises(ModelError, match=r"--model.*safetensors"):
         opening(bert)
     (bert / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ModelError, match=r"--model: .* cannot be loaded") as e:
+    with pytest.raises(ModelError, match=rf"--model.*{re.escape(str(bert))}") as e:
         opening(bert)
     assert "\n" not in str(e.value)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(ModelError, match=r"--model must be.*not be reached.*--init tiny"):
+    with pytest.raises(ModelError, match=r"--model.*someone/some-model.*--init tiny"):
         opening("someone/some-model")
 
 
 def test_a_hub_id_is_downloaded_without_pickles(bert, monkeypatch):
-    asked = []
+    requests = []
 
     def download(name, **options):
-        asked.append((name, options["allow_patterns"]))
+        requests.append((name, options["allow_patterns"]))
         return str(bert)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     got, _ = opening("someone/some-model")
     assert got.name == "someone/some-model"
-    assert [name for name, _ in asked] == ["someone/some-model"]
-    assert "*.safetensors" in asked[0][1]
-    assert not [p for p in asked[0][1] if p in ("*", "*.bin", "*.py", "*.pt", "*.pkl")]
+    assert [name for name, _ in requests] == ["someone/some-model"]
+    assert "*.safetensors" in requests[0][1]
+    assert not [p for p in requests[0][1] if p in ("*", "*.bin", "*.py", "*.pt", "*.pkl")]
 
 
 def test_a_missing_library_names_its_extra(bert, monkeypatch):
@@ -310,11 +311,11 @@ def test_a_folder_with_a_config_has_all(bert, tmp_path, monkeypatch):
     got, _ = opening(bert)
     written, writing = [], module.writing
 
-    def noted(path):
+    def recording(path):
         written.append(path.name)
         return writing(path)
 
-    monkeypatch.setattr(module, "writing", noted)
+    monkeypatch.setattr(module, "writing", recording)
     save_model(got.model, got.tokenizer, tmp_path / "out")
     assert written[-1] == "config.json"
     assert {"model.safetensors", "tokenizer.json"} <= set(written)
@@ -323,5 +324,5 @@ def test_a_folder_with_a_config_has_all(bert, tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written(bert, tmp_path):
     got, _ = opening(bert)
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StorageError, match="Cannot write"):
+    with pytest.raises(StorageError, match=re.escape(str(tmp_path / "file"))):
         save_model(got.model, got.tokenizer, tmp_path / "file")

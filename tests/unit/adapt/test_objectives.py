@@ -1,4 +1,4 @@
-"""What is summed as a loss, against the models' own losses; packing, cutting and drawing."""
+"""Losses against the models' own losses; packing, splitting into micro-batches, and drawing."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ NAMES = ["mlm", "mlm+nsp", "causal"]
 
 
 def gradients(model):
-    """Of every weight that has one, as one vector in float64; then they are forgotten."""
+    """All gradients as one float64 vector; they are reset."""
     found = [p.grad.double().flatten() for p in model.parameters() if p.grad is not None]
     model.zero_grad(set_to_none=True)
     return torch.cat(found)
 
 
 def apart(some, other):
-    """Length of the difference, in lengths of the other."""
+    """Norm of the difference relative to the norm of `other`."""
     return float((some - other).norm() / other.norm())
 
 
 def own_loss(model, name, micro):
-    """Transformers' own loss of a micro-batch: its labels, all logits, padding masked."""
+    """transformers' own loss of a micro-batch, from labels and all logits."""
     labels = torch.full_like(micro.ids, -100)
     attention = (micro.chunk >= 0).long()
     if name == "causal":
         labels[attention == 1] = micro.ids[attention == 1]  # shifted by the model itself
         return model(input_ids=micro.ids, attention_mask=attention, labels=labels).loss
     labels.view(-1)[micro.at] = micro.labels
-    given = {"input_ids": micro.ids, "attention_mask": attention, "labels": labels}
+    inputs = {"input_ids": micro.ids, "attention_mask": attention, "labels": labels}
     if name == "mlm+nsp":
-        given |= {"token_type_ids": micro.kind, "next_sentence_label": micro.follows}
-    return model(**given).loss
+        inputs |= {"token_type_ids": micro.kind, "next_sentence_label": micro.follows}
+    return model(**inputs).loss
 
 
 def first_batch(work):
-    """A loop that has made no step, and the first step's batch."""
+    """A loop before its first step, and the first batch."""
     loop = _Loop(work, TrainerCallback())
     return loop, loop._batch(Feed(work.passes), 0)
 
@@ -73,7 +73,7 @@ def test_with_equal_weights_a_steps_loss_is_the_models_own(tmp_path, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_weight_multiplies_the_loss_of_its_texts(tmp_path, name):
-    """By the model's own losses, row by row, each times its text's weight over the mean."""
+    """The model's own losses row by row, each times its text's weight over the mean."""
     weights = np.linspace(0, 2, 60)
     work = training_of(
         tmp_path,
@@ -93,7 +93,7 @@ def test_a_weight_multiplies_the_loss_of_its_texts(tmp_path, name):
     for row, micro in zip(batch.rows, rows, strict=True):
         chunk = work.passes.chunks
         weight = weights[chunk.text[row[0]]] * chunk.length.sum() / (chunk.weight @ chunk.length)
-        assert len(micro.at)  # or its own loss were 0 / 0
+        assert len(micro.at)  # otherwise its own loss is 0 / 0
         own = float(own_loss(model, name, micro).detach())
         if name == "mlm+nsp":
             kind = model(micro.ids, (micro.chunk >= 0).long(), micro.kind).seq_relationship_logits
@@ -110,7 +110,7 @@ def each_row(work, batch):
 
 
 def one_a_row(micro):
-    """The same chunks with the same noise and answers, each padded in a row of its own."""
+    """The same chunks with the same masks and labels, each padded in its own row."""
     r, width = micro.ids.shape
     label = torch.full((r * width,), -1)
     label[micro.at] = micro.labels
@@ -139,7 +139,7 @@ def one_a_row(micro):
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", ["mlm", "causal"])
 def test_gradients_through_packed_rows_are_those_of_padded_ones(tmp_path, name, attention):
-    """The peer is the same model on rows of one chunk with a plain mask of padding."""
+    """Against the same model on rows of one chunk with a plain padding mask."""
     work = training_of(
         tmp_path,
         name,
@@ -167,8 +167,8 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(tmp_path, name, 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_steps_gradient_does_not_depend_on_how_it_is_cut(tmp_path, name):
-    """Closed form: the same sum in another order; unequal counts of predicted tokens."""
+def test_a_steps_gradient_does_not_depend_on_micro_batches(tmp_path, name):
+    """Closed form: the same sum in another order, with unequal counts of predicted tokens."""
     found = {}
     for rows in (16, 2, 1, 5):
         weights = np.linspace(0, 2, 60)
@@ -186,8 +186,8 @@ class Drawing:
     """Eight texts of unequal length and weight, one chunk each, and a causal model."""
 
     def __init__(self, folder, lengths, weights):
-        chance = np.random.default_rng(3)
-        texts = [chance.integers(5, 40, n).tolist() for n in lengths]
+        rng = np.random.default_rng(3)
+        texts = [rng.integers(5, 40, n).tolist() for n in lengths]
         self.tokens = stored(folder, texts)
         self.aim = objective(ObjectivePlan("causal"), MARKS["causal"])
         self.weights = np.asarray(weights, np.float32)
@@ -197,7 +197,7 @@ class Drawing:
         self.network = Network(Predictor(self.model), self.model, None, bf16=False)
 
     def gradient(self, rows, scale):
-        """Of the summed loss of some chunks as the trainer sums it; and the predicted tokens."""
+        """Gradient of the trainer's summed loss of some chunks, and number of predicted tokens."""
         stock = Stock(self.chunks, (self.tokens,), scale)
         keys = place_keys(0, 0, len(rows))
         micro = self.aim.micro(stock, [np.array([r]) for r in rows], keys)
@@ -205,10 +205,10 @@ class Drawing:
         return gradients(self.model), len(micro.at)
 
     def draws(self):
-        """Every outcome of a draw and its probability: all stretches of the uniform offset.
+        """Every outcome of a draw and its probability: all intervals of the uniform offset.
 
-        Counts change where a cumulated remainder passes the offset, so between two neighbouring
-        fractions of these sums they are constant.
+        Counts change where a cumulated remainder passes the offset, so they are constant between
+        neighbouring fractions of these sums.
         """
         w = self.weights.astype(np.float64)
         expected = len(w) * w / w.sum()
@@ -236,17 +236,16 @@ WEIGHTS = [0.9, 0.03, 0.4, 0.0, 0.75, 0.11, 0.5, 0.2]
 
 
 def test_a_draws_expected_gradient_is_that_of_the_weighted_loss(tmp_path):
-    """By enumeration of every offset, on texts of unequal length.
+    """Enumerates every offset, on texts of unequal length.
 
-    Exactly equal are the sums over tokens: the expected sum of the drawn texts' plain losses is
-    the sum over texts of w / mean w times their losses. So is the quotient of the expected sum and
-    the expected number of predicted tokens, which is the weighted loss with weights over their
-    mean over predicted tokens. (`Passes.scale` takes the mean over all tokens, a constant factor
-    near 1 of the whole loss.)
+    Sums over tokens are exactly equal: the expected sum of the drawn texts' losses is the sum over
+    texts of w / mean w times their losses. So is the expected sum over the expected number of
+    predicted tokens: the weighted loss with weights over their mean over predicted tokens.
+    (`Passes.scale` uses the mean over all tokens, a constant factor near 1 of the whole loss.)
 
-    Not exactly equal is what a single step does: it divides by the tokens drawn in it, and the
-    mean of a quotient is not the quotient of the means. With a step of only these eight texts, of
-    2 to 32 tokens, the two gradients are 3.7 % apart; with equal lengths they are equal (below).
+    A single step is not exactly equal: it divides by the tokens drawn in it, and the mean of a
+    quotient is not the quotient of the means. With these eight texts of 2 to 32 tokens the two
+    gradients differ by 3.7 %; with equal lengths they are equal (below).
     """
     lengths = [2, 32, 9, 17, 25, 4, 13, 30]
     drawing = Drawing(tmp_path, lengths, WEIGHTS)
@@ -263,7 +262,7 @@ def test_a_draws_expected_gradient_is_that_of_the_weighted_loss(tmp_path):
     over_mean, _ = drawing.gradient(everything, (w / w.mean()).astype(np.float32))
     assert apart(total, over_mean) < 1e-5
     scaled = drawing.passes(draw=False)
-    # a causal model predicts one token less than a text has, so the mean weight is over these
+    # a causal model predicts all tokens of a text but one, so the mean weight is over these
     mean = w @ (np.array(lengths) - 1) / (np.array(lengths) - 1).sum()
     of_trainer = (w / mean).astype(np.float32)
     assert scaled.scale == pytest.approx(w / (w @ lengths / sum(lengths)), rel=1e-6)
@@ -272,8 +271,8 @@ def test_a_draws_expected_gradient_is_that_of_the_weighted_loss(tmp_path):
     assert 0.01 < apart(quotient, weighted / predicted) < 0.05
 
 
-def test_with_equal_lengths_it_is_so_for_each_steps_mean_loss(tmp_path):
-    """The same enumeration; every draw predicts as many tokens, so division changes nothing."""
+def test_with_equal_lengths_the_mean_loss_of_each_step_is_exact(tmp_path):
+    """The same enumeration; every draw predicts the same number of tokens."""
     drawing = Drawing(tmp_path, [20] * 8, WEIGHTS)
     mean = 0.0
     for counts, probability in drawing.draws():
@@ -285,14 +284,14 @@ def test_with_equal_lengths_it_is_so_for_each_steps_mean_loss(tmp_path):
 
 
 def test_the_enumeration_covers_every_outcome():
-    """Of a grid of offsets, each gives counts that were enumerated, as often as was said."""
+    """A grid of offsets gives the enumerated counts, with the enumerated probabilities."""
     drawing = Drawing.__new__(Drawing)
     drawing.weights = np.array(WEIGHTS, np.float32)
     outcomes = {tuple(counts): p for counts, p in drawing.draws()}
     assert sum(outcomes.values()) == pytest.approx(1)
     assert len(outcomes) > 4
     grid = (np.arange(5_000) + 0.5) / 5_000
-    seen = [tuple(drawn_counts(drawing.weights, chance)) for chance in grid]
+    seen = [tuple(drawn_counts(drawing.weights, offset)) for offset in grid]
     for counts, probability in outcomes.items():
         assert seen.count(counts) / 5_000 == pytest.approx(probability, abs=1 / 5_000)
 
@@ -308,7 +307,7 @@ def test_pairs_of_one_token_texts_fit_their_rows(tmp_path):
 
 
 def test_pairs_are_halves_of_a_text_or_of_two(tmp_path):
-    """Row by row against the texts: a true pair joined is its text; another's end is not."""
+    """Row by row: a true pair joined is its text; otherwise the second half is another text's."""
     texts = chains(40, seed=2, most=29)
     work = training_of(
         tmp_path,
@@ -340,7 +339,7 @@ def test_pairs_are_halves_of_a_text_or_of_two(tmp_path):
 
 
 def pairs_of(folder, texts, chances, marks=MARKS["mlm+nsp"]):
-    """Pairs of every chunk of some texts: (its text, its second half, the second text, follows)."""
+    """Pairs of all chunks of texts: (text, its second half, second text of the pair, label)."""
     tokens = stored(folder, texts)
     weights = np.ones(len(texts), np.float32)
     chunks = cut_chunks(tokens.lengths, weights, LENGTH - 3)
@@ -356,10 +355,10 @@ def pairs_of(folder, texts, chances, marks=MARKS["mlm+nsp"]):
     return found
 
 
-def test_the_length_of_a_pairs_second_text_does_not_tell_its_kind(tmp_path):
-    """Closed form: with the same draws of others, each pair is as long, whichever kind it is.
+def test_the_length_of_a_pairs_second_text_does_not_reveal_the_label(tmp_path):
+    """Closed form: with the same draws, a pair has the same length for both labels.
 
-    So the lengths have one distribution for both kinds. Some texts have one token only.
+    So lengths have one distribution for both labels. Some texts have one token only.
     """
     chances = np.random.default_rng(5).random((400, 9))
 
@@ -380,20 +379,20 @@ def test_the_length_of_a_pairs_second_text_does_not_tell_its_kind(tmp_path):
     assert sum(pair[2] != pair[1][: len(pair[2])] for pair in others) > 280
 
 
-def test_behind_a_long_text_others_are_drawn_evenly(tmp_path):
-    """A text of 290 chunks, and 29 of one each.
+def test_other_texts_of_a_pair_are_drawn_uniformly(tmp_path):
+    """A text of 290 chunks, and 29 texts of one chunk each.
 
-    Closed form: 1 - (290 / 319) ** 8 = 0.53 of the long text's pairs have another's end, and each
-    of the 29 is as often the one.
+    Closed form: 1 - (290 / 319) ** 8 = 0.53 of the long text's pairs have another text's half, and
+    the 29 texts are equally frequent.
     """
     texts = [[5] * (290 * (LENGTH - 3)), *([i] * (LENGTH - 3) for i in range(6, 35))]
     found = []
     for seed in range(8):
-        chance = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         pairs = pairs_of(
             tmp_path / str(seed),
             texts,
-            lambda n, chance=chance: np.column_stack([np.full(n, 0.9), chance.random((n, 8))]),
+            lambda n, rng=rng: np.column_stack([np.full(n, 0.9), rng.random((n, 8))]),
         )
         found += [pair for pair in pairs if pair[0] == 0]
     assert len(found) == 8 * 290

@@ -1,4 +1,4 @@
-"""Chunks that share a row, against the same chunks padded, each in a row of its own."""
+"""Packed chunks against the same chunks padded, each in its own row."""
 
 import pytest
 import torch
@@ -23,21 +23,21 @@ CASES = [
 
 
 def rows():
-    """Token ids of packed rows, and the chunks' numbers."""
-    chance = torch.Generator().manual_seed(3)
+    """Token ids and chunk numbers of packed rows."""
+    rng = torch.Generator().manual_seed(3)
     ids = torch.zeros(len(SIZES), LENGTH, dtype=torch.int64)
     chunks = torch.full_like(ids, -1)
     for r, sizes in enumerate(SIZES):
         end = 0
         for number, size in enumerate(sizes):
-            ids[r, end : end + size] = torch.randint(5, V, (size,), generator=chance)
+            ids[r, end : end + size] = torch.randint(5, V, (size,), generator=rng)
             chunks[r, end : end + size] = number
             end += size
     return ids, chunks
 
 
 def padded(ids, chunks, pad):
-    """Each chunk in a row of its own, and where it is."""
+    """Each chunk in its own row, and the padding mask."""
     alone = [ids[r][chunks[r] == c] for r, s in enumerate(SIZES) for c in range(len(s))]
     out = torch.full((len(alone), max(map(len, alone))), pad)
     seen = torch.zeros_like(out)
@@ -58,18 +58,18 @@ def loss_and_gradients(predictor, inputs, real):
 
 
 @pytest.mark.parametrize(("name", "attention"), CASES)
-def test_packed_is_padded_or_it_is_not_done(name, attention):
+def test_packed_equals_padded_or_packing_is_refused(name, attention):
     model = model_of(name, attention)
     predictor = Predictor(model)
-    way = find_packing(predictor, marks_for(name), LENGTH, causal=name in CAUSAL)
-    assert (way is None) == (name in NEVER)
-    if way is None:
+    packing = find_packing(predictor, marks_for(name), LENGTH, causal=name in CAUSAL)
+    assert (packing is None) == (name in NEVER)
+    if packing is None:
         return
     ids, chunks = rows()
     texts, seen = padded(ids, chunks, model.config.pad_token_id or 0)
     one = {"input_ids": texts, "attention_mask": seen}
     wanted, theirs = loss_and_gradients(predictor, one, seen)
-    together = {"input_ids": ids, **way.inputs(chunks, torch.float32)}
+    together = {"input_ids": ids, **packing.inputs(chunks, torch.float32)}
     loss, ours = loss_and_gradients(predictor, together, chunks >= 0)
     assert loss == pytest.approx(wanted, rel=1e-5)
     largest = max(float(g.abs().max()) for g in theirs.values())
@@ -79,10 +79,10 @@ def test_packed_is_padded_or_it_is_not_done(name, attention):
 
 @pytest.mark.parametrize("name", ["roberta", "xlm-roberta", "camembert", "mpnet"])
 def test_positions_that_begin_after_the_padding_index(name):
-    way = find_packing(Predictor(model_of(name)), marks_for(name), LENGTH, causal=False)
-    assert way.positions == 2
+    packing = find_packing(Predictor(model_of(name)), marks_for(name), LENGTH, causal=False)
+    assert packing.positions == 2
     chunks = torch.tensor([[0, 0, 0, 1, 1, -1, -1]])
-    got = way.inputs(chunks, torch.float32)["position_ids"]
+    got = packing.inputs(chunks, torch.float32)["position_ids"]
     assert got.tolist() == [[2, 3, 4, 2, 3, 2, 3]]
 
 
@@ -97,23 +97,23 @@ def test_a_window_counts_where_rows_are_longer_than_it(name):
         assert short.window == 0
 
 
-class Deaf(tf.BertForMaskedLM):
-    """It takes a mask and does not heed it."""
+class IgnoresMask(tf.BertForMaskedLM):
+    """Accepts an attention mask and ignores it."""
 
     def forward(self, input_ids, attention_mask=None, position_ids=None):
         return super().forward(input_ids=input_ids, position_ids=position_ids)
 
 
-@pytest.mark.parametrize("kind", [tf.BertForMaskedLM, Deaf])
-def test_weights_near_nothing_do_not_hide_a_leak(kind):
-    """Before training chunks that do see each other may hardly differ from chunks alone."""
+@pytest.mark.parametrize("kind", [tf.BertForMaskedLM, IgnoresMask])
+def test_weights_near_zero_do_not_hide_a_leak(kind):
+    """Before training, attention to another chunk may hardly change the logits."""
     torch.manual_seed(0)
     model = kind._from_config(MASKED["bert"](), attn_implementation="eager").eval()
     with torch.no_grad():
         for layer in model.bert.encoder.layer:
             layer.attention.output.dense.weight.mul_(1e-2)
-    way = find_packing(Predictor(model), marks_for("bert"), LENGTH, causal=False)
-    assert (way is None) == (kind is Deaf)
+    packing = find_packing(Predictor(model), marks_for("bert"), LENGTH, causal=False)
+    assert (packing is None) == (kind is IgnoresMask)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -151,7 +151,7 @@ def test_a_causal_mask_and_windows():
     back = place[:, None] - place
     causal = block_mask(chunks, "boolean", torch.float32, causal=True)
     assert torch.equal(causal[0, 0], back >= 0)
-    near = block_mask(chunks, "boolean", torch.float32, causal=True, window=2)
-    assert torch.equal(near[0, 0], (back >= 0) & (back < 2))
+    sliding = block_mask(chunks, "boolean", torch.float32, causal=True, window=2)
+    assert torch.equal(sliding[0, 0], (back >= 0) & (back < 2))
     both = block_mask(chunks, "boolean", torch.float32, window=2)
     assert torch.equal(both[0, 0], back.abs() <= 2)

@@ -12,7 +12,7 @@ SETTINGS = {"length": 64, "overhead": 2, "draw": False, "pack": True, "batch": 8
 
 
 KEYS = value_keys(0, 0, np.arange(1_000, dtype=np.uint64))
-"""Of a thousand different texts."""
+"""Keys of a thousand distinct texts."""
 
 
 def chunks(lengths, weights=None, room=62, store=0):
@@ -104,18 +104,18 @@ def test_a_held_out_text_stays_so_when_others_are_left_out():
 
 
 def test_each_chunk_comes_once_a_pass_in_another_order():
-    made = passes(chunks(lengths_of(300)))
-    first, second = (made.rows(p) for p in range(2))
-    n = len(made.chunks)
+    found = passes(chunks(lengths_of(300)))
+    first, second = (found.rows(p) for p in range(2))
+    n = len(found.chunks)
     assert sorted(first.order.tolist()) == sorted(second.order.tolist()) == list(range(n))
     assert first.order.tolist() != second.order.tolist()
-    np.testing.assert_array_equal(made.rows(0).order, first.order)  # whatever came between
-    other = passes(made.chunks, seed=4).rows(0)
+    np.testing.assert_array_equal(found.rows(0).order, first.order)  # also after another pass
+    other = passes(found.chunks, seed=4).rows(0)
     assert other.order.tolist() != first.order.tolist()
 
 
 def test_fill_is_the_share_of_tokens():
-    data = chunks([30, 30, 30])  # 32 places each, two in a row of 64
+    data = chunks([30, 30, 30])  # 32 tokens each, two in a row of 64
     assert passes(data).count(0) == 2
     assert passes(data).fill(0) == 96 / 128
     assert passes(chunks([10, 10, 10, 30]), pack=False, batch=2).fill(0) == 68 / 88
@@ -143,7 +143,7 @@ def test_replay_goes_round_from_pass_to_pass():
     orders = [made.rows(p).order for p in range(60)]
     seen = np.concatenate([o[o >= len(data)] for o in orders]) - len(data)
     counts = np.bincount(seen, minlength=len(general))
-    assert counts.max() - counts.min() <= 1  # nothing a second time before all came once
+    assert counts.max() - counts.min() <= 1  # no chunk repeats before all have come
     first = np.bincount(orders[0][orders[0] >= len(data)] - len(data), minlength=len(general))
     assert first.max() == 1
     tiny = passes(data, chunks([3, 5], store=1), 0.5).rows(0).order
@@ -180,8 +180,8 @@ def test_equal_weights_draw_each_once(weight):
         assert (drawn_counts(w, chance) == 1).all()
 
 
-def test_what_is_drawn_with_what_is_chance():
-    """Of 40 shares of a half each, 20 are drawn; in a fixed order only every other one could be."""
+def test_which_chunks_are_drawn_together_is_random():
+    """20 of 40 shares of a half are drawn; in a fixed order it would be every other one."""
     made = passes(chunks([9] * 40, [1, 3] * 20), draw=True)
     drawn = [np.bincount(made.rows(p).order, minlength=40) for p in range(30)]
     assert len({tuple(d.tolist()) for d in drawn}) == 30
@@ -204,7 +204,7 @@ def test_over_many_passes_chunks_are_drawn_by_their_weight():
     rest = expected / 3_000 % 1
     spread = np.sqrt(3_000 * rest * (1 - rest)) + 1e-9
     assert (np.abs(hits - expected) / spread)[5:].max() < 4.5
-    assert together < 3_000 * 0.2  # copies of a chunk do not lie side by side
+    assert together < 3_000 * 0.2  # copies of a chunk are not adjacent
 
 
 def test_the_loss_counts_weights_over_the_mean_weight_of_a_token():
@@ -219,8 +219,8 @@ def test_the_loss_counts_weights_over_the_mean_weight_of_a_token():
 
 @pytest.mark.parametrize("share", [0.0, 0.3])
 @pytest.mark.parametrize("draw", [False, True])
-def test_without_packing_batches_hold_about_equal_lengths_also_across_passes(share, draw):
-    """Every batch but those at the end of a pass lies within a narrow stretch of lengths."""
+def test_without_packing_batches_hold_similar_lengths_also_across_passes(share, draw):
+    """Every batch but those at the end of a pass has a narrow range of lengths."""
     data = chunks(lengths_of(1_000), room=200)
     general = chunks(lengths_of(300, 1), room=200, store=1) if share else None
     made = passes(data, general, share, length=202, pack=False, draw=draw)
@@ -242,15 +242,15 @@ def test_the_order_of_batches_is_not_the_order_of_lengths():
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.4
 
 
-def test_nothing_to_train_on_is_said():
-    with pytest.raises(EmptyInputError, match="nothing to train on"):
+def test_unusable_data_is_an_error():
+    with pytest.raises(EmptyInputError, match="--data"):
         passes(chunks([0, 0]))
-    with pytest.raises(EmptyInputError, match="nothing to replay"):
+    with pytest.raises(EmptyInputError, match="--replay"):
         passes(chunks([5]), chunks([0]), 0.1)
-    with pytest.raises(InputError, match="All weights of the data are 0"):
+    with pytest.raises(InputError, match=r"weigh\.alpha"):
         passes(chunks([5, 5], [0, 0]), draw=True)
     for bad in (-0.5, np.nan, np.inf):
-        with pytest.raises(InputError, match="below 0 or not finite"):
+        with pytest.raises(InputError, match="weight"):
             passes(chunks([5, 5], [1, bad]))
 
 
@@ -262,7 +262,7 @@ def test_effective_size():
     assert effective_size(np.full(7, 1e-30, np.float32)) == pytest.approx(7)
 
 
-def test_chunks_are_taken_and_joined():
+def test_chunks_are_selected_and_concatenated():
     data = chunks([5, 6], [1, 2]).followed_by(chunks([7], [3], store=1))
     assert isinstance(data, Chunks)
     assert data.take(np.array([2, 0])).length.tolist() == [7, 5]

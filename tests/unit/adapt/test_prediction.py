@@ -1,4 +1,4 @@
-"""Logits of chosen positions, against the loss that transformers computes from labels."""
+"""Logits at selected positions, against the loss that transformers computes from labels."""
 
 import pytest
 import torch
@@ -93,7 +93,7 @@ EARLY = {
 
 
 @pytest.mark.parametrize("name", sorted(MASKED))
-def test_a_last_layer_like_berts_is_for_the_chosen_positions_alone(name):
+def test_a_last_layer_like_berts_computes_the_selected_positions_only(name):
     model = model_of(name)
     predictor = Predictor(model)
     assert predictor.early == EARLY.get(name, "")
@@ -118,13 +118,13 @@ def test_attention_of_some_tokens_is_that_of_all(shape, kind):
     mask[..., 0] = True
     if kind is float:
         mask = torch.where(mask, 0.0, -1e9)
-    at = torch.tensor([70, 3, 4, 25, 0, 24])  # 3 of the first row, 2 of the second, 1 of the third
+    at = torch.tensor([70, 3, 4, 25, 0, 24])  # 3, 2 and 1 of the three rows
     found = attended(part, states, mask, at)
     torch.testing.assert_close(found, part(states, mask)[0].flatten(0, 1)[at])
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_an_encoder_that_was_made_a_decoder_sees_nothing_ahead(attention):
+def test_an_encoder_configured_as_a_decoder_stays_causal(attention):
     torch.manual_seed(0)
     config = tf.BertConfig(**WIDE, is_decoder=True, initializer_range=0.3)
     model = tf.BertLMHeadModel._from_config(config, attn_implementation=attention).eval()
@@ -137,7 +137,7 @@ def test_an_encoder_that_was_made_a_decoder_sees_nothing_ahead(attention):
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_in_bf16_it_is_as_near_as_the_whole_layer(attention):
+def test_in_bf16_the_error_is_that_of_the_whole_layer(attention):
     model = model_of("bert", attention)
     ids, at = batch()
     seen = torch.ones_like(ids)
@@ -164,8 +164,8 @@ def test_rows_that_a_model_pads(length):
     torch.testing.assert_close(found, own[at], rtol=1e-4, atol=1e-4)
 
 
-class Smooth(tf.BertForMaskedLM):
-    """Its head mixes positions."""
+class MixesPositions(tf.BertForMaskedLM):
+    """A model whose head mixes positions."""
 
     def forward(self, input_ids, **more):
         out = super().forward(input_ids=input_ids, **more)
@@ -175,7 +175,7 @@ class Smooth(tf.BertForMaskedLM):
 
 def test_a_head_that_needs_all_positions_gets_them():
     torch.manual_seed(0)
-    model = Smooth(tf.BertConfig(**WIDE)).eval()
+    model = MixesPositions(tf.BertConfig(**WIDE)).eval()
     ids, at = batch()
     own = model(input_ids=ids).logits.flatten(0, 1)[at]
     predictor = Predictor(model)
@@ -209,7 +209,7 @@ def test_calls_from_elsewhere_see_no_hook():
 
 
 class Wrapped(torch.nn.Module):
-    """As DistributedDataParallel does: the model is a part of it."""
+    """A wrapper like DistributedDataParallel."""
 
     def __init__(self, model):
         super().__init__()

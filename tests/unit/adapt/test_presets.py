@@ -1,4 +1,4 @@
-"""Presets against the figures in the papers, and what is settled where nothing is said."""
+"""Presets against the figures in the papers, and defaults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_tadpole(weights, steps):
 
 
 @pytest.mark.parametrize("weights", ["resample", "mask+lambda"])
-def test_tadpole_takes_the_steps_of_the_discrete_case_where_none_is_wasted(weights):
+def test_tadpole_takes_the_steps_of_the_discrete_case_otherwise(weights):
     assert plan_of("tadpole", weights=weights).train.steps == 50_000
 
 
@@ -67,7 +67,7 @@ def test_the_tasks_own_text():
     assert plan_of(data="elsewhere").train == TrainPlan()
 
 
-def test_words_go_before_a_preset():
+def test_options_override_a_preset():
     plan = plan_of("tadpole", steps=7, batch=3, settings=["train.warmup=0.2"], objective="mlm")
     assert (plan.train.steps, plan.train.batch, plan.train.warmup) == (7, 3, 0.2)
     assert plan.objective.name == "mlm"
@@ -80,14 +80,14 @@ def test_words_go_before_a_preset():
     assert plan_of("tadpole", settings=["weigh.policy=lambda"]).train.steps == 100_000
 
 
-def test_a_plan_file_goes_before_a_preset(tmp_path):
+def test_a_plan_file_overrides_a_preset(tmp_path):
     file = tmp_path / "plan.toml"
     file.write_text('[model]\nname = "m"\n[train]\nrate = 0.5\n', "utf-8")
     plan = api.build_adapt_plan(file, (), "mdapt", "out", batch=4)
     assert (plan.train.rate, plan.train.batch, plan.train.steps) == (0.5, 4, 25_000)
 
 
-def test_every_preset_can_be_settled():
+def test_every_preset_can_be_resolved():
     for name in PRESETS:
         plan = plan_of(name)
         train, words = settled(plan, HERE)
@@ -96,13 +96,13 @@ def test_every_preset_can_be_settled():
         assert words.startswith(plan.objective.name)
 
 
-def test_a_plan_says_everything_itself():
-    with pytest.raises(UsageError, match=r"preset must be left out with a plan"):
+def test_a_plan_excludes_a_preset():
+    with pytest.raises(UsageError, match=r"preset.*'mdapt'"):
         api.build_adapt_plan(plan_of(), (), "mdapt", "out")
 
 
 def test_no_such_preset():
-    with pytest.raises(UsageError, match=r"--preset must be one of tadpole, mdapt, .*'bert'"):
+    with pytest.raises(UsageError, match=r"--preset .*tadpole, mdapt, .*'bert'"):
         preset("bert", "off")
 
 
@@ -118,38 +118,37 @@ def test_no_such_preset():
         ({"device": "cuda", "rows": 10**9}, 512, 256, 50_000, 1e-4),
     ],
 )
-def test_what_is_settled_by_data_and_machine(size, length, batch, steps, rate):
-    """Three passes, within bounds; the figures of each kind of device."""
+def test_defaults_depend_on_data_and_device(size, length, batch, steps, rate):
+    """Three passes, within bounds; the defaults of each kind of device."""
     train, _ = settled(plan_of(), dataclasses.replace(HERE, **size))
     assert (train.length, train.batch, train.rate) == (length, batch, rate)
     assert train.steps == math.ceil(steps)
     assert train.epochs is None
 
 
-def test_a_model_from_nothing_learns_faster():
+def test_an_untrained_model_has_a_higher_learning_rate():
     assert settled(plan_of(init="tiny"), HERE)[0].rate == 1e-3
 
 
-def test_what_was_said_is_not_settled_anew():
+def test_given_settings_are_kept():
     plan = plan_of(batch=5, length=40, rate=0.25, epochs=2.0)
     train, words = settled(plan, HERE)
     assert train == dataclasses.replace(plan.train, steps=2 * 8_000 // 5, epochs=None)
-    assert words == (
-        "mlm for 3,200 steps of 5 sequences of 40 tokens, 2.0 passes over 1,000,000 tokens, "
-        "learning rate 0.25 (linear), 110,000,000 weights on cpu."
-    )
+    for figure in ("3,200 steps", "5 sequences", "40 tokens", "2.0 passes", "rate 0.25"):
+        assert figure in words
 
 
-def test_it_is_said_in_words():
+def test_the_description_has_all_figures():
     train, words = settled(plan_of(steps=1_000, objective="causal"), HERE)
-    assert words == (
-        "causal for 1,000 steps of 16 sequences of 128 tokens, 2.0 passes over 1,000,000 tokens, "
-        "learning rate 0.0001 (linear), 110,000,000 weights on cpu."
-    )
+    assert words.startswith("causal for 1,000 steps")
+    for figure in ("16 sequences", "128 tokens", "2.0 passes", "1,000,000 tokens"):
+        assert figure in words
+    for figure in ("rate 0.0001 (linear)", "110,000,000", "cpu"):
+        assert figure in words
     assert train.steps == 1_000
 
 
 def test_a_sequence_longer_than_the_model_takes():
     plan = AdaptPlan().with_value("train.length", 513)
-    with pytest.raises(UsageError, match=r"--length must be at most 512 for this model; got 513"):
+    with pytest.raises(UsageError, match=r"--length.*512.*513"):
         length_of(plan, 512, "cpu")

@@ -1,4 +1,4 @@
-"""Untrained models: their shapes, and that the same texts make the same tokenizer anywhere."""
+"""Untrained models: sizes, and equal tokenizers from equal texts in any process."""
 
 import hashlib
 import os
@@ -19,9 +19,9 @@ SYLLABLES = ["ka", "mo", "ti", "re", "su", "lo", "na", "vé", "ß", "測", "試"
 
 def texts():
     """Words of few syllables, so that many pairs are equally common."""
-    chance = np.random.default_rng(0)
-    words = ["".join(chance.choice(SYLLABLES, chance.integers(1, 5))) for _ in range(1_000)]
-    return [" ".join(chance.choice(words, 30)).capitalize() + "." for _ in range(60)]
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(SYLLABLES, rng.integers(1, 5))) for _ in range(1_000)]
+    return [" ".join(rng.choice(words, 30)).capitalize() + "." for _ in range(60)]
 
 
 def made(objective="mlm", init="tiny", **changes):
@@ -102,7 +102,7 @@ def test_a_byte_level_tokenizer_as_gpt2s():
     assert len(got.tokenizer("kamo")["input_ids"]) < 4
 
 
-def test_rare_characters_are_unknown_and_ties_are_cut_by_number():
+def test_rare_characters_are_unknown_and_ties_are_broken_by_code_point():
     many = "".join(chr(0x4E00 + i) for i in range(2_000))
     got = new_model("tiny", "mlm", [many, "aaa"], vocabulary=0, attention="eager", seed=0)
     known = got.tokenizer.get_vocab()

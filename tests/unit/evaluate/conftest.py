@@ -1,4 +1,4 @@
-"""Shared by the tests of evaluating: write a task's files."""
+"""Fixtures of the evaluation tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def write(tmp_path):
-    """Write bytes or text to a file below the test's folder `task`, and return that folder."""
+    """Write bytes or text to a file below the test's folder `task`; returns that folder."""
 
     def write(name, content):
         path = tmp_path / "task" / name

@@ -1,4 +1,4 @@
-"""`--augment tfidf`: against its closed form, and what must not be touched."""
+"""TF-IDF augmentation (`--augment tfidf`) against its closed form, and what it must not change."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def classified(texts):
     return Examples([[t] for t in texts], [[i % 2] for i in range(len(texts))])
 
 
-def companions(texts, *, copies=1, share=0.3, seed=0):
+def augmented(texts, *, copies=1, share=0.3, seed=0):
     plan = AugmentPlan(kind="tfidf", copies=copies, share=share)
-    made = reworded(classified(texts), plan, kind="classification", labels=("a", "b"), seed=seed)
-    return [pieces[0] for pieces in made.pieces]
+    new = reworded(classified(texts), plan, kind="classification", labels=("a", "b"), seed=seed)
+    return [pieces[0] for pieces in new.pieces]
 
 
-def test_chances_on_a_corpus_that_is_worked_out_by_hand():
-    """Two texts, `the` in both: IDF 0; the others log 2, once in four words or twice."""
+def test_probabilities_by_hand():
+    """Two texts, `the` in both: IDF 0; all other words log 2."""
     found = counted([["the", "the", "cell", "dies"], ["the", "cat"]], 0.3)
     # first text: TF-IDF 0, 0, log 2 / 4 twice; C - TF-IDF: c, c, 0, 0; their mean c / 2
     # second: 0 and log 2 / 2; C - TF-IDF: d, 0; mean d / 2
@@ -45,8 +45,8 @@ def test_chances_on_a_corpus_that_is_worked_out_by_hand():
     np.testing.assert_allclose(found.drawn, [0, 0, 0, 1])  # S: log 2 thrice, and 0
 
 
-def test_chances_and_draws_are_the_papers_formulas():
-    """Written out word by word, document frequencies by scikit-learn."""
+def test_probabilities_are_the_papers_formulas():
+    """Word by word, with document frequencies from scikit-learn."""
     texts = [t.split() for t in TEXTS]
     found = counted(texts, 0.3)
     counter = CountVectorizer(analyzer=str.split, binary=True).fit(TEXTS)
@@ -63,81 +63,81 @@ def test_chances_and_draws_are_the_papers_formulas():
     np.testing.assert_allclose(found.drawn, weight / weight.sum())
 
 
-def test_the_chances_of_a_text_add_up_to_the_share():
+def test_the_probabilities_of_a_text_add_up_to_the_share():
     texts = [t.split() for t in TEXTS[:4]]
     sums = np.split(counted(texts, 0.2).chance, np.cumsum([len(t) for t in texts])[:-1])
-    for text, chances in zip(texts, sums, strict=True):
-        assert chances.sum() == pytest.approx(0.2 * len(text))
+    for text, probabilities in zip(texts, sums, strict=True):
+        assert probabilities.sum() == pytest.approx(0.2 * len(text))
 
 
-def test_a_chance_is_at_most_one():
+def test_a_probability_is_at_most_one():
     assert counted([["the"] + ["cell"] * 9, ["the"]], 0.5).chance.max() == 1
 
 
 def test_words_are_replaced_as_often_as_they_should():
-    """Over two thousand companions of each text, within 4.5 standard deviations of the count."""
+    """Over two thousand copies of each text, within 4.5 standard deviations of the count."""
     copies = 2000
-    made = [t.replace(" ,", "").split() for t in companions(TEXTS, copies=copies)]
+    new = [t.replace(" ,", "").split() for t in augmented(TEXTS, copies=copies)]
     texts = [t.replace(" ,", "").split() for t in TEXTS]
     found = counted(texts, 0.3)
-    chances, away = iter(found.chance), []
+    probabilities, deviations = iter(found.chance), []
     for i, text in enumerate(texts):
         for j, word in enumerate(text):
             itself = found.drawn[found.words.index(word)]
-            chance = next(chances) * (1 - itself)
-            others = sum(new[j] != word for new in made[i * copies : (i + 1) * copies])
-            away.append((others - copies * chance) / math.sqrt(copies * max(chance, 1e-9)))
-    assert max(map(abs, away)) < 4.5
+            p = next(probabilities) * (1 - itself)
+            others = sum(words[j] != word for words in new[i * copies : (i + 1) * copies])
+            deviations.append((others - copies * p) / math.sqrt(copies * max(p, 1e-9)))
+    assert max(map(abs, deviations)) < 4.5
 
 
-def test_draws_follow_their_shares():
-    """Chi-square of what comes in place of one word."""
+def test_replacements_follow_their_probabilities():
+    """Chi-square test of the replacements of one word."""
     copies = 20_000
     texts = ["the cell cell", "the cat sat", "the cat ran", "the dog ran by"]
-    made = companions(texts, copies=copies, share=0.45)
+    new = augmented(texts, copies=copies, share=0.45)
     found = counted([t.split() for t in texts], 0.45)
-    first = Counter(text.split()[0] for text in made[:copies])
-    chance = found.chance[0]
-    expected = dict(zip(found.words, copies * chance * found.drawn, strict=True))
-    expected["the"] += copies * (1 - chance)
+    first = Counter(text.split()[0] for text in new[:copies])
+    p = found.chance[0]
+    expected = dict(zip(found.words, copies * p * found.drawn, strict=True))
+    expected["the"] += copies * (1 - p)
     some = [w for w in found.words if expected[w] > 0]
     assert len(some) > 4
     assert set(first) <= set(some)
     assert chisquare([first[w] for w in some], [expected[w] for w in some]).pvalue > 1e-3
 
 
-def test_companion_j_of_example_i_is_at_its_place_with_its_labels():
+def test_copy_j_of_example_i_is_at_its_position_with_its_labels():
     examples = classified(TEXTS)
     plan = AugmentPlan(kind="tfidf", copies=3)
-    made = reworded(examples, plan, kind="classification", labels=("a", "b"), seed=1)
-    assert len(made) == 15
-    assert made.labels == [own for own in examples.labels for _ in range(3)]
+    found = reworded(examples, plan, kind="classification", labels=("a", "b"), seed=1)
+    assert len(found) == 15
+    assert found.labels == [own for own in examples.labels for _ in range(3)]
     for i, text in enumerate(TEXTS):
         for j in range(3):
-            new = made.pieces[3 * i + j][0].split()
+            new = found.pieces[3 * i + j][0].split()
             assert len(new) == len(text.split())
             kept = sum(a == b for a, b in zip(new, text.split(), strict=True))
             assert kept > len(new) / 3
-    assert len({made.pieces[j][0] for j in range(3)}) > 1
-    assert made.labels[0] is not examples.labels[0]
+    assert len({found.pieces[j][0] for j in range(3)}) > 1
+    assert found.labels[0] is not examples.labels[0]
 
 
-def test_the_seed_is_the_only_source_of_chance():
-    assert companions(TEXTS) == companions(TEXTS)
-    assert companions(TEXTS) != companions(TEXTS, seed=1)
-    assert companions(TEXTS, copies=3)[::3] == companions(TEXTS)  # more copies change none
+def test_results_depend_on_the_seed_alone():
+    assert augmented(TEXTS) == augmented(TEXTS)
+    assert augmented(TEXTS) != augmented(TEXTS, seed=1)
+    assert augmented(TEXTS, copies=3)[::3] == augmented(TEXTS)  # the first copies stay the same
 
 
-def test_spaces_signs_and_marks_stay():
+def test_spaces_punctuation_and_markers_stay():
     texts = [
         "<<  Kinase >>  inhibitors ( the [[ drug ]] ) , in the\ttest ;  of the <e1> cell </e1>.\n",
         "the <<drug>> of @GENE$ in the [CITE], and the test-tube of the cell (see [12])",
         "the test of a drug, in a cell of the heart",
     ]
-    made = companions(texts, copies=200, share=0.9)
+    found = augmented(texts, copies=200, share=0.9)
     for i, text in enumerate(texts):
         words = sorted({w for t in texts for w in t.replace("test-tube", "").split()})
-        for new in made[i * 200 : (i + 1) * 200]:
+        for new in found[i * 200 : (i + 1) * 200]:
             for mark in ("<<", ">>", "[[", "]]", "<e1>", "</e1>.\n", "@GENE$", "[CITE],", "[12])"):
                 assert (mark in text) == (mark in new), (words, new)
             assert [c for c in new if not c.isalnum() and c != "-"] == [
@@ -149,26 +149,26 @@ def test_spaces_signs_and_marks_stay():
     "texts",
     [[""], ["word"], ["same same same", "same"], [" ,;! ", "[[ ]]"], [], ["a b", "", "c d"]],
 )
-def test_texts_of_which_no_word_says_less_than_another_stay(texts):
-    assert companions(texts, copies=2, share=0.9) == [t for t in texts for _ in range(2)]
+def test_texts_whose_words_all_score_the_same_stay(texts):
+    assert augmented(texts, copies=2, share=0.9) == [t for t in texts for _ in range(2)]
 
 
 def test_an_empty_text_among_others():
-    made = companions(["", *TEXTS, "word"], share=0.9)
-    assert made[0] == ""
-    assert made[-1] == "word"
-    assert made[1:-1] != TEXTS
+    found = augmented(["", *TEXTS, "word"], share=0.9)
+    assert found[0] == ""
+    assert found[-1] == "word"
+    assert found[1:-1] != TEXTS
 
 
-def test_only_words_outside_are_replaced_and_by_words_that_are_outside():
+def test_only_words_labelled_o_are_replaced_by_words_labelled_o():
     pieces = [t.split() for t in TEXTS]
     entities = {"drug", "receptor", "protein"}
     labels = [[1 if w in entities else 0 for w in words] for words in pieces]
     plan = AugmentPlan(kind="tfidf", copies=300, share=0.9)
-    made = reworded(Examples(pieces, labels), plan, kind="tagging", labels=("O", "B-x"), seed=0)
+    found = reworded(Examples(pieces, labels), plan, kind="tagging", labels=("O", "B-x"), seed=0)
     outside = {w for words in pieces for w in words if w not in entities and w != ","}
     replaced = 0
-    for k, (new, own) in enumerate(zip(made.pieces, made.labels, strict=True)):
+    for k, (new, own) in enumerate(zip(found.pieces, found.labels, strict=True)):
         before = pieces[k // 300]
         assert own == labels[k // 300]
         for now, was, label in zip(new, before, own, strict=True):
@@ -182,10 +182,10 @@ def test_only_words_outside_are_replaced_and_by_words_that_are_outside():
 
 def test_tagging_refusals():
     examples = Examples([["a", "b"]], [[0, 1]])
-    with pytest.raises(UsageError, match="no such label"):
+    with pytest.raises(UsageError, match=r"--augment.* O\b"):
         reworded(examples, TFIDF, kind="tagging", labels=("NN", "VB"), seed=0)
     back = AugmentPlan(kind="backtranslate", mt="x", mt_back="y")
-    with pytest.raises(UsageError, match="labels of words cannot be carried over"):
+    with pytest.raises(UsageError, match=r"--augment.*tagging.*'backtranslate'"):
         require_allowed(back, "tagging")
 
 

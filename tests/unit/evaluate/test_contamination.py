@@ -1,4 +1,4 @@
-"""Watched texts are found in copies of all kinds; held to sets, and to datasketch's MinHash."""
+"""Held-out texts are found in copies of all kinds; compared with sets and datasketch's MinHash."""
 
 import random
 
@@ -23,24 +23,24 @@ def grams(text):
 
 
 def containment(watched, text):
-    """Of all 5-grams, by sets."""
+    """Containment of all 5-grams, by sets."""
     return len(grams(watched) & grams(text)) / len(grams(watched))
 
 
 def edited(text, share, seed):
     """The text with a share of its words replaced."""
-    chance = random.Random(seed)
-    return " ".join("other" if chance.random() < share else word for word in text.split())
+    rng = random.Random(seed)
+    return " ".join("other" if rng.random() < share else word for word in text.split())
 
 
 def held(watched, texts):
-    """(text, number of the watched text): containment."""
+    """(text, number of the held-out text): containment."""
     found = Watch(Watched.of_texts(watched)).held(text_array(texts))
     pairs = zip(found.text, found.watched, found.containment, strict=True)
     return {(int(t), int(w)): float(c) for t, w, c in pairs}
 
 
-def test_a_copy_is_found_however_it_is_set_and_whatever_stands_around_it():
+def test_a_copy_is_found_in_any_layout_and_any_context():
     text = prose(40, 1)
     copies = [
         text,
@@ -78,20 +78,20 @@ def test_containment_of_long_texts_is_an_unbiased_estimate():
         sketch = held([watched], [text])
         true = containment(watched, text)
         errors += [c - true for c in sketch.values()] if true > ENOUGH + 0.03 else []
-    # 128 of 596 without replacement: a standard deviation of some 0.027 each
+    # 128 of 596 without replacement: a standard deviation of about 0.027
     assert len(errors) > 80
     assert abs(np.mean(errors)) < 4 * 0.03 / np.sqrt(len(errors))
     assert 0.01 < np.std(errors) < 0.04
 
 
 def test_all_that_minhash_lsh_finds_is_found():
-    """datasketch looks for resemblance, which is never above containment."""
+    """datasketch finds Jaccard similarity, which is never above containment."""
     datasketch = pytest.importorskip("datasketch")
 
     def signature(text):
-        made = datasketch.MinHash(num_perm=256, seed=1)
-        made.update_batch([gram.encode() for gram in grams(text)])
-        return made
+        minhash = datasketch.MinHash(num_perm=256, seed=1)
+        minhash.update_batch([gram.encode() for gram in grams(text)])
+        return minhash
 
     watched = [prose(90, seed) for seed in range(40)]
     texts = [edited(t, (i % 5) / 50, i) for i, t in enumerate(watched)]
@@ -111,7 +111,7 @@ def test_all_that_minhash_lsh_finds_is_found():
     assert {(40 + w, w) for w in range(40)} <= ours - theirs  # those inside longer texts
 
 
-def test_texts_of_a_few_words_are_found_only_where_nothing_else_stands():
+def test_short_texts_are_found_only_as_whole_texts():
     short = [
         "A very good film!",
         "one two three four five six seven",
@@ -124,31 +124,30 @@ def test_texts_of_a_few_words_are_found_only_where_nothing_else_stands():
     assert held([eight], [f"so {eight} so"]) == {(0, 0): 1.0}
 
 
-def test_a_task_s_own_way_to_split_words_is_watched_as_it_would_stand_in_print():
+def test_a_tokenised_text_is_found_in_its_printed_form():
     task = "it does n't do what it ca n't do , and we wo n't say it is n't so ."
     printed = "Before. It doesn't do what it can't do, and we won't say it isn't so. After."
     assert held([task], [printed, f"x {task} y"]) == {(0, 0): 1.0, (1, 0): 1.0}
 
 
-def test_copies_are_one_text_and_one_without_letters_is_none():
+def test_copies_are_one_text_and_texts_without_letters_are_skipped():
     watched = Watched.of_texts(["Some text.", "some TEXT", "?!", "", "another"])
     assert watched.numbers(["some text!", "another", "?!", "unknown"]).tolist() == [0, 1, -1, -1]
     assert held(["?!", ""], ["?!", "", "a"]) == {}
     assert Watched.of_texts([]).numbers(["a"]).tolist() == [-1]
 
 
-def test_lone_surrogates_do_no_harm():
+def test_lone_surrogates_are_accepted():
     text = prose(20, 7)
     assert held([f"{text} \ud800"], [text]) == {(0, 0): pytest.approx(1.0, abs=0.1)}
 
 
-def test_an_answer_depends_neither_on_neighbours_nor_on_the_file(tmp_path):
+def test_matches_depend_neither_on_the_batch_nor_on_storing_the_index(tmp_path):
     watched = [prose(30 + n, n) for n in range(30)]
     texts = [
         f"{prose(20, -n - 1)} {watched[n % 30]}" if n % 3 else prose(50, 500 + n) for n in range(60)
     ]
-    made = Watched.of_texts(watched)
-    made.write(tmp_path / "watched")
+    Watched.of_texts(watched).write(tmp_path / "watched")
     watch = Watch(Watched.read(tmp_path / "watched"))
     alone = set()
     for i, text in enumerate(texts):

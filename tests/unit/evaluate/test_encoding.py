@@ -1,4 +1,4 @@
-"""Examples as tokens: held to transformers' own word numbers, and rows to what packing promises."""
+"""Tokenised examples against transformers' word ids, and packed rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORDS = ["the", "kinase", "binds.", "xyzzy", "small,", "reads", "a", "unknown"]
 
 
 @given(sentences=st.lists(st.lists(st.sampled_from(WORDS), max_size=12), min_size=1, max_size=6))
-def test_words_are_judged_by_the_sub_tokens_that_transformers_calls_their_first(
+def test_words_are_predicted_at_their_first_sub_token_by_transformers_word_ids(
     tokenizer, sentences
 ):
     examples = Examples(sentences, [[0] * len(s) for s in sentences])
@@ -49,7 +49,7 @@ def test_words_are_judged_by_the_sub_tokens_that_transformers_calls_their_first(
     assert found.truncated.tolist() == cut
 
 
-def test_a_byte_level_tokenizer_gives_words_their_tokens_within_the_sentence():
+def test_words_of_a_byte_level_tokenizer_have_their_tokens_in_the_sentence():
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
@@ -78,20 +78,20 @@ def test_a_word_without_tokens_is_nowhere_and_the_next_one_keeps_its_own(tokeniz
     assert found.places[0].tolist() == [1, NOWHERE, 2]
 
 
-def test_texts_are_judged_by_their_first_token_or_the_last_where_none_stands_before(tokenizer):
+def test_texts_are_predicted_at_their_first_token_or_without_a_prefix_at_their_last(tokenizer):
     examples = Examples([["the kinase binds"], [""]], [[1], [0]])
     backend, marks = tokenizer.backend_tokenizer, marks_of(tokenizer)
     assert [p.tolist() for p in encode(examples, "classification", backend, marks, 64).places] == [
         [0],
         [0],
     ]
-    bare = Marks((), (), None, 0, None, 9, marks.ordinary, None)
-    found = encode(examples.take([0]), "classification", backend, bare, 64)
+    none = Marks((), (), None, 0, None, 9, marks.ordinary, None)
+    found = encode(examples.take([0]), "classification", backend, none, 64)
     assert found.places[0].tolist() == [len(found.ids[0]) - 1]
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=40))
-def test_rows_hold_every_example_once_and_are_as_full_as_first_fit_makes_them(lengths):
+def test_rows_hold_every_example_once_packed_by_first_fit(lengths):
     lengths = np.array(lengths)
     rows = packed_rows(lengths)
     assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
@@ -102,7 +102,7 @@ def test_rows_hold_every_example_once_and_are_as_full_as_first_fit_makes_them(le
 
 
 @given(st.lists(st.integers(1, 90), min_size=1, max_size=12), st.integers(1, 200))
-def test_wider_rows_are_taken_where_that_saves_tokens(lengths, widest):
+def test_wider_rows_are_used_where_that_saves_tokens(lengths, widest):
     lengths = np.array(lengths)
     rows, narrow = packed_rows(lengths, widest), packed_rows(lengths)
     assert sorted(i for row in rows for i in row) == list(range(len(lengths)))

@@ -1,4 +1,4 @@
-"""Other schemes of tags as BIO, against what seqeval counts as entities before and after."""
+"""Conversion of tag schemes to BIO, against seqeval's entities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def entities(tags):
 
 
 def written(spans, scheme):
-    """Gaps, lengths and types, one after another, as a scheme writes them."""
+    """Tags of (gap, length, type) triples in a scheme."""
     tags = []
     for gap, length, type_ in spans:
         tags += ["O"] * gap

@@ -1,7 +1,4 @@
-"""What is held out: the paper's rule for pairs, exact sizes, whole groups, dev away from test.
-
-`one_to_one` is held to the rule itself, checked pair by pair.
-"""
+"""Held-out rows: the paper's rule for pairs, exact sizes, whole groups, no near-duplicates."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ def test_one_translation_of_a_text_and_one_text_of_a_translation():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_rule_holds_for_all_pairs_and_none_is_dropped_without_need(seed):
+def test_the_rule_holds_for_all_pairs_and_no_pair_is_dropped_needlessly(seed):
     pairs = np.random.default_rng(seed).integers(0, 60, (300, 2)).astype(np.uint64)
     dropped = one_to_one(pairs)
     kept = pairs[dropped == KEPT]
@@ -36,10 +33,10 @@ def test_the_rule_holds_for_all_pairs_and_none_is_dropped_without_need(seed):
 
 @pytest.fixture
 def grouped():
-    """A thousand rows of four hundred texts; some are left out beforehand."""
-    chance = np.random.default_rng(3)
-    texts = chance.integers(0, 400, 1000).astype(np.uint64)
-    kept = chance.random(1000) < 0.9
+    """A thousand rows of four hundred texts; some rows are excluded."""
+    rng = np.random.default_rng(3)
+    texts = rng.integers(0, 400, 1000).astype(np.uint64)
+    kept = rng.random(1000) < 0.9
     return texts, kept
 
 
@@ -55,7 +52,7 @@ def test_groups_are_whole_and_sizes_exact(grouped):
         assert len(np.unique(side[(texts == text) & kept])) <= 1
 
 
-def test_what_is_drawn_hangs_on_the_seed_and_the_texts_not_on_their_order(grouped):
+def test_the_draw_depends_on_the_seed_and_the_texts_not_on_their_order(grouped):
     texts, kept = grouped
     shuffled = np.random.default_rng(9).permutation(len(texts))
 
@@ -73,7 +70,7 @@ def test_what_is_drawn_hangs_on_the_seed_and_the_texts_not_on_their_order(groupe
 
 
 def test_each_text_is_as_likely_as_any_other():
-    """Over seeds, the counts of what is drawn: chi-squared of 100 texts drawn a tenth each time."""
+    """Chi-squared test over seeds: counts of 100 texts, a tenth of which is drawn each time."""
     texts, kept = np.arange(100, dtype=np.uint64), np.ones(100, bool)
     counts = np.zeros(100)
     for seed in range(400):
@@ -81,10 +78,10 @@ def test_each_text_is_as_likely_as_any_other():
         chosen = draw(groups, 0, 10, {}, 100).test
         counts[np.isin(groups.of, list(chosen))] += 1
     assert counts.sum() == 4000
-    assert ((counts - 40) ** 2 / (40 * 0.9)).sum() < 150  # 99 degrees: 0.1 % lie above 148
+    assert ((counts - 40) ** 2 / (40 * 0.9)).sum() < 150  # 99 degrees: 0.1 % are above 148
 
 
-def test_dev_has_nothing_near_test():
+def test_dev_has_no_near_duplicates_of_test():
     groups = Groups.of_keys(np.arange(50, dtype=np.uint64), np.ones(50, bool), seed=0)
     near = {group: {group + 10} for group in range(5)} | {g + 10: {g} for g in range(5)}
     drawn = draw(groups, 12, 5, near, 50)
@@ -92,9 +89,9 @@ def test_dev_has_nothing_near_test():
     assert drawn.dev == {*range(5, 10), *range(15, 22)}
 
 
-def test_too_few_candidates_are_said_so():
+def test_too_few_candidates_give_none():
     groups = Groups.of_keys(np.arange(50, dtype=np.uint64), np.ones(50, bool), seed=0)
     assert draw(groups, 12, 5, {0: set(range(1, 50))}, 50) is None
     assert draw(groups, 5, 5, {}, 9) is None
     pairs = Groups.of_keys(np.repeat(np.arange(5, dtype=np.uint64), 2), np.ones(10, bool), seed=0)
-    assert draw(pairs, 0, 3, {}, 5) is None  # groups of two have no three
+    assert draw(pairs, 0, 3, {}, 5) is None  # groups of two cannot add up to three

@@ -1,4 +1,4 @@
-"""Metrics: the answers of scikit-learn and of seqeval, on random and on degenerate predictions."""
+"""Metrics against scikit-learn and seqeval, on random and degenerate predictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ODD = ("I-a-b", "O", "S-Drug", "E-Drug", "B", "I", "B-a-b", "E-x", "S-x")
 
 
 def wanted(scores, average):
-    """The names and values of what a library gives as (precision, recall, f1, support)."""
+    """Names and values of a library's (precision, recall, f1, support)."""
     names = (f"{average}_{figure}" for figure in FIGURES)
     return {n: v for n, v in zip(names, scores, strict=False) if n in METRICS}
 
@@ -37,25 +37,25 @@ def of_scikit_learn(gold, predicted):
 
 def of_seqeval(labels, gold, predicted, lengths):
     cuts = np.cumsum(lengths)[:-1]
-    told, said = (
+    true, guessed = (
         [[labels[i] for i in part] for part in np.split(x, cuts)] for x in (gold, predicted)
     )
-    found = {"accuracy": seqeval.accuracy_score(told, said)}
+    found = {"accuracy": seqeval.accuracy_score(true, guessed)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for average in ("micro", "macro", "weighted"):
             scores = seqeval.precision_recall_fscore_support(
-                told, said, average=average, zero_division=0
+                true, guessed, average=average, zero_division=0
             )
-            found |= wanted(np.nan_to_num(scores), average)  # its mean over no type is nan
+            found |= wanted(np.nan_to_num(scores), average)  # the mean over no type is nan
     return found
 
 
 def drawn(seed, n, classes, right=0.6):
-    chance = np.random.default_rng(seed)
-    gold = chance.integers(0, classes, n).astype(np.int32)
-    other = chance.integers(0, classes, n)
-    return gold, np.where(chance.random(n) < right, gold, other).astype(np.int32)
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, classes, n).astype(np.int32)
+    other = rng.integers(0, classes, n)
+    return gold, np.where(rng.random(n) < right, gold, other).astype(np.int32)
 
 
 @pytest.mark.parametrize("classes", [1, 2, 6, 20])
@@ -74,11 +74,11 @@ def test_classification_is_that_of_scikit_learn(n, classes):
     [
         ([0, 1, 2, 2], [0, 0, 0, 0]),  # two classes that are never predicted
         ([0, 0, 0], [1, 1, 2]),  # nothing right
-        ([3, 3, 0], [0, 0, 0]),  # a label that train lacks
+        ([3, 3, 0], [0, 0, 0]),  # a label missing from train
         ([2, 2], [2, 2]),  # one class only, and all right
     ],
 )
-def test_degenerate_answers_are_judged_as_scikit_learn_does(gold, predicted):
+def test_degenerate_predictions_score_as_in_scikit_learn(gold, predicted):
     gold, predicted = np.array(gold, np.int32), np.array(predicted, np.int32)
     found = measure("classification", ("a", "b", "c", "d"), gold, predicted, np.ones_like(gold))
     assert found == pytest.approx(of_scikit_learn(gold, predicted), abs=1e-12)
@@ -88,27 +88,25 @@ def test_degenerate_answers_are_judged_as_scikit_learn_does(gold, predicted):
 @pytest.mark.parametrize("right", [0.0, 0.5, 0.95, 1.0])
 def test_tagging_is_that_of_seqeval(labels, right):
     for seed in range(6):
-        chance = np.random.default_rng(seed)
-        lengths = chance.integers(1, 12, 60)
+        lengths = np.random.default_rng(seed).integers(1, 12, 60)
         gold, predicted = drawn(seed, int(lengths.sum()), len(labels), right)
         found = measure("tagging", labels, gold, predicted, lengths)
         assert found == pytest.approx(of_seqeval(labels, gold, predicted, lengths), abs=1e-12)
 
 
 def test_spans_of_each_example_are_those_that_seqeval_extracts():
-    chance = np.random.default_rng(5)
-    lengths = chance.integers(0, 9, 200)  # some examples have no words at all
+    lengths = np.random.default_rng(5).integers(0, 9, 200)  # some examples have no words
     lengths[[0, -1]] = 0
     gold, predicted = drawn(5, int(lengths.sum()), len(IOB), 0.7)
     found = tallies("tagging", IOB, gold, predicted, lengths)
     cuts = np.cumsum(lengths)[:-1]
-    told, said = (
+    true, guessed = (
         [set(seqeval.get_entities([IOB[i] for i in part])) for part in np.split(x, cuts)]
         for x in (gold, predicted)
     )
     assert found.shape == (200, 3, 3)
     for example in range(200):
-        spans = told[example] & said[example], said[example], told[example]
+        spans = true[example] & guessed[example], guessed[example], true[example]
         for row, entities in enumerate(spans):
             by_type = [sum(e[0] == name for e in entities) for name in ("Drug", "Gene")]
             assert found[example, row, 1:].tolist() == by_type
@@ -123,14 +121,14 @@ def test_spans_of_each_example_are_those_that_seqeval_extracts():
         ([2, 2, 2, 4], [1, 2, 2, 3]),  # I without B begins a span
     ],
 )
-def test_degenerate_tags_are_judged_as_seqeval_does(gold, predicted):
+def test_degenerate_tags_score_as_in_seqeval(gold, predicted):
     gold, predicted = np.array(gold, np.int32), np.array(predicted, np.int32)
     lengths = np.array([3, 1])
     found = measure("tagging", IOB, gold, predicted, lengths)
     assert found == pytest.approx(of_seqeval(IOB, gold, predicted, lengths), abs=1e-12)
 
 
-def test_tags_that_mark_nothing_have_an_accuracy_alone():
+def test_without_entities_only_accuracy_is_above_0():
     gold = np.zeros(3, np.int32)
     found = measure("tagging", ("O",), gold, gold, np.array([2, 1]))
     assert found == {**dict.fromkeys(METRICS, 0.0), "accuracy": 1.0}

@@ -1,4 +1,4 @@
-"""One step of fine-tuning, packed, against transformers on the padded batch: loss and gradients."""
+"""One packed step of fine-tuning against transformers on the padded batch: loss and gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIECES = [*sorted({letter for word in WORDS for letter in word}), *WORDS[:-1]]
 PIECES += [f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 V = len(PIECES) + len(SPECIAL)
-STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 WIDE = {
     "vocab_size": V,
     "hidden_size": 32,
@@ -30,7 +30,7 @@ WIDE = {
     "max_position_embeddings": 64,
     "initializer_range": 0.2,
 }
-GLANCING = {
+WINDOW = {
     "local_attention": 16,
     "global_attn_every_n_layers": 2,
     "pad_token_id": 0,
@@ -40,9 +40,9 @@ GLANCING = {
     "eos_token_id": 3,
 }
 SHAPES = {
-    "bert": lambda: tf.BertConfig(**WIDE, **STILL),
+    "bert": lambda: tf.BertConfig(**WIDE, **NO_DROPOUT),
     "roberta": lambda: tf.RobertaConfig(
-        **{**WIDE, "max_position_embeddings": 66}, **STILL, pad_token_id=1
+        **{**WIDE, "max_position_embeddings": 66}, **NO_DROPOUT, pad_token_id=1
     ),
     "distilbert": lambda: tf.DistilBertConfig(
         vocab_size=V,
@@ -57,18 +57,18 @@ SHAPES = {
         seq_classif_dropout=0.0,
     ),
     "albert": lambda: tf.AlbertConfig(
-        **WIDE, **STILL, embedding_size=16, classifier_dropout_prob=0.0
+        **WIDE, **NO_DROPOUT, embedding_size=16, classifier_dropout_prob=0.0
     ),
-    "electra": lambda: tf.ElectraConfig(**WIDE, **STILL, embedding_size=16),
+    "electra": lambda: tf.ElectraConfig(**WIDE, **NO_DROPOUT, embedding_size=16),
     "deberta-v2": lambda: tf.DebertaV2Config(
         **WIDE,
-        **STILL,
+        **NO_DROPOUT,
         pooler_dropout=0.0,
         relative_attention=True,
         pos_att_type=["p2c", "c2p"],
         position_buckets=32,
     ),
-    "modernbert": lambda: tf.ModernBertConfig(**WIDE, **GLANCING),
+    "modernbert": lambda: tf.ModernBertConfig(**WIDE, **WINDOW),
     "gpt2": lambda: tf.GPT2Config(
         vocab_size=V,
         n_embd=32,
@@ -85,7 +85,7 @@ SHAPES = {
         eos_token_id=1,
     ),
 }
-ALONE = {"deberta-v2", "gpt2"}  # each text has a row of its own
+ALONE = {"deberta-v2", "gpt2"}  # one text per row
 if tf.__version__ < "5":
     ALONE |= {"distilbert", "albert", "modernbert"}
 HEADS = {
@@ -113,7 +113,7 @@ def tokenizer_of(name):
 
 @pytest.fixture(scope="module")
 def folder_of(tmp_path_factory):
-    """Where a random model of some architecture is, with a head for a kind of task."""
+    """Folder of a random model of an architecture, with a head for a kind of task."""
     folders = {}
 
     def folder_of(name, kind):
@@ -130,11 +130,11 @@ def folder_of(tmp_path_factory):
 
 
 def task_of(kind):
-    """Ten examples of 1 to 12 words, one of which falls into five tokens, with three labels."""
-    chance = np.random.default_rng(4)
-    sentences = [[str(w) for w in chance.choice(WORDS, n)] for n in (3, 1, 12, 7, 5, 2, 9, 4, 6, 8)]
+    """Ten examples of 1 to 12 words, one of which has five tokens, with three labels."""
+    rng = np.random.default_rng(4)
+    sentences = [[str(w) for w in rng.choice(WORDS, n)] for n in (3, 1, 12, 7, 5, 2, 9, 4, 6, 8)]
     if kind == "tagging":
-        labels = [chance.integers(0, 3, len(words)).tolist() for words in sentences]
+        labels = [rng.integers(0, 3, len(words)).tolist() for words in sentences]
         train = Examples(sentences, labels)
     else:
         train = Examples([[" ".join(words)] for words in sentences], [[i % 3] for i in range(10)])
@@ -143,17 +143,17 @@ def task_of(kind):
 
 
 def padded(task, tokenizer):
-    """All training examples as transformers' own collators would give them."""
+    """All training examples, padded as by transformers' collators."""
     split = task.kind == "tagging"
     texts = task.train.pieces if split else task.train.texts()
     found = tokenizer(texts, is_split_into_words=split, padding=True, return_tensors="pt")
     if not split:
         return {**found, "labels": torch.tensor(task.train.flat, dtype=torch.int64)}
     labels = torch.full_like(found["input_ids"], -100)
-    for i, given in enumerate(task.train.labels):
+    for i, gold in enumerate(task.train.labels):
         for place, (before, word) in enumerate(pairwise([None, *found.word_ids(i)])):
             if word is not None and word != before:
-                labels[i, place] = given[word]
+                labels[i, place] = gold[word]
     return {**found, "labels": labels}
 
 
@@ -162,7 +162,7 @@ def gradients(model):
 
 
 class Step:
-    """What the first step of `finetune` does, beside what transformers would have done."""
+    """The first step of `finetune`, and the same step by transformers."""
 
     def __init__(self, task, plan, monkeypatch):
         self.task = task
@@ -178,22 +178,22 @@ class Step:
         finally:
             handle.remove()
 
-    def _seen_open_headed(self, plan, *given):
-        headed = self._open(plan, *given)
+    def _seen_open_headed(self, plan, *args):
+        headed = self._open(plan, *args)
         self.packing, model = headed.network.packing, headed.network.predictor.model
         self.model = model
         with torch.no_grad():
             for parameter in model.parameters():
-                if parameter.requires_grad and not parameter.any():  # an adapter begins at nothing
+                if parameter.requires_grad and not parameter.any():  # an adapter starts at zero
                     parameter.normal_(0.0, 0.1)
-        said = model(**padded(self.task, tf.AutoTokenizer.from_pretrained(plan.name)))
-        said.loss.backward()
-        self.wanted_loss, self.wanted = said.loss.item(), gradients(model)
+        out = model(**padded(self.task, tf.AutoTokenizer.from_pretrained(plan.name)))
+        out.loss.backward()
+        self.wanted_loss, self.wanted = out.loss.item(), gradients(model)
         model.zero_grad()
         return headed
 
-    def _seen_words(self, *given):
-        self.numbers = self._words(*given)
+    def _seen_words(self, *args):
+        self.numbers = self._words(*args)
         return self.numbers
 
     def _seen_laid_out(self, encoded, numbers, rows, words):
@@ -205,7 +205,7 @@ class Step:
         self.found = gradients(self.model)
 
     def as_whole_table(self, name, gradient):
-        """A gradient of the table that was cut down, with all its rows as they were."""
+        """A gradient of the reduced embedding matrix, in the rows of the whole one."""
         theirs = self.wanted[name]
         if gradient.shape == theirs.shape and name != self._table():
             return gradient
@@ -234,19 +234,19 @@ def check(task, plan, name, monkeypatch):
 
 
 def plan_of(folder, adapter=""):
-    given = [f"model.name={folder}", f"model.adapter={adapter}", "tune.epochs=1", "tune.batch=10"]
-    machine = ["tune.device=cpu", "tune.precision=fp32", "tune.clip=1e9"]  # nothing is scaled down
-    return EvaluatePlan().with_overrides(given + machine)
+    settings = [f"model.name={folder}", f"model.adapter={adapter}", "tune.epochs=1"]
+    settings += ["tune.batch=10", "tune.device=cpu", "tune.precision=fp32"]
+    return EvaluatePlan().with_overrides([*settings, "tune.clip=1e9"])  # no clipping
 
 
 @pytest.mark.parametrize("kind", sorted(HEADS))
 @pytest.mark.parametrize("name", sorted(SHAPES))
-def test_a_step_over_packed_rows_is_that_over_padded_ones(name, kind, folder_of, monkeypatch):
+def test_a_packed_step_equals_a_padded_one(name, kind, folder_of, monkeypatch):
     check(task_of(kind), plan_of(folder_of(name, kind)), name, monkeypatch)
 
 
 @pytest.mark.parametrize("adapter", ["pfeiffer", "lora"])
 @pytest.mark.parametrize("kind", sorted(HEADS))
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2"])
-def test_so_it_is_with_an_adapter(name, kind, adapter, folder_of, monkeypatch):
+def test_with_an_adapter_too(name, kind, adapter, folder_of, monkeypatch):
     check(task_of(kind), plan_of(folder_of(name, kind), adapter), name, monkeypatch)

@@ -1,4 +1,4 @@
-"""The figures of a forecast against scipy, `dsir` and counting by hand; and its words."""
+"""Predictors of the gain against scipy, `dsir` and counting by hand; and their description."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counts(texts):
 
 
 def grams_of(texts):
-    """Words and pairs of them, as scikit-learn or anyone would count them."""
+    """Counts of words and pairs of words."""
     split = [t.lower().replace(".", "").split() for t in texts]
     return Counter(g for t in split for g in [*t, *pairwise(t)])
 
@@ -51,14 +51,14 @@ def test_texts_count_by_their_weights():
 
 
 def test_the_divergence_is_scipys():
-    chance = np.random.default_rng(0)
-    target, text = chance.poisson(2.0, 500).astype(float), chance.poisson(3.0, 500).astype(float)
+    rng = np.random.default_rng(0)
+    target, text = rng.poisson(2.0, 500).astype(float), rng.poisson(3.0, 500).astype(float)
     smooth = text / text.sum() + FEATURES.smoothing
     expected = entropy(target / target.sum(), smooth / smooth.sum())
     assert divergence(target, text) == pytest.approx(expected)
 
 
-def test_the_divergence_of_ends():
+def test_the_divergence_of_degenerate_counts():
     zeros, ones = np.zeros(10), np.ones(10)
     assert divergence(zeros, ones) == 0
     assert divergence(ones, zeros) == pytest.approx(0)
@@ -67,7 +67,7 @@ def test_the_divergence_of_ends():
 
 
 def whole(*counted):
-    """Counts as of one layer each: nothing is thinned until all are needed."""
+    """Counts in one layer each, so all are used unless fewer are needed."""
     found = np.zeros((len(counted), LAYERS, FEATURES.buckets))
     found[:, -1] = counted
     return found
@@ -88,7 +88,7 @@ def test_the_reduction_is_dsirs_mean_log_ratio_over_the_task():
 
 
 def test_the_noise_is_the_jackknifes():
-    """Its parts stand for observations: the spread of the figure as each is left out."""
+    """Leave-one-out values over the parts."""
     p, parts = counts(TASK), [counts(NEAR), counts(FAR), counts(NEAR[:1])]
     size = int(np.sum(parts))
     found = reduction(p, whole(*parts), whole(sum(parts))[0], 0.0, size)
@@ -108,27 +108,27 @@ def test_layers_are_all_of_the_texts_and_halves_of_them():
     np.testing.assert_allclose(layers(texts, weights).sum(0), count(texts, weights))
 
 
-def test_a_divergence_does_not_grow_as_text_gets_less():
+def test_a_divergence_does_not_depend_on_repetition():
     assert divergence(counts(TASK), counts(NEAR * 100)) == pytest.approx(
         divergence(counts(TASK), counts(NEAR))
     )
 
 
-class Drawn:
-    """Texts of one language, drawn by chance: buckets by Zipf's law, each text in words of its own.
+class Language:
+    """Random texts of one language: n-grams by Zipf's law.
 
     Args:
-        burst: how often a text says each of its n-grams.
+        burst: repetitions of each n-gram in a text.
     """
 
     def __init__(self, burst, seed=0):
-        self.chance, self.burst = np.random.default_rng(seed), burst
+        self.rng, self.burst = np.random.default_rng(seed), burst
         shares = 1 / np.arange(1.0, FEATURES.buckets + 1)
         self.share = shares / shares.sum()
         self.target = self.counted(20_000, 1)
 
     def counted(self, size, burst):
-        drawn = self.chance.multinomial(size // burst, self.share)
+        drawn = self.rng.multinomial(size // burst, self.share)
         return burst * drawn.astype(float)
 
     def layers(self, size):
@@ -137,7 +137,7 @@ class Drawn:
         return np.stack([self.counted(int(size * s), self.burst) for s in shares])
 
     def reduced(self, sample, selected):
-        """The reduction of a selection of so many n-grams by a sample of so many."""
+        """The KL reduction of a selection, for numbers of n-grams in sample and selection."""
         parts = np.stack([self.layers(sample // 16) for _ in range(16)])
         chosen = self.layers(selected)
         size = min(int(parts.sum()), int(chosen.sum()))
@@ -148,34 +148,34 @@ class Drawn:
     ("sample", "selected", "burst"),
     [
         (400_000, 400_000, 1),
-        (400_000, 30_000, 1),  # unthinned it falls by -0.084, at a noise of 0.005
-        (100_000, 4_000_000, 1),  # unthinned +0.026
-        (100_000, 4_000_000, 4),  # unthinned +0.104
-        (400_000, 30_000, 4),  # unthinned -0.256
+        (400_000, 30_000, 1),  # without equal sizes -0.084, at a noise of 0.005
+        (100_000, 4_000_000, 1),  # without equal sizes +0.026
+        (100_000, 4_000_000, 4),  # without equal sizes +0.104
+        (400_000, 30_000, 4),  # without equal sizes -0.256
     ],
 )
-def test_text_drawn_by_chance_falls_by_nothing_whatever_its_size(sample, selected, burst):
-    """The mean is 0 within its error, or where texts repeat themselves within the stated noise."""
-    drawn = Drawn(burst)
-    found = [drawn.reduced(sample, selected) for _ in range(20)]
+def test_a_random_selection_of_any_size_has_no_kl_reduction(sample, selected, burst):
+    """The mean is 0 within its error, or with repeated n-grams within the stated noise."""
+    language = Language(burst)
+    found = [language.reduced(sample, selected) for _ in range(20)]
     falls, noise = np.array([f.falls for f in found]), np.mean([f.apart for f in found]) / 2
     assert abs(falls.mean()) < (3.5 * falls.std() / 20**0.5 if burst == 1 else noise)
     assert 0.4 < falls.std() / noise < 1.3
     assert sum(f.sure for f in found) <= 2
 
 
-def test_what_is_nearer_stays_nearer_however_little_of_it_there_is():
-    drawn = Drawn(1)
-    near = Drawn(1, seed=1)
-    near.share = 0.7 * near.share + 0.3 * drawn.target / drawn.target.sum()
-    parts = np.stack([drawn.layers(25_000) for _ in range(16)])
+def test_a_nearer_selection_of_any_size_has_a_kl_reduction():
+    language = Language(1)
+    near = Language(1, seed=1)
+    near.share = 0.7 * near.share + 0.3 * language.target / language.target.sum()
+    parts = np.stack([language.layers(25_000) for _ in range(16)])
     for size in (30_000, 300_000, 3_000_000):
         chosen = near.layers(size)
         common = min(int(parts.sum()), int(chosen.sum()))
-        assert reduction(drawn.target, parts, chosen, 0.0, common).sure
+        assert reduction(language.target, parts, chosen, 0.0, common).sure
 
 
-def test_what_is_covered_is_counted_exactly():
+def test_coverage_is_counted_exactly():
     known = Known.of(text_array(TASK))
     seen = known.seen_in(text_array(NEAR[:1])) | known.seen_in(text_array(NEAR[1:]))
     task, near = grams_of(TASK), grams_of(NEAR)
@@ -191,46 +191,47 @@ def prospect(data, falls, *, task="t", losses=None, noise=0.001):
     return Prospect(data, "dsir", task, 10, kl, losses or {"task": 5.0, "general": 4.5})
 
 
-def test_words_of_one_selection():
-    said = " ".join(words([prospect("out", 0.1)], "bert"))
-    assert "out (dsir) is nearer to the task than the corpus by 0.100 of 0.500 nats, 20%" in said
-    assert "1,000 n-grams of each" in said
-    assert "A token of the task's text costs bert 0.50 nats more than one of the corpus" in said
-    assert "Nothing here shows that adapting pays" in said
-    assert "likely" not in said
+def test_description_of_one_selection():
+    reduction_of, loss, caveat = words([prospect("out", 0.1)], "bert")
+    for figure in ("out (dsir)", "0.100 of 0.500 nats", "20%", "1,000 n-grams"):
+        assert figure in reduction_of
+    for figure in ("bert", "5.00 nats", "0.50 nats above", "4.50 nats"):
+        assert figure in loss
+    assert "corpusfit evaluate" in caveat
+    assert "likely" not in f"{reduction_of} {loss} {caveat}"
 
 
 @pytest.mark.parametrize(
     ("falls", "losses", "expected"),
     [
-        (0.001, None, "is no nearer to the task than the corpus by more than chance"),
-        (-0.1, None, "is no nearer to the task than the corpus by more than chance"),
-        (0.1, {"task": 4.0, "general": 4.5}, "costs bert 0.50 nats less than one of the corpus"),
-        (0.1, {"general": 4.5}, "The task's texts are gone"),
+        (0.001, None, "no KL reduction beyond noise: +0.001"),
+        (-0.1, None, "no KL reduction beyond noise: -0.100"),
+        (0.1, {"task": 4.0, "general": 4.5}, "0.50 nats below"),
+        (0.1, {"general": 4.5}, "unknown"),
     ],
 )
-def test_words_where_a_sign_is_missing(falls, losses, expected):
-    said = " ".join(words([prospect("out", falls, losses=losses)], "bert"))
-    assert expected in said
-    assert "Nothing here shows" in said
+def test_description_without_a_sign_of_gain(falls, losses, expected):
+    found = words([prospect("out", falls, losses=losses)], "bert")
+    assert expected in " ".join(found)
+    assert "corpusfit evaluate" in found[-1]
 
 
 def test_selections_for_one_task_are_ranked():
-    said = words([prospect("rnd", 0.02), prospect("sel", 0.1), prospect("none", 0.0)], "bert")
-    assert sum("0.50 nats more" in s for s in said) == 1
-    assert any(s.startswith("rnd comes behind sel") and "20%" in s for s in said)
-    assert any(s.startswith("none comes behind sel") and "no nearer" in s for s in said)
+    found = words([prospect("rnd", 0.02), prospect("sel", 0.1), prospect("none", 0.0)], "bert")
+    assert sum("0.50 nats above" in s for s in found) == 1
+    assert any(s.startswith("rnd ranks below sel") and "20%" in s for s in found)
+    assert any(s.startswith("none ranks below sel") and "noise" in s for s in found)
 
 
-def test_selections_that_are_about_as_near_are_not_ranked():
-    said = words([prospect("a", 0.1), prospect("b", 0.099)], "bert")
-    assert any(s.startswith("b and a are not told apart") for s in said)
-    said = words([prospect("a", 0.001), prospect("b", 0.0)], "bert")
-    assert any("neither is nearer" in s for s in said)
-    assert not any("comes behind" in s for s in said)
+def test_selections_within_the_noise_are_not_ranked():
+    found = words([prospect("a", 0.1), prospect("b", 0.099)], "bert")
+    assert any(s.startswith("b and a: no difference") for s in found)
+    found = words([prospect("a", 0.001), prospect("b", 0.0)], "bert")
+    assert any(s.startswith("b and a: no difference") for s in found)
+    assert not any("ranks below" in s for s in found)
 
 
-def test_selections_for_different_tasks_are_not():
-    said = words([prospect("a", 0.02), prospect("b", 0.1, task="u")], "bert")
-    assert "Selections for different tasks are not held against each other." in said
-    assert not any("comes behind" in s for s in said)
+def test_selections_for_different_tasks_are_not_ranked():
+    found = words([prospect("a", 0.02), prospect("b", 0.1, task="u")], "bert")
+    assert any("different tasks" in s for s in found)
+    assert not any("ranks below" in s for s in found)

@@ -1,4 +1,4 @@
-"""Tasks in brat's form: sentences, words, and annotations that BIO cannot hold as they are."""
+"""Tasks in brat format: sentences, words, and annotations that BIO cannot represent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT = "Deux cas d'IL2-toxicité.\nFracture du bras gauche et droit\n"
 
 
 def line(number, text, *parts, type_="DISO"):
-    """An annotation of parts of a text, each where it comes first."""
+    """An annotation of parts of a text, each at its first occurrence."""
     at = [(text.index(part), text.index(part) + len(part)) for part in parts]
     places = ";".join(f"{b} {e}" for b, e in at)
     return f"T{number}\t{type_} {places}\t{' '.join(parts).replace(chr(10), ' ')}\n"
@@ -73,13 +73,12 @@ def test_gaps_are_tagged(read):
     """mDAPT, appendix B: the gaps in discontinuous entities are labelled."""
     found, notes = read(TEXT, line(1, TEXT, "Fracture", "droit"))
     assert found[1] == "Fracture/B-DISO du/I-DISO bras/I-DISO gauche/I-DISO et/I-DISO droit/I-DISO"
-    assert notes == [
-        "1 discontinuous annotations of train were taken from their first character to their last "
-        "(for instance a.ann, line 1)."
-    ]
+    assert len(notes) == 1
+    assert notes[0].startswith("1 discontinuous annotations of train")
+    assert "a.ann, line 1" in notes[0]
 
 
-def test_the_longest_of_those_that_share_a_word(read):
+def test_the_longest_of_annotations_that_share_a_word_is_kept(read):
     ann = (
         line(1, TEXT, "bras", type_="ANAT")
         + line(2, TEXT, "bras gauche", type_="ANAT")
@@ -89,13 +88,12 @@ def test_the_longest_of_those_that_share_a_word(read):
     )
     found, notes = read(TEXT, ann)
     assert found[1] == "Fracture du bras/B-ANAT gauche/I-ANAT et droit/B-DISO"
-    assert notes == [
-        "3 annotations of train were left out: they share a word with a longer one (for instance "
-        "a.ann: 'bras gauche')."
-    ]
+    assert len(notes) == 1
+    assert notes[0].startswith("3 annotations of train")
+    assert "a.ann: 'bras gauche'" in notes[0]
 
 
-def test_a_part_of_a_word_stands_for_it(read):
+def test_an_annotated_part_of_a_word_tags_the_word(read):
     found, notes = read("neurotoxicity and toxicity\n", "T1\tDISO 5 13\ttoxicity\n")
     assert found == ["neurotoxicity/B-DISO and toxicity"]
     found, notes = read("neurotoxicity\n", "T1\tA 5 13\ttoxicity\nT2\tB 0 5\tneuro\n")
@@ -103,7 +101,7 @@ def test_a_part_of_a_word_stands_for_it(read):
     assert len(notes) == 1
 
 
-def test_what_is_no_annotation_of_text_is_passed_over(read):
+def test_other_annotations_are_skipped(read):
     ann = line(1, TEXT, "bras") + (
         "#1\tAnnotatorNotes T1\tC0446516\nR1\tpart_of Arg1:T1 Arg2:T1\nE1\tX:T1\nA1\tNeg T1\n"
         "M1\tNeg T1\nN1\tReference T1 X:1\tx\n*\tEquiv T1 T1\n\n"
@@ -120,36 +118,32 @@ def test_characters_and_not_bytes(read):
     )
 
 
-def test_an_annotation_that_points_elsewhere_is_said(read):
+def test_an_annotation_with_wrong_offsets_is_noted(read):
     _, notes = read(TEXT, "T1\tDISO 0 4\tdeux\nT2\tDISO 24 25\t\nT3\tDISO 5 8\tcas\n")
-    assert notes == [
-        "1 annotations of train were left out: they hold no word (for instance a.ann: '\\n').",
-        "1 annotations of train have another text than what stands where they point (for instance "
-        "a.ann, line 1).",
-    ]
+    assert len(notes) == 2
+    for note, example in zip(notes, ("a.ann: '\\n'", "a.ann, line 1"), strict=True):
+        assert note.startswith("1 annotations of train")
+        assert example in note
 
 
 @pytest.mark.parametrize(
-    ("ann", "said"),
+    ("ann", "message"),
     [
-        (
-            "T1\tDISO 0 4\tDeux\nT2\tDISO 50 59\tx\n",
-            r"a.ann, line 2: must point at characters 0 to",
-        ),
-        ("T1\tDISO 4 4\t\n", r"line 1: must point .*got '4 4'"),
-        ("T1\tDISO 0 4;9 6\tx\n", r"line 1: must point .*got '0 4;9 6'"),
-        ("T1 DISO 0 4 Deux\n", r"line 1: must be an annotation .*got 'T1 DISO 0 4 Deux'"),
-        ("T1\tDISO 0 x\tDeux\n", r"line 1: must be an annotation"),
-        ("\nDeux cas\n", r"line 2: must be an annotation .*got 'Deux cas'"),
-        (b"T1\tDISO 0 4\tDeux \xff\n", r"line 1: must be UTF-8"),
+        ("T1\tDISO 0 4\tDeux\nT2\tDISO 50 59\tx\n", r"a.ann, line 2: .*'50 59'"),
+        ("T1\tDISO 4 4\t\n", r"line 1: .*'4 4'"),
+        ("T1\tDISO 0 4;9 6\tx\n", r"line 1: .*'0 4;9 6'"),
+        ("T1 DISO 0 4 Deux\n", r"line 1: .*'T1 DISO 0 4 Deux'"),
+        ("T1\tDISO 0 x\tDeux\n", r"line 1: .*DISO 0 x"),
+        ("\nDeux cas\n", r"line 2: .*'Deux cas'"),
+        (b"T1\tDISO 0 4\tDeux \xff\n", r"line 1: .*UTF-8"),
     ],
 )
-def test_bad_lines_are_named(read, ann, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_lines_are_named(read, ann, message):
+    with pytest.raises(InputError, match=message):
         read(TEXT, ann)
 
 
-def test_files_without_their_other_half(write):
+def test_files_without_a_counterpart(write):
     for split in ("train", "dev", "test"):
         write(f"{split}/EMEA/a.txt", TEXT)
         write(f"{split}/EMEA/a.ann", line(1, TEXT, "bras"))
@@ -157,12 +151,9 @@ def test_files_without_their_other_half(write):
         folder = write(f"{split}/MEDLINE/c.ann", "T1\tDISO 0 2\tno\n")
     task = read_task(str(folder), TaskPlan(), seed=0)
     assert [len(task.train), len(task.dev), len(task.test)] == [2, 2, 2]
-    assert task.notes[:2] == (
-        "1 .ann files of train were left out: there is no .txt of the same name (for instance "
-        "c.ann).",
-        "1 .txt files of train were left out: there is no .ann of the same name (for instance "
-        "b.txt).",
-    )
+    for note, suffix, name in zip(task.notes, (".ann", ".txt"), ("c.ann", "b.txt"), strict=False):
+        assert note.startswith(f"1 {suffix} files of train")
+        assert name in note
 
 
 def test_a_pair_for_each_split(write):
@@ -189,9 +180,9 @@ def test_a_folder_of_pairs_without_splits(write):
         folder = write(f"{i}.ann", line(1, text, "bras"))
     task = read_task(str(folder), TaskPlan(), seed=0)
     assert [len(task.train), len(task.dev), len(task.test)] == [7, 1, 2]
-    assert task.notes[0].startswith("No test split: 2 of 10 training examples")
+    assert "2 of 10" in task.notes[0]
 
 
 def test_no_pair(write):
-    with pytest.raises(EmptyInputError, match=r"each with its \.ann; no such pair"):
+    with pytest.raises(EmptyInputError, match=r"train split of --task.*\.ann"):
         read_task(str(write("train/a.ann", "T1\tX 0 1\ta\n")), TaskPlan(), seed=0)

@@ -42,7 +42,7 @@ def three(write, text, name="conll"):
 
 @pytest.mark.parametrize("sep", ["\t", " ", "  \t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_sentences_come_back(write, sep, end):
+def test_sentences_are_read(write, sep, end):
     if sep == "  \t":
         text = conll(SENTENCES, " ", end).replace(" ", "   ")
     else:
@@ -68,18 +68,18 @@ def test_a_tsv_file_with_tags_of_no_type(write):
         [("Huntington", "B-_"), ("disease", "I-_")],
         [("free", "O"), ("of", "B-_")],
     ]
-    assert task.notes[0].startswith("Entities of train that begin with I-, without a B-")
+    assert "1 entities of train" in task.notes[0]
     with pytest.raises(EmptyInputError, match="--text-field"):
         read(folder)
 
 
-def test_words_keep_what_a_tab_does_not_cut(write):
+def test_words_keep_other_white_space_than_tabs(write):
     task = read(three(write, "a\u00a0b c\tB-X\n\u2028\tO\n"))
     assert task.test.pieces == [["a\u00a0b c", "\u2028"]]
 
 
-def test_words_of_other_languages_come_back_to_the_letter(write):
-    """As PharmaCoNER has them: accents, whole or composed, ordinals, and signs that are words."""
+def test_words_of_other_languages_are_read_exactly(write):
+    """As in PharmaCoNER: accents, precomposed or combining, ordinals, and symbols as words."""
     spanish = [
         [("Niño", "O"), ("de", "O"), ("10", "O"), ("an\u0303os", "O"), (",", "O"), ("2ª", "O")],
         [("α", "B-PROTEINAS"), ("-", "I-PROTEINAS"), ("fetoproteína", "I-PROTEINAS"), ("º", "O")],
@@ -92,41 +92,38 @@ def test_words_of_other_languages_come_back_to_the_letter(write):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        (
-            "a NN O\n\nb O\n",
-            r"train.conll, line 3: must have 3 columns, as line 1 has; got 2: 'b O'",
-        ),
-        ("a\tO\nb c\tO\td\n", r"line 2: must have 2 columns, as line 1 has; got 3"),
-        ("-DOCSTART- O\n\na\nb\n", r"line 3: must have a word and its tag; got 1: 'a'"),
-        ("# sent_id = 1\na O\n", r"line 1: must have a tag such as .* last; got '# sent_id = 1'"),
-        ("a O\nb PER\n", r"line 2: must have a tag such as .* last; got 'b PER'"),
-        ("a\tO\n\tO\n", r"line 2: must have a word first"),
-        (b"a O\nb\xff O\n", r"line 2: must be UTF-8"),
+        ("a NN O\n\nb O\n", r"train.conll, line 3: .* 3 columns.*got 2: 'b O'"),
+        ("a\tO\nb c\tO\td\n", r"line 2: .* 2 columns.*got 3"),
+        ("-DOCSTART- O\n\na\nb\n", r"line 3: .*got 1: 'a'"),
+        ("# sent_id = 1\na O\n", r"line 1: .*'# sent_id = 1'"),
+        ("a O\nb PER\n", r"line 2: .*'b PER'"),
+        ("a\tO\n\tO\n", r"line 2: .*word"),
+        (b"a O\nb\xff O\n", r"line 2: .*UTF-8"),
     ],
 )
-def test_wrong_lines_are_named(write, text, said):
+def test_wrong_lines_are_named(write, text, message):
     write("test.conll", conll(SENTENCES))
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read(write("train.conll", text))
 
 
-def test_an_archive_that_breaks_off(write):
+def test_a_truncated_archive(write):
     write("test.conll", conll(SENTENCES))
     folder = write("train.conll.xz", lzma.compress(conll(SENTENCES).encode())[:-20])
-    with pytest.raises(InputError, match=r"cannot be read to its end: truncated \.xz"):
+    with pytest.raises(InputError, match=r"train\.conll\.xz .*truncated \.xz"):
         read(folder)
 
 
 def test_no_sentence(write):
     write("train.conll", conll(SENTENCES))
-    with pytest.raises(EmptyInputError, match=r"The test split .* it is empty"):
+    with pytest.raises(EmptyInputError, match=r"test split of --task"):
         read(write("test.conll", "-DOCSTART- O\n\n"))
 
 
-def test_nothing_but_o(write):
-    with pytest.raises(InputError, match=r"every word of train is tagged O"):
+def test_no_entity(write):
+    with pytest.raises(InputError, match=r"--task.*train.* O\b"):
         read(three(write, "a O\n\nb O\n"))
 
 
@@ -136,7 +133,7 @@ def test_iob1_is_found_over_all_splits(write):
     task = read(write("test.conll", "a O\nb I-X\nc I-X\n"))
     assert task.labels == ("O", "B-X", "B-Y", "I-X")
     assert task.learnable == 2
-    assert task.notes[0].startswith("Entities were tagged as IOB1 and are now as BIO")
+    assert "IOB1" in task.notes[0]
     assert sentences(task, "test") == [[("a", "O"), ("b", "B-X"), ("c", "I-X")]]
 
 
@@ -145,23 +142,20 @@ def test_an_i_without_b_becomes_one(write):
     write("dev.conll", "a B-X\n")
     task = read(write("test.conll", "a O\nb B-X\n"))
     assert sentences(task, "train") == [[("a", "B-X"), ("b", "O"), ("c", "B-X")]]
-    assert task.notes == (
-        "Entities of train that begin with I-, without a B- before, begin with B- now; they are "
-        "the same ones (1).",
-    )
+    assert len(task.notes) == 1
+    assert "1 entities of train" in task.notes[0]
 
 
-def test_labels_that_train_lacks(write):
+def test_labels_missing_from_train(write):
     write("train.conll", "a B-X\n")
     write("dev.conll", "a B-X\n")
     task = read(write("test.conll", "a B-A\nb I-A\n\nc B-X\n"))
     assert (task.labels, task.learnable) == (("O", "B-X", "B-A", "I-A"), 2)
-    assert task.notes == (
-        "test has 2 labels that train lacks and no model can learn: 'B-A', 'I-A' "
-        "(1 of 2 examples).",
-    )
+    assert len(task.notes) == 1
+    assert task.notes[0].startswith("test has 2 labels")
+    assert "'B-A', 'I-A' (1 of 2 examples)" in task.notes[0]
 
 
-def test_the_kind_is_another(write):
-    with pytest.raises(UsageError, match=r"task.kind must be tagging for .*got 'classification'"):
+def test_the_wrong_kind(write):
+    with pytest.raises(UsageError, match=r"task.kind.*tagging.*'classification'"):
         read(three(write, conll(SENTENCES)), kind="classification")

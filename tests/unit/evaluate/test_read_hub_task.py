@@ -1,4 +1,4 @@
-"""Tasks of Hugging Face datasets: a local folder stands in for the hub."""
+"""Tasks from Hugging Face datasets, with a local folder in place of the hub."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytest.importorskip("datasets", reason="the extra hub is not installed")
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch, tmp_path):
-    """No network is asked and no cache of the machine is used."""
+    """No network, and no shared cache."""
     import datasets.config
     import huggingface_hub.constants
 
@@ -47,7 +47,7 @@ def test_splits_by_their_names(write):
     assert task.notes == ()
 
 
-def test_a_split_by_itself_is_cut(write):
+def test_a_single_split_is_divided(write):
     folder = write("train.jsonl", rows("train", 20))
     task = read(f"hub:{folder}@train")
     assert [len(task.train), len(task.dev), len(task.test)] == [14, 2, 4]
@@ -55,12 +55,12 @@ def test_a_split_by_itself_is_cut(write):
 
 def test_no_train_split(write):
     folder = write("test.jsonl", rows("test", 20))
-    with pytest.raises(InputError, match=r"splits train, dev and test.*it has test\."):
+    with pytest.raises(InputError, match=r"--task.*train, dev and test.* has test\b"):
         read(f"hub:{folder}")
 
 
 def test_unreachable():
-    with pytest.raises(InputError, match=r"^--task must be .* got 'hub:nobody/nothing'"):
+    with pytest.raises(InputError, match=r"^--task.*'hub:nobody/nothing'"):
         read("hub:nobody/nothing")
 
 

@@ -1,4 +1,4 @@
-"""Tasks of texts with a class: every format, splits that are made, labels, and what cannot be."""
+"""Classification tasks: every format, missing splits, labels, and errors."""
 
 from __future__ import annotations
 
@@ -113,16 +113,17 @@ def test_labels_are_words_in_order(write, labels, expected, suffix, encode):
     assert pairs(task, "train") == [(t, str(n)) for t, n in rows]
 
 
-def test_labels_that_train_lacks_come_last(write):
+def test_labels_missing_from_train_come_last(write):
     write("train.jsonl", jsonl([("a", "y"), ("b", "x"), ("c", "y")]))
     write("dev.jsonl", jsonl([("d", "x"), ("e", "q")]))
     folder = write("test.jsonl", jsonl([("f", "a"), ("g", "q"), ("h", "x"), ("i", "a")]))
     task = read(folder)
     assert (task.labels, task.learnable) == (("x", "y", "a", "q"), 2)
-    assert task.notes == (
-        "dev has a label that train lacks and no model can learn: 'q' (1 of 2 examples).",
-        "test has 2 labels that train lacks and no model can learn: 'a', 'q' (3 of 4 examples).",
-    )
+    dev, test = task.notes
+    assert dev.startswith("dev has a label")
+    assert "'q' (1 of 2 examples)" in dev
+    assert test.startswith("test has 2 labels")
+    assert "'a', 'q' (3 of 4 examples)" in test
     assert task.test.flat.tolist() == [2, 3, 0, 2]
 
 
@@ -132,42 +133,40 @@ def test_other_fields(write):
     assert len(read(folder, text_field="sentence", label_field="gold").test) == 10
     with pytest.raises(
         EmptyInputError,
-        match=r"train split .*fields are sentence, gold.*--text-field .*task.label_field",
+        match=r"train split .*sentence, gold.*--text-field .*task.label_field",
     ):
         read(folder)
-    with pytest.raises(EmptyInputError, match=r"missing field 'label': fields are sentence, gold"):
+    with pytest.raises(EmptyInputError, match=r"'label'.*sentence, gold"):
         read(folder, text_field="sentence")
 
 
-def test_rows_that_are_left_out_are_counted(write):
+def test_skipped_rows_are_counted(write):
     bad = [("", "a"), ("fine", None), ("fine", 1.5), ("fine", ["a"]), ("fine", " "), (None, "a")]
     write("train.jsonl", jsonl(ROWS + bad) + "\n{broken\n")
     folder = write("test.jsonl", jsonl([("fine", None), *ROWS]))
     task = read(folder)
-    assert task.notes[:2] == (
-        "7 of 17 rows of train were left out: for instance, row 10 has no usable text "
-        "(text is empty).",
-        "1 of 11 rows of test were left out: for instance, row 0 has no label in 'label' "
-        "(a string, a whole number or a boolean).",
-    )
+    train, test = task.notes[:2]
+    assert train.startswith("7 of 17 rows of train")
+    assert "row 10" in train
+    assert test.startswith("1 of 11 rows of test")
+    assert "row 0 has no label in 'label'" in test
     assert len(task.test) == 10
 
 
 def test_an_empty_split(write):
     write("train.jsonl", jsonl(ROWS))
-    with pytest.raises(EmptyInputError, match=r"The test split of --task must .* it is empty"):
+    with pytest.raises(EmptyInputError, match=r"test split of --task"):
         read(write("test.jsonl", ""))
 
 
-def test_missing_splits_are_made_of_train(write):
+def test_missing_splits_are_taken_from_train(write):
     rows = [(f"text {i}", "ab"[i % 2]) for i in range(100)]
     folder = write("train.jsonl", jsonl(rows))
     task = read(folder, seed=3)
     assert [len(task.train), len(task.dev), len(task.test)] == [70, 10, 20]
-    assert task.notes == (
-        "No test split: 20 of 100 training examples were set aside (seed 3).",
-        "No dev split: 10 of 100 training examples were set aside (seed 3).",
-    )
+    for note, split, size in zip(task.notes, ("test", "dev"), (20, 10), strict=True):
+        assert note.startswith(f"No {split} split: {size} of 100")
+        assert "seed 3" in note
     parts = [pairs(task, s) for s in ("train", "dev", "test")]
     assert sorted(chain(*parts), key=rows.index) == rows
     assert all(part == sorted(part, key=rows.index) for part in parts)
@@ -186,17 +185,18 @@ def test_a_single_file(write):
     assert [len(task.train), len(task.dev), len(task.test)] == [7, 1, 2]
 
 
-def test_a_part_of_dev_is_looked_at(write):
+def test_dev_size_limits_dev(write):
     write("train.jsonl", jsonl(ROWS))
     write("dev.jsonl", jsonl(ROWS))
     folder = write("test.jsonl", jsonl(ROWS))
     task = read(folder, dev_size=4, seed=1)
     assert pairs(task, "dev") == [ROWS[i] for i in nested_places(10, 4, 1)]
-    assert task.notes == ("4 of 10 dev examples are looked at (seed 1).",)
+    assert len(task.notes) == 1
+    assert task.notes[0].startswith("4 of 10 dev examples")
     assert len(read(folder, dev_size=10).dev) == 10
 
 
-def test_it_travels(write, tmp_path):
+def test_a_task_is_stored_and_loaded(write, tmp_path):
     task = read(three(write))
     store_task(task, tmp_path / "task.json")
     back = load_task(tmp_path / "task.json")
@@ -207,65 +207,65 @@ def test_one_class_only(write):
     write("test.jsonl", jsonl(ROWS))
     write("dev.jsonl", jsonl(ROWS))
     folder = write("train.jsonl", jsonl([(t, "a") for t, _ in ROWS]))
-    with pytest.raises(InputError, match=r"two labels or more in train; all 10 examples are 'a'"):
+    with pytest.raises(InputError, match=r"--task.*train.* 10 .*'a'"):
         read(folder)
 
 
 def test_no_train(write):
-    with pytest.raises(InputError, match=r"folder named train.*it holds test\.jsonl\."):
+    with pytest.raises(InputError, match=r"--task.*train.*test\.jsonl\."):
         read(write("test.jsonl", jsonl(ROWS)))
 
 
-def test_too_few_to_set_aside(write):
-    with pytest.raises(InputError, match=r"set aside for test and dev; it has 2, and 2 would be"):
+def test_too_few_examples_for_all_splits(write):
+    with pytest.raises(InputError, match=r"--task.*test and dev.* 2, .* 2\."):
         read(write("train.jsonl", jsonl(ROWS[:2])))
 
 
 def test_two_files_for_a_split(write):
     write("train.jsonl", jsonl(ROWS))
-    with pytest.raises(InputError, match=r"one file or folder for train; .*train.csv, train.jsonl"):
+    with pytest.raises(InputError, match=r"--task.* train; .*train.csv, train.jsonl"):
         read(write("train.csv", separated(ROWS, ",")))
 
 
-def test_splits_in_two_forms(write):
+def test_splits_in_two_formats(write):
     write("train.jsonl", jsonl(ROWS))
-    with pytest.raises(InputError, match=r"in one form; it has train: rows; test: conll"):
+    with pytest.raises(InputError, match=r"--task.*train: rows; test: conll"):
         read(write("test.conll", "a O\n"))
 
 
 def test_a_folder_without_a_readable_file(write):
-    with pytest.raises(InputError, match=r"files that can be read; .*train has none"):
+    with pytest.raises(InputError, match=r"--task.*train has none"):
         read(write("train/notes.md", "x"))
 
 
 def test_no_such_place(tmp_path):
-    with pytest.raises(InputError, match=r"nowhere does not exist\."):
+    with pytest.raises(InputError, match=r"--task.*nowhere"):
         read(tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"owner/name does not exist; .* say hub:owner/name\."):
+    with pytest.raises(InputError, match=r"--task.*owner/name.*hub:owner/name"):
         read("owner/name")
-    with pytest.raises(UsageError, match=r"--task must be .* on this machine"):
+    with pytest.raises(UsageError, match=r"--task.*'s3://bucket/task'"):
         read("s3://bucket/task")
 
 
 def test_an_unknown_suffix(write):
-    with pytest.raises(InputError, match=r"name ends in \.jsonl.*got task\.xml"):
+    with pytest.raises(InputError, match=r"--task.*\.jsonl.*task\.xml"):
         read(write("task.xml", "<x/>") / "task.xml")
 
 
-def test_the_kind_is_another(write):
-    with pytest.raises(UsageError, match=r"task.kind must be classification for .*got 'tagging'"):
+def test_the_wrong_kind(write):
+    with pytest.raises(UsageError, match=r"task.kind.*classification.*'tagging'"):
         read(three(write), kind="tagging")
 
 
 @pytest.mark.parametrize("share", [0.01, 0.9])
-def test_half_an_archive_is_no_split(write, share):
+def test_a_truncated_archive_is_an_error(write, share):
     rows = [(random.Random(i).randbytes(500).hex(), "ab"[i % 2]) for i in range(1000)]
     whole = zstandard.compress(jsonl(rows).encode())
     folder = write("train.jsonl.zst", whole[: int(len(whole) * share)])
-    with pytest.raises(InputError, match=r"train.jsonl.zst cannot be read whole: truncated \.zst"):
+    with pytest.raises(InputError, match=r"train\.jsonl\.zst.*truncated \.zst"):
         read(folder)
 
 
 def test_a_broken_parquet_file(write):
-    with pytest.raises(InputError, match=r"train.parquet cannot be read whole: unreadable parq"):
+    with pytest.raises(InputError, match=r"train\.parquet.*unreadable parquet"):
         read(write("train.parquet", b"PAR1 and no more"))

@@ -1,4 +1,4 @@
-"""Precision at 1 against scikit-learn's search on the same vectors, and its rules by hand."""
+"""P@1 against scikit-learn's search on the same vectors, and its rules by hand."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ def vectors(seed, n, d=12):
 
 
 @pytest.mark.parametrize("block", [1, 1_000, 2**23])
-def test_the_nearest_and_its_lead_are_scikit_learns(block):
+def test_the_nearest_and_its_margin_are_scikit_learns(block):
     queries, others = vectors(0, 200), vectors(1, 90)
     search = NearestNeighbors(n_neighbors=2, metric="cosine", algorithm="brute").fit(others)
     distances, places = search.kneighbors(queries)
-    told = []
-    place, lead = nearest(queries, others, block, told.append)
-    assert sum(told) == 200
-    assert len(told) == -(-200 // max(1, block // 90))
+    progress = []
+    place, lead = nearest(queries, others, block, progress.append)
+    assert sum(progress) == 200
+    assert len(progress) == -(-200 // max(1, block // 90))
     assert (place == places[:, 0]).all()
     np.testing.assert_allclose(lead, distances[:, 1] - distances[:, 0], atol=1e-6)
 
 
 def test_precision_is_that_of_scikit_learns_search():
-    """Translations near their sentences, so that some are found and some are not."""
+    """Translations near their sentences, so that some are retrieved and some are not."""
     source = vectors(2, 300)
     target = source + 1.2 * vectors(3, 300)
     side = numbered([str(i) for i in range(300)])
@@ -40,7 +40,7 @@ def test_precision_is_that_of_scikit_learns_search():
 
 
 def test_a_tie_is_a_miss():
-    """A model that gives all sentences one vector, or none, finds nothing."""
+    """A model with one vector, or a zero vector, for all sentences retrieves nothing."""
     side = numbered(["a", "b", "c"])
     for same in (np.ones((3, 4), np.float32), np.zeros((3, 4), np.float32)):
         assert not found(side, side, same, same).any()
@@ -49,17 +49,17 @@ def test_a_tie_is_a_miss():
 
 
 def test_copies_are_one_sentence():
-    """Two pairs of one translation: each finds it, and it is no rival of itself."""
+    """Two sentences with the same translation: both retrieve it, and it is no tie with itself."""
     source, target = numbered(["Guten Tag", "Hallo", "Nacht"]), numbered(["Hi", "Hi", "Night"])
     assert (target.texts, target.places.tolist()) == (["Hi", "Night"], [0, 0, 1])
     queries = np.array([[1, 0.1], [1, 0.2], [0, 1]], np.float32)
     others = np.array([[1, 0], [0, 1]], np.float32)
     assert found(source, target, queries, others).tolist() == [True, True, True]
-    # from English, one vector has one nearest: of its two translations one at most is found
+    # from English, one vector has one nearest: at most one of two translations is retrieved
     assert found(target, source, others, queries).tolist() == [True, False, True]
 
 
-def test_length_does_not_count():
+def test_vector_length_has_no_effect():
     side = numbered(["a", "b"])
     near = np.array([[3, 0], [0, 0.01]], np.float32)
     assert found(side, side, near, np.array([[0.5, 0.1], [90, 100]], np.float32)).all()

@@ -1,4 +1,4 @@
-"""Line-aligned files and two columns: what is read, what is left out, what is refused."""
+"""Sentence pairs from aligned files and two columns: what is read, skipped and refused."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def write(tmp_path):
     return write
 
 
-def test_files_of_one_name_in_the_order_that_it_says(write):
-    """Moses: NAME.X and NAME.Y; a last line without its end is a line, and an end begins none."""
+def test_files_of_one_name_in_the_order_of_the_name(write):
+    """Moses: NAME.X and NAME.Y; the last line may lack its line end."""
     write("tatoeba.spa-eng.eng", "Good day\nThe night\n")
     folder = write("tatoeba.spa-eng.spa", "\ufeffBuenos días\r\nLa noche")
     found = read_pairs(f"{folder}tatoeba.spa-eng")
@@ -32,7 +32,7 @@ def test_files_of_one_name_in_the_order_that_it_says(write):
     assert (len(found), found.blank) == (2, 0)
 
 
-def test_packed_files_and_files_named_together(write):
+def test_compressed_files_and_two_named_files(write):
     write("a.de.gz", "eins\nzwei\n")
     folder = write("b.en", "one\ntwo\n")
     found = read_pairs(f"{folder}a.de.gz,{folder}b.en")
@@ -51,7 +51,7 @@ def test_two_columns(write):
     assert (found.languages, found.blank) == (("text", "translation"), 1)
 
 
-def test_pairs_with_a_blank_side_are_left_out_and_counted(write):
+def test_pairs_with_an_empty_side_are_skipped_and_counted(write):
     write("a.de", "eins\n\ndrei\n \u00a0\nfünf\n")
     folder = write("a.en", "one\ntwo\n\t\nfour\nfive\n")
     found = read_pairs(f"{folder}a")
@@ -63,12 +63,12 @@ def test_pairs_with_a_blank_side_are_left_out_and_counted(write):
 def test_unequal_sides_are_an_error_that_names_the_line(write, longer):
     for side in ("de", "en"):
         folder = write(f"a.{side}", "x\n" * (1_003 if side == longer else 1_001))
-    with pytest.raises(InputError, match=rf"line 1,001, and .*a\.{longer} goes on with line 1,002"):
+    with pytest.raises(InputError, match=rf"1,001.*a\.{longer}.*1,002"):
         read_pairs(f"{folder}a")
 
 
 def test_columns_of_a_header_as_a_corpus_has_them(write):
-    """A column too many is not looked at; a row with one too few lacks its translation."""
+    """An extra column is ignored; a row with a missing column lacks its translation."""
     folder = write("a.tsv", "id\tde\ten\n1\teins\tone\n2\tzwei\n3\tdrei\tthree\tx\n")
     found = read_pairs(f"pair:{folder}a.tsv:en,de")
     assert (found.name, found.languages, found.blank) == ("a", ("en", "de"), 1)
@@ -81,24 +81,24 @@ def test_columns_of_a_header_as_a_corpus_has_them(write):
 def test_a_line_that_cannot_be_read_is_named(write, tmp_path):
     folder = write("a.de", "eins\nzwei\n")
     (tmp_path / "a.en").write_bytes(b"one\n\xff\n")
-    with pytest.raises(InputError, match=r"at row 1: invalid UTF-8 \(translation\)"):
+    with pytest.raises(InputError, match=r"--pairs.*a\.en.*row 1: .*UTF-8"):
         read_pairs(f"{folder}a.de,{folder}a.en")
 
 
-def test_what_is_no_test_set(write):
+def test_invalid_values(write):
     write("a.de", "eins\n")
     folder = write("b.txt", "eins\n")
-    with pytest.raises(UsageError, match=r"--pairs must be NAME .*There is a\.de\."):
+    with pytest.raises(UsageError, match=r"--pairs.* a\.de\."):
         read_pairs(f"{folder}a")
-    with pytest.raises(UsageError, match=r"One file has to hold both sides"):
+    with pytest.raises(UsageError, match=r"--pairs.*b\.txt"):
         read_pairs(f"{folder}b.txt")
-    with pytest.raises(UsageError, match=r"There is no such file"):
+    with pytest.raises(UsageError, match=r"--pairs.*nowhere/c"):
         read_pairs(f"{folder}nowhere/c")
     for side in ("en", "fr"):
         write(f"a.{side}", "x\n")
-    with pytest.raises(UsageError, match=r"There are a\.de, a\.en, a\.fr: name two"):
+    with pytest.raises(UsageError, match=r"--pairs.* a\.de, a\.en, a\.fr\b"):
         read_pairs(f"{folder}a")
     write("d.de", "\n")
     write("d.en", "x\n")
-    with pytest.raises(EmptyInputError, match="no pair with text on both sides"):
+    with pytest.raises(EmptyInputError, match=r"--pairs .*d\b"):
         read_pairs(f"{folder}d")

@@ -1,4 +1,4 @@
-"""Tests of tests: scipy's answers, closed forms, how often they err where the truth is known."""
+"""Significance tests against scipy and closed forms, and their error rates on simulated data."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ LABELS = ("a", "b", "c")
 
 
 def counted(gold, answers):
-    """Tallies by seed of answers [seeds, n]."""
+    """Tallies by seed of predictions [seeds, n]."""
     ones = np.ones(len(gold), np.int64)
     return [tallies("classification", LABELS, gold, a.astype(np.int32), ones) for a in answers]
 
 
 def drawn(seed, n, seeds, right, base_right):
-    """Gold labels, and two models that are right with some chance for each example."""
-    chance = np.random.default_rng(seed)
-    gold = chance.integers(0, 3, n).astype(np.int32)
-    hard = chance.normal(0, 0.15, n)  # some examples are hard for everyone
+    """Tallies of two models with given probabilities of a correct prediction."""
+    rng = np.random.default_rng(seed)
+    gold = rng.integers(0, 3, n).astype(np.int32)
+    difficulty = rng.normal(0, 0.15, n)  # the same for both models
 
     def model(share):
-        of_seed = chance.normal(0, 0.02, (seeds, 1))
-        is_right = chance.random((seeds, n)) < share + hard + of_seed
+        of_seed = rng.normal(0, 0.02, (seeds, 1))
+        is_right = rng.random((seeds, n)) < share + difficulty + of_seed
         return counted(gold, np.where(is_right, gold, (gold + 1) % 3))
 
     return model(right), model(base_right)
@@ -66,7 +66,7 @@ def test_the_average_gain_is_averaged_over_tasks_before_seeds():
 
 
 @pytest.mark.parametrize("name", ["accuracy", "macro_f1"])
-def test_a_comparison_says_the_differences_and_their_t_test(name):
+def test_a_comparison_has_the_differences_and_their_t_test(name):
     ours, base = drawn(0, 200, 8, 0.8, 0.75)
     found = compare(ours, base, name, seed=0, rounds=200)
     a, b = scores(ours, name), scores(base, name)
@@ -86,7 +86,7 @@ def _blocks(request, monkeypatch):
 
 @pytest.mark.usefixtures("_blocks")
 def test_randomisation_over_examples_is_that_of_scipy():
-    # 10 examples have 1,024 ways to change sides, which scipy goes through one by one
+    # 10 examples have 1,024 ways to swap, which scipy enumerates
     ours, base = drawn(3, 10, 4, 0.9, 0.7)
     a, b = (np.stack([t[:, 0, 0] for t in model], 1).mean(1) for model in (ours, base))
     exact = stats.permutation_test(
@@ -97,7 +97,7 @@ def test_randomisation_over_examples_is_that_of_scipy():
     assert found == pytest.approx(exact, abs=0.01)
 
 
-def test_randomisation_of_f1_is_that_of_every_way_to_change_sides():
+def test_randomisation_of_f1_is_that_of_all_swaps():
     ours, base = drawn(4, 9, 3, 0.9, 0.7)
     both = np.stack([np.stack(ours), np.stack(base)])  # [2, seeds, n, 3, C]
     observed = abs((scores(ours, "macro_f1") - scores(base, "macro_f1")).mean())
@@ -126,12 +126,12 @@ def test_the_interval_of_one_seed_is_the_bootstrap_of_scipy():
 
 
 def test_the_interval_is_wide_enough_for_seeds_that_differ_and_for_few_examples():
-    # closed form: the variance of the mean over S seeds that each answer all n examples alike but
-    # for their own share of them is about var_seeds / S + var_examples / n
-    chance = np.random.default_rng(6)
+    # closed form: with S seeds of different accuracy and the same difficult examples, the variance
+    # of the mean is about var_seeds / S + var_examples / n
+    rng = np.random.default_rng(6)
     gold = np.zeros(400, np.int32)
     share = np.array([0.5, 0.6, 0.7, 0.8, 0.5, 0.6, 0.7, 0.8])[:, None]
-    rank = chance.permutation(400) / 400  # the same examples are hard in every seed
+    rank = rng.permutation(400) / 400  # the same examples are difficult in every seed
     ours = counted(gold, np.where(rank < share, 0, 1))
     low, high = interval(ours, "accuracy", seed=0, rounds=20_000)
     of_items = (rank < share).mean(0).var() / 400
@@ -139,14 +139,14 @@ def test_the_interval_is_wide_enough_for_seeds_that_differ_and_for_few_examples(
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(of_items + of_seeds), rel=0.05)
 
 
-def test_the_same_seed_gives_the_same():
+def test_equal_seeds_give_equal_results():
     ours, base = drawn(7, 60, 3, 0.8, 0.7)
     first = compare(ours, base, "macro_f1", seed=5, rounds=500)
     assert compare(ours, base, "macro_f1", seed=5, rounds=500) == first
     assert compare(ours, base, "macro_f1", seed=6, rounds=500) != first
 
 
-def test_sums_that_narrow_floats_cannot_hold_are_exact():
+def test_sums_beyond_float32_are_exact():
     one = np.array([[[2**24], [2**24 + 1], [2**24 + 1]]])  # an example of many pieces, one wrong
     share = 2**24 / (2**24 + 1)
     assert interval([one], "accuracy", seed=0, rounds=3) == (share, share)
@@ -154,7 +154,7 @@ def test_sums_that_narrow_floats_cannot_hold_are_exact():
     assert compare([one], [none], "accuracy", seed=0, rounds=3).low == share
 
 
-def test_seeds_are_paired_in_order_and_the_rest_is_left_out():
+def test_seeds_are_paired_in_order_and_further_seeds_are_ignored():
     ours, base = drawn(9, 80, 5, 0.8, 0.7)
     found = compare(ours, base[:3], "accuracy", seed=0, rounds=100)
     assert found == compare(ours[:3], base[:3], "accuracy", seed=0, rounds=100)
@@ -168,14 +168,14 @@ def test_one_seed_has_no_test_over_seeds():
     assert found.p == found.p_items
 
 
-def test_the_same_answers_are_no_difference():
+def test_equal_predictions_are_no_difference():
     ours, _ = drawn(11, 40, 8, 0.8, 0.8)
     found = compare(ours, ours, "macro_f1", seed=0, rounds=100)
     assert (found.difference, found.sd, found.low, found.high) == (0, 0, 0, 0)
     assert (found.p_seeds, found.p_items, found.p) == (1, 1, 1)
 
 
-def test_equal_differences_are_judged_by_their_signs():
+def test_equal_differences_get_a_sign_test():
     gold = np.zeros(60, np.int32)
     worse = np.where(np.arange(60) < 40, 0, 1)
     for seeds in (2, 4, 8):
@@ -187,13 +187,13 @@ def test_equal_differences_are_judged_by_their_signs():
 
 def test_tallies_of_other_examples_are_refused():
     ours, base = drawn(12, 40, 2, 0.8, 0.8)
-    with pytest.raises(ValueError, match="same examples"):
+    with pytest.raises(ValueError, match="examples"):
         compare(ours, [t[::-1] for t in base], "accuracy", seed=0, rounds=10)
-    with pytest.raises(ValueError, match="same shape"):
+    with pytest.raises(ValueError, match="shape"):
         compare(ours, [t[:1] for t in base], "accuracy", seed=0, rounds=10)
 
 
-def test_where_there_is_no_difference_one_is_rarely_found():
+def test_false_positives_are_rare():
     ps = []
     for trial in range(300):
         ours, base = drawn(1_000 + trial, 80, 5, 0.7, 0.7)
@@ -206,16 +206,16 @@ def test_where_there_is_no_difference_one_is_rarely_found():
     assert rates[2] <= 0.05
 
 
-def test_examples_that_suit_one_model_by_nature_are_not_a_gain():
-    # all seeds of a model are right on the same examples: what they agree on is the sample's gain
+def test_a_gain_on_this_sample_of_examples_alone_is_not_a_gain():
+    # all seeds of a model are right on the same examples, so seeds agree on a gain of the sample
     ps = []
     for trial in range(150):
-        chance = np.random.default_rng(5_000 + trial)
-        gold, common = np.zeros(100, np.int32), chance.normal(size=100)
+        rng = np.random.default_rng(5_000 + trial)
+        gold, common = np.zeros(100, np.int32), rng.normal(size=100)
 
-        def model(chance=chance, gold=gold, common=common):
-            own = 0.8 * common + 0.45 * chance.normal(size=100)
-            wrong = own + 0.4 * chance.normal(size=(8, 100)) < -0.6
+        def model(rng=rng, gold=gold, common=common):
+            own = 0.8 * common + 0.45 * rng.normal(size=100)
+            wrong = own + 0.4 * rng.normal(size=(8, 100)) < -0.6
             return counted(gold, wrong.astype(np.int32))
 
         found = compare(model(), model(), "accuracy", seed=trial, rounds=199)
@@ -225,26 +225,26 @@ def test_examples_that_suit_one_model_by_nature_are_not_a_gain():
     assert of_both <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 150)
 
 
-def test_randomisation_never_gives_less_than_its_rounds_can_show():
+def test_the_smallest_p_of_a_randomisation_is_one_over_rounds_plus_one():
     gold = np.zeros(200, np.int32)
     ours, base = counted(gold, np.zeros((3, 200))), counted(gold, np.ones((3, 200)))
     assert compare(ours, base, "accuracy", seed=0, rounds=99).p_items == 1 / 100
 
 
 def test_a_difference_over_examples_alone_is_not_enough():
-    # one fine-tuning in four is far better, the rest are worse: examples agree, seeds do not
-    chance = np.random.default_rng(13)
+    # one fine-tuning in four is far better, the others are worse: examples agree, seeds do not
+    rng = np.random.default_rng(13)
     gold = np.zeros(500, np.int32)
     shares = np.array([[0.99], [0.78], [0.76], [0.79]])
-    ours = counted(gold, np.where(chance.random((4, 500)) < shares, 0, 1))
-    base = counted(gold, np.where(chance.random((4, 500)) < 0.75, 0, 1))
+    ours = counted(gold, np.where(rng.random((4, 500)) < shares, 0, 1))
+    base = counted(gold, np.where(rng.random((4, 500)) < 0.75, 0, 1))
     found = compare(ours, base, "accuracy", seed=0, rounds=2_000)
     assert found.p_items < 0.01
     assert found.p_seeds > 0.05
     assert found.p == found.p_seeds
 
 
-def test_a_difference_that_is_there_is_found():
+def test_a_true_difference_is_found():
     hits, inside = [], []
     for trial in range(40):
         ours, base = drawn(2_000 + trial, 250, 8, 0.80, 0.70)
@@ -258,7 +258,7 @@ def test_a_difference_that_is_there_is_found():
 
 
 def test_holm_by_hand():
-    # four tests: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 may not be below the one before it
+    # four tests: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 is raised to the one before it
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.01, None, 0.04, 0.03, 0.005]) == [
         *(pytest.approx(0.03), None, pytest.approx(0.06)),
@@ -271,10 +271,10 @@ def test_holm_by_hand():
     assert holm([]) == []
 
 
-def test_holm_is_what_testing_step_by_step_rejects():
-    chance = np.random.default_rng(14)
+def test_holm_rejects_as_the_step_down_procedure():
+    rng = np.random.default_rng(14)
     for _ in range(50):
-        ps = chance.random(7) ** 3
+        ps = rng.random(7) ** 3
         rejected = np.zeros(7, bool)
         for rank, place in enumerate(np.argsort(ps)):
             if ps[place] > 0.05 / (7 - rank):
@@ -304,23 +304,23 @@ def test_a_verdict_in_words(difference, p, words):
     assert verdict(dataclasses.replace(SURE, difference=difference), p) == words
 
 
-def test_a_mark_says_what_the_verdict_says():
+def test_marks_agree_with_verdicts():
     worse = dataclasses.replace(SURE, difference=-0.01)
     assert [mark(SURE, p) for p in (0.001, 0.05, 0.9)] == ["*", "", ""]
     assert [mark(worse, p) for p in (0.049, 0.05)] == ["†", ""]
     assert mark(SURE, 0.02, level=0.01) == ""
 
 
-def test_a_verdict_says_when_there_is_one_seed_only():
+def test_a_verdict_warns_about_a_single_seed():
     found = verdict(dataclasses.replace(SURE, sd=None, p_seeds=None, seeds=1), 0.003)
-    assert found == "better by 1.2 points (p = 0.003); one seed shows nothing about other seeds"
+    assert found.startswith("better by 1.2 points (p = 0.003); one seed")
     assert verdict(SURE, 0.03, level=0.01).startswith("no difference shown")
 
 
 def test_correlation_is_that_of_scipy():
-    chance = np.random.default_rng(15)
-    x = chance.normal(size=12)
-    y = -x + chance.normal(size=12)
+    rng = np.random.default_rng(15)
+    x = rng.normal(size=12)
+    y = -x + rng.normal(size=12)
     found = correlation(x.tolist(), y.tolist())
     pearson, spearman = stats.pearsonr(x, y), stats.spearmanr(x, y)
     assert found.n == 12
@@ -330,14 +330,14 @@ def test_correlation_is_that_of_scipy():
     assert correlation(x.tolist(), y.tolist()) == found
 
 
-def test_ranks_of_three_things_prove_nothing():
+def test_three_observations_are_never_significant():
     found = correlation([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
     assert found.spearman == pytest.approx(1)
-    assert found.spearman_p == pytest.approx(2 / 6)  # two of six orders are as strict
+    assert found.spearman_p == pytest.approx(2 / 6)  # two of six orders are as extreme
 
 
 @pytest.mark.parametrize("x", [[], [1.0, 2.0], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3]])
-def test_too_little_has_no_correlation(x):
+def test_too_few_or_constant_values_have_no_correlation(x):
     y = [1.0, 2.0, 3.0][: len(x)]
     assert correlation(x, y) is None
     assert correlation(y, x) is None

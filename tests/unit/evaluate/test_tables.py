@@ -1,4 +1,4 @@
-"""Tables: the papers' form of a score, and texts that each form must not take for its own."""
+"""Tables: scores in each format, and escaping of any text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TABLE = Table(
 
 
 def in_markdown(text):
-    """The heads and cells of the one table in a text, as a reader of Markdown sees them."""
+    """Headings and cells of the only table in a Markdown text, as a parser reads them."""
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     cells = [t for before, t in pairwise(tokens) if before.type in ("th_open", "td_open")]
     return ["".join(part.content for part in t.children) for t in cells]
@@ -155,20 +155,20 @@ def test_csv_keeps_any_text(text):
     assert read == [[text, "n"], [text, "2"]]
 
 
-def test_numbers_by_their_size_and_kind():
+def test_formats_of_numbers():
     table = Table("t", tuple("abcdef"), ((1_234, 1_234.5, 0.003, 0.41, 0.0, None),))
     assert plain(table) == [["1,234", "1,234.50", "0.003", "0.41", "0.00", "–"]]
     assert records(table)[0] == dict(zip("abcdef", table.rows[0], strict=True))
     assert csv(table).splitlines()[1] == "1234,1234.5,0.003,0.41,0.0,"
 
 
-def test_a_column_with_words_is_text_and_one_of_nothing_too():
+def test_columns_with_text_and_empty_columns_are_left_aligned():
     table = Table("t", ("a", "b", "c"), ((1, "x", None), (Score(0.5), 2, None)))
     assert "| ---: | --- | --- |" in markdown(table)
     assert r"\begin{tabular}{rll}" in latex(table)
 
 
-def test_the_best_is_that_of_its_row_or_column_as_shown():
+def test_the_best_of_a_row_or_column_is_chosen_after_rounding():
     rows = (
         ("x", Score(0.50001), Score(0.5), Score(0.4), 0.9),
         ("y", Score(0.3), Score(0.6), None, 0.1),
@@ -195,10 +195,10 @@ def test_a_table_without_rows():
     assert r"\midrule" in latex(none)
 
 
-def test_rows_fit_their_columns_and_columns_are_told_apart():
-    with pytest.raises(ValueError, match="other columns"):
+def test_rows_have_one_cell_per_column_and_columns_unique_names():
+    with pytest.raises(ValueError, match="row"):
         Table("t", ("a", "b"), ((1,),))
-    with pytest.raises(ValueError, match="one name"):
+    with pytest.raises(ValueError, match="name"):
         Table("t", ("a", "a"), ((1, 2),))
     with pytest.raises(dataclasses.FrozenInstanceError):
         TABLE.title = "other"

@@ -1,4 +1,4 @@
-"""Continued words and fertility against tokenizers' own `tokenize`, word by word, and by hand."""
+"""Continued words and fertility against the tokenizers' `tokenize`, word by word, and by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def vocabulary(tmp_path):
 
 
 def test_counts_worked_out_by_hand(vocabulary):
-    """15 words; Greek and the colon are unknown; accents are taken off as BERT does."""
+    """15 words; Greek and the colon are unknown; accents are removed as by BERT."""
     found = word_splits(open_tokenizer(str(vocabulary)), [TEXT, "", "paciente"])
     words = WORD.findall(TEXT)
     assert " ".join(words) == "El paciente , con 86 leucocitos y creatinina : más . Ελλάδα no - ok"
@@ -36,7 +36,7 @@ def test_counts_worked_out_by_hand(vocabulary):
 
 
 def test_words_have_the_pieces_of_the_tokenizers_own_tokenize(vocabulary, tmp_path):
-    """transformers' BERT tokenizer asked about each word alone."""
+    """Against transformers' BERT tokenizer on each word alone."""
     from transformers import BertTokenizerFast
 
     ours = open_tokenizer(str(vocabulary))
@@ -48,15 +48,15 @@ def test_words_have_the_pieces_of_the_tokenizers_own_tokenize(vocabulary, tmp_pa
     assert counts[:3].tolist() == [len(tokens), (tokens > 1).sum(), tokens.sum()]
 
 
-def test_byte_pairs_count_what_each_word_has_in_its_text(tmp_path):
-    """GPT-2's kind: a token holds the blank before its word, and letters are several bytes."""
+def test_byte_level_tokens_are_counted_in_the_text(tmp_path):
+    """As GPT-2: a token includes the space before its word, and letters are several bytes."""
     from transformers import PreTrainedTokenizerFast
 
     from corpusfit.adapt.scratch import new_model
 
     texts = ["der Hund und die Katze, äöü größer", "die Maus und der Käse"] * 3
-    made = new_model("tiny", "causal", texts, vocabulary=300, attention="eager", seed=0)
-    made.tokenizer.save_pretrained(tmp_path)
+    model = new_model("tiny", "causal", texts, vocabulary=300, attention="eager", seed=0)
+    model.tokenizer.save_pretrained(tmp_path)
     text = "die Katze und das Größte"
     peer = PreTrainedTokenizerFast.from_pretrained(tmp_path)
     words = text.split()
@@ -67,7 +67,7 @@ def test_byte_pairs_count_what_each_word_has_in_its_text(tmp_path):
 
 
 def test_a_sentencepiece_like_tokenizer_in_its_text_and_word_by_word():
-    """Unigram as XLM-R's: the mark of a blank is part of a word, alone or not; letters unknown."""
+    """A unigram model as XLM-R's: the space marker belongs to a word; unknown letters."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 
     pieces = [("<unk>", 0.0), ("▁", -3.0), ("▁das", -1.0), ("Haus", -2.0), ("es", -2.0)]
@@ -85,14 +85,14 @@ def test_a_cased_vocabulary_keeps_capitals(tmp_path):
     assert word_splits(open_tokenizer(str(path)), ["IL il"]).tolist() == [[2, 1, 3, 0]]
 
 
-def test_a_truncating_tokenizer_is_asked_about_whole_texts(vocabulary, tmp_path):
+def test_truncation_of_a_tokenizer_is_disabled(vocabulary, tmp_path):
     tokenizer = open_tokenizer(str(vocabulary))
     tokenizer.enable_truncation(4)
     tokenizer.enable_padding(length=64)
     whole = tmp_path / "tokenizer.json"
     tokenizer.save(str(whole))
     assert "truncation" in json.loads(whole.read_text("utf-8"))
-    for name in (str(whole), str(tmp_path)):  # a file, or the folder it lies in
+    for name in (str(whole), str(tmp_path)):  # a file, or its folder
         found = word_splits(open_tokenizer(name), ["paciente " * 50])
         assert found.tolist() == [[50, 0, 50, 0]]
 
@@ -112,15 +112,15 @@ def test_minilm_is_berts_own_vocabulary():
     assert (tokens > 1).any()
 
 
-def test_what_is_no_tokenizer(tmp_path):
+def test_invalid_tokenizers(tmp_path):
     (tmp_path / "words.txt").write_text("a\nb\n")
     (tmp_path / "t.json").write_text("{}")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelError, match=r"--tokenizer: .*must have a word piece a line"):
+    with pytest.raises(ModelError, match=r"--tokenizer.*words\.txt.*\[UNK\]"):
         open_tokenizer(str(tmp_path / "words.txt"))
-    with pytest.raises(ModelError, match=r"--tokenizer must be .* cannot be opened"):
+    with pytest.raises(ModelError, match=r"--tokenizer.*t\.json"):
         open_tokenizer(str(tmp_path / "t.json"))
-    with pytest.raises(ModelError, match=r"--tokenizer must be .* cannot be opened"):
+    with pytest.raises(ModelError, match=r"--tokenizer.*empty"):
         open_tokenizer(str(tmp_path / "empty"))
-    with pytest.raises(UsageError, match=r"--tokenizer must be .*There is no such folder"):
+    with pytest.raises(UsageError, match=r"--tokenizer.*no/such/folder"):
         open_tokenizer(str(Path("no/such/folder")))

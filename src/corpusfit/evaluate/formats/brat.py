@@ -47,8 +47,8 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
     """Read the tagged sentences of a split.
 
     A document is split into sentences at line breaks, or without any at sentence ends, never inside
-    an annotation. The gaps of a discontinuous annotation are tagged too, as in mDAPT. Of annotations
-    with a common word the longest is kept, of equally long ones the first.
+    an annotation. Gaps of a discontinuous annotation are tagged too, as in mDAPT. Of annotations
+    that share a word, the longest is kept, of equally long ones the first.
 
     Reference: https://brat.nlplab.org/standoff.html; mDAPT, appendix B.
 
