@@ -1,11 +1,4 @@
-"""The journey as a few calls: `select`, `adapt`, `evaluate` and those around them.
-
-What: the order of the steps; each step is a file beside this one.
-Why: this package alone knows every stage.
-Trade-off: every step leaves files and begins by asking which are missing; that is what makes a
-killed run resumable.
-Reference: TADPOLE, Algorithm 1.
-"""
+"""The commands as functions: `select`, `adapt`, `evaluate` and others; each step is one module."""
 
 import lazy_loader
 
