@@ -177,7 +177,7 @@ def _put(out: _Bytes, j: int, code: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _copy_string(data: _Bytes, i: int, end: int, out: _Bytes, j: int) -> tuple[int, int]:
-    """Unescape the string whose content begins at i into out[j:]; returns both ends, or `_UNDECIDED`."""
+    """Unescape the string whose content begins at i into out[j:]; both ends, or `_UNDECIDED`."""
     last = len(data) - 8
     while i < end:
         if i <= last:
