@@ -46,16 +46,16 @@ def test_it_says_what_it_is(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_no_other_kind_of_method_and_takes_no_part_in_the_ranking(name):
     assert name not in candidates()
-    with pytest.raises(UsageError, match=f"scores each unit by itself here; got '{name}'"):
+    with pytest.raises(UsageError, match=f"--method.*'{name}'"):
         registry.unit_method(name, SETTINGS[name])
-    with pytest.raises(UsageError, match=f"scores the corpus as a whole here; got '{name}'"):
+    with pytest.raises(UsageError, match=f"--method.*'{name}'"):
         registry.corpus_method(name, SETTINGS[name])
-    with pytest.raises(ModelError, match=f"{name} leaves no scorer"):
+    with pytest.raises(ModelError, match=name):
         registry.scorer_class(name)
 
 
 def test_a_method_that_reads_text_cannot_be_had_as_one_of_labels():
-    with pytest.raises(UsageError, match="goes by a row's label here; got 'random'"):
+    with pytest.raises(UsageError, match=r"--method.*'random'"):
         registry.label_method("random", {})
 
 

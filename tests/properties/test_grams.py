@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_in, grams_of, table_of
-from corpusfit.score.surface_forms import spelled
+from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import buffers, text_array
 
 TEXTS = st.lists(st.text("aB .é日", max_size=20), max_size=6)
@@ -20,11 +20,11 @@ def test_ngrams_are_those_of_each_text(texts, order):
     grams, bounds = grams_of(*buffers(text_array(texts)), table(), order)
     assert len(bounds) == len(texts) + 1
     for text, first, last in zip(texts, bounds[:-1], bounds[1:], strict=True):
-        assert grams[first:last].tolist() == grams_in(spelled(text)[0], order).tolist()
+        assert grams[first:last].tolist() == grams_in(written_tokens(text)[0], order).tolist()
     found, counts, ends = count_each(grams, bounds)
     for i, text in enumerate(texts):
         here = slice(ends[i], ends[i + 1])
-        want = Counter(grams_in(spelled(text)[0], order).tolist())
+        want = Counter(grams_in(written_tokens(text)[0], order).tolist())
         assert dict(zip(found[here].tolist(), counts[here].tolist(), strict=True)) == want
 
 
@@ -39,6 +39,6 @@ def test_a_table_finds_what_is_in_it_and_nothing_else(inside, others):
 
 
 def test_word_order_matters_in_an_ngram():
-    ids, written = spelled("One two one")
+    ids, written = written_tokens("One two one")
     assert written == ["one", "two", "one"]
     assert len(set(grams_in(ids, 2).tolist())) == 2

@@ -1,13 +1,14 @@
-"""What several rankings of the same texts agree on, with no label at all.
+"""Agreement of several rankings of the same texts, without labels.
 
-What: mid-ranks; a weight for each ranking by how its top goes with the others'; down to which depth
-they agree.
-Why: nobody knows which ranking is right, but rankings that err independently agree with each other
-only as far as each is right.
-Trade-off: rankings that err alike (of kin methods) look right; so unlike methods have to be asked.
+What: mid-ranks; a weight for each ranking by the agreement of its top with the others' tops; the
+depth down to which rankings agree.
+Why: nobody knows which ranking is right, but rankings with independent errors agree with each other
+only as far as each of them is right.
+Trade-off: rankings with the same errors (of similar methods) seem right, so the methods must be
+unlike.
 Reference: Parisi, Strino, Nadler and Kluger (2014), Ranking and Combining Multiple Predictors
-without Labeled Data (PNAS 111): the covariance of independent classifiers is of rank one, and its
-leading eigenvector has their accuracies; Cohen (1960) for agreement beyond chance.
+without Labeled Data (PNAS 111): the covariance of independent classifiers has rank one, and its
+leading eigenvector holds their accuracies; Cohen (1960) for agreement beyond chance.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _ENOUGH = 0.9
-"""Share of the highest agreement at which rankings are said to agree."""
+"""Share of the highest agreement from which rankings count as agreeing."""
 
 
 def mid_ranks(scores: NDArray[np.float32]) -> Array:
-    """The rank of each of n scores among them, float64 [n] in (0, 1); equal scores share one."""
+    """The rank of each of n scores, float64 [n] in (0, 1); equal scores share a rank."""
     _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
     return np.asarray(((np.cumsum(count) - count / 2.0) / len(scores))[place])
 
 
 def spectral_weights(ranks: Array, top: float, kin: Sequence[str]) -> Array:
-    """How far each ranking can be trusted.
+    """Weight each ranking by its agreement with the others.
 
     Args:
         ranks: float64 [m, n], higher is better.
         top: share of the texts that counts as found.
-        kin: m names; rankings of one name share one voice, for they err alike.
+        kin: m family names; rankings of one family share one vote, because they make similar
+            errors.
 
     Returns:
-        float64 [m], none below 0, their sum being 1: the leading eigenvector of the covariance of
-        "among the top", divided by how many rankings have the same name; equal weights where
-        nothing varies.
+        float64 [m], at least 0, with a sum of 1: the leading eigenvector of the covariance of
+            "among the top", divided by the size of the family; equal weights if nothing varies.
     """
     inside = _tops(ranks, [max(1, round(top * ranks.shape[1]))])[0]
     centred = inside - inside.mean(axis=1, keepdims=True)
@@ -53,9 +54,9 @@ def spectral_weights(ranks: Array, top: float, kin: Sequence[str]) -> Array:
 
 
 def _tops(ranks: Array, depths: list[int]) -> list[Array]:
-    """For each depth k, how far each text is among the k best of each ranking, float64 [m, n].
+    """For each depth k, the membership of each text in each ranking's k best, float64 [m, n].
 
-    Equals at the edge share the places that are left, so that no order of the texts counts.
+    Ties at the edge share the remaining places, so that the order of the texts does not matter.
     """
     best = -np.sort(-ranks, axis=1)
     found = []
@@ -70,8 +71,8 @@ def _tops(ranks: Array, depths: list[int]) -> list[Array]:
 def kappas(ranks: Array, weights: Array, depths: list[int]) -> Array:
     """Agreement of the rankings' k best beyond chance, for each depth k; float64 [depths].
 
-    The mean overlap of two rankings' k best, as a share of k, by the product of their weights;
-    then (overlap - k/n) / (1 - k/n), which is 0 by chance and 1 where all take the same.
+    The mean overlap of two rankings' k best, as a share of k, weighted by the product of their
+    weights; then (overlap - k/n) / (1 - k/n), which is 0 by chance and 1 for equal tops.
     """
     pairs = np.outer(weights, weights)
     np.fill_diagonal(pairs, 0.0)
@@ -85,10 +86,10 @@ def kappas(ranks: Array, weights: Array, depths: list[int]) -> Array:
 
 
 def agreed_depth(ranks: Array, weights: Array, depths: list[int]) -> int:
-    """The smallest of the increasing depths at which rankings agree as well as they do at best.
+    """The smallest of the increasing depths at which agreement is near its maximum.
 
-    Within a domain's share of the corpus, rankings disagree on who is first; beyond it, on what
-    comes next; so agreement peaks there (docs/auto.md). Nine tenths of the peak count as it.
+    Within a domain's share of the corpus, rankings disagree on the order; beyond it, on the next
+    texts; so agreement peaks there (docs/auto.md). Nine tenths of the peak suffice.
     """
     agreed = np.maximum(kappas(ranks, weights, depths), 0.0)
     return depths[int(np.flatnonzero(agreed >= _ENOUGH * agreed.max())[0])]

@@ -1,12 +1,12 @@
-"""A back-off n-gram model as one hash table, and the walk of texts through it.
+"""A back-off n-gram model as one hash table, and its probabilities of texts.
 
 What: n-grams of all lengths in one open-addressing table of (64-bit identity, log10 probability,
-log10 back-off), and the log10 probability that it gives to texts, read from their UTF-8 bytes.
-Why: scoring a corpus is nothing but look-ups in memory. A slot is 16 bytes of one cache line, and
-n-grams of one length are looked up for a whole stretch of text before the next length, so that
-dozens of look-ups wait for memory together.
-Trade-off: an n-gram is known by its hash alone, as in KenLM's probing model, so two collide with
-probability 2^-64. The table is half empty: 32 bytes an n-gram.
+log10 back-off), and the log10 probability of texts, read from their UTF-8 bytes.
+Why: scoring a corpus is only look-ups in memory. A slot is 16 bytes of one cache line, and n-grams
+of one length are looked up for a whole stretch of text before the next length, so that dozens of
+look-ups wait for memory together.
+Trade-off: an n-gram is identified by its hash alone, as in KenLM's probing model, so two n-grams
+collide with probability 2^-64. The table is half empty: 32 bytes per n-gram.
 Reference: Heafield (2011), KenLM: Faster and Smaller Language Model Queries, section 3.1 (probing)
 and section 4.1 (state); Katz back-off as the ARPA format defines it.
 """
@@ -23,10 +23,10 @@ from corpusfit.kernels.tokens import BEGIN, END, follow, tokenise
 from corpusfit.kernels.words import Word
 
 UNKNOWN = np.uint64(3)
-"""Identity of a token that the model has no probability for."""
+"""Identity of a token without a probability in the model."""
 
 LONGEST = 8192
-"""Bytes of a text that are tokenised at once; a longer token is cut there."""
+"""Most bytes of a text that are tokenised at once; a longer token is split there."""
 
 _HALF = np.uint64(32)
 _NEXT = np.uint64(1)
@@ -40,13 +40,13 @@ def empty_table(n: int) -> NDArray[np.uint64]:
 
 @njit(cache=True, nogil=True, inline="always")
 def _home(table: NDArray[np.uint64], key: Word) -> Word:
-    """The slot where the search for an n-gram begins."""
+    """The slot at which the search for an n-gram begins."""
     return ((key >> _HALF) * np.uint64(len(table))) >> _HALF
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _find(table: NDArray[np.uint64], key: Word, held: Word) -> Any:
-    """As `find`, given what the first slot holds."""
+    """As `find`, with the identity in the first slot as an argument."""
     at, slots = _home(table, key), np.uint64(len(table))
     while True:
         if held == key:
@@ -61,7 +61,7 @@ def _find(table: NDArray[np.uint64], key: Word, held: Word) -> Any:
 
 @njit(cache=True, nogil=True, inline="always")
 def find(table: NDArray[np.uint64], key: Word) -> Any:
-    """The slot of an n-gram and True; or the free slot where it would go and False."""
+    """The slot of an n-gram and True; or the free slot for it and False."""
     return _find(table, key, table[_home(table, key), 0])
 
 
@@ -81,7 +81,7 @@ def put(
         backoffs: float32 [m], log10; 0 for an n-gram that nothing follows.
 
     Returns:
-        The place of the first n-gram that was there already, or -1; it keeps its old values.
+        The index of the first n-gram that the table already had, or -1; it keeps its old values.
     """
     values = table.view(np.float32)
     twice = -1
@@ -143,7 +143,7 @@ def read_on(
     Args: as `tokenise` takes them, with room for `LONGEST` tokens.
 
     Returns:
-        How many tokens, and where in `data` the rest of the text begins.
+        The number of tokens, and where in `data` the rest of the text begins.
     """
     if end - begin <= LONGEST:
         return tokenise(data, begin, end, characters, signs, ids, None, None), end
@@ -163,7 +163,7 @@ def _begin(
     backs: NDArray[np.float32],
     matched: NDArray[np.int8],
 ) -> None:
-    """Stand behind the begin of a text: position 0 holds what is known of the token before."""
+    """Start a text: position 0 holds the state of the token before the first."""
     at, found = find(table, BEGIN)
     grams[0, 0] = BEGIN
     matched[0] = 1 if found else 0
@@ -180,7 +180,7 @@ def _match_tokens(
     matched: NDArray[np.int8],
     held: NDArray[np.uint64],
 ) -> None:
-    """Look the single tokens 1 to n up; one that is not there becomes the unknown one."""
+    """Look up the tokens 1 to n; a token that is not in the table becomes the unknown token."""
     values = table.view(np.float32)
     unknown, known = find(table, UNKNOWN)
     for i in range(1, n + 1):
@@ -209,8 +209,8 @@ def _match_longer(
 ) -> None:
     """Look up the n-grams of k + 1 tokens whose prefix and suffix were found.
 
-    Three loops, so that many look-ups are under way at once: where to look, without a branch; the
-    first slots, without a branch; what was found.
+    Three loops, so that many look-ups overlap: the positions, without a branch; the first slots,
+    without a branch; the results.
     """
     values = table.view(np.float32)
     count = 0
@@ -245,8 +245,8 @@ def _walk(
 ) -> None:
     """Log10 probabilities of the n tokens whose identities are grams[0, 1 : n + 1].
 
-    Afterwards logs[1 : n + 1] holds them, matched the lengths of the n-grams that were found, and
-    position 0 what the next stretch of the same text needs.
+    Afterwards logs[1 : n + 1] holds them, matched the lengths of the n-grams found, and position 0
+    the state for the next stretch of the same text.
     """
     _match_tokens(table, n, grams, logs, backs, matched, held)
     for k in range(1, order):
@@ -313,7 +313,7 @@ def log_probabilities(
 def token_probabilities(
     table: NDArray[np.uint64], order: int, ids: NDArray[np.uint64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """The same, token by token, for one text.
+    """The log10 probabilities of one text, token by token.
 
     Args:
         table: the model.
@@ -321,8 +321,8 @@ def token_probabilities(
         ids: uint64 [n], the text's tokens without begin and end.
 
     Returns:
-        float64 [n + 1], log10 probability of each token and of the end; int8 [n + 1], how long the
-        n-gram was that the model knew (0 or 1 for an unknown token).
+        float64 [n + 1], log10 probability of each token and of the end; int8 [n + 1], length of the
+        longest n-gram that the model knows there (0 or 1 for an unknown token).
     """
     n = len(ids) + 1
     grams, backs = np.empty((order, n + 1), np.uint64), np.empty((order, n + 1), np.float32)

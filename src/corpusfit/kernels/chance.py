@@ -1,8 +1,9 @@
-"""The background: a bounded, uniform sample of the corpus's units.
+"""Pseudo-random numbers from hashes, and uniform samples of the corpus's units by them.
 
-What: every unit gets a pseudo-random key from the seed and its place; the k smallest keys win.
-Why: `fit` has to run on one machine whatever the size of the corpus.
-Trade-off: keys come from a hash of the place (shard, unit), not from a generator, so shards can
+What: every unit gets a pseudo-random key from the random seed and its position; the k smallest keys
+are the sample (the background).
+Why: `fit` must run on one machine for any size of the corpus.
+Trade-off: keys come from a hash of the position (shard, unit) instead of a generator, so shards can
 be sampled anywhere, in any order, and merged to the same sample.
 Reference: bottom-k sampling, equal to reservoir sampling; SplitMix64 (Steele et al. 2014).
 """
@@ -18,7 +19,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """SplitMix64's finalizer: one 64-bit hash a value."""
+    """SplitMix64's finalizer: one 64-bit hash per value."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
@@ -32,7 +33,7 @@ def place_keys(seed: int, shard: int, n: int) -> NDArray[np.uint64]:
 
 
 def value_keys(seed: int, stream: int, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """uint64 [n]: the keys of n values; one depends on seed, stream and the value alone."""
+    """uint64 [n]: the keys of n values; each depends only on seed, stream and value."""
     return _mix(values * _GOLDEN + place_keys(seed, stream, 1))
 
 
@@ -42,15 +43,15 @@ def part_keys(
     """The keys of the parts of a shard's rows.
 
     Args:
-        seed: the only source of chance.
+        seed: random seed.
         shard: its number.
         rows: int64 [n], row numbers.
-        parts: int64 [n], how many parts each has; m in all.
+        parts: int64 [n], number of parts of each; m in all.
 
     Returns:
-        owner: int64 [m], the place in `rows` of each part's row.
+        owner: int64 [m], index in `rows` of each part's row.
         number: int64 [m], the part's number within its row.
-        keys: uint64 [m]; a key depends on seed, shard, row and number alone.
+        keys: uint64 [m]; a key depends only on seed, shard, row and number.
     """
     owner = np.repeat(np.arange(len(rows)), parts)
     number = np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)
@@ -68,15 +69,15 @@ def uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
 def bottom_k(
     counts: Iterable[tuple[int, int]], k: int, seed: int
 ) -> list[tuple[int, NDArray[np.int64]]]:
-    """The places of a uniform sample of k units.
+    """The positions of a uniform sample of k units.
 
     Args:
         counts: (shard, number of its units), by shard.
-        k: how many; all units when there are fewer.
-        seed: the only source of chance.
+        k: size of the sample; all units if there are fewer.
+        seed: random seed.
 
     Returns:
-        (shard, int64 places within it, increasing) for every shard that has some, by shard.
+        (shard, int64 positions within it, increasing) for every shard with sampled units, by shard.
     """
     keys = np.empty(0, np.uint64)
     shards = np.empty(0, np.int64)

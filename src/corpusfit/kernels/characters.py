@@ -1,10 +1,10 @@
-r"""What every character is: the table behind the tokenizer.
+r"""The kind of every character: the table behind the tokenizer.
 
 What: for each code point its kind (word, sign, space, or a token of its own) and its lower case.
 Why: Unicode's categories are looked up once, in Python, and a kernel then needs one array access.
-Trade-off: planes above 1 are told by their range (ideographs, signs), which keeps the table at
-half a megabyte; lower-casing is by character, so that a word's identity never depends on what
-stands beside it ("İ" stays, final sigma is a sigma).
+Trade-off: planes above 1 are classified by their range (ideographs, signs), which keeps the table
+at half a megabyte; lower-casing is by character, so that a word's identity never depends on its
+neighbours ("İ" stays, final sigma is a sigma).
 Reference: Unicode Technical Standard 18, annex C (\w); Unicode Standard Annex 24 (scripts).
 """
 
@@ -21,7 +21,7 @@ SPACE, WORD, SIGN, SOLO = range(4)
 
 KIND_SHIFT = 24
 LAST = 0x20000
-"""Code points from here on are not in the table: see `kind_of`."""
+"""First code point that is not in the table; see `kind_of`."""
 
 _SOLO_NAMES = ("CJK UNIFIED", "CJK COMPAT", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA", "THAI")
 _WORD_CATEGORIES = ("L", "M", "N")
@@ -31,7 +31,7 @@ def kind_of(char: str) -> int:
     """The kind of one character.
 
     Words are made of letters, marks, numbers and connectors such as `_`; Chinese and Japanese
-    letters and Thai letters and marks are tokens of their own; all else is a sign or a space.
+    letters and Thai letters and marks are tokens of their own; all others are signs or spaces.
     """
     if ord(char) >= LAST:
         return SOLO if ord(char) < 0x40000 else SIGN

@@ -1,9 +1,10 @@
-"""How much of a weighted set of n-grams a text has.
+"""Coverage of a weighted set of n-grams by texts.
 
-What: for every text of a batch the summed weights of the listed n-grams in it, over its length.
-Why: one table look-up a token, and a stamp that tells whether an n-gram was met in this text, so
-a text costs little more than its tokenisation.
-Trade-off: a stamp for every listed n-gram, 4 bytes each, made anew for each batch.
+What: for every text of a batch the summed weights of the listed n-grams in it, divided by its
+number of n-grams.
+Why: one table look-up per token, and a stamp that marks n-grams already met in this text, so a text
+costs little more than its tokenisation.
+Trade-off: one stamp per listed n-gram, 4 bytes each, allocated for each batch.
 Reference: Eck, Vogel and Waibel (2005), Low Cost Portability for Statistical Machine Translation
 based on N-gram Coverage, section 3.
 """
@@ -28,7 +29,7 @@ def coverage(
     weight: NDArray[np.float64],
     order: int,
 ) -> NDArray[np.float32]:
-    """The weights of the different listed n-grams in every text, over the n-grams it has.
+    """The summed weights of the different listed n-grams in every text, over its number of n-grams.
 
     Args:
         data: uint8 [b], the bytes of n texts.

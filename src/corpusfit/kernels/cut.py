@@ -1,11 +1,11 @@
 """Cut documents into units in a single pass over their bytes.
 
 What: sentence borders, an estimate of word pieces, and the packing into windows, together.
-Why: every byte of the corpus passes here, for every method, so it may not cost more than
-reading; and units must not depend on a model's tokenizer, or scores of two embedders could not
-be laid side by side.
-Trade-off: word pieces are estimated (a word of up to six letters is one, every four further
-letters one more; three digits are one; a sign or a character of a script without spaces is one),
+Why: every byte of the corpus passes here for every method, so cutting must not cost more than
+reading; and units must not depend on a model's tokenizer, or the scores of two embedders could not
+be compared.
+Trade-off: word pieces are estimated (one for a word of up to six letters, one more for every four
+further letters; one for three digits; one for a sign or a character of a script without spaces),
 which is within about 15 % of BERT's own count on English text and below it on other languages.
 Sentence borders follow terminators and blank lines with a short list of abbreviations; a wrong
 border only moves a window's edge.
@@ -86,7 +86,7 @@ def _class_of(char: str) -> int:  # noqa: PLR0911
 def class_table() -> NDArray[np.uint8]:
     """uint8 [0x110000]: the class of every code point.
 
-    Planes 2 and 3 are Chinese characters; what lies above them counts as signs.
+    Planes 2 and 3 are Chinese characters; planes above them count as signs.
     """
     table = np.full(0x110000, _SIGN, np.uint8)
     table[:0x20000] = [_class_of(chr(c)) for c in range(0x20000)]
@@ -96,7 +96,7 @@ def class_table() -> NDArray[np.uint8]:
 
 @njit(cache=True, nogil=True)
 def _is_abbreviation(data: NDArray[np.uint8], end: int, length: int, initial: bool) -> bool:
-    """Whether the word of so many letters before a full stop is an initial or abbreviation."""
+    """Whether the word of `length` letters before a full stop is an initial or abbreviation."""
     if length == 1:
         return initial
     if length == 0 or length > _PACK_LIMIT:
@@ -137,10 +137,10 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
     lengths: NDArray[np.int64],
     pieces: NDArray[np.int32],
 ) -> int:
-    """The units of one document into the last three arrays; how many, or -1 for want of room.
+    """Write one document's units to the last three arrays; returns their number, -1 without room.
 
     One loop by design: it keeps its whole state in registers. The rest of a word of ASCII letters,
-    a space behind it and the first letter of the next are passed without looking at more.
+    the space after it and the first letter of the next word are skipped without further checks.
     """
     if len(ends) == 0:
         return -1
@@ -299,7 +299,7 @@ def cut_points(
     mode: int,
     limit: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-    """Where the units of documents end, and how many word pieces each has.
+    """Where the units of documents end, and their numbers of word pieces.
 
     Args:
         data: uint8, the documents' texts in UTF-8.

@@ -1,12 +1,11 @@
-"""Products of rows of bytes with rows of bytes: the multiplication inside a search.
+"""Products of rows of bytes with rows of bytes: the multiplication inside the neighbour search.
 
 What: sums of products of unsigned with signed 8-bit numbers, for a tile of rows at once.
-Why: a bound on a product needs no more than 8 bits, and processors that multiply bytes four to a
-lane (AVX-512 VNNI) do five times as many a second as BLAS does in float32 (300 and 60 thousand
-million, measured).
-Trade-off: the one instruction is named where the processor has it; elsewhere the same is written
-out for LLVM to do as it can, with the same sums, slower. One side is laid out for it in blocks of
-16 rows. Rows have a fixed length, so that the loop over it is unrolled and sums stay in registers.
+Why: a bound on a product needs only 8 bits, and processors that multiply four bytes per lane
+(AVX-512 VNNI) do five times as many per second as BLAS in float32 (measured: 300 and 60 billion).
+Trade-off: the one instruction is named where the processor has it; elsewhere the same sums are
+written out for LLVM, and are slower. One side is laid out in blocks of 16 rows. Rows have a fixed
+length, so that the loop over it is unrolled and sums stay in registers.
 Reference: Goto and van de Geijn (2008), Anatomy of High-Performance Matrix Multiplication.
 """
 
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 WIDTH = 128
 """Bytes in a row."""
 
-_ROWS, _LANES, _BLOCKS = 4, 16, 2  # what one step multiplies: 4 rows with 2 blocks of 16
+_ROWS, _LANES, _BLOCKS = 4, 16, 2  # one step multiplies 4 rows with 2 blocks of 16
 _BYTE, _INT, _LONG = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _SUMS = ir.VectorType(_INT, _LANES)
 
@@ -32,7 +31,7 @@ _SUMS = ir.VectorType(_INT, _LANES)
 def laid_out(rows: NDArray[np.int8]) -> NDArray[np.int8]:
     """int8 [n, WIDTH] as [m, WIDTH / 4, 64], blocks of 16 rows, four bytes of each in turn.
 
-    Zeros are added to fill blocks, and one step more.
+    Zeros fill the last block, and one step more.
     """
     step = _LANES * _BLOCKS
     blocks = (len(rows) // step + 2) * _BLOCKS
@@ -122,10 +121,10 @@ def tile_of_dots(
         rows: uint8 [n + 3 or more, WIDTH].
         first: the first row.
         last: one past the last.
-        blocks: what `laid_out` returns, of m rows.
-        begin: the first of its rows, a multiple of 32.
+        blocks: the result of `laid_out` for m rows.
+        begin: the first of these rows, a multiple of 32.
         end: one past the last.
-        start: int32 [as many as are laid out], what is added to each row's products.
+        start: int32 [as many as are laid out], added to each row's products.
         out: int32 [last - first + 3 or more, end - begin + 31 or more], overwritten.
     """
     for b in range(begin // _LANES, (end + _LANES - 1) // _LANES, _BLOCKS):

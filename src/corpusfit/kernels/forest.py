@@ -2,15 +2,15 @@
 
 What: trees as complete heaps (node p's children are 2p + 1 and 2p + 2), and the sum of the leaf
 values that each row reaches.
-Why: isolation forests score every unit of a corpus; a pointer-chasing walk mispredicts half of
-its branches. In a complete heap every walk is exactly `depth` steps and a step is
-`p = 2p + 1 + (x[feature[p]] > threshold[p])`. A block of rows goes through one tree before the
-next, so that the tree (4 KB at depth 8) stays in the first-level cache, and the rows of a block
-take each step together, which hides the latency of every single walk.
-Trade-off: leaves above the last level are copied downwards, 2^depth slots a tree; fine up to a
+Why: isolation forests score every unit of a corpus, and a pointer-chasing walk mispredicts half of
+its branches. In a complete heap every walk has exactly `depth` steps, and a step is `p = 2p + 1 +
+(x[feature[p]] > threshold[p])`. A block of rows goes through one tree before the next, so that the
+tree (4 KB at depth 8) stays in the first-level cache, and the rows of a block take each step
+together, which hides the latency of every single walk.
+Trade-off: leaves above the last level are copied downwards, 2^depth slots per tree; fine up to a
 depth of about 12, wasteful beyond.
-Reference: Liu, Ting and Zhou (2008), Isolation Forest; the heap layout follows Asadi, Lin and
-de Vries (2014), Runtime Optimizations for Tree-Based Machine Learning Models.
+Reference: Liu, Ting and Zhou (2008), Isolation Forest; the heap layout follows Asadi, Lin and de
+Vries (2014), Runtime Optimizations for Tree-Based Machine Learning Models.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def complete_heap(
         depth: levels of decisions, at least the tree's own.
 
     Returns:
-        feature int32 [2^depth - 1], threshold float32 [2^depth - 1], value float32 [2^depth].
-        Slots under a leaf send every row left, and hold the leaf's value on both sides.
+        feature int32 [2^depth - 1], threshold float32 [2^depth - 1], value float32 [2^depth]. Slots
+        below a leaf send every row left, and hold the leaf's value on both sides.
     """
     at = np.zeros(1, np.int64)
     features: list[NDArray[np.int32]] = []

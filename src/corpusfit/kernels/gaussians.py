@@ -1,12 +1,12 @@
 """One EM step of a mixture of Gaussians with full covariance, over one block of rows.
 
-What: log-densities of all components by one matrix product, responsibilities, and the sums that the
-next parameters are made of by another one each.
-Why: a step over a million rows is these products and little else; blocks that stay in the cache
-save what scikit-learn spends on matrices of all rows.
-Trade-off: single precision within a block (its sums are added up in double), so rows have to be
-centred and of about unit variance; scikit-learn's double precision keeps digits that no clustering
-of float16 embeddings has.
+What: log-densities of all components by one matrix product, responsibilities, and the sums for the
+next parameters by one product each.
+Why: a step over a million rows is mostly these products; blocks that stay in the cache save the
+time that scikit-learn spends on matrices of all rows.
+Trade-off: single precision within a block (sums are added in double), so rows must be centred and
+of about unit variance; scikit-learn's double precision keeps digits that no clustering of float16
+embeddings needs.
 Reference: Dempster, Laird and Rubin (1977); Bishop (2006), section 9.2.2.
 """
 
@@ -21,7 +21,7 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 _NOTHING = 1e-20
-"""A share below this is none: near float32's least numbers arithmetic is many times slower."""
+"""Smaller shares become 0, because arithmetic with denormal numbers is many times slower."""
 
 _LOG_TAU = float(np.log(2.0 * np.pi))
 
@@ -43,14 +43,14 @@ class Gaussians:
 
 @dataclass
 class Sums:
-    """What rows add to the next parameters.
+    """Sums over rows for the next parameters.
 
     Attributes:
-        rows: how many.
+        rows: number of rows.
         likelihood: the sum of their log-likelihoods, nats.
         weights: float64 [k], sums of responsibilities.
-        first: float64 [k, d], of rows by responsibility.
-        second: float64 [k, d, d], of their outer products.
+        first: float64 [k, d], sums of rows, weighted by responsibility.
+        second: float64 [k, d, d], sums of their outer products, weighted likewise.
     """
 
     rows: int
@@ -60,7 +60,7 @@ class Sums:
     second: F64
 
     def add(self, other: Sums) -> None:
-        """Those of further rows."""
+        """Add the sums of further rows."""
         self.rows += other.rows
         self.likelihood += other.likelihood
         self.weights += other.weights
@@ -69,7 +69,7 @@ class Sums:
 
 
 def densities(x: F32, of: Gaussians) -> F32:
-    """Log of weight times density: float32 [n, k], of rows [n, d]."""
+    """Log of weight times density of rows [n, d]: float32 [n, k]."""
     k, d = of.means.shape
     wide = of.factors.transpose(1, 0, 2).reshape(d, k * d).astype(np.float32)
     shift = np.einsum("kd,kde->ke", of.means, of.factors).astype(np.float32)
@@ -84,7 +84,7 @@ def densities(x: F32, of: Gaussians) -> F32:
 
 
 def responsibilities(logs: F32) -> tuple[F32, F64]:
-    """Of each row the share of each component, float32 [n, k], and its log-likelihood, [n]."""
+    """Each row's share of each component, float32 [n, k], and its log-likelihood, [n]."""
     top = logs.max(axis=1, keepdims=True)
     shares = np.exp(logs - top)
     shares[shares < _NOTHING] = 0.0
@@ -94,7 +94,7 @@ def responsibilities(logs: F32) -> tuple[F32, F64]:
 
 
 def gathered(x: F32, of: Gaussians) -> Sums:
-    """What a block of rows adds, under the present parameters."""
+    """The sums of a block of rows under the current parameters."""
     shares, likelihoods = responsibilities(densities(x, of))
     turned, own = np.ascontiguousarray(x.T), np.ascontiguousarray(shares.T)
     return Sums(
@@ -107,11 +107,11 @@ def gathered(x: F32, of: Gaussians) -> Sums:
 
 
 def maximised(sums: Sums, ridge: float) -> Gaussians:
-    """The parameters that the sums make likeliest.
+    """The maximum-likelihood parameters for the sums.
 
     Args:
         sums: of all rows.
-        ridge: added to every variance, so that none vanishes; above 0.
+        ridge: added to every variance, so that all stay above 0; above 0.
     """
     counts = sums.weights + 10.0 * np.finfo(np.float64).eps
     means = sums.first / counts[:, None]
@@ -121,7 +121,7 @@ def maximised(sums: Sums, ridge: float) -> Gaussians:
     # of covariance = L L', the precision is (L'^-1)(L'^-1)'
     try:
         lower = np.linalg.cholesky(covariances)
-    except np.linalg.LinAlgError:  # rounding left a direction without variance, or less
+    except np.linalg.LinAlgError:  # rounding left a direction with no or negative variance
         values, axes = np.linalg.eigh(covariances)
         wide = axes * np.maximum(values, ridge)[:, None, :]
         lower = np.linalg.cholesky(wide @ axes.transpose(0, 2, 1))

@@ -1,11 +1,11 @@
-"""N-grams of texts, and tables that find them again.
+"""N-grams of texts, and hash tables from n-grams to indices.
 
 What: the n-grams of a batch of texts as 64-bit identities, the different ones of each text with
-their counts, and an open-addressing table from an identity to its place in arrays.
+their counts, and an open-addressing table from an identity to its index in arrays.
 Why: lexical methods learn numbers for n-grams and look them up for every token of the corpus; two
-flat arrays travel to a worker as they are, and most lookups touch one cache line.
-Trade-off: tables are at most half full, 24 bytes or more an entry, so that runs of taken slots
-stay short; an n-gram whose identity is 0 (chance 2^-64) is never found.
+flat arrays are sent to a worker unchanged, and most look-ups touch one cache line.
+Trade-off: tables are at most half full, at least 24 bytes per entry, so that runs of occupied slots
+stay short; an n-gram whose identity is 0 (probability 2^-64) is never found.
 Reference: Knuth, The Art of Computer Programming, volume 3, section 6.4, algorithm L.
 """
 
@@ -26,7 +26,7 @@ _HIGH = np.uint64(34)  # an identity's high bits are its best mixed; enough for 
 
 @njit(cache=True, nogil=True)
 def longest(offsets: NDArray[np.int64]) -> Any:
-    """Bytes, and so tokens at most, of the longest of n texts that begin at offsets [n + 1]."""
+    """Bytes (at least the tokens) of the longest of n texts that begin at offsets [n + 1]."""
     most = np.int64(0)
     for i in range(len(offsets) - 1):
         most = max(most, offsets[i + 1] - offsets[i])
@@ -55,7 +55,7 @@ def grams_of(
         order: tokens in an n-gram.
 
     Returns:
-        uint64 [m] identities, and int64 [n + 1]: those of text i are `[bounds[i] : bounds[i + 1]]`.
+        uint64 [m] identities, and int64 [n + 1]: text i has those in `[bounds[i] : bounds[i + 1]]`.
     """
     n = len(offsets) - 1
     grams = np.empty(offsets[n] - offsets[0], np.uint64)
@@ -76,7 +76,7 @@ def grams_of(
 def count_each(
     grams: NDArray[np.uint64], bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
-    """The different n-grams of every text and how often each stands in it.
+    """The different n-grams of every text and their counts.
 
     Args:
         grams: uint64 [m], as `grams_of` returns them.
@@ -104,7 +104,7 @@ def count_each(
 
 @njit(cache=True, nogil=True, inline="always")
 def find(keys: NDArray[np.uint64], places: NDArray[np.int32], gram: Word) -> Any:
-    """The place of an identity in what `table_of` was made of; -1 if it is not there."""
+    """The index of an identity in the input of `table_of`; -1 if it is not there."""
     mask = np.uint64(len(keys) - 1)
     slot = (gram >> _HIGH) & mask
     while keys[slot] != gram and keys[slot] != _EMPTY:
@@ -114,7 +114,7 @@ def find(keys: NDArray[np.uint64], places: NDArray[np.int32], gram: Word) -> Any
 
 @njit(cache=True, nogil=True)
 def table_of(grams: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """A table that finds each of v different identities again.
+    """A hash table from v different identities to their indices.
 
     Args:
         grams: uint64 [v], different, none of them 0.
@@ -139,7 +139,7 @@ def table_of(grams: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
 def find_each(
     keys: NDArray[np.uint64], places: NDArray[np.int32], grams: NDArray[np.uint64]
 ) -> NDArray[np.int64]:
-    """int64 [n]: the place of each of n identities, -1 where it is not there."""
+    """int64 [n]: the index of each of n identities, -1 for an identity that is not there."""
     found = np.empty(len(grams), np.int64)
     for i in range(len(grams)):
         found[i] = find(keys, places, grams[i])

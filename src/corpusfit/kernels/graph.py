@@ -1,12 +1,12 @@
 """PageRank on an undirected weighted graph.
 
-What: from a list of weighted pairs the rows of a symmetric matrix, and the rank of every node.
-Why: TextRank and TextGram rank texts so; a graph of millions of pairs is a second's work in flat
+What: the rows of a symmetric matrix from a list of weighted pairs, and the rank of every node.
+Why: TextRank and TextGram rank texts by it; a graph of millions of pairs takes a second in flat
 arrays.
-Trade-off: one thread and plain sums in a fixed order, so that the bits depend on the graph alone.
-Iterating stops as networkx's does, when the ranks change by less than `tolerance` a node on
-average. Ranks are about 1 / n, so on large graphs networkx's 1e-6 stops early: after one step where
-n is above a million.
+Trade-off: one thread and plain sums in a fixed order, so that the bits depend only on the graph.
+The iteration stops as networkx's does, when ranks change by less than `tolerance` per node on
+average. Ranks are about 1 / n, so on large graphs networkx's 1e-6 stops early: after one step for n
+above a million.
 Reference: Brin and Page (1998), The Anatomy of a Large-Scale Hypertextual Web Search Engine,
 section 2.1; Langville and Meyer (2005), for nodes without edges; weights as in Mihalcea and Tarau
 (2004), TextRank, section 2.2.
@@ -27,13 +27,13 @@ def symmetric(
 
     Args:
         first: int32 [p], nodes from 0 to n - 1.
-        second: int32 [p], another node; no pair comes twice.
+        second: int32 [p], another node; no pair occurs twice.
         weight: float64 [p], above 0.
-        n: how many nodes there are.
+        n: number of nodes.
 
     Returns:
-        int64 [n + 1], int32 [2 p], float64 [2 p]: node i is joined to
-        `nodes[ends[i] : ends[i + 1]]` with `weights` at the same places, in the pairs' order.
+        int64 [n + 1], int32 [2 p], float64 [2 p]: node i is linked to `nodes[ends[i] : ends[i +
+        1]]` with the `weights` at the same indices, in the pairs' order.
     """
     ends = np.zeros(n + 1, np.int64)
     for i, j in zip(first, second):  # noqa: B905  (numba knows no `strict`)
@@ -60,24 +60,24 @@ def pagerank(
     tolerance: float,
     most: int,
 ) -> NDArray[np.float64]:
-    """The rank of every node: how often a random walk along the edges is there.
+    """The rank of every node: how often a random walk along the edges visits it.
 
-    With probability `damping` the walk goes on along an edge, as likely as its share of the node's
-    weights; else, and always from a node without edges, to any node at all.
+    With probability `damping` the walk follows an edge, in proportion to its weight; otherwise, and
+    always from a node without edges, it jumps to a random node.
 
     Args:
         ends: int64 [n + 1], see `symmetric`.
         nodes: int32 [e], the same.
         weights: float64 [e], the same.
         damping: from 0 to below 1.
-        tolerance: the mean change of a rank below which iterating stops.
-        most: so many iterations at most.
+        tolerance: mean change of a rank below which the iteration stops.
+        most: largest number of iterations.
 
     Returns:
         float64 [n], above 0; they add up to 1.
     """
     n = len(ends) - 1
-    share = np.zeros(n, np.float64)  # 1 / what a node's weights add up to, 0 without edges
+    share = np.zeros(n, np.float64)  # 1 / sum of a node's weights, 0 without edges
     for i in range(n):
         total = 0.0
         for e in range(ends[i], ends[i + 1]):

@@ -1,9 +1,9 @@
-"""Hashed n-grams: counted, and looked up in a table of weights.
+"""Hashed n-grams: counts, and sums of weights.
 
 What: every n-gram of a text up to a length falls into one of some thousand buckets by its hash;
-`count` adds up how often, `score` adds up the buckets' weights.
+`count` counts the buckets, `score` sums their weights.
 Why: a linear model over n-grams needs no vocabulary, and its whole state fits in a core's cache, so
-a text is scored about as fast as it can be cut into tokens.
+a text is scored almost as fast as it is tokenised.
 Trade-off: n-grams that share a bucket share a weight.
 Reference: Weinberger et al. 2009 (feature hashing); Xie et al. 2023 (DSIR), section 3.
 """
@@ -18,7 +18,7 @@ from corpusfit.kernels.tokens import follow, tokenise
 from corpusfit.kernels.words import Word
 
 MOST = 5
-"""The longest n-gram."""
+"""Length of the longest n-grams, in tokens."""
 
 _HALF = np.uint64(32)
 
@@ -47,16 +47,16 @@ def count(
     weights: NDArray[np.float64],
     buckets: int,
 ) -> NDArray[np.float64]:
-    """How often each bucket is hit by texts.
+    """Count the n-grams of texts by bucket.
 
     Args:
         data: uint8, UTF-8 bytes.
         offsets: int64 [n + 1], where each text begins.
         characters: what `characters.table` returns.
-        signs: whether runs of signs are tokens.
+        signs: whether runs of punctuation are tokens.
         order: n-grams of 1 to this many tokens, `MOST` at most.
-        weights: float64 [n], how often each text counts.
-        buckets: how many.
+        weights: float64 [n], weight of each text.
+        buckets: number of buckets.
 
     Returns:
         float64 [buckets].
@@ -92,11 +92,11 @@ def score(
         characters: as in `count`.
         signs: as in `count`.
         order: as in `count`.
-        table: float32 [buckets], a weight for each.
+        table: float32 [buckets], their weights.
 
     Returns:
         sums: float64 [n].
-        grams: int64 [n], how many n-grams each text has.
+        grams: int64 [n], number of n-grams of each text.
     """
     texts = len(offsets) - 1
     sums, grams = np.zeros(texts, np.float64), np.zeros(texts, np.int64)
@@ -129,7 +129,7 @@ def _grams(tokens: int, order: int) -> int:
 def grams(
     ids: NDArray[np.uint64], order: int, table: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Every n-gram of one text on its own.
+    """The n-grams of one text, one by one.
 
     Args:
         ids: uint64 [n], its tokens.
@@ -138,7 +138,7 @@ def grams(
 
     Returns:
         first: int64 [m], the n-gram's first token.
-        length: int64 [m], how many tokens it has.
+        length: int64 [m], its number of tokens.
         weight: float32 [m], its bucket's weight.
     """
     m, n = _grams(len(ids), order), len(ids)

@@ -1,11 +1,11 @@
-"""One string field out of JSON lines, without making an object.
+"""Read one string field from JSON lines without building objects.
 
-What: walks a block of lines once, checks that each is a JSON object, and copies the unescaped
-text of one field to a buffer; a line that is anything but plain is marked for a full parser.
-Why: a parser that builds objects spends most of its time on what is then thrown away.
-Trade-off: what this does not decide (broken or odd lines, a missing or repeated field, escapes in
-names, lone surrogates, numbers of hundreds of digits) it never guesses at: the caller parses those
-lines again. UTF-8 is checked by the caller for all lines at once.
+What: scans a block of lines once, checks that each is a JSON object, and copies the unescaped text
+of one field to a buffer; any unusual line is marked for a full parser.
+Why: a parser that builds objects spends most of its time on values that are then discarded.
+Trade-off: lines that this kernel does not decide (malformed or unusual lines, a missing or repeated
+field, escapes in names, lone surrogates, numbers of hundreds of digits) are parsed again by the
+caller. The caller also checks UTF-8 for all lines at once.
 Reference: RFC 8259.
 """
 
@@ -32,14 +32,14 @@ _COMMA, _COLON, _LIST, _END_LIST, _NEWLINE, _MINUS, _ZERO, _POINT = (
     0x2E,
 )
 _DEEPEST = 60
-_LONGEST = 200  # characters of a number that is surely finite, with two digits of exponent
+_LONGEST = 200  # characters of a number that is always finite, with two digits of exponent
 _EXPONENT, _PLUS = 0x65, 0x2B
-_ODD = -1  # where a value ends that this kernel does not decide
+_UNDECIDED = -1  # end of a value that this kernel does not decide
 
 
 @njit(cache=True, nogil=True)
 def _ends_from(data: _Bytes, i: int, found: NDArray[np.int64]) -> tuple[int, int]:
-    """Line ends from byte i on, until there is no more room; how many, and where to go on."""
+    """Line ends from byte i on while there is room; returns their number and where to continue."""
     n, last = 0, len(data) - 8
     while i <= last and n < len(found):
         seen = newline_bytes(load(data, i))
@@ -58,7 +58,7 @@ def _ends_from(data: _Bytes, i: int, found: NDArray[np.int64]) -> tuple[int, int
 
 
 def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """int64 [m]: where the line ends of uint8 [b] are."""
+    """int64 [m]: offsets of the line ends in uint8 [b]."""
     parts, at = [np.empty(0, np.int64)], 0
     while at < len(data):
         found = np.empty(64 + (len(data) - at) // 128, np.int64)
@@ -70,7 +70,7 @@ def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
 def line_spans(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each line begins and ends: int64 [lines] twice.
 
-    A line end at the very end begins no line.
+    A final line end begins no line.
     """
     ends = line_ends(np.frombuffer(data, np.uint8))
     begins = np.concatenate((np.zeros(1, np.int64), ends + 1))
@@ -102,16 +102,16 @@ def _string_stop(data: _Bytes, i: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _skip_string(data: _Bytes, i: int, end: int) -> Any:
-    """One past the closing quote of the string whose content begins at i; `_ODD` if unsure."""
+    """One past the closing quote of the string whose content begins at i, or `_UNDECIDED`."""
     while True:
         i = _string_stop(data, i, end)
         if i >= end or data[i] < 0x20:
-            return _ODD
+            return _UNDECIDED
         if data[i] == _QUOTE:
             return i + 1
         code, i = _escape(data, i, end)
         if code < 0:
-            return _ODD
+            return _UNDECIDED
 
 
 @njit(cache=True, nogil=True)
@@ -134,7 +134,7 @@ def _hex4(data: _Bytes, i: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _escape(data: _Bytes, i: int, end: int) -> tuple[Any, int]:
-    """The code point of the escape at i and what follows it; -1 for one that is not plain."""
+    """The code point of the escape at i and the index after it; -1 for an unusual escape."""
     if i + 1 >= end:
         return -1, i
     c = data[i + 1]
@@ -156,7 +156,7 @@ def _escape(data: _Bytes, i: int, end: int) -> tuple[Any, int]:
 
 @njit(cache=True, nogil=True)
 def _put(out: _Bytes, j: int, code: int) -> int:
-    """Write a code point in UTF-8 at out[j]; returns what follows it."""
+    """Write a code point in UTF-8 at out[j]; returns the index after it."""
     if code < 0x80:
         out[j] = code
         return j + 1
@@ -177,7 +177,7 @@ def _put(out: _Bytes, j: int, code: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _copy_string(data: _Bytes, i: int, end: int, out: _Bytes, j: int) -> tuple[int, int]:
-    """Unescape the string whose content begins at i into out[j:]; where both end, or `_ODD`."""
+    """Unescape the string whose content begins at i into out[j:]; both ends, or `_UNDECIDED`."""
     last = len(data) - 8
     while i < end:
         if i <= last:
@@ -189,22 +189,22 @@ def _copy_string(data: _Bytes, i: int, end: int, out: _Bytes, j: int) -> tuple[i
             if stop == 8:
                 continue
             if i >= end:
-                return _ODD, j
+                return _UNDECIDED, j
         c = data[i]
         if c == _QUOTE:
             return i + 1, j
         if c < 0x20:
-            return _ODD, j
+            return _UNDECIDED, j
         if c == _BACKSLASH:
             code, i = _escape(data, i, end)
             if code < 0:
-                return _ODD, j
+                return _UNDECIDED, j
             j = _put(out, j, code)
         else:
             out[j] = c
             i += 1
             j += 1
-    return _ODD, j
+    return _UNDECIDED, j
 
 
 @njit(cache=True, nogil=True)
@@ -222,12 +222,12 @@ def _skip_number(data: _Bytes, i: int, end: int) -> Any:
     whole = i
     i = _digits(data, i, end)
     if i == whole or (data[whole] == _ZERO and i > whole + 1):
-        return _ODD
+        return _UNDECIDED
     if i < end and data[i] == _POINT:
         fraction = i + 1
         i = _digits(data, fraction, end)
         if i == fraction:
-            return _ODD
+            return _UNDECIDED
     if i < end and data[i] | 0x20 == _EXPONENT:
         i += 1
         if i < end and (data[i] == _MINUS or data[i] == _PLUS):
@@ -235,8 +235,8 @@ def _skip_number(data: _Bytes, i: int, end: int) -> Any:
         exponent = i
         i = _digits(data, exponent, end)
         if not 0 < i - exponent <= 2:
-            return _ODD
-    return i if i - begin <= _LONGEST else _ODD
+            return _UNDECIDED
+    return i if i - begin <= _LONGEST else _UNDECIDED
 
 
 @njit(cache=True, nogil=True)
@@ -254,43 +254,43 @@ _TRUE, _FALSE, _NULL = (np.frombuffer(w, np.uint8).copy() for w in (b"true", b"f
 
 @njit(cache=True, nogil=True)
 def _skip_plain(data: _Bytes, i: int, end: int) -> Any:
-    """One past the string, number or word at i; `_ODD` if it is none."""
+    """One past the string, number or word at i; `_UNDECIDED` if there is none."""
     if i >= end:
-        return _ODD
+        return _UNDECIDED
     if data[i] == _QUOTE:
         return _skip_string(data, i + 1, end)
     if data[i] == _MINUS or 0x30 <= data[i] <= 0x39:
         return _skip_number(data, i, end)
     if _is(data, i, end, _TRUE) or _is(data, i, end, _NULL):
         return i + 4
-    return i + 5 if _is(data, i, end, _FALSE) else _ODD
+    return i + 5 if _is(data, i, end, _FALSE) else _UNDECIDED
 
 
 @njit(cache=True, nogil=True)
 def _skip_name(data: _Bytes, i: int, end: int) -> int:
-    """One past `"name" :` and the space behind it."""
+    """One past `"name" :` and the space after it."""
     if i >= end or data[i] != _QUOTE:
-        return _ODD
+        return _UNDECIDED
     i = _skip_string(data, i + 1, end)
     if i < 0:
-        return _ODD
+        return _UNDECIDED
     i = _space(data, i, end)
-    return _space(data, i + 1, end) if i < end and data[i] == _COLON else _ODD
+    return _space(data, i + 1, end) if i < end and data[i] == _COLON else _UNDECIDED
 
 
 @njit(cache=True, nogil=True)
 def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: C901, PLR0911, PLR0912
-    """One past the value at i, checked in full; `_ODD` if it is not plain JSON.
+    """One past the value at i, fully checked; `_UNDECIDED` if it is not plain JSON.
 
-    One loop with the open brackets as bits of an integer, because numba does not do recursion fast.
+    One loop with the open brackets as bits of an integer, because recursion is slow in numba.
     """
-    kinds, depth = 0, 0  # the lowest bit: the innermost bracket is an object's
+    kinds, depth = 0, 0  # lowest bit: whether the innermost bracket is an object's
     while True:
         if i < end and (data[i] == _OPEN or data[i] == _LIST):
             is_object = data[i] == _OPEN
             kinds, depth = kinds << 1 | is_object, depth + 1
             if depth > _DEEPEST:
-                return _ODD
+                return _UNDECIDED
             i = _space(data, i + 1, end)
             if i < end and data[i] == (_CLOSE if is_object else _END_LIST):
                 i += 1
@@ -298,27 +298,27 @@ def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: C901, PLR0911, 
             elif is_object:
                 i = _skip_name(data, i, end)
                 if i < 0:
-                    return _ODD
+                    return _UNDECIDED
                 continue
             else:
                 continue
         else:
             i = _skip_plain(data, i, end)
             if i < 0:
-                return _ODD
+                return _UNDECIDED
         while depth > 0:
             i = _space(data, i, end)
             if i >= end:
-                return _ODD
+                return _UNDECIDED
             if data[i] == _COMMA:
                 i = _space(data, i + 1, end)
                 if kinds & 1:
                     i = _skip_name(data, i, end)
                     if i < 0:
-                        return _ODD
+                        return _UNDECIDED
                 break
             if data[i] != (_CLOSE if kinds & 1 else _END_LIST):
-                return _ODD
+                return _UNDECIDED
             i += 1
             kinds, depth = kinds >> 1, depth - 1
         if depth == 0:
@@ -327,7 +327,7 @@ def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: C901, PLR0911, 
 
 @njit(cache=True, nogil=True)
 def _has_text(out: _Bytes, begin: int, end: int) -> bool:
-    """Whether something in out[begin:end] is surely neither white space nor a line end.
+    """Whether out[begin:end] certainly holds a character other than white space and line ends.
 
     Unicode's spaces begin with the bytes C2, E1, E2 or E3 in UTF-8.
     """
@@ -340,32 +340,32 @@ def _has_text(out: _Bytes, begin: int, end: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _line_text(data: _Bytes, i: int, end: int, field: _Bytes, out: _Bytes, j: int) -> int:  # noqa: PLR0911
-    """Copy the field's text of one line to out[j:]; returns where it ends, or `_ODD`."""
-    found = _ODD
+    """Copy the field's text of one line to out[j:]; returns its end, or `_UNDECIDED`."""
+    found = _UNDECIDED
     i = _space(data, i, end)
     if i >= end or data[i] != _OPEN:
-        return _ODD
+        return _UNDECIDED
     while True:
         name = _space(data, i + 1, end) + 1
         value = _skip_name(data, name - 1, end)
         if value < 0:
-            return _ODD
+            return _UNDECIDED
         wanted = _is(data, name, end, field) and data[name + len(field)] == _QUOTE
         if wanted and (found >= 0 or value >= end or data[value] != _QUOTE):
-            return _ODD
+            return _UNDECIDED
         if wanted:
             i, found = _copy_string(data, value + 1, end, out, j)
         else:
             if data[name] == _BACKSLASH or _escaped(data, name, value):
-                return _ODD
+                return _UNDECIDED
             i = _skip_value(data, value, end)
         if i < 0:
-            return _ODD
+            return _UNDECIDED
         i = _space(data, i, end)
         if i >= end or (data[i] != _COMMA and data[i] != _CLOSE):
-            return _ODD
+            return _UNDECIDED
         if data[i] == _CLOSE:
-            return found if _space(data, i + 1, end) >= end else _ODD
+            return found if _space(data, i + 1, end) >= end else _UNDECIDED
 
 
 @njit(cache=True, nogil=True)
@@ -391,7 +391,7 @@ def field_texts(
         begins: int64 [n], where each line to be read begins.
         ends: int64 [n], where it ends, its line end not counted.
         field: uint8, the field's name in UTF-8.
-        out: uint8 with room for b + 8 bytes; the texts are written here, one behind the other.
+        out: uint8 with room for b + 8 bytes; the texts are written here, one after the other.
 
     Returns:
         through: int64 [n + 1], where in `out` each line's text begins, and the last one's end.

@@ -1,13 +1,13 @@
 """Estimate an n-gram model: interpolated modified Kneser-Ney without pruning.
 
-What: counts the n-grams of order 1 to 5 of texts and estimates the same probabilities and
-back-offs as KenLM's `lmplz --discount_fallback`.
-Why: a model of the target and one of the corpus are estimated anew for every target. Every n-gram
-gets a number by its first occurrence; it is then the pair (number of its prefix, its last word),
-exactly 64 bits, and prefix and suffix are known without any search. Frequent n-grams get small
-numbers and so lie close together in memory.
-Trade-off: everything is held in memory, about 75 bytes a different n-gram while estimating; lmplz
-sorts on disk. Sums are taken in float64 where lmplz has float32.
+What: counts the n-grams of order 1 to 5 of texts and estimates the same probabilities and back-offs
+as KenLM's `lmplz --discount_fallback`.
+Why: a model of the target and one of the corpus are estimated for every target. Every n-gram gets a
+number by its first occurrence; it is then the pair (number of its prefix, its last word), exactly
+64 bits, and prefix and suffix are known without a search. Frequent n-grams get small numbers and so
+are close together in memory.
+Trade-off: everything is held in memory, about 75 bytes per different n-gram during estimation;
+lmplz sorts on disk. Sums are in float64 where lmplz uses float32.
 Reference: Heafield, Pouzyrevsky, Clark and Koehn (2013), Scalable Modified Kneser-Ney Language
 Model Estimation, section 3; Chen and Goodman (1998), equation 26 (discounts).
 """
@@ -25,7 +25,7 @@ from corpusfit.kernels.tokens import BEGIN, END, follow
 from corpusfit.kernels.words import Word
 
 FALLBACK = (0.5, 1.0, 1.5)
-"""Discounts of counts 1, 2 and above where the counts do not determine them (lmplz's)."""
+"""Discounts of counts 1, 2 and above if the counts do not determine them (as in lmplz)."""
 
 _BOS, _EOS = 1, 2  # numbers of begin and end; 0 is the unknown word, 3 the first word
 _NONE = np.uint32(0xFFFFFFFF)
@@ -47,7 +47,7 @@ def _spread(key: Word) -> Word:
 
 @njit(cache=True, nogil=True, inline="always")
 def _number(slots: NDArray[np.uint64], keys: NDArray[np.uint64], key: Word, n: int) -> Any:
-    """The number of a key; n, and the key is written down, if it is new.
+    """The number of a key; a new key is stored with number n.
 
     A slot is 0 or 32 bits of hash and a number plus one.
     """
@@ -76,9 +76,9 @@ def _number_all(
     known: int,
     numbers: NDArray[np.uint32],
 ) -> int:
-    """The numbers of many keys, for which there is room; how many are known then.
+    """Number many keys, for which there must be room; returns how many keys are known afterwards.
 
-    A function of its own, because a loop in which numba sees `slots` replaced is twice as slow.
+    A separate function, because a loop in which numba sees `slots` replaced is twice as slow.
     """
     for i in range(len(new)):
         number = _number(slots, keys, new[i], known)
@@ -117,10 +117,10 @@ def number_words(
 
     Returns:
         uint32 [p], the words of all texts, 1 before and 2 after each; uint64 [v], the identity of
-        every word by its number, of which the first three are unknown, begin and end.
+        every word by its number; the first three are unknown, begin and end.
     """
     size, texts = int(offsets[-1] - offsets[0]), len(offsets) - 1
-    most = size if signs else size // 2 + texts  # a token and what parts it from the next: 2 bytes
+    most = size if signs else size // 2 + texts  # a token and its separator: 2 bytes
     words = np.empty(most + 2 * texts + 3, np.uint32)
     p, keys = _number_words(data, offsets, characters, signs, words)
     return words[:p], keys
@@ -134,7 +134,7 @@ def _number_words(
     signs: bool,
     words: NDArray[np.uint32],
 ) -> tuple[int, NDArray[np.uint64]]:
-    """Fill `words`; how many there are, and the identity of every number."""
+    """Fill `words`; returns their number, and the identity of every number."""
     ids = np.empty(LONGEST, np.uint64)
     starts, ends = np.empty(LONGEST, np.int64), np.empty(LONGEST, np.int64)
     slots, keys = np.zeros(1 << 12, np.uint64), np.empty(1 << 11, np.uint64)
@@ -159,16 +159,16 @@ def _number_words(
 def _lengthen(
     words: NDArray[np.uint32], numbers: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.uint32]]:
-    """From n-grams to those one word longer.
+    """Extend n-grams by one word.
 
     Args:
         words: uint32 [p].
-        numbers: uint32 [p], the number of the n-gram that ends at each place; changed to that of
-            the longer one, or to no number where that would begin before its text.
+        numbers: uint32 [p], the number of the n-gram that ends at each position; replaced by that
+            of the longer n-gram, or by no number if it would begin before its text.
 
     Returns:
         For each longer n-gram uint64 [m] its prefix's number and its last word, uint32 [m] its
-        suffix's number, uint32 [m] how often it occurs.
+        suffix's number, uint32 [m] its count.
     """
     p = len(words)  # numpy gives large arrays large pages, which numba does not: 3 times as fast
     keys, suffix, counts = np.empty(p, np.uint64), np.empty(p, np.uint32), np.empty(p, np.uint32)
@@ -186,7 +186,7 @@ def _count(
     suffix: NDArray[np.uint32],
     counts: NDArray[np.uint32],
 ) -> int:
-    """Fill what `_lengthen` returns; how many different n-grams there are."""
+    """Fill the arrays of `_lengthen`; returns the number of different n-grams."""
     known = 0
     before = _NONE
     for i in range(len(words)):
@@ -209,7 +209,7 @@ def _count(
 def _adjust(
     counts: NDArray[np.uint32], at_begin: NDArray[np.bool_], longer_suffix: NDArray[np.uint32]
 ) -> None:
-    """Replace counts by how many different words come before, except at the begin of a text."""
+    """Replace counts by numbers of different preceding words, except at the begin of a text."""
     for i in range(len(counts)):
         if not at_begin[i]:
             counts[i] = 0
@@ -219,7 +219,7 @@ def _adjust(
 
 @njit(cache=True, nogil=True)
 def _counts_of_counts(counts: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """float64 [6]: how many n-grams have each count from 0 to 4, and how many have more."""
+    """float64 [6]: numbers of n-grams with each count from 0 to 4, and with a higher count."""
     n = np.zeros(6)
     for count in counts:
         n[min(count, 5)] += 1.0
@@ -227,7 +227,7 @@ def _counts_of_counts(counts: NDArray[np.uint32]) -> NDArray[np.float64]:
 
 
 def _discounts(counts: NDArray[np.uint32]) -> NDArray[np.float64]:
-    """float64 [4]: what to take off counts of 0, 1, 2 and 3 or more."""
+    """float64 [4]: discounts of counts 0, 1, 2 and 3 or more."""
     n = _counts_of_counts(counts)
     if (n[1:4] > 0).all():
         j = np.arange(4.0)
@@ -257,8 +257,8 @@ def _weigh(
         shorter: float32 [s], probabilities of the n-grams one word shorter.
 
     Returns:
-        float32 [m], probabilities; float32 [s], the back-off of each shorter n-gram, 1 where
-        nothing follows it.
+        float32 [m], probabilities; float32 [s], the back-off of each shorter n-gram, 1 if nothing
+        follows it.
     """
     total = np.zeros(len(shorter), np.int64)
     left = np.zeros(len(shorter), np.float64)
@@ -281,9 +281,9 @@ def _weigh(
 def _weigh_words(
     counts: NDArray[np.uint32], off: NDArray[np.float64], vocabulary: int
 ) -> NDArray[np.float32]:
-    """float32 [v]: probabilities of single words; begin has 1, as in lmplz, and is not in the sum.
+    """float32 [v]: probabilities of single words; begin has 1, as in lmplz, outside the sum.
 
-    What discounting leaves is spread evenly over all words, the unknown one among them.
+    The discounted probability is spread evenly over all words, including the unknown word.
     """
     taken = off[np.minimum(counts, 3)]
     total = int(counts.sum())
@@ -310,14 +310,14 @@ def estimate(
     """Estimate a model.
 
     Args:
-        words: uint32 [p], texts as `number_words` gives them; at least one text.
+        words: uint32 [p], texts as from `number_words`; at least one text.
         identities: uint64 [v], of the words by number.
         order: length of the longest n-grams, 1 to 5.
-        vocabulary: different words there are in all, where these texts lack some; unknown, begin
-            and end count (lmplz's `--vocab_pad`, plus one for begin).
+        vocabulary: number of different words in all, if these texts lack some; unknown, begin and
+            end count (lmplz's `--vocab_pad`, plus one for begin).
 
     Returns:
-        The model as `kernels/backoff.py` looks it up.
+        The model as a table for `kernels/backoff.py`.
     """
     counts = [np.bincount(words, minlength=len(identities)).astype(np.uint32)]
     counts[0][_BOS] = 0

@@ -1,10 +1,10 @@
-"""Logistic regression, and scores turned into log odds.
+"""Logistic regression, and the calibration of scores to log odds.
 
 What: the minimum of a weighted logistic loss with an L2 penalty, and Platt's scaling.
-Why: both are a few lines of Newton's method; so fitting a classifier or a calibration needs no
-library, and ends at the same minimum whatever release is installed.
-Trade-off: in float64 and by matrix products, so the last bits are those of one BLAS on one thread;
-Newton's steps come from conjugate gradients, which never build the [d, d] second derivative.
+Why: both are a few lines of Newton's method, so fitting a classifier or a calibration needs no
+library, and gives the same minimum for any installed release.
+Trade-off: float64 and matrix products, so the last bits depend on the BLAS; Newton's steps come
+from conjugate gradients, which never build the [d, d] second derivative.
 Reference: Lin, Weng and Keerthi (2008), Trust Region Newton Method for Logistic Regression (here
 with a line search instead); Platt (1999), Probabilistic Outputs for Support Vector Machines.
 """
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 _STEPS = 100
 _TOLERANCE = 1e-8
 _EXACT = 0.01
-"""How far a step leaves the equation of Newton's unsolved; smaller takes fewer, longer steps."""
+"""Residual of Newton's equation at which a step is used; smaller: fewer, longer steps."""
 _LEAST_SLOPE = 0.01
 
 
@@ -30,16 +30,16 @@ def sigmoid(z: Array) -> Array:
 
 
 def balanced(positive: NDArray[np.bool_]) -> Array:
-    """Weights float64 [n] under which both classes weigh n / 2 (scikit-learn's "balanced").
+    """Weights float64 [n] with which each class weighs n / 2 (scikit-learn's "balanced").
 
-    Both classes have to occur.
+    Both classes must occur.
     """
     count = np.array([len(positive) - positive.sum(), positive.sum()], np.float64)
     return np.asarray((len(positive) / (2.0 * count))[positive.astype(np.int64)])
 
 
 def loss(at: Array, x: Array, share: Array, weight: Array, penalty: float) -> float:
-    """What `logistic` makes least, at the coefficients and the intercept [d + 1]."""
+    """The loss that `logistic` minimises, at coefficients and intercept [d + 1]."""
     z = x @ at[:-1] + at[-1]
     cross = np.logaddexp(0.0, z) - share * z
     return float(0.5 * penalty * at[:-1] @ at[:-1] + weight @ cross)
@@ -55,14 +55,14 @@ def logistic(
 
     Args:
         x: float64 [n, d].
-        share: float64 [n] in [0, 1], how far each row is a positive: 0 or 1, or in between.
+        share: float64 [n] in [0, 1], target probability of each row.
         weight: float64 [n], above 0.
         penalty: at least 0; with 0 the shares must leave the minimum finite.
-        start: float64 [d + 1] to begin at; zero if not given.
+        start: float64 [d + 1], the starting point (default: zero).
 
     Returns:
-        float64 [d + 1]: w, then b. The gradient there is 1e-8 of what it is at zero, or as small
-        as rounding lets it be.
+        float64 [d + 1]: w, then b. The gradient there is 1e-8 of the gradient at zero, or as small
+        as rounding allows.
     """
     at = np.zeros(x.shape[1] + 1) if start is None else start.copy()
     ridge = np.append(np.full(x.shape[1], penalty), 0.0)
@@ -94,7 +94,7 @@ def _gradient(
 
 
 def _newton_step(x: Array, curve: Array, ridge: Array, gradient: Array) -> Array:
-    """The step that conjugate gradients find, downhill also where they are stopped early."""
+    """The step that conjugate gradients find; it descends even if they stop early."""
     step = np.zeros_like(gradient)
     residual = -gradient
     direction = residual.copy()
@@ -118,8 +118,8 @@ def _newton_step(x: Array, curve: Array, ridge: Array, gradient: Array) -> Array
 def class_share(odds: Array) -> float:
     """The positives' share among n texts, from their log odds at equal priors.
 
-    By expectation and maximisation: the share is the mean probability under that share (Saerens,
-    Latinne and Decaestecker 2002). Never below 1 / (2n), nor above 1 - 1 / (2n).
+    By expectation maximisation: the share is the mean probability under that share (Saerens,
+    Latinne and Decaestecker 2002), between 1 / (2n) and 1 - 1 / (2n).
     """
     edge = 0.5 / len(odds)
     share = 0.5
@@ -138,13 +138,13 @@ def platt(
     """Slope and intercept that turn scores into log odds (Platt 1999, with his smoothed targets).
 
     Args:
-        score: float64 [n], of texts that the scores were not fitted on.
-        positive: bool [n]; both classes have to occur.
-        weight: float64 [n], equal if not given; `balanced` asks for odds at equal priors.
+        score: float64 [n], of texts on which the scores were not fitted.
+        positive: bool [n]; both classes must occur.
+        weight: float64 [n] (default: equal); `balanced` gives odds at equal priors.
 
     Returns:
-        (slope, intercept). The slope is above 0, so that the order stays: at least a hundredth
-        over the scores' standard deviation, also where they do not tell the classes apart.
+        (slope, intercept). The slope is above 0, so that the order stays: at least a hundredth of
+        the inverse of the scores' standard deviation, even if scores do not separate the classes.
     """
     many, few = int(positive.sum()), int(len(positive) - positive.sum())
     share = np.where(positive, (many + 1.0) / (many + 2.0), 1.0 / (few + 2.0))

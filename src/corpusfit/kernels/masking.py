@@ -1,10 +1,11 @@
-"""Which tokens are masked, and by what: the noise of masked language modelling.
+"""Masking for masked language modelling: which tokens are predicted, and what replaces them.
 
-What: for rows of token ids, the tokens to predict and the rows with these masked, replaced or left.
-Why: the noise is new in every step (dynamic masking) and must not cost one; and a resumed training
-must mask what the uninterrupted one would have.
-Trade-off: every chance is a hash of the row's key and the column, so it does not depend on which
-rows go through the model together; the share of masked tokens is met on average, not in each row.
+What: for rows of token ids, the tokens to predict and the rows with these masked, replaced or
+unchanged.
+Why: masks are new in every step (dynamic masking) and must be cheap; a resumed training must mask
+what the uninterrupted one would have masked.
+Trade-off: every random number is a hash of the row's key and the column, so it does not depend on
+which rows share a batch; the share of masked tokens holds on average, not in each row.
 Reference: Devlin et al. (2019), BERT, section 3.1 and appendix A.1; whole words as in its later
 release; Liu et al. (2019), RoBERTa, section 4.1 (dynamic masking).
 """
@@ -16,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 MASKED, REPLACED = 0.8, 0.1
-"""Of the tokens that are predicted; the rest are left as they are."""
+"""Shares of the predicted tokens; the rest stay unchanged."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(11)
@@ -45,16 +46,16 @@ def masked(
 
     Args:
         ids: int64 [r, l], token ids.
-        ordinary: bool [v], tokens that may be predicted: no special ones.
-        begins: bool [v], tokens that begin a unit of masking: all of them, or those that begin a
-            word; one after a special token always does.
-        others: int64 [k], the tokens that may stand in for another.
-        mask: the mask's id.
+        ordinary: bool [v], tokens that can be predicted: all but special tokens.
+        begins: bool [v], tokens that begin a unit of masking: all tokens, or those that begin a
+            word; a token after a special token always begins one.
+        others: int64 [k], tokens that can replace another.
+        mask: id of the mask token.
         rate: share of the units that are predicted.
-        keys: uint64 [r], each row's own.
+        keys: uint64 [r], one key per row.
 
     Returns:
-        int64 [r, l], the rows with noise, and bool [r, l], what is to be predicted.
+        int64 [r, l], the masked rows, and bool [r, l], the tokens to predict.
     """
     inputs = ids.copy()
     picked = np.zeros(ids.shape, np.bool_)

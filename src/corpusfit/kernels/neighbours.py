@@ -1,18 +1,19 @@
-"""The nearest neighbours of every row among all rows, and the strongest pairs of them.
+"""Nearest neighbours of every row among all rows, and the strongest pairs of neighbours.
 
-What: for every row the k others with the highest cosines above 0; on request only those that can
-be among so many strongest pairs of all. Exact up to a number of rows: every pair is looked at.
+What: for every row the k others with the highest cosines above 0; on request only those that can be
+among a number of strongest pairs of all. Exact up to a number of rows: every pair is examined.
 Above it only pairs of rows from the same or from near cells.
-Why: similarity graphs need this, and all products of n rows are n² d / 2 multiplications. Most
-pairs are ruled out by 8-bit numbers along the 126 directions in which rows differ most, with a
-bound on all that these leave out (Cauchy and Schwarz). Each pair is looked at once, for both of its
-rows; what passes is multiplied out; and what a pair has to pass rises as neighbours are found.
-Trade-off: rows are kept in 16-bit fixed point, which puts a cosine off by about 0.00002; in return
+Why: similarity graphs need this, and all products of n rows take n² d / 2 multiplications. Most
+pairs are excluded by 8-bit numbers along the 126 directions in which rows differ most, with a bound
+on the remainder (Cauchy and Schwarz). Each pair is examined once, for both of its rows; pairs that
+pass are multiplied out; and the threshold rises as neighbours are found.
+Trade-off: rows are kept in 16-bit fixed point, which changes a cosine by about 0.00002; in return
 products are whole numbers, the same bits on any machine and in any order. Bounds come from BLAS,
-whose last bits differ with the number of threads: they have slack for that, and never decide.
-Among equal neighbours the nearer row wins, so that many copies of one text form a band; were it the
-lowest place, they would form a star whose centre outranks all. The work still grows with n²; with
-cells it grows about as n, apart from finding the cells, and neighbours in far cells are missed.
+whose last bits differ with the number of threads: they have slack for that, and never decide. Among
+equal neighbours the nearer row wins, so that many copies of one text form a band; if the lowest
+index won, they would form a star whose centre outranks all. The work still grows with n²; with
+cells it grows about with n, apart from the search for cells, and neighbours in far cells are
+missed.
 Reference: Li, Chan, Yiu and Mamoulis (2017), FEXIPRO (rotation and the bound); Jégou, Douze and
 Schmid (2011), Product Quantization for Nearest Neighbor Search, section IV (cells).
 """
@@ -39,19 +40,19 @@ ONE = 32_000
 Tile: TypeAlias = tuple[int, int, int, int]
 """Rows [a, b) to be compared with rows [c, d), where a = c and b = d, or b <= c."""
 
-_SLACK = 1e-4  # for each row of a pair, above what rounding takes from a bound
+_SLACK = 1e-4  # for each row of a pair, more than the rounding error of a bound
 _PAD = 32  # a tile's columns begin at a multiple of it
-_ROWS, _COLUMNS, _RUN = 256, 512, 64  # of a tile, whose bounds stay in the cache; looked at once
+_ROWS, _COLUMNS, _RUN = 256, 512, 64  # of a tile, whose bounds stay in the cache; examined at once
 _SAMPLE = 8192
 _BINS, _BIN = 1 << 16, 46  # a bin of scores is 2^-16 wide; how far a key is shifted for it
 _FAR = np.int64(0x7FFFFFFF)
-_CELL, _PER_CELL = 1000, 64  # rows in a cell, and rows of each that place its centre
+_CELL, _PER_CELL = 1000, 64  # rows in a cell, and sampled rows per cell for its centre
 _NEAR, _ROUNDS = 32, 3  # near cells of a cell, itself among them; rounds of k-means
-_OFTEN = 64  # tiles between two looks at how high the bar is
-_ASKED, _CAUTION = 256, 4  # rows asked for a likely bar; entries per pair there, of at most 2
+_OFTEN = 64  # tiles between two updates of the threshold
+_ASKED, _CAUTION = 256, 4  # sampled rows for a likely threshold; entries per pair there, at most 2
 
 Keys: TypeAlias = NDArray[np.int64]
-"""A neighbour as one number that orders as neighbours do: its product, then how near its row is."""
+"""A neighbour as one number, ordered by its product, then by the nearness of its row."""
 
 
 @njit(cache=True, nogil=True)
@@ -85,7 +86,7 @@ def _product(rows: NDArray[np.int16], i: int, j: int) -> np.int32:
 
 @njit(cache=True, nogil=True, inline="always")
 def _key(product: int, i: int, j: int) -> Any:
-    """Row j as a neighbour of row i."""
+    """The key of row j as a neighbour of row i."""
     return (np.int64(product) << 32) | (_FAR - 2 * abs(i - j) - (j < i))
 
 
@@ -98,7 +99,7 @@ def _row_of(key: int, i: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _keep(heaps: Keys, i: int, count: int, key: int, bins: NDArray[np.int64]) -> int:
-    """Put a key into heap i, its lowest first, of the best; returns how many it holds then."""
+    """Put a key into heap i of the best keys, lowest first; returns its new size."""
     k = heaps.shape[1]
     if count == k and key <= heaps[i, 0]:
         return count
@@ -127,9 +128,9 @@ def _keep(heaps: Keys, i: int, count: int, key: int, bins: NDArray[np.int64]) ->
 def _reaching(
     typingctx: Any, bounds: Any, i: Any, j: Any, more: Any, low: Any, floor: Any, k: Any
 ) -> Any:
-    """Which of 64 bounds, from `bounds[i, j]` on, with `more` added reach `low` or their own floor.
+    """Which of 64 bounds from `bounds[i, j]` on, plus `more`, reach `low` or their own floor.
 
-    One bit each in a uint64; plain vector instructions of LLVM, so it runs on any processor. Floors
+    One bit each in a uint64, by plain vector instructions of LLVM, for any processor. The floors
     are the 64 from `floor[k]` on.
     """
     number = types.int32
@@ -166,8 +167,8 @@ def _reached(
 ) -> int:
     """The pairs of a tile whose bounds reach the floor of one of their rows.
 
-    Bounds begin at row `aligned`, and with the floors have room for 64 more than there are. The
-    pairs are written to `found`; returns how many.
+    Bounds begin at row `aligned`; bounds and floors have room for 64 more. The pairs are written to
+    `found`; returns their number.
     """
     first, last, second, end = tile
     count = 0
@@ -195,7 +196,7 @@ def _look(
     scale: float,
     bins: NDArray[np.int64],
 ) -> None:
-    """Multiply pairs out, and keep each for those of its rows that have no k better ones."""
+    """Multiply pairs out, and keep each for those of its rows that lack k better neighbours."""
     k = heaps.shape[1]
     for at in range(count):
         i, j = np.int64(found[at, 0]), np.int64(found[at, 1])
@@ -212,14 +213,15 @@ def _look(
 class _Bounds:
     """Bounds on the products of rows, as whole numbers, tile by tile.
 
-    A row is a mean, 8-bit steps along the directions in which rows differ most, what those steps
-    fall short of, and what lies in other directions. A product is at most that of the steps and
-    what the other parts can add to it. For the last that is the product of the two lengths, which
-    two more bytes a row give; the rest is a number for each row. Everything is rounded up.
+    A row is the sum of a mean, 8-bit steps along the directions in which rows differ most, the
+    steps' rounding error, and a remainder in other directions. A product is at most that of the
+    steps plus the largest contribution of the other parts. For the remainder this is the product of
+    the two lengths, stored in two more bytes per row; for the others it is a number per row.
+    Everything is rounded up.
 
     Attributes:
-        unit: what a bound counts: so much of a cosine.
-        more: int32 [n], what is yet to be added for the first row of a pair.
+        unit: the cosine that one unit of a bound stands for.
+        more: int32 [n], to be added for the first row of a pair.
     """
 
     def __init__(self, rows: NDArray[np.int16]) -> None:
@@ -251,14 +253,14 @@ class _Bounds:
         self._start[:n] = self.more - 128 * codes.sum(1, dtype=np.int32)
 
     def fill(self, tile: Tile, out: NDArray[np.int32]) -> int:
-        """Write a tile's bounds, but for `more`; returns the row that the first column is of."""
+        """Write a tile's bounds without `more`; returns the row of the first column."""
         first, last, second, end = tile
         aligned = second // _PAD * _PAD
         tile_of_dots(self._rows, first, last, self._blocks, aligned, end, self._start, out)
         return aligned
 
     def floor(self, cosine: float) -> int:
-        """What the bound of a pair with at least this cosine reaches."""
+        """The lowest bound of a pair with at least this cosine."""
         return int(np.floor(cosine / self.unit)) - 1
 
 
@@ -269,7 +271,7 @@ def _lengths(x: NDArray[Any]) -> NDArray[np.float32]:
 def _directions(
     rows: NDArray[np.int16],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
-    """Where rows differ most: a mean [m], the directions [d, m], and a step that suits 8 bits."""
+    """Directions in which rows differ most: a mean [m], directions [d, m], a step for 8 bits."""
     some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float32) / ONE
     middle = some - some.mean(0)
     _, found = np.linalg.eigh((middle.T @ middle).astype(np.float64))
@@ -280,7 +282,7 @@ def _directions(
 
 
 def _everything(n: int) -> Iterator[Tile]:
-    """Tiles that have every pair of n rows once; nearer rows first, since corpora have an order."""
+    """Tiles that hold every pair of n rows once; nearer rows first, as corpora have an order."""
     starts = range(0, n, _COLUMNS)
     for gap in range(len(starts)):
         for begin, other in zip(starts, starts[gap:], strict=False):
@@ -289,7 +291,7 @@ def _everything(n: int) -> Iterator[Tile]:
 
 
 def _pieces(tiles: Sequence[Tile]) -> Iterator[Tile]:
-    """The same, no larger than what stays in the cache."""
+    """Split tiles to a size that stays in the cache."""
     for a, b, c, d in tiles:
         for first in range(a, b, _ROWS):
             last = min(b, first + _ROWS)
@@ -300,11 +302,11 @@ def _pieces(tiles: Sequence[Tile]) -> Iterator[Tile]:
 def _lists(
     rows: NDArray[np.int16], k: int, pairs: int, tiles: Sequence[Tile]
 ) -> tuple[Keys, NDArray[np.int32]]:
-    """Heaps of the best keys of each row, int64 [n, k], and how many they hold."""
+    """Heaps of the best keys of each row, int64 [n, k], and their sizes."""
     bounds = _Bounds(rows)
     least = _likely(rows, k, pairs) if pairs else 0.0
     heaps, counts, bins = _filled(rows, bounds, k, pairs, tiles, least)
-    if least > 0 and _bar(bins, pairs) < least:  # it was not likely after all
+    if least > 0 and _bar(bins, pairs) < least:  # the estimate was too high
         heaps, counts, _ = _filled(rows, bounds, k, pairs, tiles, 0.0)
     return heaps, counts
 
@@ -317,7 +319,7 @@ def _filled(
     tiles: Sequence[Tile],
     least: float,
 ) -> tuple[Keys, NDArray[np.int32], NDArray[np.int64]]:
-    """Heaps, how many keys they hold, and how many keys there are of each bin."""
+    """Heaps, their sizes, and the number of keys in each bin."""
     n = len(rows)
     heaps, counts = np.zeros((n, k), np.int64), np.zeros(n, np.int32)
     floor, bins = np.full(n + _RUN, bounds.floor(least), np.int32), np.zeros(_BINS, np.int64)
@@ -334,9 +336,9 @@ def _filled(
 
 
 def _bar(bins: NDArray[np.int64], pairs: int) -> float:
-    """A cosine that the last of the strongest pairs surely reaches.
+    """A cosine that the last of the strongest pairs certainly reaches.
 
-    A pair is in two lists at most, so it is one that twice as many entries reach.
+    A pair is in at most two lists, so twice as many entries reach this cosine.
     """
     above = np.cumsum(bins[::-1])
     lowest = len(bins) - 1 - int(np.searchsorted(above, 2 * pairs))
@@ -344,7 +346,7 @@ def _bar(bins: NDArray[np.int64], pairs: int) -> float:
 
 
 def _likely(rows: NDArray[np.int16], k: int, pairs: int) -> float:
-    """A cosine that the last of the strongest pairs likely reaches, by a few rows' neighbours."""
+    """A cosine that the last of the strongest pairs likely reaches, estimated from a few rows."""
     some = rows[:: -(-len(rows) // _ASKED)].astype(np.float32) / ONE**2
     best = np.empty((len(some), 0), np.float32)
     for begin in range(0, len(rows), _SAMPLE):
@@ -358,9 +360,9 @@ def _likely(rows: NDArray[np.int16], k: int, pairs: int) -> float:
 
 
 def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
-    """Rows in the order of their cells, int64 [n], and the tiles of near cells of that order.
+    """Rows in the order of their cells, int64 [n], and the tiles of near cells in that order.
 
-    Cells are those of k-means, begun at rows spread evenly over all and moved a few times.
+    Cells come from a few rounds of k-means, started at evenly spaced rows.
     """
     count = max(1, len(rows) // _CELL)
     centres = rows[:: len(rows) // count][:count].astype(np.float32)
@@ -378,7 +380,7 @@ def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
 
 
 def _nearest_centre(rows: NDArray[np.int16], centres: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The cell of each row, int64 [n]; by sums in one order, so that it is the same anywhere."""
+    """The cell of each row, int64 [n]; sums have a fixed order, so any machine gives the same."""
     cell = np.empty(len(rows), np.int64)
     for begin in range(0, len(rows), _ROWS):
         some = rows[begin : begin + _ROWS].astype(np.float32)
@@ -387,7 +389,7 @@ def _nearest_centre(rows: NDArray[np.int16], centres: NDArray[np.float32]) -> ND
 
 
 def _near_cells(ends: NDArray[np.int64], near: NDArray[np.int64]) -> Iterator[Tile]:
-    """Each cell with itself, then with the nearest other one, and so on; no two cells twice."""
+    """Each cell with itself, then with its nearest cells in turn; no two cells twice."""
     met: set[tuple[int, int]] = set()
     own = np.arange(len(near))
     for column in (own, *near.T):
@@ -402,7 +404,7 @@ def _near_cells(ends: NDArray[np.int64], near: NDArray[np.int64]) -> Iterator[Ti
 def _read(
     heaps: Keys, counts: NDArray[np.int32], order: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Heaps of rows in some order as what `nearest` returns."""
+    """Convert heaps of rows in some order to the result of `nearest`."""
     n, k = heaps.shape
     places, found = np.full((n, k), -1, np.int32), np.zeros((n, k), np.int32)
     for i in range(n):
@@ -420,13 +422,13 @@ def nearest(
 
     Args:
         rows: int16 [n, d], of `fixed_point`; n below 2^30.
-        k: neighbours of a row at most, at least 1.
-        pairs: how many pairs will be asked of `strongest_pairs`; then neighbours that cannot be
-            among them may be missing. 0 asks for all neighbours.
-        exact: up to so many rows every pair is looked at; above, those of near cells.
+        k: most neighbours of a row, at least 1.
+        pairs: number of pairs for `strongest_pairs`; neighbours that cannot be among them may be
+            missing. 0 finds all neighbours.
+        exact: number of rows up to which every pair is examined; above, pairs of near cells.
 
     Returns:
-        int32 [n, m] places and int32 [n, m] products, highest first, m at most k; -1 and 0 where a
+        int32 [n, m] indices and int32 [n, m] products, highest first, m at most k; -1 and 0 if a
         row has fewer neighbours with a product above 0.
     """
     n = len(rows)
@@ -443,7 +445,7 @@ def nearest(
 
 @njit(cache=True, nogil=True)
 def _lists_too(places: NDArray[np.int32], found: NDArray[np.int32], product: int, i: int) -> bool:
-    """Whether a row that is a neighbour of row i with that product has i in its own list."""
+    """Whether a neighbour of row i with that product has i in its own list."""
     last = len(places) - 1
     if places[last] < 0 or product > found[last]:
         return True
@@ -465,7 +467,7 @@ def _each_once(
     second: NDArray[np.int32],
     product: NDArray[np.int32],
 ) -> int:
-    """Write down the pairs of all lists, each once, if there is room for any; returns how many."""
+    """Write the pairs of all lists, each once, if there is room; returns their number."""
     n, k = places.shape
     count = 0
     for i in range(n):
@@ -489,7 +491,7 @@ def strongest_pairs(
     Args:
         places: int32 [n, m], of `nearest`, called with the same number of pairs.
         found: int32 [n, m], the same.
-        most: so many pairs at most, those with the highest products; 0 for all.
+        most: largest number of pairs, those with the highest products; 0 for all.
 
     Returns:
         int32 [p] and int32 [p] rows, int32 [p] their products; in the order of the first rows.

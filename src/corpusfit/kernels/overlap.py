@@ -1,12 +1,12 @@
-"""How much of some listed texts a batch of texts holds.
+"""Overlap of a batch of texts with listed texts.
 
 What: a sketch of each listed text (its n-grams, or the k with the smallest identities), inverted
 from n-gram to listed texts; and a scan that counts, for every text of a batch, how many of each
-sketch's n-grams are in it.
-Why: a corpus is scanned at about the speed at which it is cut into tokens, because nearly all of
-its n-grams are in no sketch: a small bitmap says so, and the large table is not touched.
+sketch's n-grams it contains.
+Why: a corpus is scanned at about the speed of tokenisation, because nearly all of its n-grams are
+in no sketch: a small bitmap excludes them without access to the large table.
 Trade-off: an n-gram that many listed texts share costs a step for each of them. An n-gram whose
-identity is 0 (chance 2^-64) is never found.
+identity is 0 (probability 2^-64) is never found.
 Reference: Broder (1997), On the resemblance and containment of documents; Bloom (1970).
 """
 
@@ -24,9 +24,9 @@ from corpusfit.kernels.words import Word
 
 _ONE, _SIX, _LOW = np.uint64(1), np.uint64(6), np.uint64(63)
 _APART = 2_000
-"""Bytes between two n-grams of a sketch from which they are not of the same run."""
+"""Distance in bytes from which two n-grams of a sketch belong to different runs."""
 _SPARSE = 16
-"""Bits of the bitmap for each n-gram in a sketch: one foreign n-gram in 16 passes, at most."""
+"""Bits of the bitmap per n-gram of a sketch: at most one foreign n-gram in 16 passes."""
 
 
 def sketches(
@@ -36,21 +36,21 @@ def sketches(
     order: int,
     most: int,
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """The sketch of each of n texts: of its different n-grams the smallest by identity.
+    """The sketch of each of n texts: its different n-grams with the smallest identities.
 
-    An identity is a hash, so these are a uniform sample; of two texts it is the same sample where
-    they share n-grams.
+    An identity is a hash, so these are a uniform sample; two texts share the sample of their shared
+    n-grams.
 
     Args:
         data: uint8, the texts' bytes.
         offsets: int64 [n + 1]; text i is `data[offsets[i] : offsets[i + 1]]`.
         characters: what `characters.table` returns.
         order: tokens in an n-gram.
-        most: n-grams that are kept.
+        most: most n-grams of a sketch.
 
     Returns:
-        uint64 [m] identities, increasing within a text, and int64 [n + 1]: those of text i are
-        `[bounds[i] : bounds[i + 1]]`; all of them where there are at most `most`.
+        uint64 [m] identities, increasing within a text, and int64 [n + 1]: text i has those in
+        `[bounds[i] : bounds[i + 1]]`; all of its n-grams if it has at most `most`.
     """
     found, _, ends = count_each(*grams_of(data, offsets, characters, order))
     counts = np.diff(ends)
@@ -61,7 +61,7 @@ def sketches(
 def inverted(
     grams: NDArray[np.uint64], bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int32]]:
-    """From n-grams to the texts that have them.
+    """Invert sketches: from n-grams to the texts that have them.
 
     Args:
         grams: uint64 [m], as `sketches` returns them.
@@ -79,7 +79,7 @@ def inverted(
 
 @njit(cache=True, nogil=True)
 def bitmap(grams: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """uint64 [a power of two]: bits that say of most n-grams that they are none of those given."""
+    """uint64 [a power of two]: a bitmap that excludes most other n-grams."""
     words = 1
     while words * 64 < _SPARSE * len(grams):
         words *= 2
@@ -106,7 +106,7 @@ def _hit(
     last: NDArray[np.int64],
     need: NDArray[np.int32],
 ) -> None:
-    """Count an n-gram of a sketch, at some byte of the text."""
+    """Count an n-gram of a sketch at a byte of the text."""
     if hits[owner] == 0 or byte > last[owner] + _APART:
         run[owner] = byte
     last[owner] = byte
@@ -124,7 +124,7 @@ def _take_enough(
     need: NDArray[np.int32],
     first: NDArray[np.int64],
 ) -> None:
-    """Note the listed texts of which a text has enough; forget the counts of all it touched."""
+    """Record the listed texts of which a text has enough n-grams; reset all its counts."""
     for owner in touched:
         if 0 < need[owner] <= hits[owner]:
             found.append((np.int64(text), owner, hits[owner], first[owner]))
@@ -135,7 +135,7 @@ def _take_enough(
 def _columns(
     found: list[Any],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """What was found as arrays: text, listed text, n-grams, first byte."""
+    """The results as arrays: text, listed text, n-grams, first byte."""
     pairs = len(found)
     texts, firsts = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
     listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
@@ -157,28 +157,28 @@ def overlaps(
     owners: NDArray[np.int32],
     need: NDArray[np.int32],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-    """Which texts of a batch hold enough of which listed texts.
+    """Find the texts of a batch that contain enough n-grams of listed texts.
 
     Args:
         data: uint8, the batch's bytes.
         offsets: int64 [n + 1], where each text begins.
         characters: what `characters.table` returns.
         order: tokens in an n-gram.
-        bits: what `bitmap` makes of the different n-grams of all sketches.
-        keys: with `places`, what `grams.table_of` makes of them.
+        bits: result of `bitmap` for the different n-grams of all sketches.
+        keys: with `places`, the result of `grams.table_of` for them.
         places: see `keys`.
         begins: int64 [v + 1], as `inverted` returns it.
-        owners: int32 [m], too.
-        need: int32 [t], different n-grams of each sketch that are enough; 0 for never.
+        owners: int32 [m], as `inverted` returns it.
+        need: int32 [t], number of different n-grams of each sketch that is enough; 0 for never.
 
     Returns:
-        For every pair that was found, by text and then by listed text as they were met: text
-        int64, listed text int32, n-grams of the sketch in the text int32, and the byte in the text
-        where the run of them begins that has the middle one of those needed, int64.
+        For every pair found, by text and then by listed text as encountered: text int64, listed
+        text int32, n-grams of the sketch in the text int32, and the byte in the text at which the
+        run begins that holds the middle one of the needed n-grams, int64.
     """
     size = longest(offsets)
     ids, starts = np.empty(size, np.uint64), np.empty(size, np.int64)
-    counted = np.zeros(len(begins) - 1, np.int64)  # the last text in which each n-gram was met
+    counted = np.zeros(len(begins) - 1, np.int64)  # the last text in which each n-gram occurred
     hits, first = np.zeros(len(need), np.int32), np.zeros(len(need), np.int64)
     run, last = np.zeros(len(need), np.int64), np.zeros(len(need), np.int64)
     touched = np.empty(len(need), np.int32)

@@ -1,10 +1,10 @@
-"""Fill rows of fixed length with chunks, so that little of a batch is padding.
+"""Pack chunks into rows of fixed length, so that little of a batch is padding.
 
 What: chunks come one after the other; each goes into the fullest open row that has room for it.
 Why: short texts padded to a row's length would waste most of a training step.
-Trade-off: only so many rows are open at once. That keeps a chunk near its place in the order, and
-a step cheap, at the price of the last percent of room; more than one row that is at most half
-full there never is.
+Trade-off: only a limited number of rows is open at once. That keeps a chunk near its position in
+the order, and each step cheap, at the price of the last percent of room; there is never more than
+one row that is at most half full.
 Reference: bounded-space best fit, Csirik and Johnson (2001), Bounded Space On-Line Bin Packing:
 Best Is Better than First.
 """
@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 OPEN = 64
-"""Rows that are open at once."""
+"""Most rows that are open at once."""
 
 
 def fill_rows(
@@ -25,13 +25,13 @@ def fill_rows(
     """Put chunks into rows.
 
     Args:
-        order: int64 [m], chunk numbers in the order they come; a number may come more than once.
+        order: int64 [m], chunk numbers in their order; a number can occur more than once.
         lengths: int32 [n], by chunk number; in [1, room].
-        room: what a row holds.
+        room: length of a row.
 
     Returns:
-        order: int64 [m], the same numbers row by row, rows as they were opened, each row's in the
-            order they came.
+        order: int64 [m], the same numbers row by row, rows in the order of their opening, each
+            row's in the order they came.
         begins: int64 [rows + 1]; row r is `order[begins[r] : begins[r + 1]]`.
     """
     row_of, rows = _rows_of(order, lengths, room)
@@ -43,7 +43,7 @@ def fill_rows(
 def _rows_of(
     order: NDArray[np.int64], lengths: NDArray[np.int32], room: int
 ) -> tuple[NDArray[np.int64], int]:
-    """The row of each number, int64 [m], and how many rows there are."""
+    """The row of each number, int64 [m], and the number of rows."""
     row_of = np.empty(len(order), np.int64)
     left = np.empty(OPEN, np.int64)  # room in the open rows
     row = np.empty(OPEN, np.int64)
@@ -74,7 +74,7 @@ def _rows_of(
 def _by_row(
     order: NDArray[np.int64], row_of: NDArray[np.int64], begins: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The numbers grouped by their rows, those of a row in the order they come."""
+    """The numbers grouped by row, in their order within a row."""
     ends = begins[:-1].copy()
     grouped = np.empty(len(order), np.int64)
     for i in range(len(order)):

@@ -1,15 +1,15 @@
 """Cosines between bags of words: to one vector, and to the nearest of many.
 
-What: for every text of a batch the cosine of its weighted word counts with one vector, or the
-mean of its k highest cosines with m sparse vectors.
-Why: one vector needs one addition a token, so it runs as fast as text is tokenised. Many need an
-inverted index. Most of its entries belong to a few common words, and adding an entry of a list
-costs as much as adding sixteen neighbours of a whole column; so common words have columns, with
-their zeros, and rare ones have lists.
-Trade-off: nothing is pruned by bounds: what common words may add is so much that max-score and
-Cauchy-Schwarz bounds let nearly every vector through, and cost more than they spared. Sums in
-float32 only tell which vectors can be the best k; those are multiplied out, each in the order of
-its own words, so a score is exact and the same bits however the index is laid out.
+What: for every text of a batch the cosine of its weighted word counts with one vector, or the mean
+of its k highest cosines with m sparse vectors.
+Why: one vector needs one addition per token, so it runs as fast as tokenisation. Many vectors need
+an inverted index. Most of its entries belong to a few common words, and adding an entry of a list
+costs as much as adding sixteen neighbours of a whole column; so common words have columns,
+including zeros, and rare words have lists.
+Trade-off: nothing is pruned by bounds: common words can add so much that max-score and
+Cauchy-Schwarz bounds pass nearly every vector and cost more than they save. Sums in float32 only
+find the candidates for the best k; those are multiplied out, each in the order of its own words, so
+a score is exact and has the same bits for any layout of the index.
 Reference: Zobel and Moffat (2006), Inverted files for text search engines, section 4.
 """
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from corpusfit.kernels.grams import find, longest
 from corpusfit.kernels.tokens import tokenise
 
-_SLACK = 1e-5  # above what sums in float32 can be off, as a share of the text's length
+_SLACK = 1e-5  # more than the error of sums in float32, as a share of the text's length
 _BLOCK = 64
 
 
@@ -77,7 +77,7 @@ def cosines(
 
 @njit(cache=True, nogil=True)
 def _keep_best(best: NDArray[np.float64], value: float) -> None:
-    """Put a value into the k best so far, which are decreasing."""
+    """Insert a value into the k best so far, which are decreasing."""
     j = len(best) - 1
     if value <= best[j]:
         return
@@ -112,7 +112,7 @@ def _highest(block: NDArray[np.float32]) -> np.float32:
 
 @njit(cache=True, nogil=True)
 def _reach(sums: NDArray[np.float32], best: NDArray[np.float64]) -> float:
-    """The k-th highest of the sums, at most m of them; 0 where so few are above it."""
+    """The k-th highest of the sums; 0 if fewer than k are above 0."""
     best[:] = 0.0
     for first in range(0, len(sums), _BLOCK):
         block = sums[first : first + _BLOCK]
@@ -132,7 +132,7 @@ def _best_mean(
     values: NDArray[np.float32],
     best: NDArray[np.float64],
 ) -> float:
-    """The mean of the k highest products of one text, whose rough products are `sums` [m]."""
+    """The mean of the k highest products of one text, whose approximate products are `sums` [m]."""
     theta = _reach(sums, best) - 2.0 * slack
     best[:] = 0.0
     for first in range(0, len(sums), _BLOCK):

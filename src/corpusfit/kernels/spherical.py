@@ -1,11 +1,11 @@
 """Cluster directions: spherical k-means.
 
 What: k directions such that every row is near one of them by cosine.
-Why: clusters have to be the same for any number of threads; scikit-learn adds up each thread's
-share of a cluster, and its last bits move with their number. Here a row's nearest direction comes
-from `vectors.products`, and sums are made in the rows' order.
-Trade-off: plain Lloyd steps from one start, no restarts and no bounds that skip distances: 10,000
-rows of 768 dimensions to 256 clusters take seconds.
+Why: clusters must be the same for any number of threads; scikit-learn adds up each thread's share
+of a cluster, and its last bits change with their number. Here a row's nearest direction comes from
+`vectors.products`, and sums are in the rows' order.
+Trade-off: plain Lloyd steps from one start, without restarts and without bounds that skip
+distances: 10,000 rows of 768 dimensions to 256 clusters take seconds.
 Reference: Dhillon and Modha (2001), Concept Decompositions for Large Sparse Text Data; Arthur and
 Vassilvitskii (2007), k-means++.
 """
@@ -21,19 +21,19 @@ _STEPS = 15
 
 
 def spherical_k_means(
-    x: NDArray[np.float32], k: int, chance: np.random.Generator
+    x: NDArray[np.float32], k: int, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """The directions of k clusters.
 
     Args:
         x: float32 [n, d], rows at length one (or zero); n at least 1.
-        k: clusters, at least 1; fewer come back where there are not as many different rows.
-        chance: draws the start.
+        k: clusters, at least 1; fewer if there are fewer different rows.
+        rng: draws the start.
 
     Returns:
         float32 [at most k, d], each the mean of its rows at length one. At most 15 steps.
     """
-    centres = _start(x, k, chance)
+    centres = _start(x, k, rng)
     before = np.full(len(x), -1)
     for _ in range(_STEPS):
         of = products(x, centres).argmax(axis=1)
@@ -46,15 +46,15 @@ def spherical_k_means(
 
 
 def _sums(x: NDArray[np.float32], of: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The sum of the rows of each cluster that has some, by cluster's number."""
+    """The sum of the rows of each cluster that has rows, by cluster number."""
     order = np.argsort(of, kind="stable")
     first = np.unique(of[order], return_index=True)[1]
     return np.asarray(np.add.reduceat(x[order], first, axis=0, dtype=np.float64))
 
 
-def _start(x: NDArray[np.float32], k: int, chance: np.random.Generator) -> NDArray[np.float32]:
-    """Rows far from each other: each drawn by its 1 - cosine to the nearest drawn before it."""
-    drawn = [int(chance.integers(len(x)))]
+def _start(x: NDArray[np.float32], k: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Draw rows far from each other, in proportion to 1 - cosine to the nearest drawn row."""
+    drawn = [int(rng.integers(len(x)))]
     far = np.full(len(x), np.inf)
     while len(drawn) < k:
         last = 1.0 - products(x, x[drawn[-1:]])[:, 0].astype(np.float64)
@@ -62,5 +62,5 @@ def _start(x: NDArray[np.float32], k: int, chance: np.random.Generator) -> NDArr
         if not far.any():
             break
         up_to = np.cumsum(far)
-        drawn.append(int(np.searchsorted(up_to, chance.random() * up_to[-1], side="right")))
+        drawn.append(int(np.searchsorted(up_to, rng.random() * up_to[-1], side="right")))
     return x[drawn].copy()

@@ -1,9 +1,9 @@
-"""From UTF-8 bytes to tokens: what every lexical method reads.
+"""From UTF-8 bytes to tokens, the input of every lexical method.
 
-What: lower-cased words and numbers, one token a character for Chinese, Japanese and Thai and, on
+What: lower-cased words and numbers, one token per character for Chinese, Japanese and Thai and, on
 request, runs of signs; a token is a 64-bit hash of its lower-cased UTF-8 bytes.
-Why: methods only ask whether two tokens are the same, so no string is ever made; ASCII words are
-found eight bytes at a time.
+Why: methods only need to know whether two tokens are equal, so no string is created; ASCII words
+are found eight bytes at a time.
 Trade-off: two words share an identity with probability 2^-64 (never if both have at most eight
 bytes), as in KenLM's vocabulary.
 Reference: Unicode Technical Standard 18, annex C; Heafield 2011 (hashed words).
@@ -27,7 +27,7 @@ _SHIFT = np.uint64(32)
 _ONE = np.uint64(1)
 _BYTE = np.uint64(8)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_UNDERSCORE, _FOLDED_UNDERSCORE = 0x5F, 0x7F  # what `| 0x20` makes of it; DEL is in no token
+_UNDERSCORE, _FOLDED_UNDERSCORE = 0x5F, 0x7F  # the result of `| 0x20`; DEL is in no token
 
 BEGIN, END = np.uint64(1), np.uint64(2)
 """Identities of the begin and the end of a text, which no token has in practice."""
@@ -84,7 +84,7 @@ def _entry(code: Any, characters: NDArray[np.uint32]) -> tuple[Any, Any]:
 
 @njit(cache=True, nogil=True)
 def _push(h: Word, chunk: Word, held: int, code: int) -> tuple[Word, Word, int]:
-    """Add a code point's UTF-8 bytes to an identity that is being built, eight at a time."""
+    """Add a code point's UTF-8 bytes to an unfinished identity, eight at a time."""
     if code < 0x80:
         code = _FOLDED_UNDERSCORE if code == _UNDERSCORE else code
         packed, length = np.uint64(code), 1
@@ -110,7 +110,7 @@ def _push(h: Word, chunk: Word, held: int, code: int) -> tuple[Word, Word, int]:
 def _any_token(
     data: NDArray[np.uint8], i: int, end: int, characters: NDArray[np.uint32], signs: bool
 ) -> tuple[Word, int, bool]:
-    """The slow way, for any character: identity of the token at i, where it ends, if it is one."""
+    """The slow way, for any character: the token's identity, its end, whether it is a token."""
     h, chunk, held = np.uint64(0), np.uint64(0), 0
     first = -1
     while i < end:
@@ -160,8 +160,8 @@ def tokenise(  # noqa: C901, PLR0912
 ) -> int:
     """The tokens of one text, data[begin:end].
 
-    Where words begin and end is found for 64 bytes at a time; a word with a character that is not
-    ASCII, and the last bytes of `data`, are taken the slow way, character by character.
+    The borders of words are found for 64 bytes at a time; words with characters outside ASCII, and
+    the last bytes of `data`, are read the slow way, character by character.
 
     Args:
         data: uint8 [b], UTF-8 bytes of many texts.
@@ -170,11 +170,11 @@ def tokenise(  # noqa: C901, PLR0912
         characters: what `characters.table` returns.
         signs: whether runs of signs are tokens too.
         ids: uint64 with room for end - begin tokens; the tokens' identities are written here.
-        starts: int64 of the same room for where each begins in `data`, or None.
-        ends: the same for where each ends.
+        starts: int64 of the same size for the begin of each in `data`, or None.
+        ends: the same for the ends.
 
     Returns:
-        How many tokens there are.
+        The number of tokens.
     """
     n, i = 0, begin
     while i < end:
@@ -224,7 +224,7 @@ def tokenise(  # noqa: C901, PLR0912
 
 
 def reference(text: str, *, signs: bool = False) -> list[str]:
-    """The tokens of a text in plain Python: the definition that `tokenise` is held to."""
+    """The tokens of a text in plain Python: the definition against which `tokenise` is tested."""
     tokens: list[str] = []
     before = -1
     for char in text:
@@ -240,7 +240,7 @@ def reference(text: str, *, signs: bool = False) -> list[str]:
 
 
 def identity(token: str) -> int:
-    """The identity of one token, as `tokenise` gives it."""
+    """The identity of one token, as from `tokenise`."""
     data = np.frombuffer(token.encode(), np.uint8)
     ids = np.empty(len(data), np.uint64)
     count = tokenise(data, 0, len(data), table(), True, ids, None, None)

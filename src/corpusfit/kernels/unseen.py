@@ -1,8 +1,8 @@
-"""The order in which to take texts so that each brings the most that was not seen before.
+"""Order texts so that each adds the most n-grams that no earlier text had.
 
-What: the listed n-grams of every text, and the greedy order over all of them by new weight.
-Why: taking one text changes what all others are worth; a text's worth only falls, so an old worth
-is a bound, and nearly always the best bound is still true when it is looked at again (lazy greedy).
+What: the listed n-grams of every text, and the greedy order over all texts by new weight.
+Why: selecting one text changes the gain of all others; a gain only falls, so an old gain is a
+bound, and nearly always the best bound is still exact when it is checked again (lazy greedy).
 Trade-off: exact, at the price of a heap over all texts, 16 bytes each.
 Reference: Minoux (1978), Accelerated greedy algorithms for maximizing submodular set functions;
 Eck, Vogel and Waibel (2005), Low Cost Portability for Statistical Machine Translation based on
@@ -39,12 +39,12 @@ def listed_in(
         characters: what `characters.table` returns.
         keys: the table of the listed n-grams, see `grams.table_of`.
         places: the same.
-        listed: how many they are.
+        listed: number of listed n-grams.
         order: tokens in an n-gram.
 
     Returns:
-        int32 [e] places, text by text; int64 [n] how many of them each text has; int32 [n] how
-        many n-grams it has, listed or not.
+        int32 [e] indices, text by text; int64 [n] number of listed n-grams of each text; int32 [n]
+        number of all its n-grams.
     """
     n = len(offsets) - 1
     ids = np.empty(longest(offsets), np.uint64)
@@ -69,7 +69,7 @@ def listed_in(
 def _loss(
     found: NDArray[np.int32], weight: NDArray[np.int64], seen: NDArray[np.bool_], length: int
 ) -> float:
-    """Minus the weight of what is new in one text, over its length; a sum of whole numbers."""
+    """Negated weight of one text's new n-grams, over its length; a sum of whole numbers."""
     new = np.int64(0)
     for place in found:
         if not seen[place]:
@@ -84,18 +84,18 @@ def greedy_order(
     lengths: NDArray[np.int32],
     weight: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """The order in which the greedy choice takes n texts; of equals the first comes first.
+    """The greedy order of n texts; ties go to the first text.
 
-    Texts that have nothing new left to bring follow by their weight as if nothing was seen.
+    Texts without new n-grams follow, ordered by the weight of all their n-grams.
 
     Args:
         found: int32 [e], the different listed n-grams of every text, text by text.
-        ends: int64 [n + 1], those of text i are `found[ends[i] : ends[i + 1]]`.
+        ends: int64 [n + 1], text i has `found[ends[i] : ends[i + 1]]`.
         lengths: int32 [n], by which a text's new weight is divided.
         weight: int64 [v], above 0.
 
     Returns:
-        int64 [n], the texts as they are taken.
+        int64 [n], the texts in greedy order.
     """
     n = len(lengths)
     seen = np.zeros(len(weight), np.bool_)

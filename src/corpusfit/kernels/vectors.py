@@ -1,9 +1,9 @@
-"""Distances and inner products between rows, the same bits whatever the batch.
+"""Distances and inner products between rows, with the same bits in any batch.
 
 What: all pairs of two matrices' rows: squared Euclidean distances, inner products; rows' lengths.
-Why: a text's score may depend on the text alone. BLAS breaks that: with one fixed shape a row's
-product already changes in the last bits with its place in the block (seen with OpenBLAS from 50
-columns on), and again with the number of threads. Here every pair runs the same instructions.
+Why: a text's score must depend only on the text. BLAS breaks that: even with one fixed shape the
+last bits of a row's product change with its position in the block (observed with OpenBLAS from 50
+columns on), and with the number of threads. Here every pair runs the same instructions.
 Trade-off: sums are reordered into vector lanes once, at compile time, so results are bitwise
 repeatable on one kind of processor and agree to rounding on another. Four partners at a time
 share the loads of one row, eight stay in the first-level cache: within a third of BLAS's speed,

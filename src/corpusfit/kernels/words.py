@@ -1,10 +1,10 @@
-"""Eight bytes at a time: the machine-word tricks that the byte kernels share.
+"""Eight bytes at a time: the machine-word operations that the byte kernels share.
 
 What: an unaligned 8-byte load and store, and for eight bytes at once which of them are ASCII word
 characters or end a JSON string, in ordinary 64-bit arithmetic.
-Why: most text is ASCII, and a loop over bytes mispredicts a branch at every word's end; the
-length of a word in a mask costs none.
-Trade-off: needs a little-endian machine, which all that numba supports in practice are.
+Why: most text is ASCII, and a loop over bytes mispredicts a branch at every word's end; the length
+of a word in a mask needs no branch.
+Trade-off: needs a little-endian machine, as all machines that numba supports in practice are.
 Reference: Warren, Hacker's Delight, 6-1 (finding a byte in a word).
 """
 
@@ -20,11 +20,11 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Word: TypeAlias = Any
-"""A uint64 inside a kernel; numba knows its type, mypy need not."""
+"""A uint64 inside a kernel; only numba needs its type."""
 
 HIGH = np.uint64(0x8080808080808080)
 REACH = 72
-"""Bytes from a window of 64 on that may be loaded: its last byte begins the last word."""
+"""Bytes that are loaded for a window of 64: its last byte begins the last word."""
 _LOW7 = np.uint64(0x7F7F7F7F7F7F7F7F)
 _GATHER = np.uint64(0x0102040810204080)  # moves the lowest bit of each byte to the top byte
 _SEVEN, _TOP_BYTE = np.uint64(7), np.uint64(56)
@@ -70,7 +70,7 @@ def store(typingctx: Any, data: Any, place: Any, value: Any) -> Any:
 
 @intrinsic
 def zeros_below(typingctx: Any, value: Any) -> Any:
-    """`zeros_below(x)`: how many zero bits lie below the lowest one of a uint64; 64 for 0."""
+    """`zeros_below(x)`: number of zero bits below the lowest one bit of a uint64; 64 for 0."""
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
@@ -80,7 +80,7 @@ def zeros_below(typingctx: Any, value: Any) -> Any:
 
 @njit(cache=True, nogil=True, inline="always")
 def bytes_before(mask: Word) -> Any:
-    """How many bytes lie before the first whose high bit is set; 8 if there is none."""
+    """Number of bytes before the first with its high bit set; 8 if there is none."""
     return zeros_below(mask) >> 3
 
 
@@ -93,7 +93,7 @@ def letter_bytes(x: Word) -> Word:
 
 @njit(cache=True, nogil=True, inline="always")
 def first_stop(x: Word) -> Any:
-    """How many bytes lie before the first quote, backslash or control character; 8 if none."""
+    """Number of bytes before the first quote, backslash or control character; 8 if none."""
     quote, backslash = x ^ _QUOTE, x ^ _BACKSLASH
     zero = ((quote - _EACH) & ~quote) | ((backslash - _EACH) & ~backslash)
     return bytes_before((zero | ((x - _CASE) & ~x)) & HIGH)
@@ -101,7 +101,7 @@ def first_stop(x: Word) -> Any:
 
 @njit(cache=True, nogil=True, inline="always")
 def newline_bytes(x: Word) -> Word:
-    """The high bit of the first byte of x that is a line end, and perhaps of later ones."""
+    """The high bit of the first byte of x that is a line end; later bits are unreliable."""
     other = x ^ _NEWLINE
     return (other - _EACH) & ~other & HIGH
 

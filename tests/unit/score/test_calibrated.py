@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpusfit.kernels.logistic import balanced, logistic, loss, platt, sigmoid
-from corpusfit.score.calibrated import calibrated_classifier, deal
+from corpusfit.score.calibrated import assign_folds, calibrated_classifier
 
 
 def rows(n, width, seed=0):
@@ -94,7 +94,7 @@ def test_calibrated_log_odds_are_scikit_learns(c):
     x, positive = rows(1200, 12)
     near, far = x[positive][:150], x[~positive][:150]
     both, truth = np.concatenate([near, far]), np.arange(300) < 150
-    fold = deal(near, far, 3)
+    fold = assign_folds(near, far, 3)
     splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(5)]
     base = LogisticRegression(C=c, class_weight="balanced", tol=1e-9)
     peer = CalibratedClassifierCV(base, method="sigmoid", cv=splits, ensemble=False)
@@ -124,19 +124,19 @@ def test_calibrated_probabilities_come_true_on_new_texts():
 def test_each_fold_has_both_classes(near, far, folds):
     rng = np.random.default_rng(0)
     near, far = rng.standard_normal((near, 3)), rng.standard_normal((far, 3))
-    fold = deal(near, far, 5)
+    fold = assign_folds(near, far, 5)
     if not folds:
         assert fold is None
         return
     for part in (fold[: len(near)], fold[len(near) :]):
         assert set(part) == set(range(folds))
         assert np.ptp(np.bincount(part)) <= 1
-    assert (deal(near, far, 5) == fold).all()
+    assert (assign_folds(near, far, 5) == fold).all()
 
 
 def test_equal_rows_are_held_out_together():
     rng = np.random.default_rng(0)
     near = np.repeat(rng.standard_normal((7, 3)), 6, axis=0)
-    fold = deal(near, rng.standard_normal((20, 3)), 0)[:42].reshape(7, 6)
+    fold = assign_folds(near, rng.standard_normal((20, 3)), 0)[:42].reshape(7, 6)
     assert (fold == fold[:, :1]).all()
-    assert deal(np.ones((30, 3)), rng.standard_normal((20, 3)), 0) is None
+    assert assign_folds(np.ones((30, 3)), rng.standard_normal((20, 3)), 0) is None

@@ -117,9 +117,9 @@ def test_the_sample_is_as_large_as_the_target():
 
 def test_wrong_settings_are_named(tmp_path):
     for order in (0, 6):
-        with pytest.raises(UsageError, match=r"method.order must be from 1 to 5; got"):
+        with pytest.raises(UsageError, match=r"method\.order.*5"):
             registry.build("moore_lewis", {"order": order})
-    with pytest.raises(UsageError, match="two files, or both empty"):
+    with pytest.raises(UsageError, match=r"method\.arpa_in"):
         registry.build("moore_lewis", {"arpa_in": "one.arpa"})
     both = dict.fromkeys(("arpa_in", "arpa_general"), str(tmp_path / "none.arpa"))
     with pytest.raises(ModelError, match=r"none.arpa"):

@@ -123,11 +123,11 @@ def test_a_corpus_of_equal_texts_has_equal_ranks():
 
 @pytest.mark.parametrize("methods", ["", "knn,", "no_such", "ngram_coverage_unseen", "auto"])
 def test_members_have_to_be_methods_that_score_each_unit(methods):
-    with pytest.raises(UsageError, match=r"method\.methods must be names"):
+    with pytest.raises(UsageError, match=r"method\.methods"):
         registry.build("blend", {"methods": methods})
 
 
 @pytest.mark.parametrize("weights", ["1,2", "1,2,x", "1,-1,1", "0,0,0", "1,1,nan", "1,1,inf"])
 def test_weights_are_as_many_numbers(weights):
-    with pytest.raises(UsageError, match=r"method\.weights must be 3 numbers"):
+    with pytest.raises(UsageError, match=r"method\.weights.*\b3\b"):
         registry.build("blend", {"weights": weights})

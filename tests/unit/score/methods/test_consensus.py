@@ -91,7 +91,7 @@ def test_the_share_of_positives_can_be_given():
     background, target = corpus(chance, 105), units(chance, 50, "domain")
     scorer = registry.build("consensus", {"share": 0.01}).fit(target, background, seed=0)
     assert scorer.positives == len(scorer.texts) == round(0.01 * len(background))
-    with pytest.raises(UsageError, match=r"method\.share must be from 0 to 1/3; got 0\.5"):
+    with pytest.raises(UsageError, match=r"method\.share.*0\.5"):
         registry.build("consensus", {"share": 0.5})
 
 

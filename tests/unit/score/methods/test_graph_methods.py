@@ -115,7 +115,7 @@ def test_units_alone_share_the_lowest_score():
 
 def test_a_target_without_bigrams_is_refused():
     target = Paired(text_array(["one", "two"]), vectors(0, 2))
-    with pytest.raises(InputError, match=r"method\.order must be at most"):
+    with pytest.raises(InputError, match=r"method\.order"):
         scored("textgram", vectors(1, 4), target)
 
 
@@ -129,5 +129,5 @@ def test_above_the_exact_size_cells_are_used(monkeypatch):
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, float("nan")])
 def test_tolerance_is_checked(tolerance):
-    with pytest.raises(UsageError, match=r"method\.tolerance must be above 0"):
+    with pytest.raises(UsageError, match=r"method\.tolerance"):
         registry.build("textrank", {"tolerance": tolerance})

@@ -195,18 +195,18 @@ def test_pyod_options_reach_the_detector():
     assert np.abs(one.score(target)).max() == 0
     with pytest.raises(UsageError, match="n_neighbors"):
         build("pyod:KNN", {"parameters": '{"neighbours": 1}'}).fit(target, target, seed=0)
-    with pytest.raises(UsageError, match="JSON object"):
+    with pytest.raises(UsageError, match=r"method\.parameters"):
         build("pyod:KNN", {"parameters": "[1"})
 
 
 def test_pyod_names_the_nearest_detector():
-    with pytest.raises(UsageError, match="Did you mean 'COPOD'"):
+    with pytest.raises(UsageError, match="COPOD"):
         registry.build("pyod:copodd", {})
 
 
 def test_pyod_says_when_the_target_is_too_small():
     one = np.zeros((1, 4), np.float32)
-    with pytest.raises(InputError, match="CBLOF cannot be fitted on 1 target texts"):
+    with pytest.raises(InputError, match=r"CBLOF.*\b1 target"):
         registry.build("pyod:CBLOF", {}).fit(one, one, seed=0)
 
 

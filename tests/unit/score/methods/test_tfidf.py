@@ -115,11 +115,11 @@ def test_words_that_every_text_has_say_nothing(compare):
 
 
 def test_a_target_without_words_is_refused():
-    with pytest.raises(InputError, match="--target with words; none of its 2 texts"):
+    with pytest.raises(InputError, match=r"--target.*\b2 texts"):
         registry.build("tfidf", {}).fit(text_array(["?", "…"]), text_array(["a b"]), seed=0)
 
 
 @pytest.mark.parametrize("setting", ["compare", "idf"])
 def test_unknown_variants_are_refused(setting):
-    with pytest.raises(UsageError, match=f"method.{setting} must be .* or .*; got 'best'"):
+    with pytest.raises(UsageError, match=rf"method\.{setting}.*'best'"):
         registry.build("tfidf", {setting: "best"})
