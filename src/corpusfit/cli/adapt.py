@@ -105,6 +105,7 @@ def adapt(
         typer.Option(
             "--replay-share",
             metavar="NUMBER",
+            parser=o.number,
             help="Replay tokens as a fraction of all training tokens (default: 0.05)",
         ),
     ] = None,
@@ -143,19 +144,26 @@ def adapt(
         typer.Option(
             "--steps",
             metavar="N",
+            parser=o.whole_number,
             help="Training steps (default: 3 passes over the data, within limits per device)",
         ),
     ] = None,
     epochs: Annotated[
         float | None,
         typer.Option(
-            "--epochs", metavar="NUMBER", help="Passes over the data (default: set by --steps)"
+            "--epochs",
+            metavar="NUMBER",
+            parser=o.number,
+            help="Passes over the data (default: set by --steps)",
         ),
     ] = None,
     batch: Annotated[
         int | None,
         typer.Option(
-            "--batch", metavar="N", help="Sequences per step (default: 16 on a CPU, 256 on a GPU)"
+            "--batch",
+            metavar="N",
+            parser=o.whole_number,
+            help="Sequences per step (default: 16 on a CPU, 256 on a GPU)",
         ),
     ] = None,
     length: Annotated[
@@ -163,6 +171,7 @@ def adapt(
         typer.Option(
             "--length",
             metavar="N",
+            parser=o.whole_number,
             help="Tokens per sequence (default: 128 on a CPU, 512 on a GPU, or the model's limit)",
         ),
     ] = None,
@@ -171,6 +180,7 @@ def adapt(
         typer.Option(
             "--rate",
             metavar="NUMBER",
+            parser=o.number,
             help="Highest learning rate (default: 1e-3 with --init, 3e-4 below 50 million weights, "
             "else 1e-4)",
         ),

@@ -54,6 +54,7 @@ def clusters(
         typer.Option(
             "--components",
             metavar="N",
+            parser=o.whole_number,
             help="Number of principal components to cluster in; 0 clusters all dimensions "
             "(default: 50)",
         ),
@@ -63,6 +64,7 @@ def clusters(
         typer.Option(
             "--sample",
             metavar="N",
+            parser=o.whole_number,
             help="Number of units to draw from the corpus (default: 10,000)",
         ),
     ] = None,
@@ -71,6 +73,7 @@ def clusters(
         typer.Option(
             "--per-source",
             metavar="N",
+            parser=o.whole_number,
             help="Number of units to draw from each source (default: set by --sample)",
         ),
     ] = None,

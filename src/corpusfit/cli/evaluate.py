@@ -67,6 +67,7 @@ def evaluate(
         typer.Option(
             "--seeds",
             metavar="N",
+            parser=o.whole_number,
             help="Number of fine-tunings of each model, each with its own seed (default: 8)",
             show_default=False,
         ),
@@ -129,6 +130,7 @@ def evaluate(
         typer.Option(
             "--epochs",
             metavar="N",
+            parser=o.whole_number,
             help="Highest number of passes over the training examples (default: 5 for "
             "classification, 100 for tagging, 30 for tagging with an adapter)",
         ),
@@ -138,6 +140,7 @@ def evaluate(
         typer.Option(
             "--rate",
             metavar="NUMBER",
+            parser=o.number,
             help="Highest learning rate (default: 3e-5 for classification, 2e-5 for tagging, 1e-4 "
             "for tagging with an adapter)",
         ),
@@ -147,6 +150,7 @@ def evaluate(
         typer.Option(
             "--batch",
             metavar="N",
+            parser=o.whole_number,
             help="Examples per step (default: 8 for classification, 32 for tagging)",
         ),
     ] = None,
@@ -155,6 +159,7 @@ def evaluate(
         typer.Option(
             "--length",
             metavar="N",
+            parser=o.whole_number,
             help="Most tokens per example; longer ones are truncated (default: the model's limit, "
             "and at most 128 for tagging)",
         ),

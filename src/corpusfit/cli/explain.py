@@ -55,6 +55,7 @@ def explain(
         typer.Option(
             "--top",
             metavar="N",
+            parser=o.whole_number,
             help="Highest number of n-grams per direction, and of target texts (default: 10)",
             show_default=False,
         ),

@@ -59,6 +59,7 @@ def forecast(
         typer.Option(
             "--length",
             metavar="N",
+            parser=o.whole_number,
             help="Tokens per sequence (default: 128 on a CPU, 512 on a GPU, or the model's limit)",
         ),
     ] = None,

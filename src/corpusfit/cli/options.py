@@ -11,6 +11,24 @@ INPUTS = (
     "a file, folder, glob, URL, hub:NAME (dataset), pair:FILE,FILE (two line-aligned files) or - "
     "(standard input); repeatable"
 )
+
+
+def whole_number(text: str) -> int:
+    """The whole number that an option names."""
+    try:
+        return int(text)
+    except ValueError as e:
+        raise typer.BadParameter(f"must be a whole number; got {text!r}.") from e
+
+
+def number(text: str) -> float:
+    """The number that an option names."""
+    try:
+        return float(text)
+    except ValueError as e:
+        raise typer.BadParameter(f"must be a number; got {text!r}.") from e
+
+
 RUN_FOLDER = "Folder or URL of a `corpusfit select` or `corpusfit score` run"
 
 Target = Annotated[
@@ -76,6 +94,7 @@ Recall = Annotated[
     typer.Option(
         "--recall",
         metavar="NUMBER",
+        parser=number,
         help="Share of the last stage's own selection that --cascade keeps; sets the stages' "
         "shares from a sample (default: 0.95 if --cascade gives no shares)",
     ),
@@ -85,6 +104,7 @@ Fraction = Annotated[
     typer.Option(
         "--fraction",
         metavar="NUMBER",
+        parser=number,
         help="Share of the segments to select, above 0 and at most 1 (default: 0.2, or 1 with "
         "--weights continuous)",
     ),
@@ -94,6 +114,7 @@ SegmentCount = Annotated[
     typer.Option(
         "--segments",
         metavar="N",
+        parser=whole_number,
         help="Number of segments to select (default: set by --fraction)",
     ),
 ]
@@ -102,6 +123,7 @@ TokenCount = Annotated[
     typer.Option(
         "--tokens",
         metavar="N",
+        parser=whole_number,
         help="Highest number of estimated word pieces to select (default: set by --fraction)",
     ),
 ]
@@ -110,6 +132,7 @@ Threshold = Annotated[
     typer.Option(
         "--threshold",
         metavar="NUMBER",
+        parser=number,
         help="Lowest score to select (default: set by --fraction)",
     ),
 ]
@@ -156,12 +179,16 @@ TextField = Annotated[
 Strict = Annotated[
     bool | None, typer.Option("--strict", help="Stop at the first row that cannot be used")
 ]
-Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Random seed (default: 0)")]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", metavar="N", parser=whole_number, help="Random seed (default: 0)"),
+]
 Workers = Annotated[
     int | None,
     typer.Option(
         "--workers",
         metavar="N",
+        parser=whole_number,
         help="Number of worker processes (default: one per core, or per CPU of the Ray cluster)",
     ),
 ]

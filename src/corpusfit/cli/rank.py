@@ -50,6 +50,7 @@ def rank(
         typer.Option(
             "--seeds",
             metavar="N",
+            parser=o.whole_number,
             help="Number of random splits of the target (default: 3)",
             show_default=False,
         ),

@@ -56,6 +56,7 @@ def split(
         typer.Option(
             "--dev",
             metavar="NUMBER",
+            parser=o.number,
             help="Number of rows in dev, or their share if below 1 (default: 0)",
             show_default=False,
         ),
@@ -65,6 +66,7 @@ def split(
         typer.Option(
             "--test",
             metavar="NUMBER",
+            parser=o.number,
             help="Number of rows in test, or their share if below 1 (default: 0)",
             show_default=False,
         ),
