@@ -11,7 +11,7 @@ from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.evaluate.plan import METRICS, EvaluatePlan
 from corpusfit.manifest import versions
-from corpusfit.pipeline.inputs import TASK
+from corpusfit.adapt.plan import TASK
 from corpusfit.plan import Plan
 from corpusfit.settings import one_of, positive
 
@@ -107,9 +107,9 @@ class Selector:
         for setting in ("fractions", "weights", "adapters", "augment"):
             _require_distinct(f"{setting} of {self.name}", getattr(self, setting))
         if self.strategy not in (BASE, TASK) and self.adapt.train.steps is None:
-            allowed = f"set for {self.name}: all models train for the same number of steps"
+            needed = f"set for {self.name}: all models train for the same number of steps"
             cure = "For instance, put [adapt] train.steps = 2000 (TADPOLE, section 4.1)."
-            raise bad_setting("adapt.train.steps", allowed, "nothing", cure)
+            raise bad_setting("adapt.train.steps", needed, "nothing", cure)
 
 
 @dataclass(frozen=True)
