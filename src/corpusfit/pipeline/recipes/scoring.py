@@ -80,7 +80,7 @@ class _RowScorer:
     def _names(self, cell: Cell) -> list[str]:
         return [t.name for t in self._graph.cells[cell]]
 
-    def _marks(self, cell: Cell) -> list[str]:
+    def _outcome_ids(self, cell: Cell) -> list[str]:
         """The outcomes of a cell, by name and content."""
         return [f"{t.name} {file_digest(t.out)}" for t in self._graph.cells[cell]]
 
