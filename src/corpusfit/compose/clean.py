@@ -1,13 +1,4 @@
-"""From a document to clean sentences.
-
-What: HTML and tags go, comment lines go, what is left is cut into sentences; those without a letter
-go, over-long ones are cut again, transliterated Russian is put back into Cyrillic.
-Why: the paper's corpora are lists of sentences, and a budget counts sentences.
-Trade-off: a tag is known by its shape (a name, attributes with values), so that `a < b` stays; all
-lines that begin with # go, a heading in Markdown too. A language without rules of its own is cut at
-the full stops of all scripts. Word pieces are estimated (`kernels/cut.py`).
-Reference: mDAPT, appendices B and C.
-"""
+"""Cleans documents: removes markup, cuts sentences, restores transliterated Russian."""
 
 from __future__ import annotations
 
@@ -29,7 +20,7 @@ from corpusfit.types import Documents, Texts, taken, text_array
 _NAME = r"[A-Za-z][A-Za-z0-9:-]*"
 _VALUE = r"(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s<>\"'=]+)"
 _TAG = re.compile(rf"</?({_NAME})(?:\s+[\w:.-]+\s*=\s*{_VALUE})*\s*/?>")
-_UNSEEN = re.compile(
+_INVISIBLE = re.compile(
     r"<!--.*?-->|<(script|style)\b[^<>]*>.*?</\1\s*>|<!doctype[^<>]*>|<\?[^<>]*\?>", re.S | re.I
 )
 _BLOCKS = re.compile(
@@ -42,12 +33,12 @@ _COMMENT = re.compile(r"^[ \t]*#.*(?:\n|\Z)", re.M)
 _LETTER = re.compile(r"[^\W\d_]")
 _CYRILLIC = re.compile(r"[\u0400-\u052f]")
 
-_BGN = (
+_CATALOGUE_LETTERS = (
     *(("shch", "sch"), ("Shch", "Sch"), ("kh", "h"), ("Kh", "H"), ("ya", "ja"), ("Ya", "Ja")),
     *(("yu", "ju"), ("Yu", "Ju"), ("ia", "ja"), ("Ia", "Ja"), ("iu", "ju"), ("Iu", "Ju")),
     *(("ĭ", "й"), ("Ĭ", "Й"), ("ė", "э"), ("Ė", "Э"), ("'", "ь"), ("ʹ", "ь"), ("’", "ь")),
 )
-"""Letters of catalogues (ALA-LC, BGN) as the `transliterate` package writes them."""
+"""Latin letters of library catalogues (ALA-LC, BGN), and those of the `transliterate` package."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +46,11 @@ class Sentences:
     """k sentences of n documents, in reading order.
 
     Attributes:
-        owner: int64 [k], the place of each one's document, increasing.
-        texts: [k].
+        owner: int64 [k], the number of each sentence's document, increasing.
+        texts: [k], the sentences.
         pieces: int32 [k], estimated word pieces.
-        counts: how many comment lines and sentences without letters were dropped, over-long
-            sentences were cut, and documents had markup.
+        counts: comment lines and sentences without letters that were dropped, sentences over the
+            maximum length that were cut, and documents with markup.
     """
 
     owner: NDArray[np.int64]
@@ -68,22 +59,25 @@ class Sentences:
     counts: Counter[str] = field(default_factory=Counter)
 
     def sums(self, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """int64 [n] each: the sentences and the word pieces of the n documents."""
+        """int64 [n] each: numbers of sentences and of word pieces of the n documents."""
         pieces = np.zeros(n, np.int64)
         np.add.at(pieces, self.owner, self.pieces)
         return np.bincount(self.owner, minlength=n).astype(np.int64), pieces
 
 
 def without_markup(text: str) -> str:
-    """The text without HTML: what a browser shows, with a line for each block."""
+    """The text without HTML, as a browser shows it, with a line for each block.
+
+    A tag is recognised by its shape (a name, attributes with values), so `a < b` stays.
+    """
     if "<" in text:
-        text = _UNSEEN.sub(" ", text)
+        text = _INVISIBLE.sub(" ", text)
         text = _TAG.sub(lambda m: "\n\n" if _BLOCKS.fullmatch(m[1]) else "", text)
     return html.unescape(text) if "&" in text else text
 
 
 def cyrillic(text: str) -> str:
-    """Russian in Latin letters, put back into Cyrillic; what has Cyrillic already stays as it is.
+    """Transliterate Russian from Latin to Cyrillic letters; a text with Cyrillic is unchanged.
 
     Raises:
         MissingDependencyError: the extra `languages` is not installed.
@@ -94,8 +88,8 @@ def cyrillic(text: str) -> str:
         from transliterate import translit
     except ImportError as e:
         raise MissingDependencyError("Transliterating Russian", EXTRA) from e
-    for roman, other in _BGN:
-        text = text.replace(roman, other)
+    for latin, other in _CATALOGUE_LETTERS:
+        text = text.replace(latin, other)
     return str(translit(text, "ru"))
 
 
@@ -104,13 +98,18 @@ def clean(
 ) -> Sentences:
     """Clean documents and cut them into sentences.
 
+    Markup, comment lines and sentences without a letter are removed. Every line that begins with #
+    is a comment, a Markdown heading too. A language without rules of its own is cut at the full
+    stops of all scripts.
+
+    Reference: mDAPT, appendices B and C.
+
     Args:
         texts: n documents.
-        languages: the code of each one's language; where it is empty, the document has no
-            sentences.
-        longest: word pieces of a sentence at most; what is over is cut at full stops, then between
-            words.
-        transliterated: Russian documents without Cyrillic letters are put back into it.
+        languages: language code of each document; a document without one has no sentences.
+        longest: maximum estimated word pieces of a sentence; a longer one is cut at full stops,
+            then between words.
+        transliterated: whether to transliterate Russian documents without Cyrillic letters.
 
     Raises:
         MissingDependencyError: the extra `languages` is not installed.
@@ -128,7 +127,7 @@ def clean(
 
 
 def _sentences(text: str, language: str, transliterated: bool, counts: Counter[str]) -> list[str]:
-    """The sentences of a document that have a letter."""
+    """The sentences of a document that contain a letter."""
     try:
         from sentencex import segment
     except ImportError as e:
@@ -140,37 +139,39 @@ def _sentences(text: str, language: str, transliterated: bool, counts: Counter[s
         counts["comment_lines"] += lines
     if transliterated and language == "ru":
         plain = cyrillic(plain)
-    kept = []
+    sentences = []
     for part in segment(language, plain):
         sentence = " ".join(part.split())
         if _LETTER.search(sentence):
-            kept.append(sentence)
+            sentences.append(sentence)
         elif sentence:
             counts["without_letters"] += 1
-    return kept
+    return sentences
 
 
 def _cut_long(
     owner: NDArray[np.int64], found: list[str], longest: int, counts: Counter[str]
 ) -> Sentences:
-    """The sentences with those over the limit cut again."""
+    """The sentences, with those over the limit cut into parts."""
     texts = text_array(found)
     numbers = np.arange(len(found))
     pieces = cut_units(Documents(numbers, texts), CutPlan("document"))[0].pieces
-    long = np.flatnonzero(pieces > longest)
-    if not len(long):
+    too_long = np.flatnonzero(pieces > longest)
+    if not len(too_long):
         return Sentences(owner, texts, pieces, counts)
-    counts["cut_again"] += len(long)
+    counts["cut_again"] += len(too_long)
     units, parts = cut_units(
-        Documents(long, taken(texts, long)), CutPlan("sentence", pieces=longest)
+        Documents(too_long, taken(texts, too_long)), CutPlan("sentence", pieces=longest)
     )
-    again = [(int(row), " ".join(part.split()))
+    parts_of_long = [(int(row), " ".join(part.split()))
              for row, part in zip(units.row, parts.to_pylist(), strict=True)]  # fmt: skip
-    again = [(row, part) for row, part in again if _LETTER.search(part)]
-    short = np.delete(numbers, long)
-    whole = text_array([*(found[i] for i in short.tolist()), *(part for _, part in again)])
-    rows = np.concatenate([short, np.array([row for row, _ in again], np.int64)])
+    parts_of_long = [(row, part) for row, part in parts_of_long if _LETTER.search(part)]
+    short = np.delete(numbers, too_long)
+    all_texts = text_array(
+        [*(found[i] for i in short.tolist()), *(part for _, part in parts_of_long)]
+    )
+    rows = np.concatenate([short, np.array([row for row, _ in parts_of_long], np.int64)])
     order = np.argsort(rows, kind="stable")
-    texts = taken(whole, order)
+    texts = taken(all_texts, order)
     pieces = cut_units(Documents(rows, texts), CutPlan("document"))[0].pieces
     return Sentences(owner[rows[order]], texts, pieces, counts)

@@ -1,11 +1,4 @@
-"""Languages: their codes, and which one a text is in.
-
-What: ISO 639 codes in one form, and identification by byte n-grams.
-Why: sources name languages in many ways, and rows of mixed piles not at all.
-Trade-off: only a text's beginning is looked at, which is enough for a document; of a few words
-little can be said. Bokmål counts as Norwegian, and Mandarin as Chinese.
-Reference: ISO 639-1 and 639-3; Lui and Baldwin (2012), langid.py; RFC 5646 for the shortest code.
-"""
+"""Language codes, and identification of a text's language."""
 
 from __future__ import annotations
 
@@ -17,65 +10,72 @@ from typing import Any
 from corpusfit.errors import MissingDependencyError, UsageError, bad_setting
 
 EXTRA = "languages"
-"""What has to be installed for this."""
+"""The extra that this module needs."""
 
-_LOOKED_AT = 1000  # characters
+_CHARACTERS = 1000
 _SHAPE = re.compile(r"[A-Za-z]{2,3}")
-_SAME = {"nb": "no"}
+_ALIASES = {"nb": "no"}
 
 
 @cache
-def code_of(given: str, setting: str = "language") -> str:
+def code_of(code: str, setting: str = "language") -> str:
     """The shortest ISO 639 code of a language.
 
+    Bokmål counts as Norwegian, and Mandarin as Chinese.
+
+    Reference: ISO 639-1 and 639-3; RFC 5646 for the shortest code.
+
     Args:
-        given: an ISO 639-1 or 639-3 code, in any case: `de`, `deu`.
-        setting: what named it, for the error.
+        code: an ISO 639-1 or 639-3 code in any case, such as `de` or `deu`.
+        setting: name of the setting, for the error.
 
     Raises:
         MissingDependencyError: the extra `languages` is not installed.
-        UsageError: there is no such language.
+        UsageError: the code does not exist.
     """
     try:
         import langcodes
     except ImportError as e:
         raise MissingDependencyError("A language code", EXTRA) from e
-    if not _SHAPE.fullmatch(given) or not langcodes.tag_is_valid(given):
-        raise _unknown(given, setting)
-    code = str(langcodes.standardize_tag(given, macro=True)).partition("-")[0]
-    return _SAME.get(code, code)
+    if not _SHAPE.fullmatch(code) or not langcodes.tag_is_valid(code):
+        raise _unknown(code, setting)
+    shortest = str(langcodes.standardize_tag(code, macro=True)).partition("-")[0]
+    return _ALIASES.get(shortest, shortest)
 
 
-def _unknown(given: str, setting: str) -> UsageError:
+def _unknown(code: str, setting: str) -> UsageError:
     cure = "For instance de or deu for German, en or eng for English, ja or jpn for Japanese."
-    return bad_setting(setting, "an ISO 639-1 or ISO 639-3 code of a language", given, cure)
+    return bad_setting(setting, "an ISO 639-1 or ISO 639-3 code of a language", code, cure)
 
 
 def identifier() -> Callable[[str], str]:
-    """A function from a text to the code of its language, or `""` where it has none.
+    """A function from a text to the code of its language, or `""` for a text without one.
 
-    The answer depends on the first 1,000 characters alone. It knows some 140 languages.
+    It uses only the first 1,000 characters, and knows about 140 languages. A few words are too
+    short for a reliable answer.
+
+    Reference: Lui and Baldwin (2012), langid.py.
 
     Raises:
         MissingDependencyError: the extra `languages` is not installed.
     """
-    known = _opened()
+    model = _model()
 
     def identify(text: str) -> str:
-        beginning = text[:_LOOKED_AT]
+        beginning = text[:_CHARACTERS]
         if not any(map(str.isalpha, beginning)):
             return ""
-        label = known.classify(beginning)[0]
+        label = model.classify(beginning)[0]
         return code_of(label) if _SHAPE.fullmatch(label) and label != "zxx" else ""
 
     return identify
 
 
 @cache
-def _opened() -> Any:
-    """The model, opened once a process."""
+def _model() -> Any:
+    """The model, opened once per process."""
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError as e:
-        raise MissingDependencyError("Telling languages apart", EXTRA) from e
+        raise MissingDependencyError("Language identification", EXTRA) from e
     return LanguageIdentifier.from_model_file(MODEL_FILE)

@@ -1,10 +1,4 @@
-"""What a composition is made of: its sources, its budget, and how languages share it.
-
-What: plain values, and a reader of TOML that words every error.
-Why: a corpus that anyone can compose again is a file, not a shell's history.
-Trade-off: a source has one kind and one way to be read; a pile of both kinds is two sources.
-Reference: mDAPT, section 3.
-"""
+"""Settings of a composition: sources, budget, languages; read from a TOML file."""
 
 from __future__ import annotations
 
@@ -22,8 +16,8 @@ from corpusfit.plan import ReadPlan
 from corpusfit.settings import one_of, recipe_values, seed_below, typed, unknown, whole_number
 
 E_D, MD_ED, MD_MWIKI = COMPOSITIONS = ("E_D", "M_D+E_D", "M_D+M_WIKI")
-"""The paper's: English specific; multilingual specific, then English specific; multilingual
-specific, up-sampled by general text."""
+"""Compositions of mDAPT, section 3: English specific text; multilingual specific text, then English
+specific text; multilingual specific text, up-sampled with general text."""
 
 SPECIFIC, GENERAL = KINDS = ("specific", "general")
 SENTENCES, TOKENS = UNITS = ("sentences", "tokens")
@@ -31,30 +25,30 @@ SMOOTHED, UNIMAX = SAMPLINGS = ("smoothed", "unimax")
 ENGLISH = "en"
 RANDOM = "random"
 
-_MOST = {"budget": 10**15, "repeats": 10**6, "longest": 10**6}
-"""What may be asked for at most; sums and products of it stay whole numbers of 64 bits."""
+_MAXIMA = {"budget": 10**15, "repeats": 10**6, "longest": 10**6}
+"""Maximum values, so that sums and products fit in 64 bits."""
 
 _LONGEST = 128
-"""Word pieces of a sentence at most: the length the paper trains with (section 3.3)."""
+"""Maximum word pieces of a sentence: the training length of mDAPT (section 3.3)."""
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """One source of text.
+    """One source of text, of one kind; a pile of both kinds is two sources.
 
     Attributes:
-        name: what the tables call it.
+        name: name in the tables.
         path: files, folders, globs, URLs or `hub:NAME` datasets.
         kind: `specific` or `general`.
-        language: of all its rows; where it is empty, a row says, or it is identified.
-        language_field: the field with a row's language.
-        text_field: the field with the text.
+        language: language of all rows (default: that of `language_field`, or identified).
+        language_field: field with a row's language.
+        text_field: field with the text.
         txt: documents of `.txt` files: `blocks` between blank lines, or `lines`.
-        page: a field that has the same value for the same page in other languages.
-        transliterated: its Russian is in Latin letters.
-        choose: `random`, or a method's name: of its text what is most like the target is taken.
+        page: field with the same value for the same page in other languages.
+        transliterated: whether its Russian is in Latin letters.
+        choose: order of its documents: `random`, or a method that ranks by likeness to the target.
         target: texts of the task, for a method.
-        embedder: for a method that reads embeddings; the method's default if empty.
+        embedder: embedder of a method that reads embeddings (default: the method's).
     """
 
     name: str
@@ -87,35 +81,36 @@ class TextSource:
         one_of(f"{where} txt", self.txt, ("blocks", "lines"))
         if self.language and self.language_field:
             came = f"{self.language} and {self.language_field}"
-            raise bad_setting(f"{where} language", "given once", came, "Keep one of them.")
+            allowed = "set by either language or language_field"
+            raise bad_setting(f"{where} language", allowed, came, "Keep one of them.")
         if self.choose != RANDOM and self.kind != GENERAL:
-            cure = "Specific text is taken whole; leave choose out."
+            cure = "Leave choose out, as specific text is used whole."
             raise bad_setting(f"{where} choose", "random for specific text", self.choose, cure)
         if not all(self.target):
             raise bad_setting(f"{where} target", "a list of files or folders", list(self.target))
         if (self.choose != RANDOM) != bool(self.target):
             came = f"choose {self.choose!r} with {len(self.target)} targets"
-            cure = 'Name both, or neither: choose = "dsir" and target = ["task.jsonl"].'
-            raise bad_setting(f"{where} target", "given with a method, and only then", came, cure)
+            cure = 'Set both or neither, such as choose = "dsir" and target = ["task.jsonl"].'
+            raise bad_setting(f"{where} target", "set with a method, and only then", came, cure)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A composition.
+    """Settings of a composition.
 
     Attributes:
         composition: one of `COMPOSITIONS`.
-        budget: how much is composed, in the unit.
+        budget: size of the composition, in the unit.
         unit: `sentences`, or `tokens` (estimated word pieces).
-        sources: of text, with different names.
-        languages: codes of those that take part.
-        sampling: `smoothed` or `unimax`; of `M_D+M_WIKI` alone.
-        alpha: smooths the languages' shares: 1 keeps them, 0 makes them equal.
-        repeats: a document is taken so many times at most; the cap of UniMax.
-        limits: by language, how much of its specific text counts as its own at most; what is over
-            comes before general text where the language is up-sampled.
-        longest: estimated word pieces of a sentence at most.
-        seed: the only source of chance.
+        sources: sources of text, with different names.
+        languages: language codes of the composition.
+        sampling: `smoothed` or `unimax`; for `M_D+M_WIKI` only.
+        alpha: exponent that smooths the languages' shares: 1 keeps them, 0 makes them equal.
+        repeats: maximum number of times that a document is used; the cap of UniMax.
+        limits: by language, the maximum of specific text that counts as its own; further specific
+            text up-samples the language before general text.
+        longest: maximum estimated word pieces of a sentence.
+        seed: random seed.
     """
 
     composition: str
@@ -139,40 +134,38 @@ class Recipe:
         one_of("composition", self.composition, COMPOSITIONS)
         one_of("unit", self.unit, UNITS)
         one_of("sampling", self.sampling, SAMPLINGS)
-        for name, most in _MOST.items():
+        for name, most in _MAXIMA.items():
             whole_number(name, getattr(self, name), most)
         if not 0 <= self.alpha <= 1:
-            cure = "1 keeps the languages' shares, 0 makes them equal; the paper has 0.3."
+            cure = "1 keeps the languages' shares, 0 makes them equal; mDAPT uses 0.3."
             raise bad_setting("alpha", "from 0 to 1", self.alpha, cure)
         seed_below("seed", self.seed)
         if not self.sources:
-            raise bad_setting("sources", "one table [[sources]] at least", "none")
+            raise bad_setting("sources", "at least one table [[sources]]", "none")
         for source in self.sources:
             source.check()
-        twice = [n for n, k in Counter(s.name for s in self.sources).items() if k > 1]
-        if twice:
-            raise bad_setting("sources.name", "another for each source", twice[0])
+        repeated = [n for n, k in Counter(s.name for s in self.sources).items() if k > 1]
+        if repeated:
+            raise bad_setting("sources.name", "different for each source", repeated[0])
         return self._check_languages()
 
     def _check_languages(self) -> Recipe:
-        """Hold the languages, the limits and the composition against each other."""
+        """Check that languages, limits and composition are consistent."""
         if not self.languages:
-            cure = 'For instance languages = ["de", "en"]: only these take part.'
-            raise bad_setting(
-                "languages", "given where a source does not say its own", "none", cure
-            )
+            cure = 'For instance languages = ["de", "en"]; other languages are left out.'
+            raise bad_setting("languages", "set if a source has no language", "none", cure)
         for code, amount in self.limits.items():
             if code not in self.languages:
-                raise bad_setting("limits", f"for one of {', '.join(self.languages)}", code)
-            whole_number(f"limits.{code}", amount, _MOST["budget"])
+                raise bad_setting("limits", f"a table of {', '.join(self.languages)}", code)
+            whole_number(f"limits.{code}", amount, _MAXIMA["budget"])
         if self.composition != MD_MWIKI and ENGLISH not in self.languages:
-            cure = f"Name an English source, or take {MD_MWIKI}."
-            allowed = f"with en in {self.composition}"
+            cure = f"Add an English source, or set composition to {MD_MWIKI}."
+            allowed = f"a list with en for {self.composition}"
             raise bad_setting("languages", allowed, ", ".join(self.languages), cure)
         return self
 
     def with_codes(self) -> Recipe:
-        """The recipe with codes in one form, and its sources' languages where it names none.
+        """The recipe with normalised codes, and by default the languages of its sources.
 
         Raises:
             MissingDependencyError: the extra `languages` is not installed.
@@ -222,25 +215,26 @@ def read_recipe(path: Path) -> Recipe:
     """Read a recipe.
 
     Args:
-        path: a TOML file; paths in it count from its folder, `${NAME}` is the environment's.
+        path: a TOML file; paths in it are relative to its folder, `${NAME}` is an environment
+            variable.
 
     Raises:
         MissingDependencyError: the extra `languages` is not installed.
         UsageError: the file cannot be read or is not TOML; a setting does not exist, has a value
-            that is not allowed, or names a variable that is not set.
+            that is not allowed, or names an environment variable that is not set.
     """
     values = recipe_values(path, _KNOWN)
     for key in ("composition", "budget"):
         if key not in values:
             allowed = f"one of {', '.join(COMPOSITIONS)}" if key == "composition" else "a number"
             raise bad_setting(key, allowed, "nothing", "See corpusfit compose --help.")
-    given: dict[str, Any] = {k: typed(k, _PLAIN[k], v) for k, v in values.items() if k in _PLAIN}
+    settings: dict[str, Any] = {k: typed(k, _PLAIN[k], v) for k, v in values.items() if k in _PLAIN}
     limits = values.get("limits", {})
     if not isinstance(limits, Mapping):
-        raise bad_setting("limits", "a table [limits] of languages", limits)
+        raise bad_setting("limits", "a table [limits] by language", limits)
     return (
         Recipe(
-            **given,
+            **settings,
             sources=_sources(values.get("sources", []), path.absolute().parent),
             languages=_texts("languages", values.get("languages", [])),
             limits={code: typed(f"limits.{code}", "int", most) for code, most in limits.items()},
@@ -259,21 +253,23 @@ def _sources(tables: Any, home: Path) -> tuple[TextSource, ...]:
         names = [f"sources.{k}" for k in (*_SOURCE, *_SOURCE_LISTS)]
         for key in table.keys() - {*_SOURCE, *_SOURCE_LISTS}:
             raise unknown(f"sources.{key}", names)
-        given = {k: typed(f"sources.{k}", _SOURCE[k], v) for k, v in table.items() if k in _SOURCE}
+        settings = {
+            k: typed(f"sources.{k}", _SOURCE[k], v) for k, v in table.items() if k in _SOURCE
+        }
         for key in _SOURCE_LISTS:
             paths = _texts(f"sources.{key}", table.get(key, []))
-            given[key] = tuple(located(p, home) if p else "" for p in paths)
+            settings[key] = tuple(located(p, home) if p else "" for p in paths)
         for key in ("name", "kind"):
-            if key not in given:
-                allowed = " or ".join(KINDS) if key == "kind" else "given"
+            if key not in settings:
+                allowed = " or ".join(KINDS) if key == "kind" else "set for every source"
                 raise bad_setting(f"sources.{key}", allowed, "nothing")
-        found.append(TextSource(**given))
+        found.append(TextSource(**settings))
     return tuple(found)
 
 
 def _texts(setting: str, value: Any) -> tuple[str, ...]:
-    """A list of texts; one alone is a list of one."""
+    """A list of texts; a single text is a list of one."""
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list):
-        raise bad_setting(setting, "a list", value, "Put it into [ ].")
+        raise bad_setting(setting, "a list", value, "Put the value in [ ].")
     return tuple(typed(setting, "str", v) for v in listed)

@@ -1,4 +1,4 @@
-"""Where the work runs: map a job over shards."""
+"""Engines, which map a job over pieces of work on workers."""
 
 import lazy_loader
 

@@ -1,13 +1,4 @@
-"""Workers on a Ray cluster that keep an encoder open: Ray actors.
-
-What: a crew of actors, one a GPU, or one a CPU where the cluster has no GPU; a piece goes to
-whichever is ready, and to another when its actor is lost.
-Why: a task on a GPU gets a new process each time, and an encoder takes longer to load than a shard
-takes to encode.
-Trade-off: an actor that is lost is replaced by a new one rather than restarted by Ray, which would
-hold the pieces back until the lost node's place is filled.
-Reference: https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html
-"""
+"""Ray actors that keep an encoder open, one per GPU, or one per CPU without GPUs."""
 
 from __future__ import annotations
 
@@ -22,18 +13,18 @@ from typing import Any
 from corpusfit.engine.worker import ENVIRONMENT, opened
 from corpusfit.errors import WorkerError
 
-AHEAD = 2  # pieces in flight for each worker: one being done, one waiting
-RETRIES = 3  # how often a piece is done again whose worker was lost
+AHEAD = 2  # pieces in flight per worker: one in progress, one waiting
+RETRIES = 3  # repetitions of a piece whose worker was lost
 RUNTIME = {"env_vars": ENVIRONMENT}
 
 
 @dataclass(frozen=True)
 class Order:
-    """A job as it travels with a piece: where a worker gets it that has not opened it yet.
+    """A reference to a job, which travels with each piece; a worker fetches the job once.
 
     Attributes:
-        name: as `packed` gave it.
-        home: the folder that relative paths start from.
+        name: name of the job, from `packed`.
+        home: folder that relative paths start from.
         job: Ray's reference to the bytes of `packed`.
     """
 
@@ -42,7 +33,7 @@ class Order:
     job: Any
 
     def work(self) -> Callable[[Any], Any]:
-        """In a worker: what to do with a piece."""
+        """In a worker: the function to call with a piece."""
         return opened(self.name, self._fetch)
 
     def _fetch(self) -> bytes:
@@ -55,46 +46,51 @@ class Order:
 
 
 class EncoderActor:
-    """One actor."""
+    """An actor that runs pieces and keeps its job open."""
 
     def ready(self) -> None:
-        """Answered as soon as the actor has its place."""
+        """Return as soon as the actor has started."""
 
     def do(self, order: Order, piece: Any) -> Any:
-        """Do a piece."""
+        """Run a piece."""
         return order.work()(piece)
 
 
 class Crew:
-    """Actors that share the pieces of one job after another.
+    """Actors that share the pieces of a job, one job after another.
+
+    A piece whose actor is lost goes to another one. Lost actors are replaced by new ones; Ray's own
+    restart would hold pieces back until the lost node is replaced.
+
+    Reference: https://docs.ray.io/en/latest/ray-core/fault_tolerance/actors.html
 
     Args:
         ray: the module, connected to a cluster.
-        size: actors at most.
-        gpus: GPUs that each of them holds.
+        size: maximum number of actors.
+        gpus: GPUs of each actor.
     """
 
     def __init__(self, ray: Any, size: int, gpus: int) -> None:
         self._ray = ray
         self._size = size
         settings = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": 0, "runtime_env": RUNTIME}
-        self._hand = ray.remote(EncoderActor).options(**settings)
-        self._starting: dict[Any, Any] = {}  # answer to wait for -> actor that may have no place
-        self._actors: set[Any] = set()  # those that have one
-        self._free: deque[Any] = deque()  # an actor stands here once for each piece it may take
-        self._running: dict[Any, tuple[Any, Any, int]] = {}  # answer -> actor, piece, times lost
+        self._actor_class = ray.remote(EncoderActor).options(**settings)
+        self._starting: dict[Any, Any] = {}  # answer to wait for -> actor that is starting
+        self._actors: set[Any] = set()  # actors that have started
+        self._free: deque[Any] = deque()  # an actor once for each piece it can take
+        self._running: dict[Any, tuple[Any, Any, int]] = {}  # answer -> actor, piece, lost attempts
         self._failures = 0
 
     @property
     def busy(self) -> bool:
-        """Whether pieces are being done."""
+        """Whether pieces are in progress."""
         return bool(self._running)
 
     def map(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Do every piece; results in the order they are finished.
+        """Run every piece; yields results in the order of completion.
 
         Raises:
-            WorkerError: a piece's worker was lost again and again.
+            WorkerError: the worker of a piece was lost in every attempt.
         """
         todo: deque[tuple[Any, int]] = deque()
         while True:
@@ -102,29 +98,29 @@ class Crew:
             todo.extend((piece, 0) for piece in islice(pieces, max(0, room)))
             if not todo and not self._running:
                 return
-            self._hand_out(order, todo)
+            self._assign(order, todo)
             for answer in self._ray.wait([*self._running, *self._starting])[0]:
                 if answer in self._starting:
-                    self._welcome(answer)
+                    self._on_started(answer)
                 else:
-                    yield from self._collect(answer, todo)
+                    yield from self._on_finished(answer, todo)
 
     def dismiss(self) -> None:
-        """Stop all of them, whatever they do."""
+        """Stop all actors at once."""
         for actor in (*self._actors, *self._starting.values()):
             self._ray.kill(actor)
 
-    def _hand_out(self, order: Order, todo: deque[tuple[Any, int]]) -> None:
-        """Give pieces to the actors that are free; start more if pieces are left over."""
+    def _assign(self, order: Order, todo: deque[tuple[Any, int]]) -> None:
+        """Give pieces to free actors; start more actors if pieces remain."""
         while todo and self._free:
             actor, (piece, times) = self._free.popleft(), todo.popleft()
             self._running[actor.do.remote(order, piece)] = actor, piece, times
         while len(self._starting) < min(len(todo), self._size - len(self._actors)):
-            actor = self._hand.remote()
+            actor = self._actor_class.remote()
             self._starting[actor.ready.remote()] = actor
 
-    def _welcome(self, answer: Any) -> None:
-        """An actor has its place, or was lost before it could begin."""
+    def _on_started(self, answer: Any) -> None:
+        """Handle an actor that has started, or was lost before."""
         actor = self._starting.pop(answer)
         try:
             outcome(self._ray, answer)
@@ -137,8 +133,8 @@ class Crew:
             self._actors.add(actor)
             self._free.extend([actor] * AHEAD)
 
-    def _collect(self, answer: Any, todo: deque[tuple[Any, int]]) -> Iterator[Any]:
-        """A result, or a piece that has to be done again because its actor was lost."""
+    def _on_finished(self, answer: Any, todo: deque[tuple[Any, int]]) -> Iterator[Any]:
+        """Yield a result, or requeue the piece of a lost actor."""
         actor, piece, times = self._running.pop(answer)
         try:
             result = outcome(self._ray, answer)
@@ -155,7 +151,7 @@ class Crew:
 
 
 def outcome(ray: Any, answer: Any) -> Any:
-    """A result; an error of the work comes as itself, one of Ray's is a `RayError`."""
+    """A result; raises the job's own error, or a `RayError` for a lost worker."""
     try:
         return ray.get(answer)
     except ray.exceptions.RayTaskError as e:
@@ -163,9 +159,9 @@ def outcome(ray: Any, answer: Any) -> Any:
 
 
 def lost(error: Exception) -> WorkerError:
-    """The sentence for a piece that was tried often enough."""
+    """The error for a piece that failed in every attempt."""
     return WorkerError(
-        f"A piece of work was given up after {RETRIES + 1} attempts ({type(error).__name__}): the "
-        "workers that had it died, most likely for want of memory. Run the same command again "
-        "with fewer --workers, or on nodes with more memory: finished shards are kept."
+        f"A piece of work failed in {RETRIES + 1} attempts ({type(error).__name__}): its workers "
+        "died, most likely because they ran out of memory. Run the same command again with fewer "
+        "--workers, or on nodes with more memory; finished shards are kept."
     )

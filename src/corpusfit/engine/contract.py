@@ -1,10 +1,4 @@
-"""The contract of every engine.
-
-What: `Job` (what to do with one piece of work) and `Engine` (where it is done).
-Why: the same jobs run in local processes and on a cluster, and give the same bytes.
-Trade-off: a job is plain settings and paths, never data or models; it opens what it needs in the
-worker, once.
-"""
+"""The contract of every engine: `Job`, what to do with a piece, and `Engine`, where to do it."""
 
 from __future__ import annotations
 
@@ -21,24 +15,27 @@ Result = TypeVar("Result")
 
 
 class Job(ABC, Generic[Piece, Result]):
-    """What a worker does to a piece; a frozen dataclass of settings and paths."""
+    """What a worker does to a piece.
+
+    A job is a frozen dataclass of settings and paths, never data or models. It opens what it needs
+    in the worker, once, so the same job runs in local processes and on a cluster.
+    """
 
     @property
     def encodes(self) -> bool:
-        """Whether it opens a network that is dear to load and wants a GPU where there is one."""
+        """Whether it opens a network that is slow to load, and uses a GPU if there is one."""
         return False
 
     @abstractmethod
     def start(self) -> Callable[[Piece], Result]:
-        """Open models and files; called once in each worker. Returns the work itself."""
+        """Open models and files, once in each worker; returns the function to call with a piece."""
 
 
 class Engine(ABC):
     """Runs jobs over pieces; a context manager that owns its workers.
 
     Args:
-        workers: how many pieces are worked on at once; None takes one for each core this process
-            may use.
+        workers: number of pieces in parallel (default: one per core that this process may use).
 
     Raises:
         UsageError: workers is below 1.
@@ -51,26 +48,26 @@ class Engine(ABC):
 
     @abstractmethod
     def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
-        """Do a job on every piece.
+        """Run a job on every piece.
 
-        Pieces are drawn as workers become free, so that they never pile up in memory.
+        Pieces are drawn when workers become free, so that few are in memory at a time.
 
         Yields:
-            Results in the order they are finished; a caller may not depend on that order.
+            Results in the order of completion, which may differ between runs.
 
         Raises:
             WorkerError: a worker died.
         """
 
-    def require_shared(self, folder: Path, setting: str) -> None:  # noqa: B027  most need nothing
-        """Make sure that workers write where this process reads; workers of this machine do.
+    def require_shared(self, folder: Path, setting: str) -> None:  # noqa: B027  only clusters need it
+        """Make sure that every worker sees a folder; workers of this machine always do.
 
         Args:
-            folder: where they will write.
-            setting: what named it, for the error.
+            folder: folder that the workers write to.
+            setting: name of the setting, for the error.
 
         Raises:
-            UsageError: a worker's machine does not see that folder.
+            UsageError: a worker's machine does not see the folder.
         """
 
     @abstractmethod
@@ -79,11 +76,11 @@ class Engine(ABC):
 
     @abstractmethod
     def __exit__(self, *_: object) -> None:
-        """Stop the workers; at once if an error is under way."""
+        """Stop the workers; at once after an error."""
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

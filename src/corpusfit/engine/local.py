@@ -1,12 +1,4 @@
-"""Run jobs in processes of this machine.
-
-What: a pool of worker processes, each with one compute thread, fed a few pieces ahead.
-Why: one thread a worker makes the arithmetic the same for any number of workers, and two
-processes of one thread each encode faster than one process of two.
-Trade-off: every worker holds its own copy of the model; and workers start afresh (`spawn`),
-which costs a second but is safe beside threads and CUDA.
-Reference: datatrove's local executor, for resuming by asking what is missing.
-"""
+"""Runs jobs in processes of this machine."""
 
 from __future__ import annotations
 
@@ -31,14 +23,18 @@ from corpusfit.engine.contract import Engine, Job, Piece, Result
 from corpusfit.engine.worker import ENVIRONMENT, opened, packed
 from corpusfit.errors import WorkerError
 
-_AHEAD = 2  # pieces in flight for each worker: one being done, one waiting
+_PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
 
 
 class LocalEngine(Engine):
-    """Worker processes on this machine.
+    """Worker processes on this machine, each with one compute thread.
+
+    One thread per worker makes results independent of the number of workers. Every worker holds its
+    own copy of the model, and starts with `spawn`, which takes a second but is safe with threads
+    and CUDA.
 
     Args:
-        workers: how many processes; None takes one for each core this process may use.
+        workers: number of processes (default: one per core that this process may use).
 
     Raises:
         UsageError: workers is below 1.
@@ -46,7 +42,7 @@ class LocalEngine(Engine):
 
     def __init__(self, workers: int | None = None) -> None:
         super().__init__(workers)
-        self._jobs = Path()  # a folder; a worker reads there, once, what it is to do
+        self._jobs = Path()  # folder of job files, each read once by a worker
         self._pool: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> LocalEngine:
@@ -61,7 +57,7 @@ class LocalEngine(Engine):
         return self
 
     def __exit__(self, kind: object = None, *_: object) -> None:
-        """Stop the workers; kill them if an error is under way, their pieces are done again."""
+        """Stop the workers; after an error kill them, as their pieces run again."""
         if self._pool is None:
             return
         if kind is not None:
@@ -72,22 +68,20 @@ class LocalEngine(Engine):
         shutil.rmtree(self._jobs, ignore_errors=True)
 
     def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
-        """Do a job on every piece; see `Engine.map`."""
+        """Run a job on every piece; see `Engine.map`."""
         if self._pool is None:
-            raise WorkerError(
-                "The engine is not started: use it as `with LocalEngine() as engine`."
-            )
+            raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
         name, data = packed(job)
-        order = self._jobs / name
-        write_bytes(order, data)
+        job_file = self._jobs / name
+        write_bytes(job_file, data)
         waiting = iter(pieces)
         running: set[Future[Result]] = set()
         try:
             while True:
-                room = self.workers * _AHEAD - len(running)
+                room = self.workers * _PIECES_PER_WORKER - len(running)
                 for piece in itertools.islice(waiting, room):
-                    with _fresh_children():  # a worker is started when the first piece needs it
-                        running.add(self._pool.submit(_do, order, piece))
+                    with _clean_environment():  # a worker is started when the first piece needs it
+                        running.add(self._pool.submit(_do, job_file, piece))
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
@@ -95,18 +89,18 @@ class LocalEngine(Engine):
                     yield future.result()
         except BrokenProcessPool as e:
             raise WorkerError(
-                "A worker process died, most likely for want of memory. Run the same command again "
-                "with fewer --workers: finished shards are kept."
+                "A worker process died, most likely because it ran out of memory. Run the same "
+                "command again with fewer --workers; finished shards are kept."
             ) from e
 
 
-def _do(order: Path, piece: Any) -> Any:
-    """In a worker: open the job unless it is open, then do the piece."""
-    return opened(order.name, order.read_bytes)(piece)
+def _do(job_file: Path, piece: Any) -> Any:
+    """In a worker: open the job unless it is open, then run the piece."""
+    return opened(job_file.name, job_file.read_bytes)(piece)
 
 
 def _prepare_worker(jobs: Path) -> None:
-    """Leave Ctrl-C to the parent, and end when the parent is gone, even by SIGKILL."""
+    """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even by SIGKILL."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -120,14 +114,14 @@ def _prepare_worker(jobs: Path) -> None:
 
 
 @contextlib.contextmanager
-def _fresh_children() -> Iterator[None]:
-    """Children get one compute thread each and do not run the caller's script again."""
+def _clean_environment() -> Iterator[None]:
+    """Give child processes one compute thread, and keep them from running the caller's script."""
     main = sys.modules["__main__"]
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        with _ctrl_c_waits():
+        with _defer_ctrl_c():
             yield
     finally:
         sys.modules["__main__"] = main
@@ -139,10 +133,10 @@ def _fresh_children() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _ctrl_c_waits() -> Iterator[None]:
-    """Children inherit that SIGINT is blocked; ours is held back until they have their orders.
+def _defer_ctrl_c() -> Iterator[None]:
+    """Start children with SIGINT blocked, and defer a SIGINT of this process until then.
 
-    Blocking alone would not hold it back: another thread takes it, and this one raises.
+    Blocking is not enough to defer it: another thread would receive it, and this one would raise.
     """
     held: list[int] = []
     ours = threading.current_thread() is threading.main_thread()

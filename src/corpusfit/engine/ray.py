@@ -1,13 +1,4 @@
-"""Run jobs on a Ray cluster.
-
-What: pieces of plain jobs as Ray tasks, those of jobs that encode on actors (`actors.py`); on
-the cluster that is there, or on one that is started for the command.
-Why: a corpus of terabytes is for many machines; whatever one of them had in hand when it was lost
-is done again by the others.
-Trade-off: every node has to see the run's folder and the cache, so these are on shared storage;
-and how many pieces are in flight is settled by the cluster's size when the command begins.
-Reference: https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html
-"""
+"""Runs jobs on a Ray cluster: plain jobs as tasks, jobs that encode on actors."""
 
 from __future__ import annotations
 
@@ -28,11 +19,17 @@ from corpusfit.errors import MissingDependencyError, WorkerError, bad_setting
 
 
 class RayEngine(Engine):
-    """Workers on a Ray cluster: the one this process uses, the one that runs, or one of its own.
+    """Workers on a Ray cluster: that of this process, a running one, or one that it starts.
+
+    Pieces of a lost worker or node run again on others. Every node must see the run's folder and
+    the cache, so these are on shared storage. The number of pieces in flight depends on the size of
+    the cluster at the start of the command.
+
+    Reference: https://docs.ray.io/en/latest/ray-core/fault_tolerance/tasks.html
 
     Args:
-        workers: how many pieces are worked on at once; None takes one for each of the cluster's
-            CPUs, or for each core where a cluster has to be started.
+        workers: number of pieces in parallel (default: one per CPU of the cluster, or one per core
+            for a cluster that it starts).
 
     Raises:
         UsageError: workers is below 1.
@@ -42,7 +39,7 @@ class RayEngine(Engine):
         super().__init__(workers)
         self._limit = workers
         self._ray: Any = None
-        self._connected = False  # by us, so ours to leave
+        self._connected = False  # whether this engine connected, and must disconnect
         self._crew: Crew | None = None
 
     def __enter__(self) -> RayEngine:
@@ -65,7 +62,7 @@ class RayEngine(Engine):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let the workers go, and the cluster if it was connected or started here."""
+        """Stop the workers, and leave the cluster if this engine connected to it."""
         if self._ray is None:
             return
         self._dismiss()
@@ -74,42 +71,44 @@ class RayEngine(Engine):
         self._ray = None
 
     def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
-        """Do a job on every piece; see `Engine.map`."""
+        """Run a job on every piece; see `Engine.map`."""
         if self._ray is None:
-            raise WorkerError("The engine is not started: use it as `with RayEngine() as engine`.")
+            raise WorkerError("The engine is not started. Use `with RayEngine() as engine:`.")
         name, data = packed(job)
         order = Order(name, str(Path.cwd()), self._ray.put(data))
         return (self._on_actors if job.encodes else self._as_tasks)(order, iter(pieces))
 
     def require_shared(self, folder: Path, setting: str) -> None:
-        """Look for a file of ours from every node; see `Engine.require_shared`."""
+        """Write a file and look for it from every node; see `Engine.require_shared`."""
         ray = self._ray
         nodes = [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU")]
         if not is_local(folder) or nodes == [ray.get_runtime_context().get_node_id()]:
             return
-        note = folder.absolute() / f"shared-{uuid.uuid4().hex}"
-        write_bytes(note, b"")
+        probe = folder.absolute() / f"shared-{uuid.uuid4().hex}"
+        write_bytes(probe, b"")
         try:
-            look = partial(ray.remote(_sees).options, num_cpus=0, runtime_env=RUNTIME)
-            # a node that was lost meanwhile is answered for by another
-            there = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
-            answers = [look(scheduling_strategy=there(n, soft=True)).remote(note) for n in nodes]
-            blind = [a for a in answers if not outcome(ray, a)]
+            check = partial(ray.remote(_sees).options, num_cpus=0, runtime_env=RUNTIME)
+            # `soft`: another node answers for one that was lost meanwhile
+            on_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+            answers = [
+                check(scheduling_strategy=on_node(n, soft=True)).remote(probe) for n in nodes
+            ]
+            unseen = [a for a in answers if not outcome(ray, a)]
         finally:
-            note.unlink()
-        if blind:
+            probe.unlink()
+        if unseen:
             raise bad_setting(
                 setting,
                 "a folder that every node of the cluster sees, or a URL such as s3://bucket/run",
                 str(folder),
-                f"{len(blind)} of {len(nodes)} nodes do not see it.",
+                f"{len(unseen)} of {len(nodes)} nodes do not see {folder}. Use shared storage.",
             )
 
     def _as_tasks(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Pieces as tasks; Ray itself does those again whose worker or node is lost.
+        """Run pieces as tasks; Ray repeats those whose worker or node is lost.
 
-        A caller that stops early leaves those in flight to end with the connection. To cancel them
-        is not safe: Ray 2.60 aborts the process when a task ends while it is being cancelled.
+        If the caller stops early, tasks in flight end with the connection. They are not cancelled:
+        Ray 2.60 aborts the process when a task ends while it is being cancelled.
         """
         self._dismiss()  # the actors hold CPUs that tasks need
         ray, room = self._ray, self._limit or self.workers * AHEAD
@@ -128,7 +127,7 @@ class RayEngine(Engine):
             yield result
 
     def _on_actors(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Pieces to actors, which stay for the next job that encodes."""
+        """Run pieces on actors, which stay for the next job that encodes."""
         if self._crew is None:
             gpus = self._count("GPU")
             size = min(self.workers, gpus) if gpus else self.workers
@@ -145,22 +144,22 @@ class RayEngine(Engine):
             self._crew = None
 
     def _count(self, resource: str) -> int:
-        """How many of a resource the cluster has."""
+        """The cluster's amount of a resource."""
         return int(self._ray.cluster_resources().get(resource, 0))
 
 
 def _do(order: Order, piece: Any) -> Any:
-    """In a worker: do a piece."""
+    """In a worker: run a piece."""
     return order.work()(piece)
 
 
-def _sees(note: Path) -> bool:
-    """In a worker: whether a file is there."""
-    return note.exists()
+def _sees(probe: Path) -> bool:
+    """In a worker: whether it sees a file."""
+    return probe.exists()
 
 
 def _connect(ray: Any, cores: int) -> None:
-    """Connect to the cluster that RAY_ADDRESS names or that runs here, or start one, quietly."""
+    """Connect to the cluster of RAY_ADDRESS or to a running one, or start one, without logs."""
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     address = os.environ.get("RAY_ADDRESS") or "auto"
     if address != "local":
@@ -170,9 +169,10 @@ def _connect(ray: Any, cores: int) -> None:
             if address != "auto":
                 raise bad_setting(
                     "RAY_ADDRESS",
-                    "the address of a Ray cluster that runs",
+                    "the address of a running Ray cluster",
                     address,
-                    "Start it with `ray start`, or unset RAY_ADDRESS to have one started here.",
+                    "Start the cluster with `ray start --head`, or unset RAY_ADDRESS to start one "
+                    "on this machine.",
                 ) from e
         else:
             return

@@ -1,11 +1,4 @@
-"""Inside a worker, whichever engine started it.
-
-What: the environment of a worker, and the one job that it holds open.
-Why: every engine must compute on one thread and open a job once, or the answers and the times
-would differ between engines.
-Trade-off: a worker holds one job; two jobs that take turns would open anew each time, but a
-pipeline does not do that.
-"""
+"""The code inside a worker of any engine: its environment, and the job that it keeps open."""
 
 from __future__ import annotations
 
@@ -24,27 +17,29 @@ ENVIRONMENT = {
     "NUMBA_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-"""One compute thread; to be set before the worker's libraries are loaded."""
+"""One compute thread, so that results do not depend on the engine; set before imports."""
 
 _open: tuple[str, Callable[[Any], Any]] | None = None
 
 
 def packed(job: Job[Any, Any]) -> tuple[str, bytes]:
-    """A job's name, which equal jobs share, and the bytes that travel to each worker once."""
+    """A job's name, the same for equal jobs, and the bytes that travel to each worker once."""
     data = pickle.dumps(job)
     return hashlib.blake2b(data, digest_size=16).hexdigest(), data
 
 
 def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
-    """The work of the named job, which is fetched and started unless it is the open one.
+    """The function of the named job, which is fetched and started unless it is open.
+
+    A worker keeps one job open; two jobs in alternation would be opened anew each time.
 
     Args:
-        name: as `packed` gave it.
-        fetch: gives the bytes of `packed`; they come from our own parent process.
+        name: name of the job, from `packed`.
+        fetch: returns the bytes of `packed`, which come from the parent process.
     """
     global _open  # noqa: PLW0603
     if _open is None or _open[0] != name:
-        _open = None  # let go of the last job's model before the next one is loaded
+        _open = None  # free the last job's model before the next one is loaded
         job = pickle.loads(fetch())  # noqa: S301
         _open = (name, job.start())
     return _open[1]

@@ -1,1 +1,1 @@
-"""See which domains a corpus holds, without labels (Aharoni and Goldberg, 2020)."""
+"""Unsupervised domain clusters of a corpus (Aharoni and Goldberg, 2020)."""

@@ -1,12 +1,4 @@
-"""Mixtures of Gaussians with full covariance, for rows by the million.
-
-What: fits k Gaussians to vectors and says of any vector how much each explains it.
-Why: a text may be of several domains, so assignments are soft.
-Trade-off: k-means, which gives the start, and the first steps see a sample; few steps remain that
-go over all rows. Which optimum is found depends on the start: fit several and take the likeliest.
-Reference: Aharoni and Goldberg (2020), sections 2.2 and 2.3, appendix A.3: full covariances, at
-most 150 steps; Arthur and Vassilvitskii (2007), k-means++; Schwarz (1978), BIC.
-"""
+"""Mixtures of Gaussians with full covariance, for millions of rows."""
 
 from __future__ import annotations
 
@@ -26,27 +18,27 @@ from corpusfit.kernels.gaussians import (
 )
 
 _BLOCK = 1_024
-_SAMPLE = 20_000
-"""Rows that the start is made from."""
+SAMPLE = 20_000
+"""Rows of the sample that the initial parameters come from."""
 
-_STARTS, _ROUNDS, _FEW = 5, 30, 4_000
-"""Starts of k-means, its steps at most, and rows that the starts are tried on."""
+_STARTS, _K_MEANS_STEPS, _START_SAMPLE = 5, 30, 4_000
+"""Runs of k-means, maximum steps of each, and rows that the runs are compared on."""
 
 F32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """k Gaussians in d dimensions, fitted.
+    """A fitted mixture of k Gaussians in d dimensions.
 
     Attributes:
-        gaussians: of rows that are centred and scaled.
+        gaussians: the components, of standardised rows.
         centre: float64 [d], subtracted from a row.
-        scale: float64 [d], by which it is divided then.
-        likelihood: the mean log-likelihood of a row as it was given, nats.
-        rows: how many it was fitted to.
-        steps: of EM over all rows.
-        converged: whether the likelihood had come to rest by then.
+        scale: float64 [d], divides a row after that.
+        likelihood: mean log-likelihood of a row before standardisation, in nats.
+        rows: number of rows that it was fitted to.
+        steps: EM steps over all rows.
+        converged: whether the log-likelihood converged.
     """
 
     gaussians: Gaussians
@@ -58,16 +50,16 @@ class Mixture:
     converged: bool
 
     def shares(self, x: NDArray[np.floating]) -> F32:
-        """How much each component explains each row: float32 [n, k], rows adding up to one."""
+        """Posterior probability of each component for each row: float32 [n, k]."""
         shares = np.empty((len(x), len(self.gaussians.weights)), np.float32)
         for begin in range(0, len(x), _BLOCK):
             rows = slice(begin, begin + _BLOCK)
-            placed = _placed(x[rows], self.centre, self.scale)
-            shares[rows] = responsibilities(densities(placed, self.gaussians))[0]
+            standardised = _standardise(x[rows], self.centre, self.scale)
+            shares[rows] = responsibilities(densities(standardised, self.gaussians))[0]
         return shares
 
     def bic(self) -> float:
-        """Schwarz's criterion: the lower, the better k fits the rows."""
+        """Bayesian information criterion (Schwarz, 1978); lower is better."""
         k, d = self.gaussians.means.shape
         free = k * (d + d * (d + 1) / 2) + k - 1
         return float(free * np.log(self.rows) - 2.0 * self.rows * self.likelihood)
@@ -82,15 +74,21 @@ def fit_mixture(
     tolerance: float = 1e-3,
     ridge: float = 1e-6,
 ) -> Mixture:
-    """Fit k Gaussians, the heaviest first.
+    """Fit k Gaussians, in descending order of weight.
+
+    k-means and the first EM steps use a sample, so that few steps over all rows remain. The optimum
+    depends on the start: fit several mixtures and keep the one of the highest likelihood.
+
+    Reference: Aharoni and Goldberg (2020), sections 2.2 and 2.3, appendix A.3: full covariances, at
+    most 150 steps; Arthur and Vassilvitskii (2007), k-means++.
 
     Args:
         x: [n, d], at least k rows.
-        k: components, at least 1.
-        seed: the only source of chance.
-        steps: of EM over all rows, at most.
-        tolerance: a change of the mean log-likelihood, nats, below which it has come to rest.
-        ridge: added to every variance, in units of a dimension's own.
+        k: number of components, at least 1.
+        seed: random seed.
+        steps: maximum number of EM steps over all rows.
+        tolerance: change of the mean log-likelihood, in nats, below which EM has converged.
+        ridge: added to every variance, in units of the dimension's variance.
 
     Raises:
         ValueError: there are fewer rows than components.
@@ -98,95 +96,99 @@ def fit_mixture(
     n = len(x)
     if n < k:
         raise ValueError(f"{n} rows are too few for {k} components")
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     centre = x.mean(axis=0, dtype=np.float64)
     scale = x.std(axis=0, dtype=np.float64)
     scale[scale == 0.0] = 1.0
-    placed = _placed(x, centre, scale)
-    few = placed if n <= _SAMPLE else placed[np.sort(chance.choice(n, _SAMPLE, replace=False))]
+    standardised = _standardise(x, centre, scale)
+    sample = (
+        standardised if n <= SAMPLE else standardised[np.sort(rng.choice(n, SAMPLE, replace=False))]
+    )
     own = np.asarray(scale, np.float32)
-    now = _parted(few, _owners(few * own, k, chance), k, ridge)
-    if n > _SAMPLE:
-        now = _climbed(few, now, steps, tolerance, ridge)[0]
-    found, likelihood, taken, converged = _climbed(placed, now, steps, tolerance, ridge)
+    current = _from_assignments(sample, _k_means_assignments(sample * own, k, rng), k, ridge)
+    if n > SAMPLE:
+        current = _expectation_maximisation(sample, current, steps, tolerance, ridge)[0]
+    found, likelihood, steps_taken, converged = _expectation_maximisation(
+        standardised, current, steps, tolerance, ridge
+    )
     order = np.argsort(-found.weights, kind="stable")
     found = Gaussians(found.weights[order], found.means[order], found.factors[order])
-    raw = likelihood - float(np.log(scale).sum())
-    return Mixture(found, centre, scale, raw, n, taken, converged)
+    raw_likelihood = likelihood - float(np.log(scale).sum())
+    return Mixture(found, centre, scale, raw_likelihood, n, steps_taken, converged)
 
 
-def _placed(
+def _standardise(
     x: NDArray[np.floating], centre: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> F32:
-    placed = np.empty(x.shape, np.float32)
+    standardised = np.empty(x.shape, np.float32)
     for begin in range(0, len(x), _BLOCK):
         rows = slice(begin, begin + _BLOCK)
-        placed[rows] = (x[rows] - centre) / scale
-    return placed
+        standardised[rows] = (x[rows] - centre) / scale
+    return standardised
 
 
 def _blocks(x: F32) -> Iterator[F32]:
-    """Rows in blocks that stay in the cache."""
+    """Blocks of rows that fit in the processor's cache."""
     return (x[begin : begin + _BLOCK] for begin in range(0, len(x), _BLOCK))
 
 
-def _climbed(
-    x: F32, now: Gaussians, steps: int, tolerance: float, ridge: float
+def _expectation_maximisation(
+    x: F32, current: Gaussians, steps: int, tolerance: float, ridge: float
 ) -> tuple[Gaussians, float, int, bool]:
-    """EM until it comes to rest: parameters, their mean log-likelihood, steps, whether it did."""
-    before, step = -np.inf, 0
+    """EM: parameters, their mean log-likelihood, steps, and whether it converged."""
+    previous, step = -np.inf, 0
     while True:
         blocks = _blocks(x)
-        sums = gathered(next(blocks), now)
+        sums = gathered(next(blocks), current)
         for block in blocks:
-            sums.add(gathered(block, now))
+            sums.add(gathered(block, current))
         mean = sums.likelihood / sums.rows
-        if mean - before < tolerance or step == steps:
-            return now, mean, step, mean - before < tolerance
-        now, before, step = maximised(sums, ridge), mean, step + 1
+        if mean - previous < tolerance or step == steps:
+            return current, mean, step, mean - previous < tolerance
+        current, previous, step = maximised(sums, ridge), mean, step + 1
 
 
-def _parted(x: F32, owner: NDArray[np.int64], k: int, ridge: float) -> Gaussians:
-    """The Gaussians of rows that each belong to one; where none does, that of all of them."""
+def _from_assignments(x: F32, assignments: NDArray[np.int64], k: int, ridge: float) -> Gaussians:
+    """The Gaussian of each cluster's rows; that of all rows for an empty cluster."""
     sums = Sums(
         len(x), 0.0, np.zeros(k), np.zeros((k, x.shape[1])), np.zeros((k, *2 * x.shape[1:]))
     )
     for j in range(k):
-        own = x[owner == j] if np.any(owner == j) else x
+        own = x[assignments == j] if np.any(assignments == j) else x
         own = own.astype(np.float64)
         sums.weights[j], sums.first[j], sums.second[j] = len(own), own.sum(axis=0), own.T @ own
     return maximised(sums, ridge)
 
 
-def _owners(x: F32, k: int, chance: np.random.Generator) -> NDArray[np.int64]:
-    """Clusters by k-means, int64 [n]: of a few starts on fewer rows, the best goes on over all."""
-    few = x[:: max(1, min(len(x) // k, len(x) // _FEW))]
-    ended = [_k_means(few, _spaced(few, k, chance)) for _ in range(_STARTS)]
-    return _k_means(x, min(ended, key=lambda end: end[2])[1])[0]
+def _k_means_assignments(x: F32, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Clusters by k-means, int64 [n]: the best of several runs on a sample, continued on all."""
+    sample = x[:: max(1, min(len(x) // k, len(x) // _START_SAMPLE))]
+    runs = [_k_means(sample, _k_means_plus_plus(sample, k, rng)) for _ in range(_STARTS)]
+    return _k_means(x, min(runs, key=lambda end: end[2])[1])[0]
 
 
-def _spaced(x: F32, k: int, chance: np.random.Generator) -> F32:
-    """Rows far from each other (k-means++): float32 [k, d]."""
-    drawn = [int(chance.integers(len(x)))]
-    far = np.full(len(x), np.inf)
+def _k_means_plus_plus(x: F32, k: int, rng: np.random.Generator) -> F32:
+    """Initial means, rows far from each other (k-means++): float32 [k, d]."""
+    drawn = [int(rng.integers(len(x)))]
+    distances = np.full(len(x), np.inf)
     while len(drawn) < k:
-        apart = x - x[drawn[-1]]
-        far = np.minimum(far, np.einsum("nd,nd->n", apart, apart))
-        share = far / far.sum() if far.sum() else np.full(len(x), 1.0 / len(x))
-        drawn.append(int(chance.choice(len(x), p=share)))
+        offsets = x - x[drawn[-1]]
+        distances = np.minimum(distances, np.einsum("nd,nd->n", offsets, offsets))
+        share = distances / distances.sum() if distances.sum() else np.full(len(x), 1.0 / len(x))
+        drawn.append(int(rng.choice(len(x), p=share)))
     return x[drawn]
 
 
 def _k_means(x: F32, means: F32) -> tuple[NDArray[np.int64], F32, float]:
-    """Lloyd's steps: each row's cluster, int64 [n], the means, and how far all are from theirs."""
-    k, owner = len(means), np.full(len(x), -1)
-    for _ in range(_ROUNDS):
-        near = np.einsum("kd,kd->k", means, means) - 2.0 * (x @ means.T)
-        moved = near.argmin(axis=1)
-        if np.array_equal(moved, owner):
+    """Lloyd's algorithm: clusters, int64 [n], their means, and the sum of squared distances."""
+    k, assignments = len(means), np.full(len(x), -1)
+    for _ in range(_K_MEANS_STEPS):
+        distances = np.einsum("kd,kd->k", means, means) - 2.0 * (x @ means.T)
+        nearest = distances.argmin(axis=1)
+        if np.array_equal(nearest, assignments):
             break
-        owner = moved
-        counts = np.bincount(owner, minlength=k)[:, None]
-        sums = np.eye(k, dtype=np.float32)[owner].T @ x
+        assignments = nearest
+        counts = np.bincount(assignments, minlength=k)[:, None]
+        sums = np.eye(k, dtype=np.float32)[assignments].T @ x
         means = np.where(counts > 0, sums / np.maximum(counts, 1), means).astype(np.float32)
-    return owner, means, float(near.min(axis=1).sum(dtype=np.float64))
+    return assignments, means, float(distances.min(axis=1).sum(dtype=np.float64))

@@ -1,10 +1,4 @@
-"""How near domains are to each other: the cosine between their centroids.
-
-Why: the nearer two domains' centroids, the better a model of one does on the other; so it is a
-first look at what may help what.
-Trade-off: one direction stands for a whole domain, however wide.
-Reference: Aharoni and Goldberg (2020), section 3.2 and Figure 4.
-"""
+"""Proximity of domains: the cosine between their centroids."""
 
 from __future__ import annotations
 
@@ -15,12 +9,16 @@ from numpy.typing import NDArray
 def proximity(
     vectors: NDArray[np.floating], domains: NDArray[np.int64], t: int
 ) -> NDArray[np.float64]:
-    """Cosines between the means of t domains' vectors: float64 [t, t].
+    """Cosines between the mean vectors of t domains: float64 [t, t].
+
+    The nearer two centroids, the better a model of one domain does on the other.
+
+    Reference: Aharoni and Goldberg (2020), section 3.2 and Figure 4.
 
     Args:
         vectors: [n, d].
-        domains: int64 [n], of which each is; every one of t occurs.
-        t: how many domains.
+        domains: int64 [n], the domain of each vector; each of the t domains occurs.
+        t: number of domains.
     """
     sums = np.zeros((t, vectors.shape[1]))
     np.add.at(sums, domains, vectors)

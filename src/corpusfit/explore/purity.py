@@ -1,12 +1,4 @@
-"""Clusters held against known domains: purity and confusion.
-
-What: names each cluster by its commonest domain and counts how many texts that is right for.
-Why: where sources are known, clusters that agree with them are to be trusted where they are not.
-Trade-off: more clusters are purer, whatever they are; so figures are compared at one k, and with a
-random assignment.
-Reference: Manning, Raghavan and Schütze (2008), section 16.3; Aharoni and Goldberg (2020),
-sections 2.4 and 2.6, Figure 2.
-"""
+"""Purity and confusion of clusters against known domains."""
 
 from __future__ import annotations
 
@@ -17,15 +9,21 @@ Ints = NDArray[np.int64]
 
 
 def confusion(clusters: Ints, domains: Ints, k: int, t: int) -> Ints:
-    """How many texts of each domain are in each cluster: int64 [k, t], from numbers [n] of each."""
+    """The number of texts of each domain in each cluster: int64 [k, t]."""
     return np.bincount(clusters * t + domains, minlength=k * t).reshape(k, t)
 
 
 def majority(counts: Ints) -> Ints:
-    """The commonest domain of each cluster, int64 [k]; of equals, the first."""
+    """The most frequent domain of each cluster, int64 [k]; the first of equals."""
     return np.asarray(counts.argmax(axis=1), np.int64)
 
 
 def purity(counts: Ints) -> float:
-    """The share of texts whose domain is their cluster's commonest, from `confusion`."""
+    """The fraction of texts whose domain is the most frequent one of their cluster.
+
+    More clusters are purer, so purities are comparable only at the same k.
+
+    Reference: Manning, Raghavan and Schütze (2008), section 16.3; Aharoni and Goldberg (2020),
+    sections 2.4 and 2.6, Figure 2.
+    """
     return float(counts.max(axis=1).sum() / max(1, counts.sum()))

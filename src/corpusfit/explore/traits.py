@@ -1,11 +1,4 @@
-"""What texts have in common: words that tell clusters apart, and the traits of outliers.
-
-What: a cluster's own words, and how many of some texts are short, have numbers, personal pronouns
-or questions, beside how many of all.
-Why: a cluster is known by its words; and texts that lie with another domain do so for a reason.
-Trade-off: the pronouns are English; in other languages the figure says nothing.
-Reference: Aharoni and Goldberg (2020), section 2.6 and Table 2; Kullback and Leibler (1951).
-"""
+"""Characteristic words of clusters, and traits of texts such as length and pronouns."""
 
 from __future__ import annotations
 
@@ -29,15 +22,15 @@ _NUMBER = re.compile(r"\d")
 
 @dataclass(frozen=True)
 class Traits:
-    """Of some texts.
+    """Traits of some texts.
 
     Attributes:
-        texts: how many.
-        words: the mean number of words in one.
-        numbers: the share with a digit.
-        pronouns: the share with a personal pronoun.
-        questions: the share with a question mark.
-        pronouns_or_questions: the share with either.
+        texts: number of texts.
+        words: mean number of words per text.
+        numbers: fraction with a digit.
+        pronouns: fraction with a personal pronoun (English only).
+        questions: fraction with a question mark.
+        pronouns_or_questions: fraction with either.
     """
 
     texts: int
@@ -49,10 +42,10 @@ class Traits:
 
 
 def traits(texts: Sequence[str]) -> Traits:
-    """The traits of some texts; zeros of none."""
+    """The traits of some texts (Aharoni and Goldberg, 2020, Table 2); zeros without texts."""
     if not texts:
         return Traits(0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    seen = np.array(
+    counts = np.array(
         [
             (
                 len(_WORD.findall(text)),
@@ -64,19 +57,19 @@ def traits(texts: Sequence[str]) -> Traits:
         ],
         np.float64,
     )
-    words, numbers, pronouns, questions = seen.mean(axis=0).tolist()
-    either = float(np.maximum(seen[:, 2], seen[:, 3]).mean())
+    words, numbers, pronouns, questions = counts.mean(axis=0).tolist()
+    either = float(np.maximum(counts[:, 2], counts[:, 3]).mean())
     return Traits(len(texts), words, numbers, pronouns, questions, either)
 
 
 def own_words(
     texts: Iterable[str], clusters: NDArray[np.int64], k: int, most: int = 8
 ) -> list[list[str]]:
-    """The words of each of k clusters that tell it most from all of them, best first.
+    """The most characteristic words of each of k clusters, in descending order.
 
-    A word is worth p log(p / q), where p is the share of the cluster's texts' words that it is, and
-    q that of all texts: its part of the divergence between the two (Kullback and Leibler, 1951). A
-    text counts a word once.
+    Words are ranked by p log(p / q), their part of the divergence of a cluster from all texts
+    (Kullback and Leibler, 1951), where p is the word's share of the words in the cluster and q that
+    in all texts. A word counts once per text.
     """
     counts = [Counter[str]() for _ in range(k)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
@@ -86,10 +79,10 @@ def own_words(
     found = []
     for own in counts:
         size = own.total()
-        worth = {
+        divergence = {
             word: n / size * math.log(n / size / (whole[word] / total))
             for word, n in own.items()
             if n > 1
         }
-        found.append(sorted(worth, key=lambda word: (-worth[word], word))[:most])
+        found.append(sorted(divergence, key=lambda word: (-divergence[word], word))[:most])
     return found

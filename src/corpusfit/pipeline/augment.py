@@ -20,7 +20,7 @@ TEXTS_PER_PIECE = 64
 """Texts per piece, minutes of work; another number changes the last bits of a draw."""
 
 
-def make_companions(
+def augment_examples(
     examples: Examples,
     plan: AugmentPlan,
     out: Path,

@@ -23,7 +23,7 @@ from corpusfit.evaluate.significance import compare, holm, interval, spread, ver
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import EvaluateFolder, versions
-from corpusfit.pipeline.augment import make_companions
+from corpusfit.pipeline.augment import augment_examples
 from corpusfit.pipeline.reproduce import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine
 
@@ -187,7 +187,7 @@ class _Evaluation:
             self._augment(size, machine)
         machine = machine.for_training(resolve_device(self.plan.tune.device, "tune"))
         progress = machine.progress
-        progress.begin("fine-tuning", len(pieces), "models")
+        progress.begin("fine-tune", len(pieces), "models")
         try:
             with machine.start() as engine:
                 engine.require_shared(self.folder.path, "--out")
@@ -213,7 +213,7 @@ class _Evaluation:
         if not plan.augment.kind or place.exists():
             return
         task = self.task.first(size, plan.seed) if size else self.task
-        make_companions(
+        augment_examples(
             task.train,
             plan.augment,
             place,

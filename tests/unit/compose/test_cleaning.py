@@ -27,7 +27,7 @@ def test_sentences_by_language(language, text, wanted):
     assert sentences(text, language) == wanted
 
 
-def test_markup_goes_and_mathematics_stays():
+def test_markup_is_removed_and_mathematics_stays():
     """What a browser shows; a tag has a known shape, `a < b` has not."""
     page = (
         "<!DOCTYPE html><html><head><title>T&amp;C</title><script>var x = '<p>';</script></head>"
@@ -39,7 +39,7 @@ def test_markup_goes_and_mathematics_stays():
     assert without_markup(plain) == plain
 
 
-def test_comment_lines_and_lines_without_letters_go():
+def test_comment_lines_and_sentences_without_letters_are_removed():
     """mDAPT, appendix B: lines that begin with #, and sentences without letters."""
     found = clean(
         ["# 12345678 Meier A, Smith B\nA sentence.\n  # another\n\n1.2 (3) 4!\n\nC# is none."],
@@ -70,7 +70,7 @@ def test_documents_of_no_language_have_no_sentences():
     assert found.owner.tolist() == [0, 0, 2]
 
 
-def test_russian_titles_are_put_back_into_cyrillic():
+def test_transliterated_russian_titles_become_cyrillic():
     """Titles as PubMed has them, beside what a speaker writes; Cyrillic stays as it is."""
     titles = {
         "Klinicheskie aspekty gipertonii u detej.": "Клинические аспекты гипертонии у детей.",

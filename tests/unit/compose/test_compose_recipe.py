@@ -1,6 +1,5 @@
-"""Reading a recipe: what it comes to, and the words of every error."""
+"""Reading a recipe: its settings, and an error for each bad one."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -39,8 +38,8 @@ def recipe(tmp_path):
     return read
 
 
-def test_defaults_codes_and_places(recipe, tmp_path):
-    """The paper's alpha; each code in its shortest form; paths count from the recipe."""
+def test_defaults_codes_and_paths(recipe, tmp_path):
+    """The paper's alpha; each code in its shortest form; paths relative to the recipe."""
     found = recipe(PLAIN)
     assert (found.alpha, found.unit, found.sampling, found.repeats) == (
         0.3,
@@ -57,7 +56,7 @@ def test_defaults_codes_and_places(recipe, tmp_path):
     )
 
 
-def test_pairs_count_from_the_recipe_too(recipe, tmp_path):
+def test_paths_of_pairs_are_relative_to_the_recipe(recipe, tmp_path):
     given = 'path = ["pair:a.de,sub/a.en", "pair:/x/b.tsv:de,en", "pair:s3://b/c.tsv"]'
     found = recipe(PLAIN.replace('path = ["b", "s3://bucket/b"]', given))
     assert found.sources[1].path == (
@@ -76,52 +75,48 @@ def test_the_examples_can_be_read(path, monkeypatch):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("budget = 1000", "budget = 0", "budget must be from 1 to 1,000,000,000,000,000; got 0"),
-        ("budget = 1000", f"budget = {2**62}", "budget must be from 1 to 1,000,000,000,000,000"),
-        ("budget = 1000", f"budget = {2**64}", "budget must be from 1 to 1,000,000,000,000,000"),
-        ("budget", f"limits = {{de = {2**63}}}\nbudget", "limits.de must be from 1 to 1,000,000,0"),
-        ("budget", "repeats = 1000001\nbudget", "repeats must be from 1 to 1,000,000; got 1000001"),
-        ("budget", "seed = -1\nbudget", "seed must be 0 or more, and below 2^63; got -1"),
-        ('"a.jsonl"', '""', "source 'a': path must be a list of files or folders; got ['']"),
-        (
-            '["b", "s3://bucket/b"]',
-            '["b", ""]',
-            "source 'b': path must be a list of files or folders",
-        ),
-        ('"a.jsonl"', '"pair:a.de"', "The input must be pair:TEXTS,TRANSLATIONS"),
-        ("budget = 1000", "budget = 1.5", "budget must be a whole number; got 1.5"),
-        ("budget = 1000", "", "budget must be a number; got 'nothing'"),
-        ("budget", "alpha = 1.5\nbudget", "alpha must be from 0 to 1; got 1.5. 1 keeps"),
-        ("budget", "alpha = -0.1\nbudget", "alpha must be from 0 to 1; got -0.1"),
-        ("budget", "repeats = 0\nbudget", "repeats must be from 1 to 1,000,000; got 0"),
-        ("budget", 'sampling = "even"\nbudget', "sampling must be one of smoothed, unimax"),
-        ("budget", 'unit = "words"\nbudget', "unit must be one of sentences, tokens"),
-        ("budget", "budgets = 1\nbudget", "got 'budgets'. Perhaps budget?"),
-        ("M_D+M_WIKI", "MD", "composition must be one of E_D, M_D+E_D, M_D+M_WIKI; got 'MD'"),
-        ('"deu"', '"xx"', "source 'a': language must be an ISO 639-1 or ISO 639-3 code"),
-        ('"deu"', '"German"', "got 'German'. For instance de or deu"),
-        ("budget", 'languages = ["de", "qq"]\nbudget', "languages must be an ISO 639-1"),
-        ('language = "deu"', "", "languages must be given where a source does not say its own"),
-        ("budget", "limits = {fr = 5}\nbudget", "limits must be for one of de, en; got 'fr'"),
-        ('kind = "specific"', 'kind = "special"', "kind must be one of specific, general"),
-        ('kind = "specific"', "", "sources.kind must be specific or general; got 'nothing'"),
-        ('name = "b"', 'name = "a"', "sources.name must be another for each source; got 'a'"),
-        ('name = "b"', 'title = "b"', "got 'sources.title'"),
-        ('path = "a.jsonl"', "", "path must be a list of files or folders"),
-        ('path = "a.jsonl"', "path = 3", "sources.path must be a list; got 3"),
-        ('"deu"', '"de"\nlanguage_field = "l"', "language must be given once"),
-        ('"en"', '"en"\nchoose = "dsir"', "target must be given with a method, and only then"),
-        ('"deu"', '"de"\nchoose = "dsir"\ntarget = "t"', "choose must be random for specific"),
-        ('"deu"', '"de"\ntxt = "pages"', "txt must be one of blocks, lines"),
-        ("[[sources]]", "[sources]", "The recipe must be a readable TOML file"),
-        ('"a.jsonl"', '"${NOT_SET_ANYWHERE}/a"', "must be a variable of the environment"),
+        ("budget = 1000", "budget = 0", r"budget.*1,000,000,000,000,000.*got 0"),
+        ("budget = 1000", f"budget = {2**62}", rf"budget.*1,000,000,000,000,000.*{2**62}"),
+        ("budget = 1000", f"budget = {2**64}", rf"budget.*1,000,000,000,000,000.*{2**64}"),
+        ("budget", f"limits = {{de = {2**63}}}\nbudget", rf"limits\.de.*1,000,000,0.*{2**63}"),
+        ("budget", "repeats = 1000001\nbudget", r"repeats.*1,000,000.*got 1000001"),
+        ("budget", "seed = -1\nbudget", r"seed.*2\^63.*got -1"),
+        ('"a.jsonl"', '""', r"source 'a': path.*\[''\]"),
+        ('["b", "s3://bucket/b"]', '["b", ""]', r"source 'b': path.*, ''\]"),
+        ('"a.jsonl"', '"pair:a.de"', "pair:.*'pair:a.de'"),
+        ("budget = 1000", "budget = 1.5", r"budget.*got 1\.5"),
+        ("budget = 1000", "", "^budget.*nothing"),
+        ("budget", "alpha = 1.5\nbudget", r"alpha.*0 to 1.*got 1\.5"),
+        ("budget", "alpha = -0.1\nbudget", r"alpha.*0 to 1.*got -0\.1"),
+        ("budget", "repeats = 0\nbudget", "repeats.*1 to 1,000,000.*got 0"),
+        ("budget", 'sampling = "even"\nbudget', "sampling.*smoothed, unimax.*'even'"),
+        ("budget", 'unit = "words"\nbudget', "unit.*sentences, tokens.*'words'"),
+        ("budget", "budgets = 1\nbudget", r"'budgets'.*budget\b"),
+        ("M_D+M_WIKI", "MD", r"composition.*E_D, M_D\+E_D, M_D\+M_WIKI.*'MD'"),
+        ('"deu"', '"xx"', "source 'a': language.*ISO 639-1.*'xx'"),
+        ('"deu"', '"German"', r"language.*'German'.*\bdeu\b"),
+        ("budget", 'languages = ["de", "qq"]\nbudget', "languages.*ISO 639-1.*'qq'"),
+        ('language = "deu"', "", "^languages.*none"),
+        ("budget", "limits = {fr = 5}\nbudget", "limits.*de, en.*'fr'"),
+        ('kind = "specific"', 'kind = "special"', "kind.*specific, general.*'special'"),
+        ('kind = "specific"', "", r"sources\.kind.*specific or general.*nothing"),
+        ('name = "b"', 'name = "a"', r"sources\.name.*got 'a'"),
+        ('name = "b"', 'title = "b"', r"'sources\.title'"),
+        ('path = "a.jsonl"', "", r"source 'a': path.*\[\]"),
+        ('path = "a.jsonl"', "path = 3", r"sources\.path.*got 3"),
+        ('"deu"', '"de"\nlanguage_field = "l"', "source 'a': language.*'de and l'"),
+        ('"en"', '"en"\nchoose = "dsir"', "source 'b': target.*'dsir'"),
+        ('"deu"', '"de"\nchoose = "dsir"\ntarget = "t"', "source 'a': choose.*'dsir'"),
+        ('"deu"', '"de"\ntxt = "pages"', "txt.*blocks, lines.*'pages'"),
+        ("[[sources]]", "[sources]", r"TOML.*recipe\.toml"),
+        ('"a.jsonl"', '"${NOT_SET_ANYWHERE}/a"', r"\$\{NOT_SET_ANYWHERE\}"),
     ],
 )
 def test_errors(recipe, old, new, words):
-    with pytest.raises(UsageError, match=re.escape(words)):
+    with pytest.raises(UsageError, match=words):
         recipe(PLAIN.replace(old, new, 1))
 
 
 def test_english_is_needed_for_e_d(recipe):
-    with pytest.raises(UsageError, match="languages must be with en in E_D; got 'de'"):
+    with pytest.raises(UsageError, match=r"languages.*\ben\b.*E_D.*'de'"):
         recipe(PLAIN.replace("M_D+M_WIKI", "E_D").replace('"en"', '"de"'))

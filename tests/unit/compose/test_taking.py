@@ -1,6 +1,4 @@
-"""What is taken of a pool: order, copies, pages, repeats, and the words of the errors."""
-
-import re
+"""What a composition takes: order, duplicates, pages, repeats, and errors."""
 
 import numpy as np
 import pytest
@@ -71,11 +69,11 @@ def test_more_specific_text_than_the_budget():
     assert proportional.amounts.tolist() == [25, 75, 0]
     smoothed = decide(texts, recipe(alpha=0.0))
     assert smoothed.amounts.tolist() == [50, 50, 0]
-    assert "nothing is up-sampled" in smoothed.notes[0]
+    assert "200 sentences" in smoothed.notes[0]
 
 
 def test_unimax_and_repeats():
-    """Chung et al.: the smallest language as often as it may be, then even shares."""
+    """Chung et al.: the smallest language up to its cap, then even shares."""
     texts = plain((0, 0, 10), (0, 1, 100), (1, 1, 100))
     taking = decide(texts, recipe(sampling="unimax", repeats=3))
     assert taking.amounts.tolist() == [30, 70, 0]
@@ -92,7 +90,7 @@ def test_repeats_take_the_first_ones_again():
 
 
 def test_no_document_twice():
-    """Copies are left out; of two languages the smaller one keeps a page or a text."""
+    """Duplicates are left out; of two languages the smaller one keeps a page or a text."""
     texts = pool(
         [
             (0, 0, 10, 1, NO_PAGE),
@@ -113,30 +111,27 @@ def test_a_language_without_specific_text_counts_as_the_smallest():
     texts = plain((0, 0, 20), (1, 0, 300), (1, 1, 300))
     taking = decide(texts, recipe())
     assert taking.amounts.tolist() == [20, 30, 50]
-    assert taking.notes == ["No specific text in en: counts as the language with the least of it."]
+    assert len(taking.notes) == 1
 
 
 def test_a_language_without_text():
-    with pytest.raises(EmptyInputError, match=r"The language en has no text: .* Take it out"):
+    with pytest.raises(EmptyInputError, match=r"\ben\b.*languages"):
         decide(plain((0, 0, 20)), recipe(budget=10))
-    with pytest.raises(EmptyInputError, match="E_D is made of English specific text"):
+    with pytest.raises(EmptyInputError, match=r"\bE_D\b.*specific.*\ben\b"):
         decide(plain((0, 0, 20), (1, 1, 20)), recipe("E_D", budget=10))
 
 
 def test_a_budget_beyond_the_sources():
     texts = plain((0, 0, 20), (0, 1, 30), (1, 1, 10))
-    words = (
-        "budget must be at most 60 sentences, which is what M_D+M_WIKI can take of these sources "
-        "(de 20, en 40); got 61. Name more sources, lower the budget, or say repeats = 2"
-    )
-    with pytest.raises(UsageError, match=re.escape(words)):
+    words = r"budget.*\b60 sentences.*M_D\+M_WIKI.*\(de 20, en 40\).*got 61.*repeats = 2"
+    with pytest.raises(UsageError, match=words):
         decide(texts, recipe(budget=61))
     assert decide(texts, recipe(budget=61, repeats=2)).amounts.sum() == 61
-    with pytest.raises(UsageError, match=r"at most 120 .* taken 2 times .*; got 121"):
+    with pytest.raises(UsageError, match=r"budget.*\b120\b.*\b2\b.*got 121"):
         decide(texts, recipe(budget=121, repeats=2))
-    with pytest.raises(UsageError, match=r"what E_D can take of these sources \(de 0, en 30\)"):
+    with pytest.raises(UsageError, match=r"budget.*E_D.*\(de 0, en 30\)"):
         decide(texts, recipe("E_D", budget=31))
-    with pytest.raises(UsageError, match="at most 60"):
+    with pytest.raises(UsageError, match=r"budget.*\b60\b.*got 61"):
         decide(texts, recipe(budget=61, sampling="unimax"))
 
 

@@ -51,7 +51,7 @@ def test_a_piece_that_always_kills_its_worker_is_an_error_with_a_cure(ray, answe
     for module in ("ray", "actors"):
         monkeypatch.setattr(f"corpusfit.engine.{module}.RETRIES", 1)
     with (
-        pytest.raises(WorkerError, match=r"after 2 attempts.*fewer --workers.*shards are kept"),
+        pytest.raises(WorkerError, match=r"\b2 attempts.*--workers"),
         RayEngine(1) as engine,
     ):
         list(engine.map(answer(), ["die"]))
@@ -72,7 +72,7 @@ def test_a_cluster_that_cannot_be_reached_is_named(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     with (
-        pytest.raises(UsageError, match=r"RAY_ADDRESS must be .*got '10\.0\.0\.1:6379'.*ray start"),
+        pytest.raises(UsageError, match=r"RAY_ADDRESS.*'10\.0\.0\.1:6379'.*ray start"),
         RayEngine(),
     ):
         pass

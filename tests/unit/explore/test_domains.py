@@ -1,4 +1,4 @@
-"""Domains against scikit-learn's PCA and mixture, and what they say of themselves."""
+"""Domains against scikit-learn's PCA and mixture, and their storage."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from corpusfit.explore.domains import fit_domains, principal, read_domains, writ
 
 @pytest.fixture(scope="module")
 def vectors():
-    chance = np.random.default_rng(0)
-    made = [chance.normal(size=(n, 12)) * 0.3 + chance.normal(size=12) for n in (500, 300, 200)]
+    rng = np.random.default_rng(0)
+    made = [rng.normal(size=(n, 12)) * 0.3 + rng.normal(size=12) for n in (500, 300, 200)]
     return np.concatenate(made).astype(np.float32)
 
 
@@ -27,7 +27,7 @@ def test_components_are_scikit_learns(vectors):
     )
 
 
-def test_kept_and_read_again_they_say_the_same(vectors, tmp_path):
+def test_stored_domains_give_the_same_shares(vectors, tmp_path):
     found = fit_domains(vectors, 3, components=5, steps=150, seed=0)
     write_domains(tmp_path / "d.safetensors", found)
     again = read_domains(tmp_path / "d.safetensors")
@@ -35,7 +35,7 @@ def test_kept_and_read_again_they_say_the_same(vectors, tmp_path):
     assert again.mixture.bic() == found.mixture.bic()
 
 
-def test_a_file_that_is_none(tmp_path):
+def test_a_file_without_domains(tmp_path):
     (tmp_path / "d.safetensors").write_bytes(b"no")
     with pytest.raises(ModelError):
         read_domains(tmp_path / "d.safetensors")
@@ -57,7 +57,7 @@ def test_an_ellipse_is_two_deviations_around_the_rows(vectors):
 
 
 @pytest.mark.parametrize(("components", "n"), [(0, 12), (50, 12), (3, 3)])
-def test_as_many_components_as_there_can_be(vectors, components, n):
+def test_components_are_limited_by_rows_and_dimensions(vectors, components, n):
     found = fit_domains(vectors, 2, components=components, steps=20, seed=0)
     assert len(found.projection.axes) == n
 

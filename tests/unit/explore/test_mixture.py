@@ -1,4 +1,4 @@
-"""Mixtures against scikit-learn's, and what they must do by definition."""
+"""Mixtures against scikit-learn's, and their properties by definition."""
 
 import numpy as np
 import pytest
@@ -9,14 +9,14 @@ from corpusfit.explore.mixture import fit_mixture
 
 @pytest.fixture(scope="module")
 def clouds():
-    """Three clouds of different shape, and which row is of which."""
-    chance = np.random.default_rng(0)
+    """Three clouds of different shape, and the cloud of each row."""
+    rng = np.random.default_rng(0)
     made, of = [], []
     for number, (n, centre) in enumerate(((600, -2.0), (500, 1.0), (400, 4.0))):
-        shape = np.eye(5) + chance.normal(size=(5, 5)) * 0.3
-        made.append(chance.normal(size=(n, 5)) @ shape + centre)
+        shape = np.eye(5) + rng.normal(size=(5, 5)) * 0.3
+        made.append(rng.normal(size=(n, 5)) @ shape + centre)
         of += [number] * n
-    order = chance.permutation(len(of))
+    order = rng.permutation(len(of))
     return np.concatenate(made)[order].astype(np.float32), np.array(of)[order]
 
 
@@ -58,7 +58,7 @@ def test_the_same_twice(clouds):
 
 def test_more_rows_than_the_sample(clouds, monkeypatch):
     x, _ = clouds
-    monkeypatch.setattr(mixture, "_SAMPLE", 400)
+    monkeypatch.setattr(mixture, "SAMPLE", 400)
     whole = fit_mixture(x, 3, seed=0)
     assert whole.rows == len(x)
     monkeypatch.undo()
@@ -72,5 +72,5 @@ def test_rows_that_are_all_the_same(k):
 
 
 def test_too_few_rows():
-    with pytest.raises(ValueError, match="too few"):
+    with pytest.raises(ValueError, match=r"\b2 rows.*\b3 components"):
         fit_mixture(np.ones((2, 3), np.float32), 3, seed=0)

@@ -20,8 +20,8 @@ def test_the_textbooks_example():
 def test_counts_are_scikit_learns():
     from sklearn.metrics.cluster import contingency_matrix
 
-    chance = np.random.default_rng(0)
-    clusters, domains = chance.integers(4, size=200), chance.integers(3, size=200)
+    rng = np.random.default_rng(0)
+    clusters, domains = rng.integers(4, size=200), rng.integers(3, size=200)
     theirs = contingency_matrix(domains, clusters).T
     np.testing.assert_array_equal(confusion(clusters, domains, 4, 3), theirs)
 
@@ -41,8 +41,8 @@ def test_topics_of_words_that_never_meet():
 def test_proximity_is_the_cosine_of_means():
     from sklearn.metrics.pairwise import cosine_similarity
 
-    chance = np.random.default_rng(0)
-    vectors, domains = chance.normal(size=(60, 8)), np.repeat([0, 1, 2], 20)
+    rng = np.random.default_rng(0)
+    vectors, domains = rng.normal(size=(60, 8)), np.repeat([0, 1, 2], 20)
     means = np.stack([vectors[domains == i].mean(axis=0) for i in range(3)])
     np.testing.assert_allclose(proximity(vectors, domains, 3), cosine_similarity(means), atol=1e-12)
 

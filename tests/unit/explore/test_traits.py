@@ -1,4 +1,4 @@
-"""What texts have in common, by hand and by scipy."""
+"""Traits and characteristic words, by hand and against scipy."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def test_traits_are_counted_by_text():
     assert found.pronouns_or_questions == 0.75
 
 
-def test_of_no_text_there_is_nothing():
+def test_traits_of_no_text_are_zero():
     assert traits([]).words == 0.0
 
 

@@ -13,7 +13,7 @@ from corpusfit.evaluate.backtranslate import ThereAndBack
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, load_examples
 from corpusfit.pipeline import augment
-from corpusfit.pipeline.augment import make_companions
+from corpusfit.pipeline.augment import augment_examples
 from translating import built
 
 EXAMPLES = Examples(
@@ -30,13 +30,13 @@ def plan(tmp_path_factory, word_pieces):
 
 @pytest.fixture
 def make(tmp_path, inline, monkeypatch):
-    """`make_companions` in this process, three texts a piece; what it gives."""
+    """`augment_examples` in this process, three texts per piece; returns the examples."""
     monkeypatch.setattr(augment, "TEXTS_PER_PIECE", 3)
 
     def make(plan, *, kind="classification", seed=0, out="companions.json"):
         path = tmp_path / out
         words = {"kind": kind, "labels": ["a", "b"], "seed": seed, "device": "cpu"}
-        make_companions(EXAMPLES, plan, path, machine=inline, **words)
+        augment_examples(EXAMPLES, plan, path, machine=inline, **words)
         return load_examples(path)
 
     return make

@@ -84,7 +84,7 @@ def test_cells_share_steps(tmp_path):
     assert policies == ["continuous"] * 2
     # two of general, two of random, and for each task two at 0.1, 0.2, lambda and resample
     assert len(graph.adaptations) == 2 + 2 + 2 * 2 * 4
-    assert len(graph.companions) == 2
+    assert len(graph.augmentations) == 2
     tunings = [(t.key, t.seed) for own in graph.cells.values() for t in own]
     assert len(set(tunings)) == len(tunings) == 2 * 8 * 2
 
@@ -290,7 +290,7 @@ def test_augmentations_depend_on_the_content_of_the_translation_models(tmp_path)
         plan = EvaluatePlan().with_values({"augment": augment})
         asked = recipe(selector("base", augment=("backtranslate",)), evaluate=plan)
         models = {"m": "0"} | dict(zip(augment.values(), fingerprints, strict=True))
-        return set(build_graph(inputs(asked, tmp_path, models=models)).companions)
+        return set(build_graph(inputs(asked, tmp_path, models=models)).augmentations)
 
     assert keys("12") == keys("12", mt="elsewhere")
     assert not keys("12") & keys("13")

@@ -107,8 +107,8 @@ class Selector:
         for setting in ("fractions", "weights", "adapters", "augment"):
             _require_distinct(f"{setting} of {self.name}", getattr(self, setting))
         if self.strategy not in (BASE, TASK) and self.adapt.train.steps is None:
-            needed = f"set for {self.name}: all models train for the same number of steps"
-            cure = "For instance, put [adapt] train.steps = 2000 (TADPOLE, section 4.1)."
+            needed = f"set for {self.name}, as all models train for the same number of steps"
+            cure = "For instance, put train.steps = 2000 in [adapt] (TADPOLE, section 4.1)."
             raise bad_setting("adapt.train.steps", needed, "nothing", cure)
 
 

@@ -14,7 +14,7 @@ from corpusfit.artifacts import remove, write_bytes
 from corpusfit.engine import Job
 from corpusfit.evaluate.task import load_task
 from corpusfit.manifest import RecipeFolder, RunFolder
-from corpusfit.pipeline.augment import make_companions
+from corpusfit.pipeline.augment import augment_examples
 from corpusfit.pipeline.commands import choose, select
 from corpusfit.pipeline.recipes.grid import Cell, columns_of
 from corpusfit.pipeline.recipes.nodes import (
@@ -26,7 +26,7 @@ from corpusfit.pipeline.recipes.nodes import (
     TuneNode,
 )
 from corpusfit.pipeline.recipes.predictors import PredictorJob, PredictorNode, predictors_of
-from corpusfit.pipeline.recipes.status import PendingSteps, device_of, pending_steps
+from corpusfit.pipeline.recipes.status import LABELS, PendingSteps, device_of, pending_steps
 from corpusfit.pipeline.recipes.workers import AdaptJob, Report, TuneJob, run_step
 from corpusfit.pipeline.run import Machine
 
@@ -63,7 +63,9 @@ class RecipeContext:
         total, left = self.pending.counts()[phase]
         if left:
             pending = f" ({left} pending)" if left < total else ""
-            self.machine.progress.note(f"{phase.capitalize()}: {total}{pending}.")
+            self.machine.progress.note(
+                f"{LABELS.get(phase, phase).capitalize()}: {total}{pending}."
+            )
 
     def has_inputs(self, key: str, needs: Sequence[str]) -> bool:
         """Whether no step that this one needs has failed; else it fails with the same error."""
@@ -141,13 +143,13 @@ def _adapt(context: RecipeContext) -> None:
     context.announce("adaptations")
     pending = [s for s in context.pending.adaptations if context.has_inputs(s.key, [s.selection])]
     job = AdaptJob(folder.models, folder.costs, context.machine.cache)
-    _run_all(context, "adapting", job, pending, lambda s: (s.key, f"Adaptation {s.label}"))
+    _run_all(context, "adapt", job, pending, lambda s: (s.key, f"Adaptation {s.label}"))
 
 
 def _augment(context: RecipeContext) -> None:
     """Run augmentations, one task after another."""
     context.announce("companions")
-    for step in context.pending.companions:
+    for step in context.pending.augmentations:
         report = run_step(step.key, partial(_run_augmentation, step, context), context.folder.costs)
         context.handle(report, f"Augmentation {step.plan.kind}")
 
@@ -155,7 +157,7 @@ def _augment(context: RecipeContext) -> None:
 def _run_augmentation(step: AugmentNode, context: RecipeContext) -> dict[str, Any]:
     """Augment the training examples of one task."""
     task, recipe = load_task(step.task), context.inputs.recipe
-    make_companions(
+    augment_examples(
         task.train,
         step.plan,
         context.folder.companions / f"{step.key}.json",
@@ -180,9 +182,7 @@ def _tune(context: RecipeContext) -> None:
         for tuning in context.graph.cells[cell]
     }
     job = TuneJob(context.folder.companions, context.folder.costs)
-    _run_all(
-        context, "fine-tuning", job, pending, lambda t: (t.name, f"Fine-tuning {names[t.name]}")
-    )
+    _run_all(context, "fine-tune", job, pending, lambda t: (t.name, f"Fine-tuning {names[t.name]}"))
 
 
 def _measure_predictors(context: RecipeContext) -> None:
@@ -200,7 +200,13 @@ def _measure_predictors(context: RecipeContext) -> None:
         for cell, predictor in context.predictors.items()
     }
     job = PredictorJob(folder.selections, folder.costs, context.machine.cache)
-    _run_all(context, "forecasting", job, pending, lambda k: (k.key, f"Forecast {names[k.key]}"))
+    _run_all(
+        context,
+        "measure predictors",
+        job,
+        pending,
+        lambda k: (k.key, f"Predictors of {names[k.key]}"),
+    )
 
 
 def _run_all(

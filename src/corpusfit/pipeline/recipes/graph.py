@@ -40,7 +40,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
         stored, selector = inputs.tasks[cell.task, cell.size], selectors[cell.selector]
         adapted = _adapted_models(inputs, selector, cell, graph)
         plan = tune_plan(inputs.recipe, selector, cell, entries[cell.task])
-        extra = _companions(inputs, plan, stored, graph)
+        extra = _augmentation(inputs, plan, stored, graph)
         graph.cells[cell] = [
             _fine_tuning(inputs, plan, cell, adapted, extra, k) for k in range(inputs.recipe.seeds)
         ]
@@ -166,7 +166,7 @@ def _ordinal(number: int) -> str:
     return f", number {number + 1}" if number else ""
 
 
-def _companions(
+def _augmentation(
     inputs: RecipeInputs, plan: EvaluatePlan, stored: StoredTask, graph: StepGraph
 ) -> str:
     """The digest of a task's augmentation; empty without one."""
@@ -174,7 +174,7 @@ def _companions(
         return ""
     how = fingerprints.augmenting(plan.augment, inputs.models, plan.tune.device)
     key = fingerprints.step("augment", plan=how, examples=stored.learned, seed=inputs.recipe.seed)
-    graph.companions[key] = AugmentNode(key, plan.augment, inputs.folder.task(stored.key))
+    graph.augmentations[key] = AugmentNode(key, plan.augment, inputs.folder.task(stored.key))
     return key
 
 

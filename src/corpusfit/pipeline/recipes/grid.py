@@ -139,8 +139,8 @@ def _require_distinct_names(recipe: Recipe, cells: Sequence[Cell]) -> None:
         if other != cell:
             allowed = "selectors whose columns have different names"
             raise bad_setting("selectors", allowed, f"{name} twice", "Rename one of the selectors.")
-    names_of_models = [Path(model).name for model in recipe.models]
-    if len(set(names_of_models)) < len(names_of_models):
+    model_names = [Path(model).name for model in recipe.models]
+    if len(set(model_names)) < len(model_names):
         cure = "Rename a folder, as the tables show only its name."
         raise bad_setting("models", "folders of different names", ", ".join(recipe.models), cure)
 

@@ -137,7 +137,7 @@ class StepGraph:
     cells: dict[Cell, list[TuneNode]] = field(default_factory=dict)
     selections: dict[str, SelectNode] = field(default_factory=dict)
     adaptations: dict[str, AdaptNode] = field(default_factory=dict)
-    companions: dict[str, AugmentNode] = field(default_factory=dict)
+    augmentations: dict[str, AugmentNode] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def run_recipe(
 
 def _write_results(context: RecipeContext, file: Path | None) -> Ran:
     """Compare the cells, write the tables and, unless a cell failed, the manifest."""
-    context.machine.progress.note("Compare the cells.")
+    context.machine.progress.note("Comparing the cells.")
     recipe, folder, graph = context.inputs.recipe, context.folder, context.graph
     scored = score_cells(context.inputs, graph, context.failed)
     costs = costs_of(recipe, folder, graph, context.predictors.values())

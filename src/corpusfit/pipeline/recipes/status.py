@@ -22,6 +22,8 @@ from corpusfit.pipeline.recipes.predictors import PredictorNode, predictors_of
 from corpusfit.pipeline.run import Machine
 
 PHASES = ("selections", "adaptations", "companions", "fine-tunings", "forecasts")
+LABELS = {"companions": "augmentations", "forecasts": "predictors"}
+"""Names of phases for the user, where they differ."""
 
 HERE = Machine()
 
@@ -80,14 +82,20 @@ class PendingSteps:
     all: dict[str, list[str]]
     selections: list[SelectNode]
     adaptations: list[AdaptNode]
-    companions: list[AugmentNode]
+    augmentations: list[AugmentNode]
     tunings: list[TuneNode]
     predictors: list[PredictorNode]
 
     @property
     def left(self) -> dict[str, Sequence[Any]]:
         """The pending steps, by phase."""
-        steps = (self.selections, self.adaptations, self.companions, self.tunings, self.predictors)
+        steps = (
+            self.selections,
+            self.adaptations,
+            self.augmentations,
+            self.tunings,
+            self.predictors,
+        )
         return dict(zip(PHASES, steps, strict=True))
 
     def counts(self) -> dict[str, tuple[int, int]]:
@@ -119,14 +127,14 @@ def pending_steps(
         for key, step in graph.selections.items()
         if key in texts and not is_finished(folder.selections / key)
     ]
-    companions = {t.extra for t in tune}
+    extra = {t.extra for t in tune}
     augment = [
         step
-        for key, step in graph.companions.items()
-        if key in companions and f"{key}.json" not in augmented
+        for key, step in graph.augmentations.items()
+        if key in extra and f"{key}.json" not in augmented
     ]
     keys = [
-        *(list(steps) for steps in (graph.selections, graph.adaptations, graph.companions)),
+        *(list(steps) for steps in (graph.selections, graph.adaptations, graph.augmentations)),
         [t.name for t in tunings],
         list(wanted),
     ]

@@ -162,11 +162,11 @@ class TuneJob(Job[TuneNode, Report]):
     """Fine-tune a model with one seed.
 
     Attributes:
-        companions: folder of all augmentations.
+        augmentations: folder of all augmentations.
         costs: folder of records.
     """
 
-    companions: Path
+    augmentations: Path
     costs: Path
 
     @property
@@ -179,7 +179,7 @@ class TuneJob(Job[TuneNode, Report]):
         work = FineTune().start()
 
         def done(piece: TuneNode) -> Report:
-            extra = self.companions / f"{piece.extra}.json" if piece.extra else None
+            extra = self.augmentations / f"{piece.extra}.json" if piece.extra else None
             whole = FineTuning(piece.task, piece.plan, 0, piece.seed, extra, piece.out)
 
             def step() -> dict[str, Any]:
