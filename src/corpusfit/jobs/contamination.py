@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from corpusfit.adapt.keys import text_keys
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
-from corpusfit.evaluate.contamination import Held, Watch, Watched
+from corpusfit.evaluate.contamination import ContaminationFinder, ContaminationMatches, HeldoutIndex
 from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Shard, Texts, buffers
@@ -69,7 +69,7 @@ class FindWatched(Job[Shard, Finds]):
     Attributes:
         read: how rows become texts.
         names: the sources' names.
-        watched: the file of the texts, as `Watched.write` wrote it.
+        watched: the file of the texts, as `HeldoutIndex.write` wrote it.
         origin: the field that says where a row is from; the name of its source if left out.
         translations: look at the other sides of aligned pairs.
     """
@@ -82,7 +82,7 @@ class FindWatched(Job[Shard, Finds]):
 
     def start(self) -> Callable[[Shard], Finds]:
         """Open the watched texts."""
-        watch = Watch(Watched.read(self.watched))
+        watch = ContaminationFinder(HeldoutIndex.read(self.watched))
 
         def work(shard: Shard) -> Finds:
             found, tally = read_shard(shard, self.read, self.names, translations=self.translations)
@@ -113,7 +113,7 @@ class FindWatched(Job[Shard, Finds]):
         return [known.get(row, self.names[shard.source]) for row in wanted.tolist()]
 
 
-def _excerpts(texts: Texts, held: Held) -> list[Excerpt]:
+def _excerpts(texts: Texts, held: ContaminationMatches) -> list[Excerpt]:
     """Excerpts of some finds, from the fullest to the least."""
     if not len(held):
         return []

@@ -17,7 +17,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import bare, key_of
+from corpusfit.adapt.keys import alphanumeric, key_of
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
 from corpusfit.jobs.reading import Tally, require_none_rejected
@@ -54,7 +54,7 @@ def same_text_key(text: str) -> int:
     alone; `é` as one character is a letter, and another than `e`. A text without a letter or a
     digit goes by all that is written, but for blanks around it.
     """
-    return key_of(bare(text) or text.strip())
+    return key_of(alphanumeric(text) or text.strip())
 
 
 def _sides(document: Document) -> tuple[str, ...]:

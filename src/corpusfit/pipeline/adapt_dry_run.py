@@ -23,7 +23,7 @@ import orjson
 
 from corpusfit import corpus
 from corpusfit.adapt.plan import AdaptPlan, MixPlan, WeighPlan
-from corpusfit.adapt.presets import Size, settled
+from corpusfit.adapt.presets import Size, resolve_training
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Progress
 from corpusfit.pipeline.adapting import adapt
@@ -76,7 +76,7 @@ def estimate_adaptation(
         ).manifest
     tokens, rows = (round(n / share) for n in (made["counts"]["data"]["tokens"], made["rows"]))
     size = Size(tokens, rows, made["parameters"], made["training"]["length"], made["device"])
-    train, words = settled(plan, size)
+    train, words = resolve_training(plan, size)
     steps = train.steps or 0
     checkpoints = _A_WEIGHT * made["trained"] * (train.checkpoints + 1)
     return {

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from corpusfit.adapt.adapters import Base, save_adapter
-from corpusfit.adapt.models import Opened, open_model, save_model
+from corpusfit.adapt.models import LoadedModel, open_model, save_model
 from corpusfit.adapt.objectives import objective
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.presets import length_of
-from corpusfit.adapt.processes import started
-from corpusfit.adapt.schedule import goal
+from corpusfit.adapt.processes import start_accelerator
+from corpusfit.adapt.schedule import selection_loss
 from corpusfit.adapt.scratch import new_model
-from corpusfit.adapt.special_tokens import bare
+from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.adapt.trainer import Training, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
@@ -106,7 +106,7 @@ def adapt(
     hardware = resolve(plan.train, "train")
     folder = AdaptFolder(out)
     folder.claim()
-    accelerator = started(hardware.device, track, out)
+    accelerator = start_accelerator(hardware.device, track, out)
     if not accelerator.is_main_process:
         machine = dataclasses.replace(machine, progress=Progress())
     with accelerator.main_process_first():  # the others find everything done
@@ -176,10 +176,12 @@ def _prepare(
         if done is not None:
             folder.free()  # a kill may have come between the two
             return done
-        aim = objective(plan.objective, opened.marks)
+        aim = objective(plan.objective, opened.special)
         length = length_of(plan, opened.longest, hardware.device)
-        write_bytes(folder.tokenizer, bare(opened.tokenizer, opened.name).to_str().encode())
-        end = opened.marks.end if plan.objective.name == "causal" else None
+        write_bytes(
+            folder.tokenizer, backend_tokenizer(opened.tokenizer, opened.name).to_str().encode()
+        )
+        end = opened.special.end if plan.objective.name == "causal" else None
         room = length - aim.overhead()
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
@@ -198,7 +200,7 @@ def _require_apart(out: Path, inputs: Iterable[str]) -> None:
             raise bad_setting("--out", "apart from the model and the texts", str(out), cure)
 
 
-def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
+def _identity(plan: AdaptPlan, texts: Given, opened: LoadedModel) -> dict[str, Any]:
     """What must be the same for a training to be resumed; the rest changes no weight, or rounding.
 
     A model is known by its content, not by where it lies.
@@ -217,7 +219,7 @@ def _identity(plan: AdaptPlan, texts: Given, opened: Opened) -> dict[str, Any]:
 
 def _opened(
     plan: AdaptPlan, texts: Given, guarded: Iterable[str], hardware: Hardware, machine: Machine
-) -> Opened:
+) -> LoadedModel:
     """The model that the plan names, or a new one."""
     named = plan.model
     if named.init:
@@ -271,7 +273,7 @@ def _trained(work: Training, progress: Progress) -> list[dict[str, Any]]:
 def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:
     """Held-out losses before and after, of the weights that are kept; none if nothing was held."""
     looks = [r["heldout"] for r in history if "heldout" in r] or [{}]
-    after = min(looks, key=goal) if keep == "best" else looks[-1]
+    after = min(looks, key=selection_loss) if keep == "best" else looks[-1]
     return {"before": looks[0], "after": after}
 
 

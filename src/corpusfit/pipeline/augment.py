@@ -18,7 +18,7 @@ from pathlib import Path
 
 from corpusfit.artifacts import remove
 from corpusfit.embed.hardware import resolve_device
-from corpusfit.evaluate.augment import accompanied, require_allowed, reworded
+from corpusfit.evaluate.augment import augment_examples, replace_words, require_allowed
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, store_examples
 from corpusfit.jobs.backtranslate import Backtranslate, Passage
@@ -57,14 +57,14 @@ def make_companions(
         ModelError: a model that translates cannot be used; the sentence names the setting.
     """
     if plan.kind != "backtranslate":
-        store_examples(reworded(examples, plan, kind=kind, labels=labels, seed=seed), out)
+        store_examples(replace_words(examples, plan, kind=kind, labels=labels, seed=seed), out)
         return
     require_allowed(plan, kind)
     texts = [text for pieces in examples.pieces for text in pieces]
     job = Backtranslate(plan.mt, plan.mt_back, plan.copies, seed, device)
     folder = out.with_suffix(".parts")
     found = _translated(texts, job, folder, machine)
-    store_examples(accompanied(examples, found, plan.copies), out)
+    store_examples(augment_examples(examples, found, plan.copies), out)
     remove(folder)
 
 

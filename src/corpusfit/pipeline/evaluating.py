@@ -23,7 +23,7 @@ from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
-from corpusfit.evaluate.overlaps import overlaps
+from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import EvaluatePlan, metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
@@ -97,7 +97,7 @@ def evaluate(
     if base:
         models[BASE] = _Model(base, head_fingerprint(base, "--base"))
     folder.begin(_identity(plan, found), overwrite=overwrite)
-    common = overlaps(found)
+    common = split_overlaps(found)
     for note in (*found.notes, *common.notes()):
         machine.progress.warn(note)
     work = _Work(plan, found, folder, models, sizes, seeds)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from corpusfit.engine import Engine
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.pairs import Pairs, read_pairs
-from corpusfit.evaluate.retrieval import Numbered, found, numbered, tallies
+from corpusfit.evaluate.retrieval import UniqueSentences, deduplicate, retrieved, tallies
 from corpusfit.evaluate.significance import Comparison, compare, finding, holm, interval
 from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import PrepareEncoder
@@ -92,7 +92,7 @@ class _Test:
     """A test set with both sides numbered."""
 
     pairs: Pairs
-    sides: tuple[Numbered, Numbered]
+    sides: tuple[UniqueSentences, UniqueSentences]
 
 
 def retrieval(
@@ -153,7 +153,7 @@ def _test(given: str) -> _Test:
         InputError: there is nothing to choose from.
     """
     pairs = read_pairs(given)
-    first, second = (numbered(side) for side in pairs.sides)
+    first, second = (deduplicate(side) for side in pairs.sides)
     if min(len(first.texts), len(second.texts)) < 2:
         raise InputError(
             f"--pairs {given} must have two or more different sentences on each side; it has "
@@ -208,7 +208,7 @@ def _searched(
     try:
         for side in _SIDES:
             own, other = test.sides[side], test.sides[1 - side]
-            yield found(
+            yield retrieved(
                 own, other, vectors[side], vectors[1 - side], lambda n: progress.advance(n, n)
             )
     finally:

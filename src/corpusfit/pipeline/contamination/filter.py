@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.engine import Engine
-from corpusfit.evaluate.contamination import Watched
+from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.manifest import AdaptFolder
 from corpusfit.pipeline.contamination.match import find_leaks
 from corpusfit.pipeline.inputs import Given
@@ -49,7 +49,7 @@ def find_contaminated(
     if folder.guard.exists():
         arrays, figures = read_arrays(folder.guard)
         return arrays["keys"], figures
-    watched = Watched.of_texts(t for found in splits.values() for t in found)
+    watched = HeldoutIndex.of_texts(t for found in splits.values() for t in found)
     figures = {"texts": int(watched.texts.max(initial=-1)) + 1}
     keys = np.empty(0, np.uint64)
     given = {"data": (texts.data or texts.task, texts.read), "replay": (texts.replay, read)}

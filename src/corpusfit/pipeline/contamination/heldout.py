@@ -22,7 +22,7 @@ from corpusfit.engine import Progress
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.brat import read_brat
 from corpusfit.evaluate.formats.conll import read_conll
-from corpusfit.evaluate.splits import Found, find_splits, form_of_name
+from corpusfit.evaluate.splits import TaskFiles, find_splits, form_of_name
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 
@@ -114,7 +114,7 @@ def _of_words(name: str) -> bool:
     return form_of_name(name, "tagging") in ("conll", "brat")
 
 
-def _watched(found: Found, progress: Progress, setting: str) -> list[str]:
+def _watched(found: TaskFiles, progress: Progress, setting: str) -> list[str]:
     """Of a task's two or three splits, those that are watched."""
     held: list[str] = [split for split in ("dev", "test") if split in found.places]
     if len(held) == 2:

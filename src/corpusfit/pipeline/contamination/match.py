@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.engine import Engine
-from corpusfit.evaluate.contamination import Watched
+from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
 from corpusfit.pipeline.run import Machine, moving
@@ -64,7 +64,7 @@ class Leaks:
 
 
 def find_leaks(
-    watched: Watched,
+    watched: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
     spool: Path,
@@ -102,7 +102,7 @@ def find_leaks(
 
 
 def find_all_leaks(
-    watched: Watched,
+    watched: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
     spool: Path,
