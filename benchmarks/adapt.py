@@ -249,18 +249,18 @@ def watched(seen: list[Any]) -> Iterator[None]:
     """Every batch that our training makes, in order: those to measure on first."""
     from corpusfit.adapt.objectives import Objective
 
-    make = Objective.micro
+    make = Objective.micro_batch
 
-    def micro(self: Any, *given: Any) -> Any:
+    def micro_batch(self: Any, *given: Any) -> Any:
         made = make(self, *given)
         seen.append(made)
         return made
 
-    Objective.micro = micro
+    Objective.micro_batch = micro_batch
     try:
         yield
     finally:
-        Objective.micro = make
+        Objective.micro_batch = make
 
 
 def row(micro: Any, i: int, packing: Any) -> dict[str, Any]:
@@ -281,11 +281,11 @@ def same(case: Case, folder: Path, steps: int) -> None:
 
     from corpusfit.adapt.packing import find_packing
     from corpusfit.adapt.prediction import Predictor
-    from corpusfit.adapt.special_tokens import marks_of
+    from corpusfit.adapt.special_tokens import special_tokens_of
 
     model = AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32)
-    marks = marks_of(AutoTokenizer.from_pretrained(case.model), "model", 10**9)
-    packing = find_packing(Predictor(model), marks, case.length, causal=False)
+    special = special_tokens_of(AutoTokenizer.from_pretrained(case.model), "model", 10**9)
+    packing = find_packing(Predictor(model), special, case.length, causal=False)
     seen: list[Any] = []
     with watched(seen):
         done = ours(case, steps, lambda: None, folder / "same", None)

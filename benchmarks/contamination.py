@@ -25,7 +25,7 @@ import numpy as np
 from datasketch import MinHash, MinHashLSH
 
 from corpusfit.demo import FAMILIES, docstrings
-from corpusfit.evaluate.contamination import ENOUGH, Watch, Watched
+from corpusfit.evaluate.contamination import CONTAINMENT, ContaminationFinder, HeldoutIndex
 from corpusfit.types import text_array
 from harness import paired
 
@@ -43,7 +43,7 @@ def main(runs: int) -> None:
     corpus = [_text(chance, words) for _ in range(CORPUS)]
     part = corpus[::NTH]
     columns = text_array(corpus)
-    ours, theirs = Watch(Watched.of_texts(watched)), _index(watched)
+    ours, theirs = ContaminationFinder(HeldoutIndex.of_texts(watched)), _index(watched)
     planted = _planted(chance, words, watched)
     planted_found = {
         kind: {
@@ -55,7 +55,7 @@ def main(runs: int) -> None:
     note = "words of docstrings, drawn one by one; one thread, texts in memory; "
     paired(
         "contamination_watch",
-        lambda: Watch(Watched.of_texts(watched)),
+        lambda: ContaminationFinder(HeldoutIndex.of_texts(watched)),
         lambda: _index(watched),
         runs=runs,
         note=note + "preparing the watched texts",
@@ -93,7 +93,7 @@ def _planted(chance: random.Random, words: list[str], watched: list[str]) -> dic
     }
 
 
-def _found(watch: Watch, text: str, number: int) -> bool:
+def _found(watch: ContaminationFinder, text: str, number: int) -> bool:
     return number in watch.held(text_array([text])).watched
 
 
@@ -105,7 +105,7 @@ def _hash(text: str) -> MinHash:
 
 
 def _index(texts: list[str]) -> MinHashLSH:
-    index = MinHashLSH(threshold=ENOUGH, num_perm=PERMUTATIONS)
+    index = MinHashLSH(threshold=CONTAINMENT, num_perm=PERMUTATIONS)
     for number, text in enumerate(texts):
         index.insert(number, _hash(text))
     return index

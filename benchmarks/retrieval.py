@@ -23,20 +23,20 @@ from sklearn.neighbors import NearestNeighbors
 
 import corpusfit
 from corpusfit.evaluate.pairs import Pairs, read_pairs
-from corpusfit.evaluate.retrieval import found, numbered
+from corpusfit.evaluate.retrieval import deduplicate, retrieved
 from harness import RESULTS, machine
 
 
 def letters(pairs: Pairs) -> dict[str, Any]:
     """Precision of character n-grams in both directions, by our search and by scikit-learn's."""
-    sides = [numbered(side) for side in pairs.sides]
+    sides = [deduplicate(side) for side in pairs.sides]
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True)
     vectorizer.fit(sides[0].texts + sides[1].texts)
     vectors = [vectorizer.transform(side.texts) for side in sides]
     dense = [v.toarray().astype(np.float32) for v in vectors]
     result = {}
     for own in (0, 1):
-        hits = found(sides[own], sides[1 - own], dense[own], dense[1 - own])
+        hits = retrieved(sides[own], sides[1 - own], dense[own], dense[1 - own])
         search = NearestNeighbors(n_neighbors=1, metric="cosine", algorithm="brute")
         near = search.fit(vectors[1 - own]).kneighbors(vectors[own], return_distance=False)[:, 0]
         peer = near[sides[own].places] == sides[1 - own].places

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corpusfit.adapt.batches import Stock
+from corpusfit.adapt.batches import ChunkTokens
 from corpusfit.adapt.checkpoints import Checkpoints
 from corpusfit.adapt.chunks import cut_chunks
 from corpusfit.adapt.heldout import Heldout
@@ -19,14 +19,14 @@ from corpusfit.adapt.packing import find_packing
 from corpusfit.adapt.passes import Passes
 from corpusfit.adapt.plan import ObjectivePlan, TrainPlan
 from corpusfit.adapt.prediction import Predictor
-from corpusfit.adapt.processes import started
-from corpusfit.adapt.special_tokens import Marks
+from corpusfit.adapt.processes import start_accelerator
+from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.adapt.tokens import Part, Tokens, write_part
 from corpusfit.adapt.trainer import TrainerCallback, Training
 
 VOCABULARY, LENGTH = 40, 32
 _ORDINARY = np.arange(VOCABULARY) >= 5
-BERT_MARKS = Marks(
+BERT_MARKS = SpecialTokens(
     prefix=(2,),
     suffix=(3,),
     mask=4,
@@ -147,12 +147,12 @@ def training_of(
         for kind, places in (("task", np.arange(0, 9)), ("data", np.arange(9, 20)))
         if heldout
     }
-    accelerator = started("cpu", "", folder)
+    accelerator = start_accelerator("cpu", "", folder)
     model = model or model_of(name, dropout)
     predictor = Predictor(model.to(accelerator.device))
     packing = None
     if pack and aim.packs:
-        packing = find_packing(predictor, aim.marks, LENGTH, causal=name == "causal")
+        packing = find_packing(predictor, aim.special, LENGTH, causal=name == "causal")
         assert packing is not None
     passes = Passes(
         chunks,
@@ -169,7 +169,7 @@ def training_of(
         plan=plan,
         objective=aim,
         network=Network(predictor, model, packing, bf16=False),
-        stock=Stock(passes.chunks, (tokens,), passes.scale),
+        chunk_tokens=ChunkTokens(passes.chunks, (tokens,), passes.scale),
         passes=passes,
         heldout=Heldout.of(kinds, aim, rows=micro_rows, seed=seed),
         checkpoints=Checkpoints(folder / "checkpoints", plan.checkpoints),

@@ -63,7 +63,7 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(name, bf16, most
     """Under sdpa: the same chunks, packed in one row and padded in a row each, in float32 and bf16;
     `most` is the length of the difference in lengths of the gradient."""
     from adapting import BERT_MARKS, VOCABULARY, model_of
-    from corpusfit.adapt.batches import Micro
+    from corpusfit.adapt.batches import MicroBatch
     from corpusfit.adapt.objectives import MaskedLM, Network
     from corpusfit.adapt.packing import find_packing
     from corpusfit.adapt.plan import ObjectivePlan
@@ -95,7 +95,9 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(name, bf16, most
     ):
         network = Network(predictor, model, how, bf16)
         kind = torch.zeros_like(inputs)
-        micro = Micro(inputs, chunks, kind, torch.tensor(places), labels, scale, none, scale[:0])
+        micro = MicroBatch(
+            inputs, chunks, kind, torch.tensor(places), labels, scale, none, scale[:0]
+        )
         with network.scope():
             loss, _ = aim.losses(network, micro.to(model.device))
         loss.backward()

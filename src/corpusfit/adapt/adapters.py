@@ -62,7 +62,7 @@ def add_adapter(model: Any, plan: AdapterPlan, seed: int) -> None:
         lora.insert(base, plan.rank, plan.alpha, lora.linear(base), seed)
 
 
-def trainable(model: Any) -> dict[str, torch.nn.Parameter]:
+def trainable_parameters(model: Any) -> dict[str, torch.nn.Parameter]:
     """Trainable weights by their names in the model; a shared weight is listed once."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
@@ -87,7 +87,7 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
         StorageError: the folder cannot be written.
     """
     if plan.kind == "lora" and plan.save == "merged":
-        save_model(model, tokenizer, folder, lora.merged(model))
+        save_model(model, tokenizer, folder, lora.merged_state(model))
         return
     at = Path(base.name).expanduser()
     name = str(at.resolve()) if at.is_dir() else base.name
@@ -103,7 +103,7 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
     save_weights(folder / WEIGHTS[plan.kind], {n: p.detach() for n, p in tensors.items()})
     write_bytes(folder / ADAPTER, json.dumps(note, indent=2, sort_keys=True).encode())
     if plan.save == "merged":
-        save_model(model, tokenizer, folder, pfeiffer.without(model))
+        save_model(model, tokenizer, folder, pfeiffer.state_without_adapter(model))
 
 
 def open_adapted(folder: Path, auto_class: Any) -> Any:

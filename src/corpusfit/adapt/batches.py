@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.chunks import Chunks
-from corpusfit.adapt.special_tokens import Marks
+from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.adapt.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Stock:
+class ChunkTokens:
     """Chunks and the tokens of their texts.
 
     Attributes:
@@ -48,7 +48,7 @@ class Stock:
 
 
 @dataclass(frozen=True, eq=False)
-class Laid:
+class TokenRows:
     """r rows of l tokens each.
 
     Attributes:
@@ -68,17 +68,17 @@ class Laid:
 
 
 @dataclass(frozen=True, eq=False)
-class Micro:
+class MicroBatch:
     """Rows that go through the model together, as tensors.
 
     Attributes:
         ids: int64 [r, l], input ids, masked by the objective.
-        chunk: int64 [r, l], as in `Laid`.
-        kind: int64 [r, l], as in `Laid`.
+        chunk: int64 [r, l], as in `TokenRows`.
+        kind: int64 [r, l], as in `TokenRows`.
         at: int64 [m], predicted positions in the flattened rows.
         labels: int64 [m], the token to predict at each.
         scale: float32 [m], factor of each token's loss.
-        follows: int64 [r], as in `Laid`.
+        follows: int64 [r], as in `TokenRows`.
         row_scale: float32 [r], factor of each pair's loss.
     """
 
@@ -93,8 +93,12 @@ class Micro:
 
     @classmethod
     def of(
-        cls, laid: Laid, inputs: NDArray[np.int64], places: NDArray[np.int64], labels: Any
-    ) -> Micro:
+        cls,
+        token_rows: TokenRows,
+        inputs: NDArray[np.int64],
+        places: NDArray[np.int64],
+        labels: Any,
+    ) -> MicroBatch:
         """Rows as tensors, from their masked ids, the predicted positions and their labels."""
         import torch
 
@@ -103,23 +107,23 @@ class Micro:
 
         return cls(
             ids=tensor(inputs),
-            chunk=tensor(laid.chunk),
-            kind=tensor(laid.kind),
+            chunk=tensor(token_rows.chunk),
+            kind=tensor(token_rows.kind),
             at=tensor(places),
             labels=tensor(labels),
-            scale=tensor(laid.scale.reshape(-1)[places]),
-            follows=tensor(laid.follows),
-            row_scale=tensor(laid.scale[:, 0]),
+            scale=tensor(token_rows.scale.reshape(-1)[places]),
+            follows=tensor(token_rows.follows),
+            row_scale=tensor(token_rows.scale[:, 0]),
         )
 
-    def to(self, device: torch.device) -> Micro:
+    def to(self, device: torch.device) -> MicroBatch:
         """Copy to a device."""
-        return Micro(**{k: v.to(device, non_blocking=True) for k, v in vars(self).items()})
+        return MicroBatch(**{k: v.to(device, non_blocking=True) for k, v in vars(self).items()})
 
 
-def _empty(rows: int, width: int, pad: int) -> Laid:
+def _empty(rows: int, width: int, pad: int) -> TokenRows:
     shape = (rows, width)
-    return Laid(
+    return TokenRows(
         ids=np.full(shape, pad, np.int64),
         chunk=np.full(shape, PADDING, np.int64),
         scale=np.zeros(shape, np.float32),
@@ -128,68 +132,73 @@ def _empty(rows: int, width: int, pad: int) -> Laid:
     )
 
 
-def lay_out(stock: Stock, rows: Sequence[NDArray[np.int64]], marks: Marks, width: int) -> Laid:
+def lay_out(
+    chunk_tokens: ChunkTokens, rows: Sequence[NDArray[np.int64]], special: SpecialTokens, width: int
+) -> TokenRows:
     """Lay out rows of chunks, each chunk between the model's special tokens.
 
     Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
 
     Args:
-        stock: the chunks.
+        chunk_tokens: the chunks.
         rows: r arrays of chunk numbers.
-        marks: the special tokens.
+        special: the special tokens.
         width: tokens in a row; 0 for the length of the longest row.
     """
-    before, after = len(marks.prefix), len(marks.suffix)
+    before, after = len(special.prefix), len(special.suffix)
     if not width:
-        width = max(int((stock.chunks.length[row] + before + after).sum()) for row in rows)
-    laid = _empty(len(rows), width, marks.pad)
+        width = max(int((chunk_tokens.chunks.length[row] + before + after).sum()) for row in rows)
+    token_rows = _empty(len(rows), width, special.pad)
     for r, row in enumerate(rows):
         at = 0
         for number, chunk in enumerate(row.tolist()):
-            ids = stock.ids(chunk)
+            ids = chunk_tokens.ids(chunk)
             end = at + before + len(ids) + after
-            laid.ids[r, at:end] = (*marks.prefix, *ids.tolist(), *marks.suffix)
-            laid.chunk[r, at:end] = number
-            laid.scale[r, at:end] = stock.scale[chunk]
+            token_rows.ids[r, at:end] = (*special.prefix, *ids.tolist(), *special.suffix)
+            token_rows.chunk[r, at:end] = number
+            token_rows.scale[r, at:end] = chunk_tokens.scale[chunk]
             at = end
-    return laid
+    return token_rows
 
 
 def lay_pairs(
-    stock: Stock, rows: Sequence[NDArray[np.int64]], marks: Marks, chances: NDArray[np.float64]
-) -> Laid:
+    chunk_tokens: ChunkTokens,
+    rows: Sequence[NDArray[np.int64]],
+    special: SpecialTokens,
+    chances: NDArray[np.float64],
+) -> TokenRows:
     """Lay out pairs: the two halves of a chunk, or its first half and another chunk's second half.
 
     In both cases the second text is as long as the shorter of the two chunks' second halves, so
     that its length does not give the label away. The token of a one-token chunk is its second half.
 
     Args:
-        stock: the chunks.
+        chunk_tokens: the chunks.
         rows: r arrays of one chunk number each.
-        marks: the special tokens.
+        special: the special tokens.
         chances: float64 [r, 1 + d], uniform in [0, 1): the first decides the label (below 0.5: the
             second text follows), the others draw another chunk. If none of the drawn chunks is from
             another text, the pair is the chunk's own two halves in full.
     """
-    specials = len(marks.prefix) + 2 * len(marks.suffix)
-    width = max(int(stock.chunks.length[row[0]]) for row in rows) + specials
-    laid = _empty(len(rows), width, marks.pad)
+    specials = len(special.prefix) + 2 * len(special.suffix)
+    width = max(int(chunk_tokens.chunks.length[row[0]]) for row in rows) + specials
+    token_rows = _empty(len(rows), width, special.pad)
     follows = np.zeros(len(rows), np.int64)
     for r, row in enumerate(rows):
         chunk = int(row[0])
-        first, second = _halves(stock.ids(chunk))
-        other = _elsewhere(stock.chunks, chunk, chances[r, 1:])
+        first, second = _halves(chunk_tokens.ids(chunk))
+        other = _elsewhere(chunk_tokens.chunks, chunk, chances[r, 1:])
         if other is not None:
-            own, others = second, _halves(stock.ids(other))[1]
+            own, others = second, _halves(chunk_tokens.ids(other))[1]
             follows[r] = chances[r, 0] >= 0.5
             second = (others if follows[r] else own)[: min(len(own), len(others))]
-        one = [*marks.prefix, *first.tolist(), *marks.suffix]
-        both = [*one, *second.tolist(), *marks.suffix]
+        one = [*special.prefix, *first.tolist(), *special.suffix]
+        both = [*one, *second.tolist(), *special.suffix]
         end = len(both)
-        laid.ids[r, :end], laid.chunk[r, :end] = both, 0
-        laid.kind[r, len(one) : end] = 1
-        laid.scale[r] = stock.scale[chunk]
-    return Laid(laid.ids, laid.chunk, laid.scale, laid.kind, follows)
+        token_rows.ids[r, :end], token_rows.chunk[r, :end] = both, 0
+        token_rows.kind[r, len(one) : end] = 1
+        token_rows.scale[r] = chunk_tokens.scale[chunk]
+    return TokenRows(token_rows.ids, token_rows.chunk, token_rows.scale, token_rows.kind, follows)
 
 
 def _halves(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -206,7 +215,7 @@ def _elsewhere(chunks: Chunks, chunk: int, chances: NDArray[np.float64]) -> int 
     return int(others[0]) if len(others) else None
 
 
-def ahead(make: Callable[[int], T], first: int, last: int) -> Iterator[tuple[int, T]]:
+def prefetch(make: Callable[[int], T], first: int, last: int) -> Iterator[tuple[int, T]]:
     """Step numbers and batches; a thread makes each batch while the previous one is trained on."""
     with ThreadPoolExecutor(1, "batches") as pool:
         waiting = pool.submit(make, first) if first < last else None

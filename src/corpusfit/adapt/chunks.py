@@ -94,10 +94,10 @@ def split_heldout(
     counts = np.searchsorted(chunks.text, texts, side="right") - begin
     chance = uniform(value_keys(seed, _CHUNK, different[held]))
     places = begin + (chance * counts).astype(np.int64)
-    return without(chunks, keys, different[held]), chunks.take(places)
+    return exclude_keys(chunks, keys, different[held]), chunks.take(places)
 
 
-def without(chunks: Chunks, keys: NDArray[np.uint64], held: NDArray[np.uint64]) -> Chunks:
+def exclude_keys(chunks: Chunks, keys: NDArray[np.uint64], held: NDArray[np.uint64]) -> Chunks:
     """The chunks of texts whose key is not in `held`."""
     return chunks.take(~np.isin(keys[chunks.text], held))
 

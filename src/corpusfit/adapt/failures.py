@@ -28,7 +28,7 @@ def require_possible(plan: TrainPlan, processes: int, *, measured: bool) -> None
         raise bad_setting("train.keep", "last without held-out text", "best", cure)
 
 
-def starved(plan: TrainPlan, processes: int, micro_rows: int) -> TrainingError:
+def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> TrainingError:
     """The error for running out of memory.
 
     Args:
@@ -57,7 +57,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(w in str(error) for w in words)
 
 
-def diverged(plan: TrainPlan, step: int, names: Sequence[str], saved: int | None) -> TrainingError:
+def divergence_error(
+    plan: TrainPlan, step: int, names: Sequence[str], saved: int | None
+) -> TrainingError:
     """The error for a loss that is not finite.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corpusfit.adapt.batches import Micro, Stock
+from corpusfit.adapt.batches import ChunkTokens, MicroBatch
 from corpusfit.adapt.chunks import Chunks
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.tokens import Tokens
@@ -30,7 +30,7 @@ class Heldout:
         micros: batches by kind of text.
     """
 
-    micros: Mapping[str, list[Micro]]
+    micros: Mapping[str, list[MicroBatch]]
 
     @classmethod
     def of(
@@ -53,10 +53,10 @@ class Heldout:
         for name, (tokens, chunks) in texts.items():
             order = np.argsort(-chunks.length, kind="stable")
             stores = (tokens,) * (int(chunks.store.max(initial=0)) + 1)
-            plain = Stock(chunks, stores, np.ones(len(order), np.float32))
+            plain = ChunkTokens(chunks, stores, np.ones(len(order), np.float32))
             keys = place_keys(seed, _STREAM, len(order))
             found[name] = [
-                objective.micro(
+                objective.micro_batch(
                     plain, [order[i : i + 1] for i in range(at, end)], keys[order[at:end]]
                 )
                 for at in range(0, len(order), rows)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 _NO_WORD = re.compile(r"[\W_]+")
 
 
-def bare(text: str) -> str:
+def alphanumeric(text: str) -> str:
     """A text's letters and digits, case-folded; a prefix of the text gives a prefix of these.
 
     White space, punctuation, symbols and combining marks are dropped.
@@ -30,4 +30,4 @@ def text_keys(texts: Iterable[str]) -> NDArray[np.uint64]:
 
     Texts without a letter or digit all share one key.
     """
-    return np.fromiter((key_of(bare(text)) for text in texts), np.uint64)
+    return np.fromiter((key_of(alphanumeric(text)) for text in texts), np.uint64)

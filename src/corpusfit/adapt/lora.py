@@ -153,7 +153,7 @@ def weights(model: Any, before: str) -> dict[str, torch.nn.Parameter]:
     }
 
 
-def merged(model: Any) -> dict[str, torch.Tensor]:
+def merged_state(model: Any) -> dict[str, torch.Tensor]:
     """The model's `state_dict` with the adapter merged in; the model is not changed."""
     from peft.tuners.lora import LoraLayer
 

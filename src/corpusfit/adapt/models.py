@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.adapt.plan import ModelPlan
-from corpusfit.adapt.special_tokens import Marks, marks_of
+from corpusfit.adapt.special_tokens import SpecialTokens, special_tokens_of
 from corpusfit.artifacts import is_local, remove, writing
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
@@ -36,13 +36,13 @@ _OTHER = {"mlm": "causal", "mlm+nsp": "mlm", "causal": "mlm"}
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class LoadedModel:
     """A model that is ready for training.
 
     Attributes:
         model: torch module in float32, on the CPU, in evaluation mode.
-        tokenizer: transformers tokenizer; `special_tokens.bare` gives its backend.
-        marks: special tokens of the tokenizer.
+        tokenizer: transformers tokenizer; `special_tokens.backend_tokenizer` gives its backend.
+        special: special tokens of the tokenizer.
         longest: maximum tokens of a sequence, special tokens included.
         name: name that the user gave.
         fingerprint: hex digest of the model's files, or of the settings that made it.
@@ -50,7 +50,7 @@ class Opened:
 
     model: Any
     tokenizer: Any
-    marks: Marks
+    special: SpecialTokens
     longest: int
     name: str
     fingerprint: str
@@ -63,7 +63,7 @@ def open_model(
     attention: str,
     seed: int,
     on_warn: Callable[[str], None],
-) -> Opened:
+) -> LoadedModel:
     """Open the model that a plan names.
 
     transformers fills missing weights with random numbers and only logs it, so missing weights are
@@ -84,7 +84,7 @@ def open_model(
     """
     place = transformer_folder(find(plan.name, setting=MODEL), MODEL)
     tokenizer, model, missing = _load(plan.name, place, objective, attention, seed)
-    head, body = without_weights(model, missing)
+    head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
             f"--model: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
@@ -101,7 +101,7 @@ def open_model(
             f"{plan.name} lacks the head that {objective} needs; training starts with a random "
             f"head: {_some(head)} new."
         )
-    return opened(model, tokenizer, objective, plan.name, fingerprint(place))
+    return checked_model(model, tokenizer, objective, plan.name, fingerprint(place))
 
 
 def fingerprint(folder: Path) -> str:
@@ -113,7 +113,9 @@ def fingerprint(folder: Path) -> str:
     return digest({"kind": "model 1", "files": file_digests(transformer_folder(folder, MODEL))})
 
 
-def opened(model: Any, tokenizer: Any, objective: str, name: str, fingerprint: str) -> Opened:
+def checked_model(
+    model: Any, tokenizer: Any, objective: str, name: str, fingerprint: str
+) -> LoadedModel:
     """Check a model against its objective, and collect what training needs.
 
     Raises:
@@ -123,10 +125,10 @@ def opened(model: Any, tokenizer: Any, objective: str, name: str, fingerprint: s
         raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
     if objective == "causal" and _reads_ahead(model):
         raise _unfit(name, objective, "its attention is not causal")
-    marks = marks_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
-    if objective != "causal" and marks.mask is None:
+    special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
+    if objective != "causal" and special.mask is None:
         raise _unfit(name, "mlm", "its tokenizer has no mask token")
-    return Opened(model, tokenizer, marks, position_limit(model), name, fingerprint)
+    return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
 
 
 def _load(
@@ -173,7 +175,7 @@ def _unfit(name: str, objective: str, why: str) -> ModelError:
     )
 
 
-def without_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list[str]]:
+def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list[str]]:
     """Names of missing weights, of the head and of the rest; tied weights count as loaded."""
     names: dict[int, list[str]] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.batches import PADDING, Laid, Micro, Stock, lay_out, lay_pairs
+from corpusfit.adapt.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out, lay_pairs
 from corpusfit.adapt.crossentropy import cross_entropies
 from corpusfit.adapt.packing import Packing
 from corpusfit.adapt.plan import ObjectivePlan
 from corpusfit.adapt.prediction import Predictor
-from corpusfit.adapt.special_tokens import Marks
+from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.errors import ModelError
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.kernels.masking import masked
@@ -74,49 +74,49 @@ class Network:
 class Objective(ABC):
     """A training objective for the tokens of one model."""
 
-    marks: Marks
+    special: SpecialTokens
     packs: ClassVar[bool] = True
     specials: ClassVar[int] = 1
     """How often the closing special tokens occur in a chunk."""
 
     def overhead(self) -> int:
         """Number of special tokens per chunk."""
-        return len(self.marks.prefix) + self.specials * len(self.marks.suffix)
+        return len(self.special.prefix) + self.specials * len(self.special.suffix)
 
-    def micro(
+    def micro_batch(
         self,
-        stock: Stock,
+        chunk_tokens: ChunkTokens,
         rows: Sequence[NDArray[np.int64]],
         keys: NDArray[np.uint64],
         width: int = 0,
-    ) -> Micro:
+    ) -> MicroBatch:
         """Lay out and mask some rows.
 
         Args:
-            stock: the chunks.
+            chunk_tokens: the chunks.
             rows: r arrays of chunk numbers.
             keys: uint64 [r], random key of each row.
             width: tokens in a row; 0 for the length of the longest row.
         """
-        laid = self._laid(stock, rows, keys, width)
-        return Micro.of(laid, *self._aim(laid, keys))
+        token_rows = self._lay_out(chunk_tokens, rows, keys, width)
+        return MicroBatch.of(token_rows, *self._aim(token_rows, keys))
 
-    def _laid(
+    def _lay_out(
         self,
-        stock: Stock,
+        chunk_tokens: ChunkTokens,
         rows: Sequence[NDArray[np.int64]],
         keys: NDArray[np.uint64],
         width: int,
-    ) -> Laid:
-        return lay_out(stock, rows, self.marks, width)
+    ) -> TokenRows:
+        return lay_out(chunk_tokens, rows, self.special, width)
 
     @abstractmethod
     def _aim(
-        self, laid: Laid, keys: NDArray[np.uint64]
+        self, token_rows: TokenRows, keys: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
 
-    def losses(self, network: Network, micro: Micro) -> tuple[Any, Any]:
+    def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
         """Weighted sums of the losses of predicted tokens and of pairs.
 
         Args:
@@ -150,20 +150,20 @@ class MaskedLM(Objective):
     @cached_property
     def _tables(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Which tokens begin a unit of masking, bool [vocabulary]; ids of random replacements."""
-        marks = self.marks
-        begins = marks.begins if self.plan.whole_word else np.ones(marks.vocabulary, np.bool_)
+        special = self.special
+        begins = special.begins if self.plan.whole_word else np.ones(special.vocabulary, np.bool_)
         assert begins is not None  # noqa: S101  checked by `objective`
-        return begins, np.flatnonzero(marks.ordinary)
+        return begins, np.flatnonzero(special.ordinary)
 
     def _aim(
-        self, laid: Laid, keys: NDArray[np.uint64]
+        self, token_rows: TokenRows, keys: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        marks, (begins, others) = self.marks, self._tables
-        assert marks.mask is not None  # noqa: S101  checked in models.py
-        ordinary, rate = marks.ordinary, self.plan.mask
-        inputs, picked = masked(laid.ids, ordinary, begins, others, marks.mask, rate, keys)
-        places = np.flatnonzero(picked & (laid.chunk != PADDING))
-        return inputs, places, laid.ids.reshape(-1)[places]
+        special, (begins, others) = self.special, self._tables
+        assert special.mask is not None  # noqa: S101  checked in models.py
+        ordinary, rate = special.ordinary, self.plan.mask
+        inputs, picked = masked(token_rows.ids, ordinary, begins, others, special.mask, rate, keys)
+        places = np.flatnonzero(picked & (token_rows.chunk != PADDING))
+        return inputs, places, token_rows.ids.reshape(-1)[places]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,17 +173,17 @@ class MaskedPairs(MaskedLM):
     packs: ClassVar[bool] = False
     specials: ClassVar[int] = 2
 
-    def _laid(
+    def _lay_out(
         self,
-        stock: Stock,
+        chunk_tokens: ChunkTokens,
         rows: Sequence[NDArray[np.int64]],
         keys: NDArray[np.uint64],
         width: int,
-    ) -> Laid:
+    ) -> TokenRows:
         chances = np.stack([uniform(place_keys(int(k) >> 1, 0, 1 + _DRAWS)) for k in keys])
-        return lay_pairs(stock, rows, self.marks, chances)
+        return lay_pairs(chunk_tokens, rows, self.special, chances)
 
-    def losses(self, network: Network, micro: Micro) -> tuple[Any, Any]:
+    def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
         """See `Objective.losses`."""
         inputs = {**network.inputs(micro.ids, micro.chunk), "token_type_ids": micro.kind}
         logits, pairs = network.predictor.pair(network.call, inputs, micro.at)
@@ -197,27 +197,27 @@ class Causal(Objective):
 
     def _aim(
         self,
-        laid: Laid,
+        token_rows: TokenRows,
         keys: NDArray[np.uint64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        has_next = np.zeros(laid.ids.shape, np.bool_)
-        same = laid.chunk[:, 1:] == laid.chunk[:, :-1]
-        has_next[:, :-1] = same & (laid.chunk[:, 1:] != PADDING)
+        has_next = np.zeros(token_rows.ids.shape, np.bool_)
+        same = token_rows.chunk[:, 1:] == token_rows.chunk[:, :-1]
+        has_next[:, :-1] = same & (token_rows.chunk[:, 1:] != PADDING)
         places = np.flatnonzero(has_next)
-        return laid.ids, places, laid.ids.reshape(-1)[places + 1]
+        return token_rows.ids, places, token_rows.ids.reshape(-1)[places + 1]
 
 
-def objective(plan: ObjectivePlan, marks: Marks) -> Objective:
+def objective(plan: ObjectivePlan, special: SpecialTokens) -> Objective:
     """The objective that a plan names.
 
     Raises:
         ModelError: whole words are masked and the tokenizer does not mark where words begin.
     """
     if plan.name == "causal":
-        return Causal(marks)
-    if plan.whole_word and marks.begins is None:
+        return Causal(special)
+    if plan.whole_word and special.begins is None:
         raise ModelError(
             "--whole-word needs a tokenizer that marks where words begin (WordPiece, byte-level "
             "BPE or SentencePiece); this model's tokenizer does not. Leave out --whole-word."
         )
-    return (MaskedPairs if plan.name == "mlm+nsp" else MaskedLM)(marks, plan)
+    return (MaskedPairs if plan.name == "mlm+nsp" else MaskedLM)(special, plan)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corpusfit.adapt.prediction import TOLERANCE, Predictor, apart, still
-from corpusfit.adapt.special_tokens import Marks
+from corpusfit.adapt.prediction import TOLERANCE, Predictor, evaluation_mode, relative_difference
+from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.embed.transformer import first_position
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _positions(chunks: torch.Tensor) -> torch.Tensor:
 
 
 def find_packing(
-    predictor: Predictor, marks: Marks, length: int, *, causal: bool
+    predictor: Predictor, special: SpecialTokens, length: int, *, causal: bool
 ) -> Packing | None:
     """How this model can keep chunks of a row apart, found by trying masks and positions.
 
@@ -125,8 +125,8 @@ def find_packing(
 
     Args:
         predictor: predictor of the model, in float32; its mode and random state are restored.
-        marks: special tokens.
-        length: tokens in a row, at most `Opened.longest`; as in training, because an attention
+        special: special tokens.
+        length: tokens in a row, at most `LoadedModel.longest`; as in training, because an attention
             window shows only in longer rows.
         causal: the model predicts the next token.
 
@@ -136,7 +136,7 @@ def find_packing(
     import torch
 
     model = predictor.model
-    texts = [torch.from_numpy(t).to(model.device) for t in _two(marks, length)]
+    texts = [torch.from_numpy(t).to(model.device) for t in _two(special, length)]
     if not texts:
         return None
     sizes = [len(t) for t in texts]
@@ -149,17 +149,17 @@ def find_packing(
     def packed(inputs: dict[str, Any]) -> torch.Tensor:
         return predictor.logits(model, {"input_ids": row, **inputs}, at)
 
-    with still(model):
+    with evaluation_mode(model):
         ones = zip(texts, spread, strict=True)
         alone = torch.cat([predictor.logits(model, {"input_ids": t[None]}, a) for t, a in ones])
         for packing in _candidates(model, causal):
             inputs = packing.inputs(chunks, torch.float32)
             try:
-                error = apart(packed(inputs), alone)
+                error = relative_difference(packed(inputs), alone)
                 if error > TOLERANCE:
                     continue
                 everything = packing.mask(torch.zeros_like(chunks), torch.float32)
-                leak = apart(packed({**inputs, "attention_mask": everything}), alone)
+                leak = relative_difference(packed({**inputs, "attention_mask": everything}), alone)
             except Exception:  # models raise many kinds of exceptions for an argument  # noqa: S112
                 continue
             if error <= LEAK * leak:
@@ -167,16 +167,16 @@ def find_packing(
     return None
 
 
-def _two(marks: Marks, length: int) -> list[Any]:
+def _two(special: SpecialTokens, length: int) -> list[Any]:
     """Two chunks that fill a row, int64 each: a long one that exceeds windows, and a short one."""
-    special = len(marks.prefix) + len(marks.suffix)
-    short = max(length // 8, special + 2)
-    if length < short + special + 3:
+    overhead = len(special.prefix) + len(special.suffix)
+    short = max(length // 8, overhead + 2)
+    if length < short + overhead + 3:
         return []
-    words = np.flatnonzero(marks.ordinary)
+    words = np.flatnonzero(special.ordinary)
     rng = np.random.default_rng(0)
     return [
-        np.array([*marks.prefix, *rng.choice(words, n - special), *marks.suffix], np.int64)
+        np.array([*special.prefix, *rng.choice(words, n - overhead), *special.suffix], np.int64)
         for n in (length - short, short)
     ]
 

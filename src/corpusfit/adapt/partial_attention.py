@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 _MAPS = ("query", "key", "value")
 
 
-def like_bert(part: Any) -> bool:
-    """Whether a module has the parts that `attended` uses; equal results still have to be tested.
+def is_bert_attention(part: Any) -> bool:
+    """Whether a module has the parts that `attend_at` uses; equal results still have to be tested.
 
     Causal attention is excluded, because it may work without a mask.
     """
@@ -23,7 +23,7 @@ def like_bert(part: Any) -> bool:
     return maps and dropout and hasattr(part, "attention_head_size") and not ahead
 
 
-def attended(
+def attend_at(
     part: Any, states: torch.Tensor, mask: torch.Tensor | None, at: torch.Tensor
 ) -> torch.Tensor:
     """Output of self-attention for some tokens.
@@ -33,7 +33,7 @@ def attended(
     that number would stall a GPU in every step, so this is used on a CPU.
 
     Args:
-        part: attention module for which `like_bert` is true.
+        part: attention module for which `is_bert_attention` is true.
         states: [B, L, d], hidden states.
         mask: [B or 1, H or 1, L or 1, L], bool or added to the scores.
         at: int64 [M], M at least 1, distinct positions in the flattened rows.

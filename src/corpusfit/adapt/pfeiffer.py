@@ -111,7 +111,7 @@ def weights(model: Any) -> dict[str, torch.nn.Parameter]:
     return {n: p for n, p in model.base_model.named_parameters() if f".{MARK}." in n}
 
 
-def without(model: Any) -> dict[str, torch.Tensor]:
+def state_without_adapter(model: Any) -> dict[str, torch.Tensor]:
     """The model's `state_dict` without the adapter."""
     return {n: tensor for n, tensor in model.state_dict().items() if f".{MARK}." not in n}
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from corpusfit.adapt.partial_attention import attended, like_bert
+from corpusfit.adapt.partial_attention import attend_at, is_bert_attention
 from corpusfit.embed.hardware import seeded
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Predictor:
         if last and self._stays(_LAYER, last.output.register_forward_pre_hook(self._keep_early)):
             self.early = _LAYER
             inside = last.self
-            if like_bert(inside) and self._stays(_ATTENTION, _Patch(inside, self._attend)):
+            if is_bert_attention(inside) and self._stays(_ATTENTION, _Patch(inside, self._attend)):
                 self.early = _ATTENTION
 
     def _last_attention(self) -> Any:
@@ -88,9 +88,9 @@ class Predictor:
         seen = torch.ones_like(ids)
         seen[1, 3] = 0
         try:
-            with still(self.model):
+            with evaluation_mode(self.model):
                 own, hooked = self._tried({"input_ids": ids, "attention_mask": seen})
-            good = hooked.shape == own.shape and apart(hooked, own) < TOLERANCE
+            good = hooked.shape == own.shape and relative_difference(hooked, own) < TOLERANCE
             good = good and self._seen == where
         except Exception:  # layers and heads raise many kinds of exceptions for selected states
             good = False
@@ -122,7 +122,7 @@ class Predictor:
         if at is None or not len(at) or at.is_cuda or states.shape[:2] != self._laid or not known:
             return own(states, *args, **more)
         self._seen = _ATTENTION
-        return self._arranged(attended(part, states, mask, at)), None
+        return self._arranged(attend_at(part, states, mask, at)), None
 
     def _keep_early(self, _module: Any, args: Any) -> Any:
         """Hook: select states from a module's inputs; not if the model has padded the rows."""
@@ -203,14 +203,14 @@ def _logits(out: Any) -> Any:
     return out["logits"] if "logits" in out else out["prediction_logits"]
 
 
-def apart(some: torch.Tensor, others: torch.Tensor) -> float:
+def relative_difference(some: torch.Tensor, others: torch.Tensor) -> float:
     """Largest difference relative to the largest logit; infinite for NaN."""
     largest = (some - others).abs().max() / others.abs().max()
     return float(largest.nan_to_num(float("inf")))
 
 
 @contextmanager
-def still(model: Any) -> Iterator[None]:
+def evaluation_mode(model: Any) -> Iterator[None]:
     """Evaluation mode without gradients; restores the mode and torch's random state on exit."""
     import torch
 

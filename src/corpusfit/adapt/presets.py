@@ -110,7 +110,7 @@ def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
     return length
 
 
-def settled(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
+def resolve_training(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
     """The training plan with all defaults filled in, and its description."""
     train = plan.train
     length = length_of(plan, size.longest, size.device)

@@ -12,7 +12,7 @@ TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
 """Values of --track, and the package of each."""
 
 
-def started(device: str, track: str, out: Path) -> Any:
+def start_accelerator(device: str, track: str, out: Path) -> Any:
     """Accelerate's `Accelerator`, for one process or those started by `accelerate launch`.
 
     Data parallelism only. Precision and gradient accumulation are done in the trainer, so that one

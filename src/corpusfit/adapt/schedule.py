@@ -46,6 +46,6 @@ def evaluations(plan: TrainPlan) -> set[int]:
     return {math.ceil(plan.steps * (k + 1) / times) for k in range(times)}
 
 
-def goal(losses: Mapping[str, float]) -> float:
+def selection_loss(losses: Mapping[str, float]) -> float:
     """The loss that the best weights minimise: on the task's text, or else on the data."""
     return losses["task"] if "task" in losses else next(iter(losses.values()))

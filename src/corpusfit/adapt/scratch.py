@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from corpusfit.adapt.models import AUTO, Opened, opened
+from corpusfit.adapt.models import AUTO, LoadedModel, checked_model
 from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import quiet
@@ -30,7 +30,7 @@ def new_model(
     vocabulary: int,
     attention: str,
     seed: int,
-) -> Opened:
+) -> LoadedModel:
     """An untrained model and a tokenizer trained on texts.
 
     BERT's miniatures with a lower-case WordPiece tokenizer for the masked objectives, GPT-2 of the
@@ -74,7 +74,7 @@ def new_model(
         "seed": seed,
         "tokenizer": tokenizer.backend_tokenizer.to_str(),
     }
-    return opened(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
+    return checked_model(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
 
 
 def _bert(layers: int, width: int, tokens: int) -> Any:

@@ -17,7 +17,7 @@ _STARTS = {"ByteLevel": ("Ġ", "Ċ", "ĉ"), "▁": ("▁",)}
 
 
 @dataclass(frozen=True, eq=False)
-class Marks:
+class SpecialTokens:
     """Special tokens and vocabulary of a tokenizer, as ids.
 
     Attributes:
@@ -42,7 +42,7 @@ class Marks:
     begins: NDArray[np.bool_] | None
 
 
-def marks_of(tokenizer: Any, name: str, rows: int) -> Marks:
+def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
     """The special tokens of a transformers tokenizer, from its JSON and a probe text.
 
     Args:
@@ -53,7 +53,7 @@ def marks_of(tokenizer: Any, name: str, rows: int) -> Marks:
     Raises:
         ModelError: the tokenizer is slow, or has more tokens than the model.
     """
-    backend = bare(tokenizer, name)
+    backend = backend_tokenizer(tokenizer, name)
     tokens = backend.get_vocab(with_added_tokens=True)
     vocabulary = max(tokens.values()) + 1
     if vocabulary > rows:
@@ -70,7 +70,7 @@ def marks_of(tokenizer: Any, name: str, rows: int) -> Marks:
     inside = np.flatnonzero(np.array(probe.special_tokens_mask) == 0)
     first, last = (inside[0], inside[-1] + 1) if len(inside) else (len(probe.ids), len(probe.ids))
     ends = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
-    return Marks(
+    return SpecialTokens(
         prefix=tuple(probe.ids[:first]),
         suffix=tuple(probe.ids[last:]),
         mask=tokenizer.mask_token_id,
@@ -82,7 +82,7 @@ def marks_of(tokenizer: Any, name: str, rows: int) -> Marks:
     )
 
 
-def bare(tokenizer: Any, name: str) -> Any:
+def backend_tokenizer(tokenizer: Any, name: str) -> Any:
     """A copy of a transformers tokenizer's backend, without truncation and padding.
 
     Args:

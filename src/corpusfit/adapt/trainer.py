@@ -22,16 +22,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.adapters import trainable
-from corpusfit.adapt.batches import Micro, Stock, ahead
+from corpusfit.adapt.adapters import trainable_parameters
+from corpusfit.adapt.batches import ChunkTokens, MicroBatch, prefetch
 from corpusfit.adapt.checkpoints import Checkpoints, State, load_weights, restore, save_weights
-from corpusfit.adapt.failures import diverged, is_out_of_memory, require_possible, starved
+from corpusfit.adapt.failures import (
+    divergence_error,
+    is_out_of_memory,
+    out_of_memory_error,
+    require_possible,
+)
 from corpusfit.adapt.heldout import Heldout
 from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
 from corpusfit.adapt.plan import TrainPlan
-from corpusfit.adapt.schedule import evaluations, goal, optimizer, rate_at
+from corpusfit.adapt.schedule import evaluations, optimizer, rate_at, selection_loss
 from corpusfit.embed.hardware import seeded
 from corpusfit.kernels.chance import place_keys
 
@@ -65,7 +70,7 @@ class Training:
         plan: plan with steps, batch, length and rate resolved.
         objective: training objective.
         network: the model, on its device.
-        stock: the chunks.
+        chunk_tokens: the chunks.
         passes: the order of the rows.
         heldout: held-out text.
         checkpoints: where checkpoints are written.
@@ -79,7 +84,7 @@ class Training:
     plan: TrainPlan
     objective: Objective
     network: Network
-    stock: Stock
+    chunk_tokens: ChunkTokens
     passes: Passes
     heldout: Heldout
     checkpoints: Checkpoints
@@ -94,7 +99,7 @@ class Training:
 class _Batch:
     """One step's rows for this process, and the feed's position after them."""
 
-    micros: list[Micro]
+    micros: list[MicroBatch]
     rows: list[NDArray[np.int64]]
     after: tuple[int, int]
 
@@ -119,23 +124,23 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     processes = work.accelerator.num_processes
     require_possible(work.plan, processes, measured=bool(work.heldout.micros))
     with seeded(work.seed), kept_memory():
-        loop = _Loop(work, callback)
+        loop = TrainingLoop(work, callback)
         try:
             loop.run()
         except (MemoryError, RuntimeError) as e:
             if not is_out_of_memory(e):
                 raise
-            raise starved(work.plan, processes, work.micro_rows) from e
+            raise out_of_memory_error(work.plan, processes, work.micro_rows) from e
     return loop.history
 
 
-class _Loop:
+class TrainingLoop:
     """State of a running training."""
 
     def __init__(self, work: Training, callback: TrainerCallback) -> None:
         self.work, self.callback = work, callback
         self.history: list[dict[str, Any]] = []
-        self.parameters = trainable(work.network.predictor.model)
+        self.parameters = trainable_parameters(work.network.predictor.model)
         self.optimizer = optimizer(self.parameters, work.plan)
         self.main = work.accelerator.is_main_process
         self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
@@ -157,7 +162,7 @@ class _Loop:
         saved = time.monotonic()
         if at.step == 0 and not self.history:
             self._measure(0)
-        for step, batch in ahead(lambda s: self._batch(feed, s), at.step, self.steps):
+        for step, batch in prefetch(lambda s: self.batch(feed, s), at.step, self.steps):
             self._update(step, batch)
             done = step + 1
             if done % every == 0 or done == self.steps:
@@ -186,7 +191,7 @@ class _Loop:
         self.callback.resume(state.step, state.history)
         return state
 
-    def _batch(self, feed: Feed, step: int) -> _Batch:
+    def batch(self, feed: Feed, step: int) -> _Batch:
         """This process's share of a step's rows."""
         work = self.work
         assert work.plan.batch is not None  # noqa: S101
@@ -195,7 +200,7 @@ class _Loop:
         keys = place_keys(work.seed, step, len(rows))[place]
         mine = rows[place]
         micros = [
-            work.objective.micro(work.stock, mine[i:end], keys[i:end], work.width)
+            work.objective.micro_batch(work.chunk_tokens, mine[i:end], keys[i:end], work.width)
             for i in range(0, len(mine), work.micro_rows)
             for end in [i + work.micro_rows]
         ]
@@ -211,18 +216,18 @@ class _Loop:
         )
         for group in self.optimizer.param_groups:
             group["lr"] = rate_at(step, work.plan)
-        loss = self._gradient(batch)
+        loss = self.gradient(batch)
         norm = torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), work.plan.clip)
         if not math.isfinite(float(norm)):
-            names = [work.stock.name(int(c)) for row in batch.rows for c in row]
-            raise diverged(work.plan, step + 1, names, self._kept)
+            names = [work.chunk_tokens.name(int(c)) for row in batch.rows for c in row]
+            raise divergence_error(work.plan, step + 1, names, self._kept)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self._losses.append(loss)
         tokens = sum(m.ids.numel() for m in batch.micros)
         self.callback.step(1, tokens * self.world)
 
-    def _gradient(self, batch: _Batch) -> torch.Tensor:
+    def gradient(self, batch: _Batch) -> torch.Tensor:
         """Accumulate a step's gradient; returns this process's part of the loss."""
         import torch
 
@@ -264,9 +269,11 @@ class _Loop:
             return
         losses = work.heldout.losses(work.objective, work.network)
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
-        best = min((goal(r["heldout"]) for r in self.history if "heldout" in r), default=math.inf)
+        best = min(
+            (selection_loss(r["heldout"]) for r in self.history if "heldout" in r), default=math.inf
+        )
         self._record({"step": step, "heldout": rounded})
-        if work.plan.keep == "best" and goal(rounded) < best and self.main:
+        if work.plan.keep == "best" and selection_loss(rounded) < best and self.main:
             save_weights(work.best, {n: p.detach() for n, p in self.parameters.items()})
         work.accelerator.wait_for_everyone()
 

@@ -23,7 +23,7 @@ _PARTS = re.compile(rf"{_MARK}|([^\W_]+(?:['’.\-][^\W_]+)*)")
 _LETTER = re.compile(r"[^\W_]")
 
 
-def reworded(
+def replace_words(
     examples: Examples, plan: AugmentPlan, *, kind: str, labels: Sequence[str], seed: int
 ) -> Examples:
     """Augment training examples by TF-IDF word replacement (`tfidf`).
@@ -68,7 +68,7 @@ def require_allowed(plan: AugmentPlan, kind: str) -> None:
         )
 
 
-def accompanied(examples: Examples, found: Sequence[str], copies: int) -> Examples:
+def augment_examples(examples: Examples, found: Sequence[str], copies: int) -> Examples:
     """Augment n examples with paraphrases of their pieces (`backtranslate`).
 
     Args:
@@ -125,7 +125,7 @@ def _split(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class ReplacementModel:
     """Replacement probabilities of the words of n texts: m words, v distinct.
 
     Attributes:
@@ -140,7 +140,7 @@ class Counted:
     drawn: NDArray[np.float64]
 
 
-def counted(texts: Sequence[Sequence[str]], share: float) -> Counted:
+def replacement_model(texts: Sequence[Sequence[str]], share: float) -> ReplacementModel:
     """Replacement probabilities (Xie et al. 2019, appendix on TF-IDF word replacement).
 
     With TF the share of a word in its text, IDF = log(n / texts with the word), C the highest
@@ -173,12 +173,14 @@ def counted(texts: Sequence[Sequence[str]], share: float) -> Counted:
     scores = np.bincount(ids, minlength=len(words)) * idf
     drawn = scores.max(initial=0.0) - scores
     total = drawn.sum()
-    return Counted(words, np.minimum(chance, 1), drawn / total if total else np.zeros(len(words)))
+    return ReplacementModel(
+        words, np.minimum(chance, 1), drawn / total if total else np.zeros(len(words))
+    )
 
 
 def _replaced(fragments: list[list[list[str]]], plan: AugmentPlan, seed: int) -> list[list[str]]:
     """The pieces of all augmented examples."""
-    found = counted([_words(example) for example in fragments], plan.share)
+    found = replacement_model([_words(example) for example in fragments], plan.share)
     m, through = len(found.chance), np.cumsum(found.drawn)
     new: list[list[str | None]] = []
     for copy in range(plan.copies):

@@ -32,7 +32,7 @@ _LONGER, _MORE = 2, 16  # a translation of n tokens has at most _LONGER * n + _M
 
 
 @dataclass(frozen=True, eq=False)
-class ThereAndBack:
+class BackTranslator:
     """Two sequence-to-sequence models: one translates into another language, one back.
 
     Tokens are sampled, because beam search gives one cautious translation. A token's random number
@@ -54,7 +54,7 @@ class ThereAndBack:
     back: _Translator
 
     @classmethod
-    def opened(
+    def load(
         cls,
         mt: str,
         mt_back: str,
@@ -62,7 +62,7 @@ class ThereAndBack:
         temperature: float = TEMPERATURE,
         device: str = "auto",
         budget: int = 0,
-    ) -> ThereAndBack:
+    ) -> BackTranslator:
         """Open both models.
 
         Args:
@@ -79,8 +79,8 @@ class ThereAndBack:
             MissingDependencyError: torch or transformers is not installed.
         """
         return cls(
-            _Translator.opened("--mt", mt, device, temperature, budget),
-            _Translator.opened("--mt-back", mt_back, device, temperature, budget),
+            _Translator.load("--mt", mt, device, temperature, budget),
+            _Translator.load("--mt-back", mt_back, device, temperature, budget),
         )
 
     def translate(
@@ -129,7 +129,7 @@ class _Translator:
     budget: int
 
     @classmethod
-    def opened(
+    def load(
         cls, flag: str, name: str, device: str, temperature: float, budget: int
     ) -> _Translator:
         """Open the model that a setting names."""

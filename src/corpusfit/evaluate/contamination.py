@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import bare, key_of, text_keys
+from corpusfit.adapt.keys import alphanumeric, key_of, text_keys
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.corpus import normalise
 from corpusfit.kernels import characters
@@ -18,7 +18,7 @@ from corpusfit.kernels.grams import table_of
 from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
 from corpusfit.types import Texts, buffers, text_array
 
-ENOUGH = 0.8
+CONTAINMENT = 0.8
 """The least containment that counts as contamination."""
 
 _ORDER = 5
@@ -39,7 +39,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Watched:
+class HeldoutIndex:
     """Index of n distinct held-out texts, numbered in order; only hashes are kept.
 
     A text is sketched by its word 5-grams: all of them, or the 128 smallest by hash. A tokenised
@@ -66,18 +66,18 @@ class Watched:
     of: NDArray[np.int64]
 
     @classmethod
-    def of_texts(cls, texts: Iterable[str]) -> Watched:
+    def of_texts(cls, texts: Iterable[str]) -> HeldoutIndex:
         """Index some texts, without copies and without texts that have no letter or digit."""
         known: dict[str, int] = {"": -1}
         forms: list[str] = []
         of: list[int] = []
         for text in texts:
-            letters = bare(text)
+            letters = alphanumeric(text)
             if letters in known:
                 continue
             number = of[-1] + 1 if of else 0
             for form in (text, *_detokenised(text)):
-                letters = letters if form is text else bare(form)
+                letters = letters if form is text else alphanumeric(form)
                 if known.setdefault(letters, number) == number:
                     forms.append(form.encode("utf-8", "replace").decode())  # no lone surrogates
                     of.append(number)
@@ -108,7 +108,7 @@ class Watched:
         write_arrays(path, {f.name: getattr(self, f.name) for f in fields(self)}, {})
 
     @classmethod
-    def read(cls, path: Path) -> Watched:
+    def read(cls, path: Path) -> HeldoutIndex:
         """Read an index written by `write`."""
         return cls(**read_arrays(path)[0])
 
@@ -123,13 +123,13 @@ def _detokenised(text: str) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class ContaminationMatches:
     """m matches of a text and a held-out text that it contains, ordered by both.
 
     Attributes:
         text: int64 [m], position of the text in its batch.
         watched: int64 [m], number of the held-out text.
-        containment: float32 [m], `ENOUGH` to 1.
+        containment: float32 [m], `CONTAINMENT` to 1.
         byte: int64 [m], byte of the text where the match begins, approximately.
     """
 
@@ -142,7 +142,7 @@ class Held:
         return len(self.text)
 
 
-class Watch:
+class ContaminationFinder:
     """Finds held-out texts in other texts.
 
     A text matches if it contains at least 0.8 of the sketch. Containment is used, not Jaccard
@@ -159,14 +159,14 @@ class Watch:
         watched: index of the held-out texts.
     """
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: HeldoutIndex) -> None:
         self._watched = watched
         self._bits = bitmap(watched.grams)
         self._table = table_of(watched.grams)
-        need = np.ceil(ENOUGH * watched.sizes - _ROUNDING).astype(np.int32)
+        need = np.ceil(CONTAINMENT * watched.sizes - _ROUNDING).astype(np.int32)
         self._need = np.where(watched.sizes < _FEWEST, np.int32(0), need)
 
-    def held(self, texts: Texts) -> Held:
+    def held(self, texts: Texts) -> ContaminationMatches:
         """Matches of n texts; a text's matches do not depend on the batch."""
         data, offsets = buffers(texts)
         text, sketch, hits, byte = overlaps(
@@ -192,7 +192,7 @@ class Watch:
         text, of = pairs[0][best], pairs[1][best]
         first = np.ones(len(text), bool)
         first[1:] = (np.diff(text) != 0) | (np.diff(of) != 0)
-        return Held(*(column[best[first]] for column in pairs))
+        return ContaminationMatches(*(column[best[first]] for column in pairs))
 
     def _same(self, texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Texts with the same letters and digits as a held-out text, and its number."""
@@ -205,5 +205,5 @@ class Watch:
 
 def _head(text: str) -> str:
     """A text's first letters and digits, a quick filter: most texts match no held-out text's."""
-    letters = bare(text[:_HEAD_IN])
-    return (letters if len(letters) >= _HEAD else bare(text))[:_HEAD]
+    letters = alphanumeric(text[:_HEAD_IN])
+    return (letters if len(letters) >= _HEAD else alphanumeric(text))[:_HEAD]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corpusfit.evaluate.resampling import SAME
+from corpusfit.evaluate.resampling import ROUNDING
 
 ROUNDS = 9_999
 
@@ -57,12 +57,12 @@ def correlation_within(
     ]
     first, second = map(np.concatenate, centred)
     scale = float(np.sqrt((first @ first) * (second @ second)))
-    if any(np.abs(v).max() <= SAME for v in (first, second)):
+    if any(np.abs(v).max() <= ROUNDING for v in (first, second)):
         return None
     rng = np.random.default_rng(0)
     permuted = sum(
         rng.permuted(np.tile(b, (ROUNDS, 1)), axis=1) @ a for a, b in zip(*centred, strict=True)
     )
     observed = float(first @ second)
-    as_large = int(np.sum(np.abs(permuted) >= abs(observed) - SAME * scale))
+    as_large = int(np.sum(np.abs(permuted) >= abs(observed) - ROUNDING * scale))
     return Within(n, len(own), observed / scale, (1 + as_large) / (1 + ROUNDS))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.special_tokens import Marks
+from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.evaluate.task import Examples
-from corpusfit.evaluate.vocabulary import Words
+from corpusfit.evaluate.vocabulary import TaskVocabulary
 
 if TYPE_CHECKING:
     import torch
@@ -70,7 +70,9 @@ class Batch:
     labels: torch.Tensor
 
 
-def encode(examples: Examples, kind: str, tokenizer: Any, marks: Marks, length: int) -> Encoded:
+def encode(
+    examples: Examples, kind: str, tokenizer: Any, special: SpecialTokens, length: int
+) -> Encoded:
     """Tokenise examples.
 
     Words of a sentence are joined by spaces and tokenised together.
@@ -81,11 +83,11 @@ def encode(examples: Examples, kind: str, tokenizer: Any, marks: Marks, length: 
         examples: n examples.
         kind: `classification` (predicted at the first token, or at the last if the tokenizer has no
             token before a text) or `tagging` (each word at its first sub-token).
-        tokenizer: backend tokenizer made by `special_tokens.bare`.
-        marks: its special tokens.
+        tokenizer: backend tokenizer made by `special_tokens.backend_tokenizer`.
+        special: its special tokens.
         length: maximum tokens of an example, special tokens included.
     """
-    room = length - len(marks.prefix) - len(marks.suffix)
+    room = length - len(special.prefix) - len(special.suffix)
     ids_of: list[NDArray[np.int32]] = []
     places_of: list[NDArray[np.int64]] = []
     cut: list[bool] = []
@@ -94,13 +96,13 @@ def encode(examples: Examples, kind: str, tokenizer: Any, marks: Marks, length: 
         texts = [" ".join(words) for words in pieces]
         encodings = tokenizer.encode_batch(texts, add_special_tokens=False)
         for words, encoding in zip(pieces, encodings, strict=True):
-            ids = [*marks.prefix, *encoding.ids[:room], *marks.suffix] or [marks.pad]
+            ids = [*special.prefix, *encoding.ids[:room], *special.suffix] or [special.pad]
             cut.append(len(encoding.ids) > room)
             ids_of.append(np.array(ids, np.int32))
             if kind == "tagging":
-                places = _first_tokens(words, encoding.offsets[:room], len(marks.prefix))
+                places = _first_tokens(words, encoding.offsets[:room], len(special.prefix))
             else:
-                places = np.array([0 if marks.prefix else len(ids) - 1], np.int64)
+                places = np.array([0 if special.prefix else len(ids) - 1], np.int64)
             places_of.append(places)
     labels = [np.asarray(numbers, np.int64) for numbers in examples.labels]
     return Encoded(ids_of, places_of, labels, np.array(cut, np.bool_))
@@ -170,8 +172,8 @@ def _first_fit(lengths: NDArray[np.int64], width: int) -> list[list[int]]:
     return rows
 
 
-def laid_out(
-    encoded: Encoded, numbers: NDArray[np.int64], rows: list[list[int]], words: Words
+def to_batch(
+    encoded: Encoded, numbers: NDArray[np.int64], rows: list[list[int]], words: TaskVocabulary
 ) -> Batch:
     """Rows of examples as tensors.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.adapters import trainable
+from corpusfit.adapt.adapters import trainable_parameters
 from corpusfit.adapt.failures import is_out_of_memory
 from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.plan import TrainPlan
@@ -24,15 +24,15 @@ from corpusfit.evaluate.encoding import (
     Batch,
     Encoded,
     encode,
-    laid_out,
     packed_rows,
+    to_batch,
 )
 from corpusfit.evaluate.metrics import measure
-from corpusfit.evaluate.network import Headed, open_headed
+from corpusfit.evaluate.network import HeadedModel, open_with_head
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan, settled
 from corpusfit.evaluate.task import Examples, Task
-from corpusfit.evaluate.vocabulary import Words
+from corpusfit.evaluate.vocabulary import TaskVocabulary
 from corpusfit.kernels.chance import place_keys
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
     """
     began, processor = time.perf_counter(), time.process_time()
     hardware = resolve(plan.tune, "tune")
-    headed = open_headed(plan.model, task.kind, task.learnable, hardware, seed)
+    headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed)
     plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
     with seeded(seed), kept_memory():
         tuning = _FineTuning(task, plan, seed, headed, hardware)
@@ -94,12 +94,12 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
 
 @dataclass
 class _Best:
-    """The best epoch so far: number, metric and predictions on dev, `Words.faded`, weights."""
+    """The best epoch so far: number, metric and predictions on dev, decay factor, weights."""
 
     epoch: int = 0
     score: float = -math.inf
     answers: NDArray[np.int32] = dataclasses.field(default_factory=lambda: np.empty(0, np.int32))
-    faded: float = 1.0
+    decay_factor: float = 1.0
     weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
 
 
@@ -107,7 +107,7 @@ class _FineTuning:
     """State of a running fine-tuning."""
 
     def __init__(
-        self, task: Task, plan: EvaluatePlan, seed: int, headed: Headed, hardware: Hardware
+        self, task: Task, plan: EvaluatePlan, seed: int, headed: HeadedModel, hardware: Hardware
     ) -> None:
         self.task, self.plan, self.seed, self.headed = task, plan, seed, headed
         self.network = headed.network
@@ -128,8 +128,8 @@ class _FineTuning:
         assert tune.epochs and tune.batch and tune.patience is not None  # noqa: S101, PT018
         examples = self.task.train if extra is None else self.task.train.followed_by(extra)
         train, dev = self._encoded("train", examples), self._encoded("dev", self.task.dev)
-        self.words = Words(self.model, np.concatenate(train.ids), self.headed.marks.pad)
-        self.parameters = trainable(self.model)
+        self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
+        self.parameters = trainable_parameters(self.model)
         steps = tune.epochs * math.ceil(len(train) / tune.batch)
         train_plan = TrainPlan(
             steps=steps, rate=tune.rate, warmup=tune.warmup or 0.0, decay=tune.decay
@@ -142,7 +142,7 @@ class _FineTuning:
             self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
             if score > self.best.score:
                 weights = {n: p.detach().clone() for n, p in self.parameters.items()}
-                self.best = _Best(epoch, score, answers, self.words.faded, weights)
+                self.best = _Best(epoch, score, answers, self.words.decay_factor, weights)
             elif tune.patience and epoch - self.best.epoch >= tune.patience:
                 break
         self._load(self.best)
@@ -156,8 +156,8 @@ class _FineTuning:
 
     def _encoded(self, name: str, examples: Examples) -> Encoded:
         assert self.plan.tune.length is not None  # noqa: S101
-        tokenizer, marks = self.headed.tokenizer, self.headed.marks
-        found = encode(examples, self.task.kind, tokenizer, marks, self.plan.tune.length)
+        tokenizer, special = self.headed.tokenizer, self.headed.special
+        found = encode(examples, self.task.kind, tokenizer, special, self.plan.tune.length)
         own = len(getattr(self.task, name))  # without augmented examples
         self.truncated[name] = int(found.truncated[:own].sum())
         return found
@@ -185,7 +185,7 @@ class _FineTuning:
             labelled += len(found.labels)
             adamw.step()
             adamw.zero_grad(set_to_none=True)
-            self.words.faded *= 1.0 - rate_at(step, train_plan) * train_plan.decay
+            self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.decay
         self.learned += n
         self.spent += time.perf_counter() - began
         return float(total) / max(1, labelled)
@@ -227,7 +227,7 @@ class _FineTuning:
         rows = [[i] for i in range(len(numbers))]
         if self.network.packing is not None:
             rows = packed_rows(lengths, widest)
-        return laid_out(encoded, numbers, rows, self.words)
+        return to_batch(encoded, numbers, rows, self.words)
 
     def _answers(self, encoded: Encoded) -> NDArray[np.int32]:
         """int32 [pieces of all examples]: predicted labels; O or 0 for a piece without a token."""
@@ -248,7 +248,7 @@ class _FineTuning:
     def _load(self, best: _Best) -> None:
         import torch
 
-        self.words.faded = best.faded
+        self.words.decay_factor = best.decay_factor
         with torch.no_grad():
             for name, parameter in self.parameters.items():
                 parameter.copy_(best.weights[name])

@@ -113,7 +113,7 @@ def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class TaskNgrams:
     """The distinct n-grams of the task's texts, and their counts.
 
     Attributes:
@@ -126,7 +126,7 @@ class Known:
     places: NDArray[np.int32]
 
     @classmethod
-    def of(cls, texts: Texts) -> Known:
+    def of(cls, texts: Texts) -> TaskNgrams:
         """The n-grams of some texts."""
         found = np.concatenate(list(_each(texts)))
         different, times = np.unique(found, return_counts=True)
@@ -159,7 +159,7 @@ class Counts:
     Attributes:
         texts: number of texts.
         layers: float64 [LAYERS, buckets], made by `layers`.
-        seen: bool [n], made by `Known.seen_in`.
+        seen: bool [n], made by `TaskNgrams.seen_in`.
     """
 
     texts: int

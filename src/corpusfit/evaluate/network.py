@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from corpusfit.adapt.adapters import adapter_fingerprint, add_adapter, model_under, open_adapted
-from corpusfit.adapt.models import MODEL, fingerprint, without_weights
+from corpusfit.adapt.models import MODEL, fingerprint, missing_weights
 from corpusfit.adapt.objectives import Network
 from corpusfit.adapt.packing import LEAK, find_packing
 from corpusfit.adapt.plan import AdapterPlan
-from corpusfit.adapt.prediction import Predictor, apart, still
-from corpusfit.adapt.special_tokens import Marks, bare, marks_of
+from corpusfit.adapt.prediction import Predictor, evaluation_mode, relative_difference
+from corpusfit.adapt.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seeded
 from corpusfit.embed.transformer import position_limit
@@ -32,13 +32,13 @@ _HEADS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Headed:
+class HeadedModel:
     """A model that is ready for fine-tuning.
 
     Attributes:
         network: the model; its packing is None if each text needs its own row.
-        tokenizer: backend tokenizer made by `special_tokens.bare`.
-        marks: its special tokens.
+        tokenizer: backend tokenizer made by `special_tokens.backend_tokenizer`.
+        special: its special tokens.
         longest: maximum tokens of an example, special tokens included.
         widest: row length at which the packing was tested.
         adapter: an adapter is trained and the base model is frozen.
@@ -46,7 +46,7 @@ class Headed:
 
     network: Network
     tokenizer: Any
-    marks: Marks
+    special: SpecialTokens
     longest: int
     widest: int
     adapter: bool
@@ -131,7 +131,7 @@ class _WithHead:
                 "evaluated. Name one of those."
             )
         other = [key for key, *_ in info["mismatched_keys"]]
-        lacking = without_weights(model, info["missing_keys"])[1] + [
+        lacking = missing_weights(model, info["missing_keys"])[1] + [
             key for key in other if key not in _head(model)
         ]
         if lacking:
@@ -142,7 +142,9 @@ class _WithHead:
         return model
 
 
-def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed: int) -> Headed:
+def open_with_head(
+    plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed: int
+) -> HeadedModel:
     """Open a model with a new head.
 
     A pooler is part of the head and starts from random weights even if the folder has one;
@@ -173,18 +175,20 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
     with seeded(seed):
         model = open_adapted(place, _WithHead(kind, labels, hardware.attention))
         tokenizer = _tokenizer(plan.name, model_under(place))
-        marks = marks_of(tokenizer, plan.name, model.get_input_embeddings().weight.shape[0])
+        special = special_tokens_of(
+            tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
+        )
         if model.config.pad_token_id is None:
-            model.config.pad_token_id = marks.pad  # decoders look for the last token before padding
+            model.config.pad_token_id = special.pad  # decoders find the last token by it
         head = _head(model)
         _renew(head, getattr(model.config, "initializer_range", 0.02), seed)
         predictor = (FirstToken if kind == "classification" else Predictor)(model)
         longest, packing = position_limit(model), None
         widest = min(longest, _WIDEST)
         if predictor.hooked:
-            packing = find_packing(predictor, marks, widest, causal=False)
+            packing = find_packing(predictor, special, widest, causal=False)
         else:
-            _require_padding(model, marks, plan.name)
+            _require_padding(model, special, plan.name)
         if plan.adapter:
             sizes = AdapterPlan(plan.adapter, reduction=plan.reduction, rank=plan.rank)
             add_adapter(model, sizes, seed)
@@ -192,8 +196,8 @@ def open_headed(plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed
         parameter.requires_grad_(True)
     model.to(hardware.device)
     network = Network(predictor, model, packing, hardware.precision == "bf16")
-    backend = bare(tokenizer, plan.name)
-    return Headed(network, backend, marks, longest, widest, adapted or bool(plan.adapter))
+    backend = backend_tokenizer(tokenizer, plan.name)
+    return HeadedModel(network, backend, special, longest, widest, adapted or bool(plan.adapter))
 
 
 def _head(model: Any) -> dict[str, torch.nn.Parameter]:
@@ -219,19 +223,21 @@ def _renew(head: dict[str, torch.nn.Parameter], scale: float, seed: int) -> None
                 parameter.fill_(0.0 if name.endswith("bias") else 1.0)
 
 
-def _require_padding(model: Any, marks: Marks, name: str) -> None:
+def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
     """Raise `ModelError` if a text's logits depend on the padding after it."""
     import torch
 
-    words = np.flatnonzero(marks.ordinary)[:6].tolist()
-    ids = torch.tensor([[*marks.prefix, *words, *marks.suffix]], device=model.device)
-    more = torch.full((1, 5), marks.pad, device=model.device)
+    words = np.flatnonzero(special.ordinary)[:6].tolist()
+    ids = torch.tensor([[*special.prefix, *words, *special.suffix]], device=model.device)
+    more = torch.full((1, 5), special.pad, device=model.device)
     seen = torch.cat([torch.ones_like(ids), torch.zeros_like(more)], dim=1)
-    with still(model):
+    with evaluation_mode(model):
         alone = model(input_ids=ids).logits
         padded = model(input_ids=torch.cat([ids, more], dim=1), attention_mask=seen).logits
     if (
-        apart(padded.flatten(0, -2)[: alone.numel() // alone.shape[-1]], alone.flatten(0, -2))
+        relative_difference(
+            padded.flatten(0, -2)[: alone.numel() // alone.shape[-1]], alone.flatten(0, -2)
+        )
         > LEAK
     ):
         raise ModelError(

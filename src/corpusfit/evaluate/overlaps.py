@@ -74,7 +74,7 @@ class _Seen:
     labels: set[tuple[int, ...]] = field(default_factory=set)
 
 
-def overlaps(task: Task) -> Overlaps:
+def split_overlaps(task: Task) -> Overlaps:
     """Count copies between and within the splits of a task.
 
     In tagging, a sentence has another label if any word's tag or the tokenisation differs. Tasks

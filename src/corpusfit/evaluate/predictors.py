@@ -9,7 +9,7 @@ from corpusfit.evaluate.forecast import Reduction
 
 
 @dataclass(frozen=True)
-class Prospect:
+class GainPredictors:
     """Predictors of the gain from adapting on one selection, known before training.
 
     Attributes:
@@ -37,7 +37,7 @@ class Prospect:
         return self.losses["task"] - self.losses["general"]
 
 
-def words(prospects: Sequence[Prospect], model: str) -> list[str]:
+def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
     """Describe the predictors of some selections, in sentences.
 
     No value of a predictor is known to imply a gain, so none is called high enough; only a KL
@@ -51,7 +51,7 @@ def words(prospects: Sequence[Prospect], model: str) -> list[str]:
         model: name of the base model.
     """
     found = [_reduction(p) for p in prospects]
-    tasks: dict[str, list[Prospect]] = {}
+    tasks: dict[str, list[GainPredictors]] = {}
     for p in prospects:
         tasks.setdefault(p.task, []).append(p)
     if len(tasks) > 1:
@@ -71,7 +71,7 @@ def words(prospects: Sequence[Prospect], model: str) -> list[str]:
     return found
 
 
-def _reduction(p: Prospect) -> str:
+def _reduction(p: GainPredictors) -> str:
     kl = p.kl
     by = f"(± {kl.noise:.3f} from sampling the corpus; {kl.size:,} n-grams compared)"
     if not kl.sure:
@@ -85,7 +85,7 @@ def _reduction(p: Prospect) -> str:
     )
 
 
-def _loss(p: Prospect, model: str) -> str:
+def _loss(p: GainPredictors, model: str) -> str:
     if p.gap is None:
         return f"The task's texts no longer exist, so the loss of {model} on them is unknown."
     more = "above" if p.gap > 0 else "below"
@@ -95,7 +95,7 @@ def _loss(p: Prospect, model: str) -> str:
     )
 
 
-def _comparison(p: Prospect, best: Prospect) -> str:
+def _comparison(p: GainPredictors, best: GainPredictors) -> str:
     """Compare a selection with the best one for the same task."""
     if not best.kl.sure:
         return f"{p.data} and {best.data}: no difference; neither reduces the KL beyond noise."

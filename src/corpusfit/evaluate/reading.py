@@ -15,7 +15,7 @@ from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.formats.rows import read_rows
 from corpusfit.evaluate.formats.tags import as_bio, scheme, strays
 from corpusfit.evaluate.plan import TaskPlan
-from corpusfit.evaluate.splits import FORMS, SPLITS, Found, find_splits
+from corpusfit.evaluate.splits import FORMS, SPLITS, TaskFiles, find_splits
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
 
@@ -59,7 +59,7 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     return Task(found.name, kind, labels, learnable, **examples, notes=tuple(notes))
 
 
-def _read(found: Found, split: str, plan: TaskPlan) -> Labelled:
+def _read(found: TaskFiles, split: str, plan: TaskPlan) -> Labelled:
     places = found.places[split]
     if found.form == "rows":
         return read_rows(places, plan, split)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from corpusfit.evaluate.metrics import metric as scored
 
 BLOCK_BYTES = 2**24
-SAME = 1e-12
+ROUNDING = 1e-12
 """Scores that differ by no more are equal; the difference is rounding."""
 
 
-def side_by_side(tallies: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
+def stack_tallies(tallies: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
     """[n, columns, 3, C]: counts as float32 if their sums are exact in it, otherwise float64."""
     most = max(int(counts.max(initial=0)) * len(counts) for counts in tallies)
     kind = np.float32 if most < 2**24 else np.float64
@@ -25,7 +25,7 @@ def side_by_side(tallies: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
     return found
 
 
-def redrawn(
+def bootstrap_scores(
     counts: NDArray[Any], metric: str, rng: np.random.Generator, rounds: int
 ) -> NDArray[np.float64]:
     """float64 [rounds, columns]: scores of bootstrap samples of the examples.
@@ -50,7 +50,7 @@ def redrawn(
     return np.concatenate(found)
 
 
-def percentiles(
+def percentile_interval(
     drawn: NDArray[np.float64], rng: np.random.Generator, level: float
 ) -> tuple[float, float]:
     """Percentile interval of the mean over seeds, with seeds drawn with replacement."""
@@ -90,7 +90,7 @@ def p_items(
         sides = rng.integers(0, 2, (block, len(rows)), np.uint8).astype(rows.dtype)
         moved = (sides @ rows).astype(np.float64).reshape(block, *ours.shape[1:])
         drawn = scored(metric, totals[0] + moved) - scored(metric, totals[1] - moved)
-        as_large += int(np.count_nonzero(np.abs(drawn.mean(1)) >= observed - SAME))
+        as_large += int(np.count_nonzero(np.abs(drawn.mean(1)) >= observed - ROUNDING))
     return (as_large + 1) / (rounds + 1)
 
 

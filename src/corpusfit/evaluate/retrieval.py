@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.embed.contract import Progress
-from corpusfit.evaluate.resampling import SAME
+from corpusfit.evaluate.resampling import ROUNDING
 from corpusfit.types import Vectors
 
 _BLOCK = 2**23  # cosines in memory at once: 64 MiB
 
 
 @dataclass(frozen=True, eq=False)
-class Numbered:
+class UniqueSentences:
     """n sentences, deduplicated.
 
     Attributes:
@@ -28,11 +28,11 @@ class Numbered:
     places: NDArray[np.int64]
 
 
-def numbered(texts: Sequence[str]) -> Numbered:
+def deduplicate(texts: Sequence[str]) -> UniqueSentences:
     """Deduplicate n sentences."""
     numbers: dict[str, int] = {}
     places = [numbers.setdefault(text, len(numbers)) for text in texts]
-    return Numbered(list(numbers), np.array(places, np.int64))
+    return UniqueSentences(list(numbers), np.array(places, np.int64))
 
 
 def nearest(
@@ -77,9 +77,9 @@ def _of_unit_length(vectors: Vectors) -> NDArray[np.float64]:
     return wide
 
 
-def found(
-    source: Numbered,
-    target: Numbered,
+def retrieved(
+    source: UniqueSentences,
+    target: UniqueSentences,
     queries: Vectors,
     others: Vectors,
     on_progress: Progress | None = None,
@@ -99,7 +99,7 @@ def found(
     """
     place, lead = nearest(queries, others, on_progress=on_progress)
     is_own: NDArray[np.bool_] = place[source.places] == target.places
-    return is_own & (lead[source.places] > SAME)
+    return is_own & (lead[source.places] > ROUNDING)
 
 
 def tallies(hits: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from corpusfit.errors import MissingDependencyError
 from corpusfit.evaluate.metrics import metric as scored
-from corpusfit.evaluate.resampling import SAME, p_items, percentiles, redrawn, side_by_side
+from corpusfit.evaluate.resampling import (
+    ROUNDING,
+    bootstrap_scores,
+    p_items,
+    percentile_interval,
+    stack_tallies,
+)
 from corpusfit.evaluate.tables import Mark
 
 LEVEL = 0.05
@@ -113,8 +119,8 @@ def interval(
         ValueError: the tallies are of different examples.
     """
     rng = np.random.default_rng(seed)
-    drawn = redrawn(side_by_side(tallies_by_seed), metric, rng, rounds)
-    return percentiles(drawn, rng, level)
+    drawn = bootstrap_scores(stack_tallies(tallies_by_seed), metric, rng, rounds)
+    return percentile_interval(drawn, rng, level)
 
 
 def compare(
@@ -149,13 +155,13 @@ def compare(
         MissingDependencyError: there are several seeds and scipy is not installed.
     """
     seeds = min(len(ours), len(base))
-    both = side_by_side([*ours[:seeds], *base[:seeds]])
+    both = stack_tallies([*ours[:seeds], *base[:seeds]])
     scores = scored(metric, both.sum(0, dtype=np.float64))
     differences = scores[:seeds] - scores[seeds:]
     mean, sd = spread(differences.tolist())
     draws, sides = np.random.default_rng(seed).spawn(2)
-    drawn = redrawn(both, metric, draws, rounds)
-    low, high = percentiles(drawn[:, :seeds] - drawn[:, seeds:], draws, 1 - LEVEL)
+    drawn = bootstrap_scores(both, metric, draws, rounds)
+    low, high = percentile_interval(drawn[:, :seeds] - drawn[:, seeds:], draws, 1 - LEVEL)
     p_seeds = _p_seeds(differences)
     of_items = p_items(both[:, :seeds], both[:, seeds:], metric, sides, rounds)
     p = of_items if p_seeds is None else max(p_seeds, of_items)
@@ -220,7 +226,7 @@ def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
         MissingDependencyError: scipy is not installed.
     """
     stats = _stats()
-    if len(x) < 3 or any(np.ptp(v) <= SAME * np.abs(v).max() for v in (x, y)):
+    if len(x) < 3 or any(np.ptp(v) <= ROUNDING * np.abs(v).max() for v in (x, y)):
         return None
     linear = stats.pearsonr(x, y)
     shuffled = stats.PermutationMethod(n_resamples=9_999, rng=np.random.default_rng(0))
@@ -238,8 +244,8 @@ def _p_seeds(differences: NDArray[np.float64]) -> float | None:
     """
     if len(differences) < 2:
         return None
-    if np.ptp(differences) <= SAME:
-        return 1.0 if abs(differences[0]) <= SAME else float(2.0 ** (1 - len(differences)))
+    if np.ptp(differences) <= ROUNDING:
+        return 1.0 if abs(differences[0]) <= ROUNDING else float(2.0 ** (1 - len(differences)))
     return float(_stats().ttest_rel(differences, np.zeros_like(differences)).pvalue)
 
 

@@ -27,7 +27,7 @@ _PAIR = {".txt", ".ann"}
 
 
 @dataclass(frozen=True)
-class Found:
+class TaskFiles:
     """The files of a task.
 
     Attributes:
@@ -41,7 +41,7 @@ class Found:
     places: dict[str, list[str]]
 
 
-def find_splits(place: str, kind: str, setting: str = "--task") -> Found:
+def find_splits(place: str, kind: str, setting: str = "--task") -> TaskFiles:
     """Find the files of a task's splits.
 
     Args:
@@ -79,11 +79,11 @@ class _Search:
     kind: str
     setting: str
 
-    def dataset(self, place: str) -> Found:
+    def dataset(self, place: str) -> TaskFiles:
         """The splits of a dataset; `hub:NAME@SPLIT` is all train."""
         name = place.removeprefix(hub.PREFIX)
         if "@" in name.rpartition("/")[2]:
-            return Found(name, "rows", {"train": [place]})
+            return TaskFiles(name, "rows", {"train": [place]})
         known = hub.splits(place, self.setting)
         places: dict[str, list[str]] = {}
         for split in known:
@@ -94,9 +94,9 @@ class _Search:
                 f"{self.setting} must be a dataset with the splits train, dev and test; {place} "
                 f"has {', '.join(known) or 'none'}. Name one of them: {place}@SPLIT."
             )
-        return Found(name, "rows", places)
+        return TaskFiles(name, "rows", places)
 
-    def local(self, path: Path) -> Found:
+    def local(self, path: Path) -> TaskFiles:
         try:
             if path.is_file():
                 return self.single(path)
@@ -111,15 +111,15 @@ class _Search:
             f"(hub:NAME); {name} does not exist.{cure}"
         )
 
-    def single(self, path: Path) -> Found:
+    def single(self, path: Path) -> TaskFiles:
         """A single file: all of it is train."""
         files = [path]
         if path.suffix in _PAIR:
             files = [p for p in (path.with_suffix(s) for s in sorted(_PAIR)) if p.is_file()]
         name = _stem(path.absolute())
-        return Found(name, self.form(path, files), {"train": list(map(str, files))})
+        return TaskFiles(name, self.form(path, files), {"train": list(map(str, files))})
 
-    def folder(self, folder: Path) -> Found:
+    def folder(self, folder: Path) -> TaskFiles:
         entries: dict[str, list[Path]] = {}
         for entry in sorted(folder.iterdir()):
             split = split_of(entry)
@@ -143,7 +143,7 @@ class _Search:
             )
         form = next(iter(forms["train"]))
         name = folder.absolute().resolve().name
-        return Found(name, form, {s: list(map(str, found)) for s, found in files.items()})
+        return TaskFiles(name, form, {s: list(map(str, found)) for s, found in files.items()})
 
     def files(self, split: str, entries: list[Path]) -> list[Path]:
         """The files of a split: one file, its parts, a brat pair, or the files of a folder."""

@@ -23,7 +23,7 @@ TOKENIZER = Setting(
     extra="embed",
 )
 WORDS, CONTINUED, PIECES, UNKNOWN = range(4)
-"""Columns of the counts of `word_splits`."""
+"""Columns of the counts of `fertility_counts`."""
 
 _BATCH = 256
 
@@ -100,7 +100,7 @@ def _converted(folder: Path) -> Any:
     return opened.backend_tokenizer
 
 
-def word_splits(
+def fertility_counts(
     tokenizer: Any, texts: Sequence[str], on_progress: Progress | None = None
 ) -> NDArray[np.int64]:
     """Count words, continued words, tokens and unknown words of n texts.

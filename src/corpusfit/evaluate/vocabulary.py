@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.adapt.prediction import TOLERANCE, apart, still
+from corpusfit.adapt.prediction import TOLERANCE, evaluation_mode, relative_difference
 from corpusfit.embed.transformer import position_limit
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TRIED = 60  # tokens of a probe text; they are renumbered into the range of special tokens
 
 
-class Words:
+class TaskVocabulary:
     """The embedding matrix of a model, reduced to the tokens of the training examples.
 
     AdamW updates the whole matrix in every step, which takes most of a step of a small model. A row
@@ -36,11 +36,11 @@ class Words:
     Attributes:
         number: int64 [vocabulary], current row of each id.
         pad: current padding id.
-        faded: decay factor of the rows without a gradient.
+        decay_factor: decay factor of the rows without a gradient.
     """
 
     def __init__(self, model: Any, tokens: NDArray[Any], pad: int) -> None:
-        self.faded = 1.0
+        self.decay_factor = 1.0
         self._model, self._table = model, model.get_input_embeddings()
         whole, padding = self._table.weight, self._table.padding_idx
         rows = np.arange(len(whole))
@@ -50,7 +50,7 @@ class Words:
             return
         before = self._logits(some)
         self._number(np.union1d(tokens, [pad]), pad, whole)
-        if apart(self._logits(some), before) > TOLERANCE:  # the model uses fixed ids
+        if relative_difference(self._logits(some), before) > TOLERANCE:  # the model uses fixed ids
             self._number(rows, pad, whole)
             self._table.padding_idx = padding
 
@@ -75,7 +75,7 @@ class Words:
         import torch
 
         row = torch.from_numpy(self.number[ids])[None].to(self._model.device)
-        with still(self._model):
+        with evaluation_mode(self._model):
             logits: torch.Tensor = self._model(input_ids=row).logits.flatten(0, -2)
         return logits
 
@@ -85,7 +85,7 @@ class Words:
         import torch
 
         own = self._table.weight
-        everything = torch.cat([own.detach(), self._others * self.faded])
+        everything = torch.cat([own.detach(), self._others * self.decay_factor])
         self._table.weight = torch.nn.Parameter(everything, requires_grad=False)
         try:
             yield

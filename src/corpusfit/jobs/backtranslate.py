@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job, Progress
-from corpusfit.evaluate.backtranslate import ThereAndBack
+from corpusfit.evaluate.backtranslate import BackTranslator
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Backtranslate(Job[Passage, int]):
 
     def start(self) -> Callable[[Passage], int]:
         """Load the models; raises `ModelError`."""
-        models = ThereAndBack.opened(self.mt, self.mt_back, device=self.device)
+        models = BackTranslator.load(self.mt, self.mt_back, device=self.device)
 
         def work(piece: Passage) -> int:
             found = models.translate(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from corpusfit.adapt.keys import text_keys
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
-from corpusfit.evaluate.contamination import Held, Watch, Watched
+from corpusfit.evaluate.contamination import ContaminationFinder, ContaminationMatches, HeldoutIndex
 from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Shard, Texts, buffers
@@ -77,7 +77,7 @@ class FindWatched(Job[Shard, Finds]):
 
     def start(self) -> Callable[[Shard], Finds]:
         """Read the held-out texts."""
-        watch = Watch(Watched.read(self.watched))
+        watch = ContaminationFinder(HeldoutIndex.read(self.watched))
 
         def work(shard: Shard) -> Finds:
             found, tally = read_shard(shard, self.read, self.names, translations=self.translations)
@@ -108,7 +108,7 @@ class FindWatched(Job[Shard, Finds]):
         return [known.get(row, self.names[shard.source]) for row in wanted.tolist()]
 
 
-def _excerpts(texts: Texts, held: Held) -> list[Excerpt]:
+def _excerpts(texts: Texts, held: ContaminationMatches) -> list[Excerpt]:
     """Excerpts of some matches, by decreasing containment."""
     if not len(held):
         return []

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit.engine import Job
-from corpusfit.evaluate.forecast import Counts, Known, layers
+from corpusfit.evaluate.forecast import Counts, TaskNgrams, layers
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.tokenise import read_selected
 from corpusfit.types import text_array
@@ -29,7 +29,7 @@ class CountSelected(Job[Path, Counts]):
 
     def start(self) -> Callable[[Path], Counts]:
         """Count the task's n-grams; the work raises `InputError` for a damaged part."""
-        known = Known.of(self.target.batch("text"))
+        known = TaskNgrams.of(self.target.batch("text"))
 
         def work(path: Path) -> Counts:
             name = f"{path.parent.name}/{path.name}"

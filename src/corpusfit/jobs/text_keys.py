@@ -9,7 +9,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from corpusfit.adapt.keys import bare, key_of
+from corpusfit.adapt.keys import alphanumeric, key_of
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
 from corpusfit.jobs.reading import Tally, require_none_rejected
@@ -46,7 +46,7 @@ def same_text_key(text: str) -> int:
     hash; `é` as one character is another letter than `e`. A text without letters and digits is
     hashed whole, without blanks around it.
     """
-    return key_of(bare(text) or text.strip())
+    return key_of(alphanumeric(text) or text.strip())
 
 
 def _sides(document: Document) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import orjson
 
 from corpusfit import corpus
 from corpusfit.adapt.plan import AdaptPlan, MixPlan, WeighPlan
-from corpusfit.adapt.presets import Size, settled
+from corpusfit.adapt.presets import Size, resolve_training
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Progress
 from corpusfit.pipeline.adapting import adapt
@@ -75,7 +75,7 @@ def estimate_adaptation(
     tokens, rows = (round(n / share) for n in counted)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, parameters, length, manifest["device"])
-    train, words = settled(plan, size)
+    train, words = resolve_training(plan, size)
     steps = train.steps or 0
     checkpoints = _CHECKPOINT_BYTES * manifest["trained"] * (train.checkpoints + 1)
     return {

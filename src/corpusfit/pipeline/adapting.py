@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from corpusfit.adapt.adapters import Base, save_adapter
-from corpusfit.adapt.models import Opened, open_model, save_model
+from corpusfit.adapt.models import LoadedModel, open_model, save_model
 from corpusfit.adapt.objectives import objective
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.presets import length_of
-from corpusfit.adapt.processes import started
-from corpusfit.adapt.schedule import goal
+from corpusfit.adapt.processes import start_accelerator
+from corpusfit.adapt.schedule import selection_loss
 from corpusfit.adapt.scratch import new_model
-from corpusfit.adapt.special_tokens import bare
+from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.adapt.trainer import Training, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
@@ -103,7 +103,7 @@ def adapt(
     hardware = resolve(plan.train, "train")
     folder = AdaptFolder(out)
     folder.claim()
-    accelerator = started(hardware.device, track, out)
+    accelerator = start_accelerator(hardware.device, track, out)
     if not accelerator.is_main_process:
         machine = dataclasses.replace(machine, progress=Progress())
     with accelerator.main_process_first():  # the other processes find the files
@@ -173,10 +173,12 @@ def _prepare(
         if done is not None:
             folder.free()  # in case a kill came between `finish` and `free`
             return done
-        aim = objective(plan.objective, opened.marks)
+        aim = objective(plan.objective, opened.special)
         length = length_of(plan, opened.longest, hardware.device)
-        write_bytes(folder.tokenizer, bare(opened.tokenizer, opened.name).to_str().encode())
-        end = opened.marks.end if plan.objective.name == "causal" else None
+        write_bytes(
+            folder.tokenizer, backend_tokenizer(opened.tokenizer, opened.name).to_str().encode()
+        )
+        end = opened.special.end if plan.objective.name == "causal" else None
         room = length - aim.overhead()
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
@@ -195,7 +197,7 @@ def _require_outside(out: Path, inputs: Iterable[str]) -> None:
             raise bad_setting("--out", allowed, str(out), "Choose another folder.")
 
 
-def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: Opened) -> dict[str, Any]:
+def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
     """What must be equal to resume a training; other settings change no weight.
 
     A model is identified by its content, not by its path.
@@ -218,7 +220,7 @@ def _opened(
     guarded: Iterable[str],
     hardware: Hardware,
     machine: Machine,
-) -> Opened:
+) -> LoadedModel:
     """The plan's model: a pre-trained or a new one."""
     if plan.model.init:
         return new_model(
@@ -272,7 +274,7 @@ def _train(training: Training, progress: Progress) -> list[dict[str, Any]]:
 def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:
     """Held-out losses before and after, of the kept weights; empty without held-out text."""
     measured = [r["heldout"] for r in history if "heldout" in r] or [{}]
-    after = min(measured, key=goal) if keep == "best" else measured[-1]
+    after = min(measured, key=selection_loss) if keep == "best" else measured[-1]
     return {"before": measured[0], "after": after}
 
 

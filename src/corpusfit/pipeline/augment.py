@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corpusfit.artifacts import remove
 from corpusfit.embed.hardware import resolve_device
-from corpusfit.evaluate.augment import accompanied, require_allowed, reworded
+from corpusfit.evaluate.augment import augment_examples, replace_words, require_allowed
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, store_examples
 from corpusfit.jobs.backtranslate import Backtranslate, Passage
@@ -20,7 +20,7 @@ TEXTS_PER_PIECE = 64
 """Texts per piece, minutes of work; another number changes the last bits of a draw."""
 
 
-def augment_examples(
+def write_augmented_examples(
     examples: Examples,
     plan: AugmentPlan,
     out: Path,
@@ -54,14 +54,14 @@ def augment_examples(
         ModelError: a translation model cannot be used; the message names the setting.
     """
     if plan.kind != "backtranslate":
-        store_examples(reworded(examples, plan, kind=kind, labels=labels, seed=seed), out)
+        store_examples(replace_words(examples, plan, kind=kind, labels=labels, seed=seed), out)
         return
     require_allowed(plan, kind)
     texts = [text for pieces in examples.pieces for text in pieces]
     job = Backtranslate(plan.mt, plan.mt_back, plan.copies, seed, device)
     folder = out.with_suffix(".parts")
     found = _translated(texts, job, folder, machine)
-    store_examples(accompanied(examples, found, plan.copies), out)
+    store_examples(augment_examples(examples, found, plan.copies), out)
     remove(folder)
 
 

@@ -16,14 +16,14 @@ from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
-from corpusfit.evaluate.overlaps import overlaps
+from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import EvaluatePlan, metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import EvaluateFolder, versions
-from corpusfit.pipeline.augment import augment_examples
+from corpusfit.pipeline.augment import write_augmented_examples
 from corpusfit.pipeline.reproduce import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine
 
@@ -94,7 +94,7 @@ def evaluate(
     if base:
         models[BASE] = _Model(base, head_fingerprint(base, "--base"))
     folder.begin(_identity(plan, found), overwrite=overwrite)
-    common = overlaps(found)
+    common = split_overlaps(found)
     for note in (*found.notes, *common.notes()):
         machine.progress.warn(note)
     evaluation = _Evaluation(plan, found, folder, models, sizes, seeds)
@@ -213,7 +213,7 @@ class _Evaluation:
         if not plan.augment.kind or place.exists():
             return
         task = self.task.first(size, plan.seed) if size else self.task
-        augment_examples(
+        write_augmented_examples(
             task.train,
             plan.augment,
             place,

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from corpusfit.adapt.chunks import cut_chunks, split_heldout
 from corpusfit.adapt.heldout import Heldout
-from corpusfit.adapt.models import Opened, open_model
+from corpusfit.adapt.models import LoadedModel, open_model
 from corpusfit.adapt.objectives import Network, objective
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.presets import length_of
-from corpusfit.adapt.special_tokens import bare
+from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.embed.hardware import resolve
 from corpusfit.engine import Engine
@@ -27,12 +27,12 @@ from corpusfit.evaluate.forecast import (
     LAYERS,
     PARTS,
     Counts,
-    Known,
+    TaskNgrams,
     count,
     layers,
     reduction,
 )
-from corpusfit.evaluate.predictors import Prospect, words
+from corpusfit.evaluate.predictors import GainPredictors, describe
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.forecast import CountSelected
 from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
@@ -53,7 +53,7 @@ class Forecast:
     """
 
     model: str
-    prospects: list[Prospect]
+    prospects: list[GainPredictors]
     words: list[str]
 
 
@@ -94,7 +94,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
         counted = [_count_selection(s, general[s.corpus], engine, machine) for s in selections]
     size = min(int(found.sum()) for c in counted for found in (c.sample, c.total.layers))
     prospects = [
-        Prospect(
+        GainPredictors(
             selection.name,
             selection.manifest["method"]["name"],
             selection.task,
@@ -104,7 +104,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
         )
         for selection, c in zip(selections, counted, strict=True)
     ]
-    return Forecast(plan.model.name, prospects, words(prospects, plan.model.name))
+    return Forecast(plan.model.name, prospects, describe(prospects, plan.model.name))
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class _Counts:
     """
 
     target: NDArray[np.float64]
-    known: Known
+    known: TaskNgrams
     sample: NDArray[np.float64]
     total: Counts
 
@@ -196,7 +196,7 @@ def _count_selection(
     texts, chosen = selection.texts, selection.manifest["plan"]["choose"]["policy"]
     target, general = selection.target.batch("text"), sample.batch("text")
     job = CountSelected(selection.target, chosen == "continuous")
-    known = Known.of(target)
+    known = TaskNgrams.of(target)
     nothing = np.zeros((LAYERS, FEATURES.buckets))
     total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
     machine.progress.begin("count n-grams", len(texts.data), "segments")
@@ -223,7 +223,7 @@ class _LossMeter:
     """
 
     plan: AdaptPlan
-    opened: Opened
+    opened: LoadedModel
     network: Network
     rows: int
     length: int
@@ -232,7 +232,7 @@ class _LossMeter:
 
     def losses(self, texts: TrainingInputs, general: Sample) -> dict[str, float]:
         """Mean loss per predicted token, in nats, on the task's text and on general text."""
-        aim = objective(self.plan.objective, self.opened.marks)
+        aim = objective(self.plan.objective, self.opened.special)
         found = {}
         if texts.task:
             found["task"] = replace(self.tokenising, read=texts.task_read).corpus(TASK, texts.task)
@@ -262,9 +262,11 @@ def _open_meter(
         on_warn=machine.progress.warn,
     )
     model = opened.model.to(hardware.device)
-    write_bytes(folder.tokenizer, bare(opened.tokenizer, opened.name).to_str().encode())
+    write_bytes(
+        folder.tokenizer, backend_tokenizer(opened.tokenizer, opened.name).to_str().encode()
+    )
     cache = machine.cache_folder()
-    end = opened.marks.end if plan.objective.name == "causal" else None
+    end = opened.special.end if plan.objective.name == "causal" else None
     kept = (cache if is_local(cache) else folder.work) / "tokens"
     length = length_of(plan, opened.longest, hardware.device)
     return _LossMeter(

@@ -16,7 +16,7 @@ from corpusfit import corpus
 from corpusfit.corpus.formats import format_of
 from corpusfit.engine import Engine
 from corpusfit.errors import InputError
-from corpusfit.evaluate.contamination import Watched
+from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.splits import SPLITS, split_of
 from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import SplitFolder
@@ -203,7 +203,7 @@ def _contained(
     texts = {split: _texts(sources[split], read, side) for split in splits}
     if not any(texts.values()):
         return {split: np.zeros(0, np.bool_) for split in splits}
-    watched = Watched.of_texts(text for split in splits for text in texts[split])
+    watched = HeldoutIndex.of_texts(text for split in splits for text in texts[split])
     leaks = find_leaks(
         watched, sources[within], read, spool, engine, machine, translations=side == 1
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from corpusfit.engine import Engine
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.pairs import Pairs, read_pairs
-from corpusfit.evaluate.retrieval import Numbered, found, numbered, tallies
+from corpusfit.evaluate.retrieval import UniqueSentences, deduplicate, retrieved, tallies
 from corpusfit.evaluate.significance import Comparison, compare, finding, holm, interval
 from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import PrepareEncoder
@@ -83,7 +83,7 @@ class _Test:
     """A test set with both sides numbered."""
 
     pairs: Pairs
-    sides: tuple[Numbered, Numbered]
+    sides: tuple[UniqueSentences, UniqueSentences]
 
 
 def retrieval(
@@ -149,7 +149,7 @@ def _test(name: str) -> _Test:
         InputError: a side has fewer than two different sentences.
     """
     pairs = read_pairs(name)
-    first, second = (numbered(side) for side in pairs.sides)
+    first, second = (deduplicate(side) for side in pairs.sides)
     if min(len(first.texts), len(second.texts)) < 2:
         raise InputError(
             f"--pairs {name} must have two or more different sentences on each side; it has "
@@ -204,7 +204,7 @@ def _searched(
     try:
         for side in _SIDES:
             own, other = test.sides[side], test.sides[1 - side]
-            yield found(
+            yield retrieved(
                 own, other, vectors[side], vectors[1 - side], lambda n: progress.advance(n, n)
             )
     finally:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from corpusfit import corpus
 from corpusfit.engine import Engine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
-from corpusfit.evaluate.contamination import Watched
+from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
 from corpusfit.jobs.survey import scan_with
 from corpusfit.jobs.text_keys import TextsOfRows
@@ -233,7 +233,7 @@ class _Task:
         first.sort()  # one row of each group, in reading order
         texts = self._texts(rows, first)
         for side, of_side in enumerate(zip(*texts, strict=True)):
-            watched = Watched.of_texts(of_side)
+            watched = HeldoutIndex.of_texts(of_side)
             groups_of: dict[int, list[int]] = defaultdict(list)
             for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
                 groups_of[number].append(int(groups.of[row]))

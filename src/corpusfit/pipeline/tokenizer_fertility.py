@@ -15,15 +15,15 @@ from corpusfit.corpus.formats import format_of
 from corpusfit.engine import Engine
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.evaluate.formats.conll import read_conll
-from corpusfit.evaluate.resampling import redrawn, side_by_side
+from corpusfit.evaluate.resampling import bootstrap_scores, stack_tallies
 from corpusfit.evaluate.splits import form_of_name
 from corpusfit.evaluate.tokenizer_fertility import (
     CONTINUED,
     PIECES,
     UNKNOWN,
     WORDS,
+    fertility_counts,
     open_tokenizer,
-    word_splits,
 )
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.survey import scan_with
@@ -142,7 +142,7 @@ def tokenizers(
     for kind, sample in texts.items():
         progress.begin(f"tokenise {kind}", len(names) * len(sample), "texts")
         try:
-            parts = [word_splits(t, sample, lambda n: progress.advance(n, n)) for t in opened]
+            parts = [fertility_counts(t, sample, lambda n: progress.advance(n, n)) for t in opened]
         finally:
             progress.end()
         counts[kind] = np.stack(parts, 1)
@@ -199,9 +199,9 @@ def _redrawn(counts: NDArray[np.int64], column: int, kind: str, seed: int) -> ND
     """
     pairs = np.zeros((*counts.shape[:2], 3, 1), np.int64)  # as tallies, whose `accuracy` is a ratio
     pairs[:, :, 0, 0], pairs[:, :, 2, 0] = counts[..., column], counts[..., WORDS]
-    together = side_by_side(list(pairs.transpose(1, 0, 2, 3)))
+    together = stack_tallies(list(pairs.transpose(1, 0, 2, 3)))
     chances = dict(zip(("specific", "general"), np.random.default_rng(seed).spawn(2), strict=True))
-    drawn = redrawn(together, "accuracy", chances[kind], ROUNDS)
+    drawn = bootstrap_scores(together, "accuracy", chances[kind], ROUNDS)
     return np.concatenate([_ratio(counts, column)[None], drawn])
 
 

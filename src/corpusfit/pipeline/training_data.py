@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
-from corpusfit.adapt.chunks import Chunks, cut_chunks, split_heldout, without
+from corpusfit.adapt.chunks import Chunks, cut_chunks, exclude_keys, split_heldout
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.tokens import Tokens
 from corpusfit.artifacts import is_local
 from corpusfit.engine import Engine
 from corpusfit.errors import EmptyInputError, bad_setting
-from corpusfit.evaluate.contamination import Watch, Watched
+from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
 from corpusfit.jobs.fit import Sample
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.manifest import AdaptFolder, RunFolder
@@ -39,7 +39,7 @@ def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> It
         seed: random seed.
         guarded: held-out texts; texts that contain one are left out.
     """
-    watch = Watch(Watched.of_texts(guarded))
+    watch = ContaminationFinder(HeldoutIndex.of_texts(guarded))
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
     left = _SAMPLE_CHARACTERS
@@ -120,7 +120,7 @@ def training_text(
         data, figures["data"] = make_data("data", texts.data)
         share, name = 0.05, "data"
     chunks = cut_chunks(data.lengths, weights_of(plan, data, texts), room)
-    clean = without(chunks, data.keys, dropped)
+    clean = exclude_keys(chunks, data.keys, dropped)
     if len(chunks) and not len(clean):
         raise EmptyInputError(
             "Every text of --data contains a text of --guard, so none is left to train on. Name "
@@ -138,11 +138,11 @@ def training_text(
     general = _general_text(texts, dataclasses.replace(make, read=plan.read), folder, figures)
     if general is not None and texts.replay:
         whole = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, store=1)
-        whole = without(whole, general.keys, dropped)
+        whole = exclude_keys(whole, general.keys, dropped)
         replay, measured = split_heldout(whole, general.keys, plan.mix.heldout, plan.seed)
-        replay = without(replay, general.keys, _keys(heldout))
+        replay = exclude_keys(replay, general.keys, _keys(heldout))
         heldout["general"] = general, measured
-    train = without(train, data.keys, _keys(heldout))
+    train = exclude_keys(train, data.keys, _keys(heldout))
     if general is not None and not texts.replay:
         heldout["general"] = general, _heldout_chunks(general, room, plan, data.keys[train.text])
     stores = (data,) if general is None else (data, general)
@@ -171,7 +171,7 @@ def _heldout_chunks(
     """Chunks to measure on, of different texts; of texts that are not trained on, if any."""
     chunks = cut_chunks(tokens.lengths, np.ones(len(tokens), np.float32), room)
     if trained is not None:
-        apart = without(chunks, tokens.keys, trained)
+        apart = exclude_keys(chunks, tokens.keys, trained)
         chunks = apart if len(apart) else chunks
     return split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusfit.adapt.adapters import add_adapter
-from corpusfit.adapt.batches import Stock
+from corpusfit.adapt.batches import ChunkTokens
 from corpusfit.adapt.checkpoints import Checkpoints
 from corpusfit.adapt.chunks import effective_size
 from corpusfit.adapt.heldout import Heldout
-from corpusfit.adapt.models import Opened
+from corpusfit.adapt.models import LoadedModel
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.packing import Packing, find_packing
 from corpusfit.adapt.passes import Passes
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.adapt.prediction import Predictor
-from corpusfit.adapt.presets import Size, settled
+from corpusfit.adapt.presets import Size, resolve_training
 from corpusfit.adapt.trainer import Training
 from corpusfit.embed.hardware import Hardware
 from corpusfit.engine import Progress
@@ -37,7 +37,7 @@ class Ready:
 
     plan: AdaptPlan
     texts: TrainingInputs
-    opened: Opened
+    opened: LoadedModel
     objective: Objective
     text: TrainingText
     length: int
@@ -63,13 +63,13 @@ def assemble_training(
         longest=opened.longest,
         device=hardware.device,
     )
-    settings, summary = settled(plan, size)
+    settings, summary = resolve_training(plan, size)
     progress.note(summary + _weights_text(ready))
     training = Training(
         plan=settings,
         objective=aim,
         network=Network(predictor, model, packing, hardware.precision == "bf16"),
-        stock=Stock(passes.chunks, text.tokens, passes.scale),
+        chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale),
         passes=passes,
         heldout=Heldout.of(text.heldout, aim, rows=rows, seed=plan.seed),
         checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
@@ -96,7 +96,7 @@ def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
     if not ready.objective.packs:
         return None
     causal = ready.plan.objective.name == "causal"
-    return find_packing(predictor, ready.opened.marks, ready.length, causal=causal)
+    return find_packing(predictor, ready.opened.special, ready.length, causal=causal)
 
 
 def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import transformers as tf
 
-from corpusfit.adapt.special_tokens import Marks
+from corpusfit.adapt.special_tokens import SpecialTokens
 
 V = 60
 WIDE = {
@@ -76,9 +76,9 @@ def model_of(name, attention="eager"):
     return model
 
 
-def marks_for(name):
+def special_tokens_for(name):
     """[CLS] 2, [SEP] 3 and [MASK] 4 around text of a masked model; nothing around a causal one."""
     ordinary = np.arange(V) >= 5
     if name in MASKED:
-        return Marks((2,), (3,), 4, 0, None, V, ordinary, None)
-    return Marks((), (), None, 0, 0, V, ordinary, None)
+        return SpecialTokens((2,), (3,), 4, 0, None, V, ordinary, None)
+    return SpecialTokens((), (), None, 0, 0, V, ordinary, None)

@@ -7,7 +7,13 @@ import warnings
 import pytest
 
 from corpusfit.adapt import lora, pfeiffer
-from corpusfit.adapt.adapters import Base, add_adapter, open_adapted, save_adapter, trainable
+from corpusfit.adapt.adapters import (
+    Base,
+    add_adapter,
+    open_adapted,
+    save_adapter,
+    trainable_parameters,
+)
 from corpusfit.adapt.models import fingerprint
 from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.errors import ModelError, StorageError, UsageError
@@ -93,7 +99,7 @@ def disturb(model, seed=1):
     """Set all trainable weights to random numbers, as if trained."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for p in trainable(model).values():
+        for p in trainable_parameters(model).values():
             p.normal_(0, 0.1, generator=generator)
 
 
@@ -192,7 +198,7 @@ def test_every_layer_of_an_architecture_gets_an_adapter_that_begins_as_nothing(n
     assert torch.equal(states(model), before)
     new = set(model.state_dict()) - keys
     assert keys <= set(model.state_dict())
-    assert new == set(trainable(model))
+    assert new == set(trainable_parameters(model))
     assert len(new) == 4 * (1 if name == "Albert" else 2)  # its one layer is used twice
     assert ("norm" in min(new).lower()) == (name in AFTER_NORM)
     disturb(model)
@@ -205,7 +211,7 @@ def test_a_model_that_pfeiffer_does_not_suit_is_refused_and_lora_is_the_cure(nam
     with pytest.raises(ModelError, match=r"--adapter .*'pfeiffer'.*--adapter lora"):
         add_adapter(model, PFEIFFER, seed=3)
     add_adapter(model, LORA, seed=3)
-    assert trainable(model)
+    assert trainable_parameters(model)
 
 
 @pytest.mark.parametrize(("name", "more"), NO_ADAPTER.items())
@@ -226,8 +232,8 @@ def test_training_leaves_the_model_itself_as_it_was(bases, name, plan):
     model = auto.from_pretrained(bases[name])
     own = {n: p.clone() for n, p in model.state_dict().items()}
     add_adapter(model, plan, seed=3)
-    begun = {n: p.detach().clone() for n, p in trainable(model).items()}
-    optimizer = torch.optim.AdamW(trainable(model).values(), lr=0.01)
+    begun = {n: p.detach().clone() for n, p in trainable_parameters(model).items()}
+    optimizer = torch.optim.AdamW(trainable_parameters(model).values(), lr=0.01)
     first = last = None
     for _ in range(5):
         loss = model(input_ids=IDS, labels=IDS).loss
@@ -241,7 +247,7 @@ def test_training_leaves_the_model_itself_as_it_was(bases, name, plan):
     pruned = {n.replace(".base_layer.", "."): t for n, t in model.state_dict().items()}
     for key, tensor in own.items():
         assert torch.equal(pruned[key], tensor), key
-    for key, parameter in trainable(model).items():
+    for key, parameter in trainable_parameters(model).items():
         assert not torch.equal(parameter, begun[key]), key
 
 
@@ -253,7 +259,7 @@ def test_the_seed_decides_the_new_weights_and_torchs_random_state_stays(plan):
         was = torch.random.get_rng_state()
         add_adapter(model, plan, seed)
         assert torch.equal(torch.random.get_rng_state(), was)
-        new.append(trainable(model))
+        new.append(trainable_parameters(model))
     assert all(torch.equal(new[0][n], new[1][n]) for n in new[0])
     assert not all(torch.equal(new[0][n], new[2][n]) for n in new[0])
 
@@ -274,7 +280,7 @@ def test_what_is_saved_opens_again_under_the_same_head_and_without(
     auto = getattr(transformers, kind)
     plan = AdapterPlan(**{**vars(plan), "save": where})
     model = adapted(bases[name], plan, auto)
-    before, weights = states(model), trainable(model)
+    before, weights = states(model), trainable_parameters(model)
     save(model, plan, bases[name], tmp_path / "out")
     assert torch.equal(states(model), before)
     again = open_adapted(tmp_path / "out", auto)
@@ -285,7 +291,7 @@ def test_what_is_saved_opens_again_under_the_same_head_and_without(
         assert furthest == 0 if exact else furthest < 1e-5
     assert (before - states(open_adapted(bases[name], auto))).abs().max() > 0.1
     if exact:
-        assert set(trainable(again)) >= set(weights)
+        assert set(trainable_parameters(again)) >= set(weights)
         inside = [n for n, p in again.base_model.named_parameters() if p.requires_grad]
         assert len(inside) == len(weights)
 
@@ -296,7 +302,7 @@ def test_another_head_trains_beside_an_opened_adapter(bases, tmp_path):
     classifier = open_adapted(tmp_path, transformers.AutoModelForSequenceClassification)
     body = classifier.bert(input_ids=IDS)[0]
     torch.testing.assert_close(body, states(model.base_model), rtol=0, atol=0)
-    assert {"classifier.weight", "classifier.bias"} < set(trainable(classifier))
+    assert {"classifier.weight", "classifier.bias"} < set(trainable_parameters(classifier))
     assert not classifier.bert.embeddings.word_embeddings.weight.requires_grad
 
 
@@ -348,7 +354,7 @@ def test_lora_goes_beside_every_linear_layer_of_the_base_and_no_other():
     inner = [f"attention.{p}" for p in parts] + ["intermediate.dense", "output.dense"]
     names = {f"bert.encoder.layer.{i}.{n}" for i in (0, 1) for n in inner}
     pairs = {f"{n}.lora_{side}.default.weight" for n in names for side in "AB"}
-    assert set(trainable(model)) == pairs
+    assert set(trainable_parameters(model)) == pairs
     assert {f"bert.{n}" for n in lora.linear(model.base_model)} == names
 
 

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from corpusfit.adapt.models import open_model, save_model
 from corpusfit.adapt.plan import ModelPlan
-from corpusfit.adapt.special_tokens import bare
+from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError, UsageError
 
 WORDS = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "b", "the", "."]
@@ -119,36 +119,42 @@ def test_a_model_without_sdpa_is_opened_with_eager(tmp_path):
 
 
 def test_marks_of_word_pieces(bert):
-    marks = opening(bert)[0].marks
-    assert (marks.prefix, marks.suffix, marks.mask, marks.pad, marks.end) == (
+    special = opening(bert)[0].special
+    assert (special.prefix, special.suffix, special.mask, special.pad, special.end) == (
         (3,),
         (4,),
         5,
         0,
         None,
     )
-    assert marks.vocabulary == len(WORDS)
-    ordinary = [WORDS[i] for i in np.flatnonzero(marks.ordinary)]
+    assert special.vocabulary == len(WORDS)
+    ordinary = [WORDS[i] for i in np.flatnonzero(special.ordinary)]
     assert ordinary == ["a", "##b", "b", "the", "."]
-    assert [WORDS[i] for i in np.flatnonzero(marks.begins)] == ["a", "b", "the", "."]
+    assert [WORDS[i] for i in np.flatnonzero(special.begins)] == ["a", "b", "the", "."]
 
 
 def test_marks_of_byte_pairs(gpt2):
     got, warned = opening(gpt2, "causal")
-    marks = got.marks
+    special = got.special
     assert warned == []  # the head is tied to the embeddings, which the file has
-    assert (marks.prefix, marks.suffix, marks.mask, marks.pad, marks.end) == ((), (), None, 0, 0)
-    assert marks.vocabulary == 259
-    assert not marks.ordinary[0]
-    assert marks.ordinary[1:].all()
+    assert (special.prefix, special.suffix, special.mask, special.pad, special.end) == (
+        (),
+        (),
+        None,
+        0,
+        0,
+    )
+    assert special.vocabulary == 259
+    assert not special.ordinary[0]
+    assert special.ordinary[1:].all()
     tokens = {i: t for t, i in got.tokenizer.get_vocab().items()}
-    assert {tokens[i][0] for i in np.flatnonzero(marks.begins)} == {"Ġ", "Ċ", "ĉ"}
+    assert {tokens[i][0] for i in np.flatnonzero(special.begins)} == {"Ġ", "Ċ", "ĉ"}
 
 
 def test_text_is_cut_whole_and_unpadded(bert):
     tokenizer = opening(bert)[0].tokenizer
     before = tokenizer.backend_tokenizer.to_str()
-    cutter = bare(tokenizer, "bert")
+    cutter = backend_tokenizer(tokenizer, "bert")
     assert cutter.encode("a", add_special_tokens=False).ids == [6]
     assert len(cutter.encode("the " * 50, add_special_tokens=False).ids) == 50
     assert tokenizer.backend_tokenizer.to_str() == before

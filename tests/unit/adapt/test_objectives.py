@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from adapting import LENGTH, MARKS, chains, model_of, stored, training_of
-from corpusfit.adapt.batches import Micro, Stock, lay_pairs
+from corpusfit.adapt.batches import ChunkTokens, MicroBatch, lay_pairs
 from corpusfit.adapt.chunks import cut_chunks
 from corpusfit.adapt.objectives import Network, objective
 from corpusfit.adapt.passes import Feed, Passes, drawn_counts
 from corpusfit.adapt.plan import ObjectivePlan
 from corpusfit.adapt.prediction import Predictor
-from corpusfit.adapt.trainer import TrainerCallback, _Loop
+from corpusfit.adapt.trainer import TrainerCallback, TrainingLoop
 from corpusfit.kernels.chance import place_keys
 
 torch = pytest.importorskip("torch")
@@ -49,8 +49,8 @@ def own_loss(model, name, micro):
 
 def first_batch(work):
     """A loop before its first step, and the first batch."""
-    loop = _Loop(work, TrainerCallback())
-    return loop, loop._batch(Feed(work.passes), 0)
+    loop = TrainingLoop(work, TrainerCallback())
+    return loop, loop.batch(Feed(work.passes), 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,7 +62,7 @@ def test_with_equal_weights_a_steps_loss_is_the_models_own(tmp_path, name):
     loop, batch = first_batch(work)
     (micro,) = batch.micros
     assert len(micro.at) > 20
-    mine, expected = loop._gradient(batch), own_loss(model, name, micro)
+    mine, expected = loop.gradient(batch), own_loss(model, name, micro)
     of_mine = gradients(model)
     assert float(mine) == pytest.approx(float(expected.detach()), abs=1e-6)
     expected.backward()
@@ -87,7 +87,10 @@ def test_a_weight_multiplies_the_loss_of_its_texts(tmp_path, name):
     )
     model = work.network.predictor.model
     loop, batch = first_batch(work)
-    rows = [work.objective.micro(work.stock, [row], key) for row, key in each_row(work, batch)]
+    rows = [
+        work.objective.micro_batch(work.chunk_tokens, [row], key)
+        for row, key in each_row(work, batch)
+    ]
     total = sum(len(m.at) for m in rows)
     expected = 0.0
     for row, micro in zip(batch.rows, rows, strict=True):
@@ -101,7 +104,7 @@ def test_a_weight_multiplies_the_loss_of_its_texts(tmp_path, name):
             expected += weight * of_pair / len(rows)
             own -= of_pair
         expected += weight * own * len(micro.at) / total
-    assert float(loop._gradient(batch)) == pytest.approx(expected, rel=1e-5)
+    assert float(loop.gradient(batch)) == pytest.approx(expected, rel=1e-5)
 
 
 def each_row(work, batch):
@@ -133,7 +136,7 @@ def one_a_row(micro):
         labels.append(label[places][of])
         scales.append(scale[places][of])
     found = map(torch.cat, (at, labels, scales))
-    return Micro(ids, chunk, torch.zeros_like(ids), *found, micro.follows, scale[:0])
+    return MicroBatch(ids, chunk, torch.zeros_like(ids), *found, micro.follows, scale[:0])
 
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
@@ -175,7 +178,7 @@ def test_a_steps_gradient_does_not_depend_on_micro_batches(tmp_path, name):
         work = training_of(tmp_path / str(rows), name, weights=weights, micro_rows=rows, batch=16)
         loop, batch = first_batch(work)
         assert len(batch.micros) == -(-16 // rows)
-        loss = float(loop._gradient(batch))
+        loss = float(loop.gradient(batch))
         found[rows] = loss, gradients(work.network.predictor.model)
     for loss, gradient in found.values():
         assert loss == pytest.approx(found[16][0], rel=1e-6)
@@ -198,9 +201,9 @@ class Drawing:
 
     def gradient(self, rows, scale):
         """Gradient of the trainer's summed loss of some chunks, and number of predicted tokens."""
-        stock = Stock(self.chunks, (self.tokens,), scale)
+        chunk_tokens = ChunkTokens(self.chunks, (self.tokens,), scale)
         keys = place_keys(0, 0, len(rows))
-        micro = self.aim.micro(stock, [np.array([r]) for r in rows], keys)
+        micro = self.aim.micro_batch(chunk_tokens, [np.array([r]) for r in rows], keys)
         self.aim.losses(self.network, micro)[0].backward()
         return gradients(self.model), len(micro.at)
 
@@ -338,20 +341,22 @@ def test_pairs_are_halves_of_a_text_or_of_two(tmp_path):
     assert 8 < sum(other for _, _, other in rows) < 32
 
 
-def pairs_of(folder, texts, chances, marks=MARKS["mlm+nsp"]):
+def pairs_of(folder, texts, chances, special=MARKS["mlm+nsp"]):
     """Pairs of all chunks of texts: (text, its second half, second text of the pair, label)."""
     tokens = stored(folder, texts)
     weights = np.ones(len(texts), np.float32)
     chunks = cut_chunks(tokens.lengths, weights, LENGTH - 3)
-    stock = Stock(chunks, (tokens,), np.ones(len(chunks), np.float32))
+    chunk_tokens = ChunkTokens(chunks, (tokens,), np.ones(len(chunks), np.float32))
     rows = [np.array([c]) for c in range(len(chunks))]
-    laid = lay_pairs(stock, rows, marks, chances(len(rows)))
+    token_rows = lay_pairs(chunk_tokens, rows, special, chances(len(rows)))
     found = []
     for c in range(len(rows)):
-        first, second = split_pair(laid.ids[c][laid.chunk[c] == 0].tolist())
-        own = stock.ids(c).tolist()
+        first, second = split_pair(token_rows.ids[c][token_rows.chunk[c] == 0].tolist())
+        own = chunk_tokens.ids(c).tolist()
         assert first == own[: len(own) // 2]
-        found.append((int(chunks.text[c]), own[len(own) // 2 :], second, int(laid.follows[c])))
+        found.append(
+            (int(chunks.text[c]), own[len(own) // 2 :], second, int(token_rows.follows[c]))
+        )
     return found
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers as tf
-from shapes import CAUSAL, MASKED, NO_SDPA, V, marks_for, model_of
+from shapes import CAUSAL, MASKED, NO_SDPA, V, model_of, special_tokens_for
 from torch.nn.functional import cross_entropy
 
 from corpusfit.adapt.packing import block_mask, find_packing
@@ -61,7 +61,7 @@ def loss_and_gradients(predictor, inputs, real):
 def test_packed_equals_padded_or_packing_is_refused(name, attention):
     model = model_of(name, attention)
     predictor = Predictor(model)
-    packing = find_packing(predictor, marks_for(name), LENGTH, causal=name in CAUSAL)
+    packing = find_packing(predictor, special_tokens_for(name), LENGTH, causal=name in CAUSAL)
     assert (packing is None) == (name in NEVER)
     if packing is None:
         return
@@ -79,7 +79,9 @@ def test_packed_equals_padded_or_packing_is_refused(name, attention):
 
 @pytest.mark.parametrize("name", ["roberta", "xlm-roberta", "camembert", "mpnet"])
 def test_positions_that_begin_after_the_padding_index(name):
-    packing = find_packing(Predictor(model_of(name)), marks_for(name), LENGTH, causal=False)
+    packing = find_packing(
+        Predictor(model_of(name)), special_tokens_for(name), LENGTH, causal=False
+    )
     assert packing.positions == 2
     chunks = torch.tensor([[0, 0, 0, 1, 1, -1, -1]])
     got = packing.inputs(chunks, torch.float32)["position_ids"]
@@ -88,9 +90,9 @@ def test_positions_that_begin_after_the_padding_index(name):
 
 @pytest.mark.parametrize("name", ["modernbert", "gemma3", "mistral"])
 def test_a_window_counts_where_rows_are_longer_than_it(name):
-    predictor, marks, causal = Predictor(model_of(name)), marks_for(name), name in CAUSAL
-    long = find_packing(predictor, marks, LENGTH, causal=causal)
-    short = find_packing(predictor, marks, 9, causal=causal)
+    predictor, special, causal = Predictor(model_of(name)), special_tokens_for(name), name in CAUSAL
+    long = find_packing(predictor, special, LENGTH, causal=causal)
+    short = find_packing(predictor, special, 9, causal=causal)
     if name not in NEVER:
         assert long.window == {"modernbert": 8, "gemma3": 16}[name]
     if name != "modernbert" or name not in NEVER:
@@ -112,7 +114,7 @@ def test_weights_near_zero_do_not_hide_a_leak(kind):
     with torch.no_grad():
         for layer in model.bert.encoder.layer:
             layer.attention.output.dense.weight.mul_(1e-2)
-    packing = find_packing(Predictor(model), marks_for("bert"), LENGTH, causal=False)
+    packing = find_packing(Predictor(model), special_tokens_for("bert"), LENGTH, causal=False)
     assert (packing is None) == (kind is IgnoresMask)
 
 
@@ -120,7 +122,7 @@ def test_weights_near_zero_do_not_hide_a_leak(kind):
 def test_the_model_stays_as_it_was(name):
     model = model_of(name).train()
     predictor, before = Predictor(model), torch.random.get_rng_state()
-    find_packing(predictor, marks_for(name), LENGTH, causal=name in CAUSAL)
+    find_packing(predictor, special_tokens_for(name), LENGTH, causal=name in CAUSAL)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert all(part.training for part in model.modules())
     assert all(p.grad is None for p in model.parameters())
@@ -129,7 +131,7 @@ def test_the_model_stays_as_it_was(name):
 @pytest.mark.parametrize("length", [1, 5, 8])
 def test_a_row_too_short_for_two_chunks(length):
     model = model_of("bert")
-    assert find_packing(Predictor(model), marks_for("bert"), length, causal=False) is None
+    assert find_packing(Predictor(model), special_tokens_for("bert"), length, causal=False) is None
 
 
 def test_the_mask_is_blocks():

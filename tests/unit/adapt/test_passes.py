@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.adapt.chunks import Chunks, cut_chunks, effective_size, split_heldout, without
+from corpusfit.adapt.chunks import Chunks, cut_chunks, effective_size, exclude_keys, split_heldout
 from corpusfit.adapt.passes import Feed, Passes, drawn_counts
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.kernels.chance import value_keys
@@ -75,7 +75,7 @@ def test_copies_are_held_out_together_and_one_stands_for_them():
     assert kept.text.max() < 30
     gone = {t for text in kept.text.tolist() for t in (text, text + 30)}
     assert set(training.text.tolist()) == set(range(60)) - gone
-    assert len(without(training, keys, keys[:30])) == 0
+    assert len(exclude_keys(training, keys, keys[:30])) == 0
 
 
 def test_every_text_and_every_chunk_of_it_is_as_likely_held_out():

@@ -6,7 +6,7 @@ import transformers as tf
 from shapes import CAUSAL, MASKED, NO_SDPA, WIDE, V, model_of
 from torch.nn.functional import cross_entropy
 
-from corpusfit.adapt.partial_attention import attended
+from corpusfit.adapt.partial_attention import attend_at
 from corpusfit.adapt.prediction import Predictor
 
 ROWS, LENGTH = 3, 24
@@ -119,7 +119,7 @@ def test_attention_of_some_tokens_is_that_of_all(shape, kind):
     if kind is float:
         mask = torch.where(mask, 0.0, -1e9)
     at = torch.tensor([70, 3, 4, 25, 0, 24])  # 3, 2 and 1 of the three rows
-    found = attended(part, states, mask, at)
+    found = attend_at(part, states, mask, at)
     torch.testing.assert_close(found, part(states, mask)[0].flatten(0, 1)[at])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from corpusfit import api
 from corpusfit.adapt.plan import AdaptPlan, TrainPlan
-from corpusfit.adapt.presets import PRESETS, Size, length_of, preset, settled
+from corpusfit.adapt.presets import PRESETS, Size, length_of, preset, resolve_training
 from corpusfit.errors import UsageError
 
 HERE = Size(tokens=1_000_000, rows=8_000, parameters=110_000_000, longest=512, device="cpu")
@@ -90,7 +90,7 @@ def test_a_plan_file_overrides_a_preset(tmp_path):
 def test_every_preset_can_be_resolved():
     for name in PRESETS:
         plan = plan_of(name)
-        train, words = settled(plan, HERE)
+        train, words = resolve_training(plan, HERE)
         assert None not in (train.length, train.batch, train.rate)
         assert train.steps is not None
         assert words.startswith(plan.objective.name)
@@ -120,26 +120,26 @@ def test_no_such_preset():
 )
 def test_defaults_depend_on_data_and_device(size, length, batch, steps, rate):
     """Three passes, within bounds; the defaults of each kind of device."""
-    train, _ = settled(plan_of(), dataclasses.replace(HERE, **size))
+    train, _ = resolve_training(plan_of(), dataclasses.replace(HERE, **size))
     assert (train.length, train.batch, train.rate) == (length, batch, rate)
     assert train.steps == math.ceil(steps)
     assert train.epochs is None
 
 
 def test_an_untrained_model_has_a_higher_learning_rate():
-    assert settled(plan_of(init="tiny"), HERE)[0].rate == 1e-3
+    assert resolve_training(plan_of(init="tiny"), HERE)[0].rate == 1e-3
 
 
 def test_given_settings_are_kept():
     plan = plan_of(batch=5, length=40, rate=0.25, epochs=2.0)
-    train, words = settled(plan, HERE)
+    train, words = resolve_training(plan, HERE)
     assert train == dataclasses.replace(plan.train, steps=2 * 8_000 // 5, epochs=None)
     for figure in ("3,200 steps", "5 sequences", "40 tokens", "2.0 passes", "rate 0.25"):
         assert figure in words
 
 
 def test_the_description_has_all_figures():
-    train, words = settled(plan_of(steps=1_000, objective="causal"), HERE)
+    train, words = resolve_training(plan_of(steps=1_000, objective="causal"), HERE)
     assert words.startswith("causal for 1,000 steps")
     for figure in ("16 sequences", "128 tokens", "2.0 passes", "1,000,000 tokens"):
         assert figure in words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corpusfit.adapt.processes import started
+from corpusfit.adapt.processes import start_accelerator
 from corpusfit.errors import UsageError
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -15,15 +15,15 @@ def test_a_second_training_may_take_another_device(tmp_path):
     import torch
     from accelerate.state import PartialState
 
-    assert started("cpu", "", tmp_path).device == torch.device("cpu")
+    assert start_accelerator("cpu", "", tmp_path).device == torch.device("cpu")
     PartialState._shared_state["device"] = torch.device("cuda")  # left by an earlier training
-    again = started("cpu", "", tmp_path)
+    again = start_accelerator("cpu", "", tmp_path)
     assert (again.device, again.num_processes) == (torch.device("cpu"), 1)
 
 
 def test_precision_and_accumulation_are_not_left_to_accelerate(tmp_path, monkeypatch):
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
-    found = started("cpu", "", tmp_path)
+    found = start_accelerator("cpu", "", tmp_path)
     assert found.mixed_precision == "no"
     assert found.gradient_accumulation_steps == 1
 
@@ -34,11 +34,11 @@ def test_a_tracker_that_is_not_installed(tmp_path, name):
         __import__(name)
     except ImportError:
         with pytest.raises(UsageError, match=rf"--track.*'{name}'.*pip install {name}$"):
-            started("cpu", name, tmp_path)
+            start_accelerator("cpu", name, tmp_path)
     else:
         pytest.skip(f"{name} is installed")
 
 
 def test_no_such_tracker(tmp_path):
     with pytest.raises(UsageError, match=r"--track.*tensorboard, wandb, mlflow.*'paper'"):
-        started("cpu", "paper", tmp_path)
+        start_accelerator("cpu", "paper", tmp_path)

@@ -50,7 +50,7 @@ def test_sizes_are_those_of_berts_miniatures(init):
 
 def test_default_vocabularies():
     assert [tokens for _, _, tokens in SIZES.values()] == [8_192, 16_384, 30_522]
-    assert made(vocabulary=0).marks.vocabulary > 300  # as many as the texts give
+    assert made(vocabulary=0).special.vocabulary > 300  # as many as the texts give
 
 
 @pytest.mark.parametrize("objective", ["mlm", "mlm+nsp", "causal"])
@@ -81,12 +81,12 @@ def test_other_processes_make_the_same_tokenizer(objective):
 
 def test_a_word_piece_tokenizer_as_berts():
     got = made()
-    tokenizer, marks = got.tokenizer, got.marks
-    assert (marks.prefix, marks.suffix, marks.mask, marks.pad) == ((2,), (3,), 4, 0)
-    assert marks.vocabulary == 300 == got.model.config.vocab_size
-    assert not marks.ordinary[:5].any()
-    assert marks.ordinary[5:].all()
-    assert 0 < marks.begins.sum() < marks.ordinary.sum()
+    tokenizer, special = got.tokenizer, got.special
+    assert (special.prefix, special.suffix, special.mask, special.pad) == ((2,), (3,), 4, 0)
+    assert special.vocabulary == 300 == got.model.config.vocab_size
+    assert not special.ordinary[:5].any()
+    assert special.ordinary[5:].all()
+    assert 0 < special.begins.sum() < special.ordinary.sum()
     ids = tokenizer("KAMO vé. 測試!")["input_ids"]
     assert tokenizer.decode(ids) == "[CLS] kamo ve. 測 試 [UNK] [SEP]"
     pair = tokenizer("ka", "mo")
@@ -95,8 +95,8 @@ def test_a_word_piece_tokenizer_as_berts():
 
 def test_a_byte_level_tokenizer_as_gpt2s():
     got = made("causal", vocabulary=400)
-    assert (got.marks.prefix, got.marks.suffix, got.marks.end) == ((), (), 0)
-    assert got.marks.vocabulary == 400
+    assert (got.special.prefix, got.special.suffix, got.special.end) == ((), (), 0)
+    assert got.special.vocabulary == 400
     for text in ("Never seen: Ω ≈ 3\n", " kamo", "測試"):
         assert got.tokenizer.decode(got.tokenizer(text)["input_ids"]) == text
     assert len(got.tokenizer("kamo")["input_ids"]) < 4

@@ -69,7 +69,9 @@ def by_hand(work, steps):
     schedule = get_scheduler(plan.schedule, optimizer, warm, plan.steps)
     feed, losses = Feed(work.passes), []
     for _ in range(steps):
-        texts = [work.stock.ids(int(c)).tolist() for row in feed.take(plan.batch) for c in row]
+        texts = [
+            work.chunk_tokens.ids(int(c)).tolist() for row in feed.take(plan.batch) for c in row
+        ]
         ids = torch.zeros((len(texts), max(map(len, texts))), dtype=torch.long)
         mask = torch.zeros_like(ids)
         for i, text in enumerate(texts):
@@ -109,8 +111,8 @@ def test_only_matrices_decay(tmp_path):
     """Closed form: without a loss, a matrix shrinks by the factor 1 - rate x decay per step."""
     settings = {"steps": 4, "decay": 0.5, "warmup": 0.0, "schedule": "constant", "rate": 0.1}
     work = training_of(tmp_path, weights=[1.0] * 60, heldout=False, **settings)
-    silent = dataclasses.replace(work.stock, scale=np.zeros_like(work.stock.scale))
-    work = dataclasses.replace(work, stock=silent)
+    silent = dataclasses.replace(work.chunk_tokens, scale=np.zeros_like(work.chunk_tokens.scale))
+    work = dataclasses.replace(work, chunk_tokens=silent)
     before = weights_of(work)
     train(work, TrainerCallback())
     for name, weight in weights_of(work).items():
@@ -398,7 +400,9 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
     message = str(error.value)
     assert "step 7 " in message
     named = [
-        work.stock.name(int(c)) for row in Feed(work.passes, feed_at(work, 6)).take(6) for c in row
+        work.chunk_tokens.name(int(c))
+        for row in Feed(work.passes, feed_at(work, 6)).take(6)
+        for c in row
     ]
     assert f"{named[0]}; " in message
     assert "texts.jsonl, row" in named[0]

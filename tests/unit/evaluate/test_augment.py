@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 from sklearn.feature_extraction.text import CountVectorizer
 
 from corpusfit.errors import UsageError
-from corpusfit.evaluate.augment import counted, require_allowed, reworded
+from corpusfit.evaluate.augment import replace_words, replacement_model, require_allowed
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, load_examples, store_examples
 
@@ -31,13 +31,15 @@ def classified(texts):
 
 def augmented(texts, *, copies=1, share=0.3, seed=0):
     plan = AugmentPlan(kind="tfidf", copies=copies, share=share)
-    new = reworded(classified(texts), plan, kind="classification", labels=("a", "b"), seed=seed)
+    new = replace_words(
+        classified(texts), plan, kind="classification", labels=("a", "b"), seed=seed
+    )
     return [pieces[0] for pieces in new.pieces]
 
 
 def test_probabilities_by_hand():
     """Two texts, `the` in both: IDF 0; all other words log 2."""
-    found = counted([["the", "the", "cell", "dies"], ["the", "cat"]], 0.3)
+    found = replacement_model([["the", "the", "cell", "dies"], ["the", "cat"]], 0.3)
     # first text: TF-IDF 0, 0, log 2 / 4 twice; C - TF-IDF: c, c, 0, 0; their mean c / 2
     # second: 0 and log 2 / 2; C - TF-IDF: d, 0; mean d / 2
     np.testing.assert_allclose(found.chance, [0.6, 0.6, 0, 0, 0.6, 0])
@@ -48,7 +50,7 @@ def test_probabilities_by_hand():
 def test_probabilities_are_the_papers_formulas():
     """Word by word, with document frequencies from scikit-learn."""
     texts = [t.split() for t in TEXTS]
-    found = counted(texts, 0.3)
+    found = replacement_model(texts, 0.3)
     counter = CountVectorizer(analyzer=str.split, binary=True).fit(TEXTS)
     df = dict(zip(counter.get_feature_names_out(), counter.transform(TEXTS).sum(0).A1, strict=True))
     idf = {w: math.log(len(texts) / df[w]) for w in df}
@@ -65,13 +67,13 @@ def test_probabilities_are_the_papers_formulas():
 
 def test_the_probabilities_of_a_text_add_up_to_the_share():
     texts = [t.split() for t in TEXTS[:4]]
-    sums = np.split(counted(texts, 0.2).chance, np.cumsum([len(t) for t in texts])[:-1])
+    sums = np.split(replacement_model(texts, 0.2).chance, np.cumsum([len(t) for t in texts])[:-1])
     for text, probabilities in zip(texts, sums, strict=True):
         assert probabilities.sum() == pytest.approx(0.2 * len(text))
 
 
 def test_a_probability_is_at_most_one():
-    assert counted([["the"] + ["cell"] * 9, ["the"]], 0.5).chance.max() == 1
+    assert replacement_model([["the"] + ["cell"] * 9, ["the"]], 0.5).chance.max() == 1
 
 
 def test_words_are_replaced_as_often_as_they_should():
@@ -79,7 +81,7 @@ def test_words_are_replaced_as_often_as_they_should():
     copies = 2000
     new = [t.replace(" ,", "").split() for t in augmented(TEXTS, copies=copies)]
     texts = [t.replace(" ,", "").split() for t in TEXTS]
-    found = counted(texts, 0.3)
+    found = replacement_model(texts, 0.3)
     probabilities, deviations = iter(found.chance), []
     for i, text in enumerate(texts):
         for j, word in enumerate(text):
@@ -95,7 +97,7 @@ def test_replacements_follow_their_probabilities():
     copies = 20_000
     texts = ["the cell cell", "the cat sat", "the cat ran", "the dog ran by"]
     new = augmented(texts, copies=copies, share=0.45)
-    found = counted([t.split() for t in texts], 0.45)
+    found = replacement_model([t.split() for t in texts], 0.45)
     first = Counter(text.split()[0] for text in new[:copies])
     p = found.chance[0]
     expected = dict(zip(found.words, copies * p * found.drawn, strict=True))
@@ -109,7 +111,7 @@ def test_replacements_follow_their_probabilities():
 def test_copy_j_of_example_i_is_at_its_position_with_its_labels():
     examples = classified(TEXTS)
     plan = AugmentPlan(kind="tfidf", copies=3)
-    found = reworded(examples, plan, kind="classification", labels=("a", "b"), seed=1)
+    found = replace_words(examples, plan, kind="classification", labels=("a", "b"), seed=1)
     assert len(found) == 15
     assert found.labels == [own for own in examples.labels for _ in range(3)]
     for i, text in enumerate(TEXTS):
@@ -165,7 +167,9 @@ def test_only_words_labelled_o_are_replaced_by_words_labelled_o():
     entities = {"drug", "receptor", "protein"}
     labels = [[1 if w in entities else 0 for w in words] for words in pieces]
     plan = AugmentPlan(kind="tfidf", copies=300, share=0.9)
-    found = reworded(Examples(pieces, labels), plan, kind="tagging", labels=("O", "B-x"), seed=0)
+    found = replace_words(
+        Examples(pieces, labels), plan, kind="tagging", labels=("O", "B-x"), seed=0
+    )
     outside = {w for words in pieces for w in words if w not in entities and w != ","}
     replaced = 0
     for k, (new, own) in enumerate(zip(found.pieces, found.labels, strict=True)):
@@ -183,7 +187,7 @@ def test_only_words_labelled_o_are_replaced_by_words_labelled_o():
 def test_tagging_refusals():
     examples = Examples([["a", "b"]], [[0, 1]])
     with pytest.raises(UsageError, match=r"--augment.* O\b"):
-        reworded(examples, TFIDF, kind="tagging", labels=("NN", "VB"), seed=0)
+        replace_words(examples, TFIDF, kind="tagging", labels=("NN", "VB"), seed=0)
     back = AugmentPlan(kind="backtranslate", mt="x", mt_back="y")
     with pytest.raises(UsageError, match=r"--augment.*tagging.*'backtranslate'"):
         require_allowed(back, "tagging")

@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 
 from corpusfit.engine import Progress
 from corpusfit.errors import ModelError, UsageError
-from corpusfit.evaluate.augment import accompanied
-from corpusfit.evaluate.backtranslate import ThereAndBack, TokenSampler
+from corpusfit.evaluate.augment import augment_examples
+from corpusfit.evaluate.backtranslate import BackTranslator, TokenSampler
 from corpusfit.evaluate.task import Examples
 from corpusfit.kernels.chance import place_keys
 from translating import built
@@ -41,7 +41,7 @@ def models(request, tmp_path_factory, word_pieces):
 
 
 def translated(models, texts=TEXTS, *, copies=1, seed=0, first=0, **settings):
-    both = ThereAndBack.opened(*models, device="cpu", **settings)
+    both = BackTranslator.load(*models, device="cpu", **settings)
     return both.translate(texts, copies=copies, seed=seed, first=first, progress=Progress())
 
 
@@ -82,7 +82,7 @@ def test_white_space_between_sentences_stays(models):
 def test_augmented_examples_have_the_labels_of_their_text(models):
     examples = Examples([[t] for t in TEXTS], [[i] for i in range(len(TEXTS))])
     texts = translated(models, copies=2)
-    found = accompanied(examples, texts, 2)
+    found = augment_examples(examples, texts, 2)
     assert [pieces[0] for pieces in found.pieces] == texts
     assert found.labels == [[i] for i in range(6) for _ in range(2)]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpusfit.adapt.keys import text_keys
-from corpusfit.evaluate.contamination import ENOUGH, Watch, Watched
+from corpusfit.evaluate.contamination import CONTAINMENT, ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.tokens import reference
 from corpusfit.types import text_array
 
@@ -35,7 +35,7 @@ def edited(text, share, seed):
 
 def held(watched, texts):
     """(text, number of the held-out text): containment."""
-    found = Watch(Watched.of_texts(watched)).held(text_array(texts))
+    found = ContaminationFinder(HeldoutIndex.of_texts(watched)).held(text_array(texts))
     pairs = zip(found.text, found.watched, found.containment, strict=True)
     return {(int(t), int(w)): float(c) for t, w, c in pairs}
 
@@ -64,7 +64,7 @@ def test_containment_of_short_texts_is_exactly_that_of_sets():
         (i, w): c
         for i, text in enumerate(texts)
         for w, other in enumerate(watched)
-        if (c := containment(other, text)) >= ENOUGH
+        if (c := containment(other, text)) >= CONTAINMENT
     }
     assert 40 < len(expected) < len(texts)
     assert held(watched, texts) == pytest.approx(expected)
@@ -77,7 +77,7 @@ def test_containment_of_long_texts_is_an_unbiased_estimate():
         text = edited(watched, 0.03, seed)
         sketch = held([watched], [text])
         true = containment(watched, text)
-        errors += [c - true for c in sketch.values()] if true > ENOUGH + 0.03 else []
+        errors += [c - true for c in sketch.values()] if true > CONTAINMENT + 0.03 else []
     # 128 of 596 without replacement: a standard deviation of about 0.027
     assert len(errors) > 80
     assert abs(np.mean(errors)) < 4 * 0.03 / np.sqrt(len(errors))
@@ -96,14 +96,14 @@ def test_all_that_minhash_lsh_finds_is_found():
     watched = [prose(90, seed) for seed in range(40)]
     texts = [edited(t, (i % 5) / 50, i) for i, t in enumerate(watched)]
     texts += [f"{t} {prose(60, 1_000 + i)}" for i, t in enumerate(watched)]
-    index = datasketch.MinHashLSH(threshold=ENOUGH, num_perm=256)
+    index = datasketch.MinHashLSH(threshold=CONTAINMENT, num_perm=256)
     for w, text in enumerate(watched):
         index.insert(w, signature(text))
     theirs = set()
     for i, text in enumerate(texts):
         for w in index.query(signature(text)):
             shared = grams(text) & grams(watched[w])
-            if len(shared) >= ENOUGH * len(grams(text) | grams(watched[w])):
+            if len(shared) >= CONTAINMENT * len(grams(text) | grams(watched[w])):
                 theirs.add((i, w))
     ours = set(held(watched, texts))
     assert len(theirs) >= 8
@@ -131,10 +131,10 @@ def test_a_tokenised_text_is_found_in_its_printed_form():
 
 
 def test_copies_are_one_text_and_texts_without_letters_are_skipped():
-    watched = Watched.of_texts(["Some text.", "some TEXT", "?!", "", "another"])
+    watched = HeldoutIndex.of_texts(["Some text.", "some TEXT", "?!", "", "another"])
     assert watched.numbers(["some text!", "another", "?!", "unknown"]).tolist() == [0, 1, -1, -1]
     assert held(["?!", ""], ["?!", "", "a"]) == {}
-    assert Watched.of_texts([]).numbers(["a"]).tolist() == [-1]
+    assert HeldoutIndex.of_texts([]).numbers(["a"]).tolist() == [-1]
 
 
 def test_lone_surrogates_are_accepted():
@@ -147,8 +147,8 @@ def test_matches_depend_neither_on_the_batch_nor_on_storing_the_index(tmp_path):
     texts = [
         f"{prose(20, -n - 1)} {watched[n % 30]}" if n % 3 else prose(50, 500 + n) for n in range(60)
     ]
-    Watched.of_texts(watched).write(tmp_path / "watched")
-    watch = Watch(Watched.read(tmp_path / "watched"))
+    HeldoutIndex.of_texts(watched).write(tmp_path / "watched")
+    watch = ContaminationFinder(HeldoutIndex.read(tmp_path / "watched"))
     alone = set()
     for i, text in enumerate(texts):
         found = watch.held(text_array([text]))
@@ -160,4 +160,4 @@ def test_matches_depend_neither_on_the_batch_nor_on_storing_the_index(tmp_path):
 
 
 def test_the_keys_are_those_of_stored_tokens():
-    assert Watched.of_texts(["One, two!"]).keys.tolist() == text_keys(["one TWO"]).tolist()
+    assert HeldoutIndex.of_texts(["One, two!"]).keys.tolist() == text_keys(["one TWO"]).tolist()

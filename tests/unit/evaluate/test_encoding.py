@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusfit.adapt.special_tokens import Marks
+from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.evaluate.encoding import NOWHERE, encode, packed_rows
 from corpusfit.evaluate.task import Examples
 
 transformers = pytest.importorskip("transformers", reason="the extra train is not installed")
 
 
-def marks_of(tokenizer):
+def special_tokens_of(tokenizer):
     ids = np.ones(len(tokenizer), np.bool_)
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-    return Marks((cls,), (sep,), None, 0, None, len(ids), ids, None)
+    return SpecialTokens((cls,), (sep,), None, 0, None, len(ids), ids, None)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,9 @@ def test_words_are_predicted_at_their_first_sub_token_by_transformers_word_ids(
     tokenizer, sentences
 ):
     examples = Examples(sentences, [[0] * len(s) for s in sentences])
-    found = encode(examples, "tagging", tokenizer.backend_tokenizer, marks_of(tokenizer), 16)
+    found = encode(
+        examples, "tagging", tokenizer.backend_tokenizer, special_tokens_of(tokenizer), 16
+    )
     cut = []
     for words, ids, places in zip(sentences, found.ids, found.places, strict=True):
         whole = tokenizer(words, is_split_into_words=True)
@@ -57,8 +59,8 @@ def test_words_of_a_byte_level_tokenizer_have_their_tokens_in_the_sentence():
     trainer = trainers.BpeTrainer(vocab_size=300, show_progress=False)
     tokenizer.train_from_iterator(["the kinase binds the receptor"] * 9, trainer)
     words = ["the", "kinase", "binds"]
-    marks = Marks((), (), None, 0, None, 300, np.ones(300, np.bool_), None)
-    found = encode(Examples([words], [[0, 0, 0]]), "tagging", tokenizer, marks, 64)
+    special = SpecialTokens((), (), None, 0, None, 300, np.ones(300, np.bool_), None)
+    found = encode(Examples([words], [[0, 0, 0]]), "tagging", tokenizer, special, 64)
     tokens = tokenizer.encode("the kinase binds", add_special_tokens=False)
     first = [
         next(i for i, (b, e) in enumerate(tokens.offsets) if e > begin) for begin in (0, 4, 11)
@@ -72,7 +74,7 @@ def test_a_word_without_tokens_is_nowhere_and_the_next_one_keeps_its_own(tokeniz
         Examples([words], [[0, 0, 0]]),
         "tagging",
         tokenizer.backend_tokenizer,
-        marks_of(tokenizer),
+        special_tokens_of(tokenizer),
         64,
     )
     assert found.places[0].tolist() == [1, NOWHERE, 2]
@@ -80,12 +82,14 @@ def test_a_word_without_tokens_is_nowhere_and_the_next_one_keeps_its_own(tokeniz
 
 def test_texts_are_predicted_at_their_first_token_or_without_a_prefix_at_their_last(tokenizer):
     examples = Examples([["the kinase binds"], [""]], [[1], [0]])
-    backend, marks = tokenizer.backend_tokenizer, marks_of(tokenizer)
-    assert [p.tolist() for p in encode(examples, "classification", backend, marks, 64).places] == [
+    backend, special = tokenizer.backend_tokenizer, special_tokens_of(tokenizer)
+    assert [
+        p.tolist() for p in encode(examples, "classification", backend, special, 64).places
+    ] == [
         [0],
         [0],
     ]
-    none = Marks((), (), None, 0, None, 9, marks.ordinary, None)
+    none = SpecialTokens((), (), None, 0, None, 9, special.ordinary, None)
     found = encode(examples.take([0]), "classification", backend, none, 64)
     assert found.places[0].tolist() == [len(found.ids[0]) - 1]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from corpusfit.adapt.keys import bare, text_keys
-from corpusfit.evaluate.overlaps import Overlap, overlaps
+from corpusfit.adapt.keys import alphanumeric, text_keys
+from corpusfit.evaluate.overlaps import Overlap, split_overlaps
 from corpusfit.evaluate.task import Examples, Task
 
 
@@ -25,7 +25,7 @@ TASK = Task(
 
 
 def test_counts():
-    found = overlaps(TASK)
+    found = split_overlaps(TASK)
     assert found.between == (
         Overlap("dev", "train", 3, shared=2, identical=1, relabelled=1),
         Overlap("test", "train", 4, shared=2, identical=1, relabelled=1),
@@ -39,7 +39,7 @@ def test_counts():
 
 
 def test_notes_and_values():
-    found = overlaps(TASK)
+    found = split_overlaps(TASK)
     notes = found.notes()
     assert len(notes) == 6
     for figure in ("dev: 2 of 3 texts (66.7 %)", "in train", "1 exact", "1 with another label"):
@@ -61,7 +61,7 @@ def test_notes_and_values():
 
 def test_none():
     apart = Task("t", "classification", ("a",), 1, texts(("x", 0)), texts(("y", 0)), texts())
-    found = overlaps(apart)
+    found = split_overlaps(apart)
     assert found.notes() == []
     assert found.between[2].share == 0.0
     assert str(found.between[0]).startswith("dev: 0 of 1 texts (0.0 %)")
@@ -73,13 +73,13 @@ def test_sentences_by_their_words_and_tags():
         Examples([["IL", "2", "."]], [[1, 2, 0]]),
         Examples([["IL2"], ["il", "2"]], [[1], [1, 2]]),
     )
-    found = overlaps(Task("t", "tagging", ("O", "B-X", "I-X"), 3, one, other, one))
+    found = split_overlaps(Task("t", "tagging", ("O", "B-X", "I-X"), 3, one, other, one))
     assert found.between[0] == Overlap("dev", "train", 2, shared=2, identical=0, relabelled=2)
     assert found.between[1] == Overlap("test", "train", 1, shared=1, identical=1, relabelled=0)
 
 
 def test_keys_of_normalised_texts():
-    assert bare("« Straße_9 »!") == "strasse9"
+    assert alphanumeric("« Straße_9 »!") == "strasse9"
     keys = text_keys(["A b", "ab.", "a c", "\ud800"])
     assert keys[0] == keys[1]
     assert len(set(keys.tolist())) == 3

@@ -168,9 +168,9 @@ class Step:
         self.task = task
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-        self._open, self._words = finetuning.open_headed, finetuning.Words
-        self._lay_out = finetuning.laid_out
-        for name in ("open_headed", "Words", "laid_out"):
+        self._open, self._words = finetuning.open_with_head, finetuning.TaskVocabulary
+        self._lay_out = finetuning.to_batch
+        for name in ("open_with_head", "TaskVocabulary", "to_batch"):
             monkeypatch.setattr(finetuning, name, getattr(self, f"_seen_{name.lower()}"))
         handle = register_optimizer_step_pre_hook(self._before_adamw)
         try:
@@ -178,7 +178,7 @@ class Step:
         finally:
             handle.remove()
 
-    def _seen_open_headed(self, plan, *args):
+    def _seen_open_with_head(self, plan, *args):
         headed = self._open(plan, *args)
         self.packing, model = headed.network.packing, headed.network.predictor.model
         self.model = model
@@ -192,11 +192,11 @@ class Step:
         model.zero_grad()
         return headed
 
-    def _seen_words(self, *args):
+    def _seen_taskvocabulary(self, *args):
         self.numbers = self._words(*args)
         return self.numbers
 
-    def _seen_laid_out(self, encoded, numbers, rows, words):
+    def _seen_to_batch(self, encoded, numbers, rows, words):
         if len(numbers) == len(self.task.train):
             self.rows = len(rows)
         return self._lay_out(encoded, numbers, rows, words)

@@ -12,14 +12,14 @@ from scipy.stats import entropy
 from corpusfit.evaluate.forecast import (
     FEATURES,
     LAYERS,
-    Known,
     Reduction,
+    TaskNgrams,
     count,
     divergence,
     layers,
     reduction,
 )
-from corpusfit.evaluate.predictors import Prospect, words
+from corpusfit.evaluate.predictors import GainPredictors, describe
 from corpusfit.score.methods.dsir import Dsir
 from corpusfit.types import text_array
 
@@ -176,7 +176,7 @@ def test_a_nearer_selection_of_any_size_has_a_kl_reduction():
 
 
 def test_coverage_is_counted_exactly():
-    known = Known.of(text_array(TASK))
+    known = TaskNgrams.of(text_array(TASK))
     seen = known.seen_in(text_array(NEAR[:1])) | known.seen_in(text_array(NEAR[1:]))
     task, near = grams_of(TASK), grams_of(NEAR)
     expected = sum(n for g, n in task.items() if g in near) / task.total()
@@ -188,11 +188,11 @@ def test_coverage_is_counted_exactly():
 
 def prospect(data, falls, *, task="t", losses=None, noise=0.001):
     kl = Reduction(0.5, 0.5 - falls, 1000, falls, noise, 0.7)
-    return Prospect(data, "dsir", task, 10, kl, losses or {"task": 5.0, "general": 4.5})
+    return GainPredictors(data, "dsir", task, 10, kl, losses or {"task": 5.0, "general": 4.5})
 
 
 def test_description_of_one_selection():
-    reduction_of, loss, caveat = words([prospect("out", 0.1)], "bert")
+    reduction_of, loss, caveat = describe([prospect("out", 0.1)], "bert")
     for figure in ("out (dsir)", "0.100 of 0.500 nats", "20%", "1,000 n-grams"):
         assert figure in reduction_of
     for figure in ("bert", "5.00 nats", "0.50 nats above", "4.50 nats"):
@@ -211,27 +211,27 @@ def test_description_of_one_selection():
     ],
 )
 def test_description_without_a_sign_of_gain(falls, losses, expected):
-    found = words([prospect("out", falls, losses=losses)], "bert")
+    found = describe([prospect("out", falls, losses=losses)], "bert")
     assert expected in " ".join(found)
     assert "corpusfit evaluate" in found[-1]
 
 
 def test_selections_for_one_task_are_ranked():
-    found = words([prospect("rnd", 0.02), prospect("sel", 0.1), prospect("none", 0.0)], "bert")
+    found = describe([prospect("rnd", 0.02), prospect("sel", 0.1), prospect("none", 0.0)], "bert")
     assert sum("0.50 nats above" in s for s in found) == 1
     assert any(s.startswith("rnd ranks below sel") and "20%" in s for s in found)
     assert any(s.startswith("none ranks below sel") and "noise" in s for s in found)
 
 
 def test_selections_within_the_noise_are_not_ranked():
-    found = words([prospect("a", 0.1), prospect("b", 0.099)], "bert")
+    found = describe([prospect("a", 0.1), prospect("b", 0.099)], "bert")
     assert any(s.startswith("b and a: no difference") for s in found)
-    found = words([prospect("a", 0.001), prospect("b", 0.0)], "bert")
+    found = describe([prospect("a", 0.001), prospect("b", 0.0)], "bert")
     assert any(s.startswith("b and a: no difference") for s in found)
     assert not any("ranks below" in s for s in found)
 
 
 def test_selections_for_different_tasks_are_not_ranked():
-    found = words([prospect("a", 0.02), prospect("b", 0.1, task="u")], "bert")
+    found = describe([prospect("a", 0.02), prospect("b", 0.1, task="u")], "bert")
     assert any("different tasks" in s for s in found)
     assert not any("ranks below" in s for s in found)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.neighbors import NearestNeighbors
 
 from corpusfit.evaluate.metrics import metric
-from corpusfit.evaluate.retrieval import found, nearest, numbered, tallies
+from corpusfit.evaluate.retrieval import deduplicate, nearest, retrieved, tallies
 
 
 def vectors(seed, n, d=12):
@@ -31,38 +31,41 @@ def test_precision_is_that_of_scikit_learns_search():
     """Translations near their sentences, so that some are retrieved and some are not."""
     source = vectors(2, 300)
     target = source + 1.2 * vectors(3, 300)
-    side = numbered([str(i) for i in range(300)])
+    side = deduplicate([str(i) for i in range(300)])
     for queries, others in ((source, target), (target, source)):
         search = NearestNeighbors(n_neighbors=1, metric="cosine", algorithm="brute").fit(others)
         expected = search.kneighbors(queries, return_distance=False)[:, 0] == np.arange(300)
         assert 0.2 < expected.mean() < 0.9
-        assert (found(side, side, queries, others) == expected).all()
+        assert (retrieved(side, side, queries, others) == expected).all()
 
 
 def test_a_tie_is_a_miss():
     """A model with one vector, or a zero vector, for all sentences retrieves nothing."""
-    side = numbered(["a", "b", "c"])
+    side = deduplicate(["a", "b", "c"])
     for same in (np.ones((3, 4), np.float32), np.zeros((3, 4), np.float32)):
-        assert not found(side, side, same, same).any()
+        assert not retrieved(side, side, same, same).any()
     close = np.array([[1, 0], [0.6, 0.8], [0.6, 0.8]], np.float32)
-    assert found(side, side, close, close).tolist() == [True, False, False]
+    assert retrieved(side, side, close, close).tolist() == [True, False, False]
 
 
 def test_copies_are_one_sentence():
     """Two sentences with the same translation: both retrieve it, and it is no tie with itself."""
-    source, target = numbered(["Guten Tag", "Hallo", "Nacht"]), numbered(["Hi", "Hi", "Night"])
+    source, target = (
+        deduplicate(["Guten Tag", "Hallo", "Nacht"]),
+        deduplicate(["Hi", "Hi", "Night"]),
+    )
     assert (target.texts, target.places.tolist()) == (["Hi", "Night"], [0, 0, 1])
     queries = np.array([[1, 0.1], [1, 0.2], [0, 1]], np.float32)
     others = np.array([[1, 0], [0, 1]], np.float32)
-    assert found(source, target, queries, others).tolist() == [True, True, True]
+    assert retrieved(source, target, queries, others).tolist() == [True, True, True]
     # from English, one vector has one nearest: at most one of two translations is retrieved
-    assert found(target, source, others, queries).tolist() == [True, False, True]
+    assert retrieved(target, source, others, queries).tolist() == [True, False, True]
 
 
 def test_vector_length_has_no_effect():
-    side = numbered(["a", "b"])
+    side = deduplicate(["a", "b"])
     near = np.array([[3, 0], [0, 0.01]], np.float32)
-    assert found(side, side, near, np.array([[0.5, 0.1], [90, 100]], np.float32)).all()
+    assert retrieved(side, side, near, np.array([[0.5, 0.1], [90, 100]], np.float32)).all()
 
 
 def test_tallies_give_the_precision():

@@ -10,7 +10,7 @@ import pytest
 
 from corpusfit.errors import ModelError, UsageError
 from corpusfit.evaluate.formats.brat import WORD
-from corpusfit.evaluate.tokenizer_fertility import open_tokenizer, word_splits
+from corpusfit.evaluate.tokenizer_fertility import fertility_counts, open_tokenizer
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,-0123456789"]
 PIECES += [f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789"]
@@ -28,7 +28,7 @@ def vocabulary(tmp_path):
 
 def test_counts_worked_out_by_hand(vocabulary):
     """15 words; Greek and the colon are unknown; accents are removed as by BERT."""
-    found = word_splits(open_tokenizer(str(vocabulary)), [TEXT, "", "paciente"])
+    found = fertility_counts(open_tokenizer(str(vocabulary)), [TEXT, "", "paciente"])
     words = WORD.findall(TEXT)
     assert " ".join(words) == "El paciente , con 86 leucocitos y creatinina : más . Ελλάδα no - ok"
     tokens = [2, 1, 1, 3, 2, 3, 1, 4, 1, 3, 1, 1, 2, 1, 2]
@@ -44,7 +44,7 @@ def test_words_have_the_pieces_of_the_tokenizers_own_tokenize(vocabulary, tmp_pa
     peer = BertTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"))
     text = TEXT * 3 + " leucocitosis (paciente) 109 x"
     tokens = np.array([len(peer.tokenize(word)) for word in WORD.findall(text)])
-    counts = word_splits(ours, [text])[0]
+    counts = fertility_counts(ours, [text])[0]
     assert counts[:3].tolist() == [len(tokens), (tokens > 1).sum(), tokens.sum()]
 
 
@@ -61,7 +61,7 @@ def test_byte_level_tokens_are_counted_in_the_text(tmp_path):
     peer = PreTrainedTokenizerFast.from_pretrained(tmp_path)
     words = text.split()
     tokens = np.array([len(peer.tokenize(w if w == words[0] else f" {w}")) for w in words])
-    counts = word_splits(open_tokenizer(str(tmp_path)), [text])[0]
+    counts = fertility_counts(open_tokenizer(str(tmp_path)), [text])[0]
     assert counts.tolist() == [5, (tokens > 1).sum(), tokens.sum(), 0]
     assert 0 < counts[1] < 5
 
@@ -76,13 +76,13 @@ def test_a_sentencepiece_like_tokenizer_in_its_text_and_word_by_word():
     text = "das Haus  Hauses Haus das q"
     tokens = np.array([len(tokenizer.encode(word).ids) for word in text.split()])
     assert tokens.tolist() == [1, 2, 3, 2, 1, 2]
-    assert word_splits(tokenizer, [text]).tolist() == [[6, 4, 11, 1]]
+    assert fertility_counts(tokenizer, [text]).tolist() == [[6, 4, 11, 1]]
 
 
 def test_a_cased_vocabulary_keeps_capitals(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join([*PIECES, "IL"]), "utf-8")
-    assert word_splits(open_tokenizer(str(path)), ["IL il"]).tolist() == [[2, 1, 3, 0]]
+    assert fertility_counts(open_tokenizer(str(path)), ["IL il"]).tolist() == [[2, 1, 3, 0]]
 
 
 def test_truncation_of_a_tokenizer_is_disabled(vocabulary, tmp_path):
@@ -93,7 +93,7 @@ def test_truncation_of_a_tokenizer_is_disabled(vocabulary, tmp_path):
     tokenizer.save(str(whole))
     assert "truncation" in json.loads(whole.read_text("utf-8"))
     for name in (str(whole), str(tmp_path)):  # a file, or its folder
-        found = word_splits(open_tokenizer(name), ["paciente " * 50])
+        found = fertility_counts(open_tokenizer(name), ["paciente " * 50])
         assert found.tolist() == [[50, 0, 50, 0]]
 
 
@@ -107,7 +107,7 @@ def test_minilm_is_berts_own_vocabulary():
     text = "Severe hypercholesterolemia, treated with simvastatin (40 mg)."
     tokens = np.array([len(peer.tokenize(word)) for word in WORD.findall(text)])
     for name in ("minilm", str(minilm_folder() / "vocab.txt")):
-        found = word_splits(open_tokenizer(name), [text])[0]
+        found = fertility_counts(open_tokenizer(name), [text])[0]
         assert found.tolist() == [len(tokens), (tokens > 1).sum(), tokens.sum(), 0]
     assert (tokens > 1).any()
 

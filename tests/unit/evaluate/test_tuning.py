@@ -12,10 +12,10 @@ from corpusfit.embed.hardware import Hardware
 from corpusfit.errors import ModelError, TrainingError, UsageError
 from corpusfit.evaluate import finetune as finetuning
 from corpusfit.evaluate.finetune import finetune
-from corpusfit.evaluate.network import open_headed
+from corpusfit.evaluate.network import open_with_head
 from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, settled
 from corpusfit.evaluate.task import Examples, Task
-from corpusfit.evaluate.vocabulary import Words
+from corpusfit.evaluate.vocabulary import TaskVocabulary
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
 
@@ -114,8 +114,8 @@ def test_embeddings_of_unused_tokens_end_as_with_adamw_over_all_rows(
     few = finetune(task, plan, 0)
     monkeypatch.setattr(
         finetuning,
-        "Words",
-        lambda model, tokens, pad: Words(
+        "TaskVocabulary",
+        lambda model, tokens, pad: TaskVocabulary(
             model, np.arange(len(model.get_input_embeddings().weight)), pad
         ),
     )
@@ -123,12 +123,12 @@ def test_embeddings_of_unused_tokens_end_as_with_adamw_over_all_rows(
 
 
 def test_a_reduced_matrix_is_restored_with_decay(tiny_lm):
-    headed = open_headed(HeadPlan(str(tiny_lm)), "classification", 2, CPU, 0)
+    headed = open_with_head(HeadPlan(str(tiny_lm)), "classification", 2, CPU, 0)
     model = headed.network.predictor.model
     whole = model.get_input_embeddings().weight.detach().clone()
-    words = Words(model, np.array([7, 5, 7]), 0)
+    words = TaskVocabulary(model, np.array([7, 5, 7]), 0)
     assert len(model.get_input_embeddings().weight) == 3  # padding too
-    words.faded = 0.5
+    words.decay_factor = 0.5
     seen = [words.number[i] for i in (0, 5, 7)]
     with words.whole():
         now = model.get_input_embeddings().weight[words.number]
@@ -147,7 +147,7 @@ def test_a_pooler_in_the_file_gives_no_head_start(tmp_path, tiny_lm):
     transformers.AutoTokenizer.from_pretrained(tiny_lm).save_pretrained(without)
     logits = []
     for folder in (tiny_lm, without):
-        model = open_headed(HeadPlan(str(folder)), "classification", 2, CPU, 3).network.call
+        model = open_with_head(HeadPlan(str(folder)), "classification", 2, CPU, 3).network.call
         with torch.no_grad():
             logits.append(model(input_ids=torch.arange(12).reshape(2, 6)).logits)
     torch.testing.assert_close(*logits, rtol=0, atol=0)
@@ -168,7 +168,7 @@ def test_a_head_in_the_file_gives_no_head_start(tmp_path, tiny_lm, labels):
     logits = []
     for folder in folders:
         plan = HeadPlan(str(folder))
-        model = open_headed(plan, "classification", labels, CPU, 3).network.call
+        model = open_with_head(plan, "classification", labels, CPU, 3).network.call
         with torch.no_grad():
             logits.append(model(input_ids=torch.arange(12).reshape(2, 6)).logits)
     torch.testing.assert_close(*logits, rtol=0, atol=0)
@@ -177,7 +177,7 @@ def test_a_head_in_the_file_gives_no_head_start(tmp_path, tiny_lm, labels):
 @pytest.mark.parametrize(("kind", "epochs"), [("pfeiffer", 50), ("lora", 20)])
 def test_with_an_adapter_the_model_is_frozen(task, plan, kind, epochs, monkeypatch):
     kept = {}
-    opening = finetuning.open_headed
+    opening = finetuning.open_with_head
 
     def recording(*args):
         headed = opening(*args)
@@ -186,7 +186,7 @@ def test_with_an_adapter_the_model_is_frozen(task, plan, kind, epochs, monkeypat
         kept["before"] = {n: p.detach().clone() for n, p in kept.items()}
         return headed
 
-    monkeypatch.setattr(finetuning, "open_headed", recording)
+    monkeypatch.setattr(finetuning, "open_with_head", recording)
     settings = [f"model.adapter={kind}", "tune.rate=3e-3", f"tune.epochs={epochs}"]
     history = finetune(task, plan.with_overrides(settings), 0).history
     before = kept.pop("before")
@@ -213,7 +213,7 @@ def test_an_adapter_from_adaptation_is_trained_further(task, plan, tmp_path, tin
     plan = plan.with_overrides(settings)
     history = finetune(task, plan, 0).history
     assert history[-1]["loss"] < 0.92 * history[0]["loss"]
-    headed = open_headed(plan.model, "classification", 2, CPU, 0)
+    headed = open_with_head(plan.model, "classification", 2, CPU, 0)
     trained = [n for n, p in headed.network.call.named_parameters() if p.requires_grad]
     assert headed.adapter
     assert all("pfeiffer" in n or "pooler" in n or "classifier" in n for n in trained), trained
@@ -338,7 +338,9 @@ def test_a_reduced_matrix_gives_the_results_of_the_whole_one(
     plan = plan.with_overrides([f"model.name={folder}", "tune.epochs=1", "tune.decay=0.2"])
     few = finetune(task, plan, 0)
     everything = np.arange(len(tokenizer))
-    monkeypatch.setattr(finetuning, "Words", lambda model, _, pad: Words(model, everything, pad))
+    monkeypatch.setattr(
+        finetuning, "TaskVocabulary", lambda model, _, pad: TaskVocabulary(model, everything, pad)
+    )
     assert results(few) == results(finetune(task, plan, 0))
 
 

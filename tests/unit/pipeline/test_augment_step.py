@@ -8,12 +8,12 @@ pytest.importorskip("torch", reason="the extra train is not installed")
 
 from corpusfit.engine import Progress
 from corpusfit.errors import UsageError
-from corpusfit.evaluate.augment import accompanied, reworded
-from corpusfit.evaluate.backtranslate import ThereAndBack
+from corpusfit.evaluate.augment import augment_examples, replace_words
+from corpusfit.evaluate.backtranslate import BackTranslator
 from corpusfit.evaluate.plan import AugmentPlan
 from corpusfit.evaluate.task import Examples, load_examples
 from corpusfit.pipeline import augment
-from corpusfit.pipeline.augment import augment_examples
+from corpusfit.pipeline.augment import write_augmented_examples
 from translating import built
 
 EXAMPLES = Examples(
@@ -30,13 +30,13 @@ def plan(tmp_path_factory, word_pieces):
 
 @pytest.fixture
 def make(tmp_path, inline, monkeypatch):
-    """`augment_examples` in this process, three texts per piece; returns the examples."""
+    """`write_augmented_examples` in this process, three texts per piece; returns the examples."""
     monkeypatch.setattr(augment, "TEXTS_PER_PIECE", 3)
 
     def make(plan, *, kind="classification", seed=0, out="companions.json"):
         path = tmp_path / out
         words = {"kind": kind, "labels": ["a", "b"], "seed": seed, "device": "cpu"}
-        augment_examples(EXAMPLES, plan, path, machine=inline, **words)
+        write_augmented_examples(EXAMPLES, plan, path, machine=inline, **words)
         return load_examples(path)
 
     return make
@@ -44,10 +44,10 @@ def make(tmp_path, inline, monkeypatch):
 
 def together(plan):
     """Augmentation of all examples, translated at once."""
-    models = ThereAndBack.opened(plan.mt, plan.mt_back, device="cpu")
+    models = BackTranslator.load(plan.mt, plan.mt_back, device="cpu")
     texts = [text for pieces in EXAMPLES.pieces for text in pieces]
     said = models.translate(texts, copies=plan.copies, seed=0, progress=Progress())
-    return accompanied(EXAMPLES, said, plan.copies)
+    return augment_examples(EXAMPLES, said, plan.copies)
 
 
 def test_pieces_give_the_same_as_all_at_once(make, plan, tmp_path):
@@ -61,7 +61,7 @@ def test_pieces_give_the_same_as_all_at_once(make, plan, tmp_path):
 
 def test_after_a_stop_only_what_is_missing_is_translated(make, plan, tmp_path, monkeypatch):
     whole = make(plan, out="whole.json")
-    translate = ThereAndBack.translate
+    translate = BackTranslator.translate
     asked = []
 
     def stopping(self, texts, *, first, **words):
@@ -70,7 +70,7 @@ def test_after_a_stop_only_what_is_missing_is_translated(make, plan, tmp_path, m
             raise KeyboardInterrupt
         return translate(self, texts, first=first, **words)
 
-    monkeypatch.setattr(ThereAndBack, "translate", stopping)
+    monkeypatch.setattr(BackTranslator, "translate", stopping)
     with pytest.raises(KeyboardInterrupt):
         make(plan)
     assert not (tmp_path / "companions.json").exists()
@@ -82,7 +82,7 @@ def test_pieces_of_other_settings_are_not_reused(make, plan, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(augment, "accompanied", stopped)
+    monkeypatch.setattr(augment, "augment_examples", stopped)
     with pytest.raises(KeyboardInterrupt):
         make(plan, seed=1)
     monkeypatch.undo()
@@ -93,7 +93,7 @@ def test_pieces_of_other_settings_are_not_reused(make, plan, monkeypatch):
 
 def test_words_are_replaced_without_workers_and_tags_are_rejected(make, plan):
     replaced = AugmentPlan(kind="tfidf")
-    whole = reworded(EXAMPLES, replaced, kind="classification", labels=["a", "b"], seed=0)
+    whole = replace_words(EXAMPLES, replaced, kind="classification", labels=["a", "b"], seed=0)
     assert make(replaced).pieces == whole.pieces
     with pytest.raises(UsageError, match=r"--augment.*tfidf.*tagging"):
         make(plan, kind="tagging")

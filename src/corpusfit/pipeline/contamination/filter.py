@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.engine import Engine
-from corpusfit.evaluate.contamination import Watched
+from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.manifest import AdaptFolder
 from corpusfit.pipeline.contamination.match import find_leaks
 from corpusfit.pipeline.inputs import TrainingInputs
@@ -46,7 +46,7 @@ def find_contaminated(
     if folder.guard.exists():
         arrays, figures = read_arrays(folder.guard)
         return arrays["keys"], figures
-    held_out = Watched.of_texts(t for found in splits.values() for t in found)
+    held_out = HeldoutIndex.of_texts(t for found in splits.values() for t in found)
     figures = {"texts": int(held_out.texts.max(initial=-1)) + 1}
     keys = np.empty(0, np.uint64)
     roles = {"data": (texts.data or texts.task, texts.read), "replay": (texts.replay, read)}

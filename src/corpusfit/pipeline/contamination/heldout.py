@@ -14,7 +14,7 @@ from corpusfit.engine import Progress
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.brat import read_brat
 from corpusfit.evaluate.formats.conll import read_conll
-from corpusfit.evaluate.splits import Found, find_splits, form_of_name
+from corpusfit.evaluate.splits import TaskFiles, find_splits, form_of_name
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 
@@ -110,7 +110,7 @@ def _may_hold_words(name: str) -> bool:
     return form_of_name(name, "tagging") in ("conll", "brat")
 
 
-def _held_out_splits(found: Found, progress: Progress, setting: str) -> list[str]:
+def _held_out_splits(found: TaskFiles, progress: Progress, setting: str) -> list[str]:
     """The splits of a task with two or three splits that are held out."""
     held: list[str] = [split for split in ("dev", "test") if split in found.places]
     if len(held) == 2:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.engine import Engine
-from corpusfit.evaluate.contamination import Watched
+from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
 from corpusfit.pipeline.run import Machine, shards_of
@@ -59,7 +59,7 @@ class Leaks:
 
 
 def find_leaks(
-    watched: Watched,
+    watched: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
     spool: Path,
@@ -99,7 +99,7 @@ def find_leaks(
 
 
 def find_all_leaks(
-    watched: Watched,
+    watched: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
     spool: Path,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.errors import EmptyInputError
-from corpusfit.evaluate.contamination import Watched
+from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.pipeline.contamination.heldout import held_out
 from corpusfit.pipeline.contamination.match import Leaks, find_all_leaks
 from corpusfit.pipeline.inputs import find_training_inputs
@@ -115,7 +115,7 @@ def report_contamination(
         engine.require_shared(spool, "--cache")
         task_read = dataclasses.replace(read, text_field=task_field or read.text_field)
         splits = held_out(task, task_read, spool, machine.progress, setting="task")
-        watched = Watched.of_texts(t for texts in splits.values() for t in texts)
+        watched = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
         texts = find_training_inputs(data, (), (), read, spool, engine, machine)
         began = time.perf_counter()
         origin = "source" if texts.selection is not None else ""
@@ -133,7 +133,7 @@ def report_contamination(
 
 def _reported(
     splits: Mapping[str, list[str]],
-    watched: Watched,
+    watched: HeldoutIndex,
     leaks: Leaks,
     sources: Sequence[Source],
     seconds: float,

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.evaluate.plan import METRICS, EvaluatePlan
 from corpusfit.manifest import versions
-from corpusfit.adapt.plan import TASK
 from corpusfit.plan import Plan
 from corpusfit.settings import one_of, positive
 

@@ -14,7 +14,7 @@ from corpusfit.artifacts import remove, write_bytes
 from corpusfit.engine import Job
 from corpusfit.evaluate.task import load_task
 from corpusfit.manifest import RecipeFolder, RunFolder
-from corpusfit.pipeline.augment import augment_examples
+from corpusfit.pipeline.augment import write_augmented_examples
 from corpusfit.pipeline.commands import choose, select
 from corpusfit.pipeline.recipes.grid import Cell, columns_of
 from corpusfit.pipeline.recipes.nodes import (
@@ -157,7 +157,7 @@ def _augment(context: RecipeContext) -> None:
 def _run_augmentation(step: AugmentNode, context: RecipeContext) -> dict[str, Any]:
     """Augment the training examples of one task."""
     task, recipe = load_task(step.task), context.inputs.recipe
-    augment_examples(
+    write_augmented_examples(
         task.train,
         step.plan,
         context.folder.companions / f"{step.key}.json",

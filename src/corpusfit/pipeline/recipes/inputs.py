@@ -11,7 +11,7 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.embed.load import prepare
 from corpusfit.engine import Progress
 from corpusfit.evaluate.network import head_fingerprint
-from corpusfit.evaluate.overlaps import overlaps
+from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.task import Task, store_task, task_digest
@@ -70,7 +70,7 @@ def _stored(
     """
     plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
-    common = overlaps(whole)
+    common = split_overlaps(whole)
     for note in (*whole.notes, *common.notes()):
         progress.warn(f"{entry.name}: {note}")
     n = len(whole.train)
@@ -94,7 +94,7 @@ def _stored(
             learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
             judged=digest([task.dev.texts(), task.test.texts()]),
             splits=(len(task.dev), len(task.test)),
-            copies=(common if task is whole else overlaps(task)).between[1].shared,
+            copies=(common if task is whole else split_overlaps(task)).between[1].shared,
             notes=task.notes,
         )
         if store:
