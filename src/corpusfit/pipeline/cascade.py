@@ -316,7 +316,7 @@ class _Samples:
         if of.sum() < FEW:
             self.run.warn(
                 f"Only {of.sum()} of {half.sum():,} sampled segments would be selected, so the "
-                "shares and the recall of the cascade are uncertain. Raise it with "
+                "shares and the recall of the cascade are uncertain. Enlarge the sample with "
                 f"--set cascade.sample={10 * plan.cascade.sample}."
             )
         recall = RECALL if plan.cascade.recall is None else plan.cascade.recall

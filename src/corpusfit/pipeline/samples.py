@@ -65,7 +65,7 @@ def target_texts(run: Run, sample: Sample) -> int:
             f"The target has only {len(different)} different texts. With fewer than {FEW}, the "
             "ranking of methods and the scores of detectors are unreliable. Add texts to --target."
         )
-    sample.write_texts(texts.to_pylist(), _repeats(sources, names, run.plan))
+    sample.write_texts(texts.to_pylist(), repeats_by_share(sources, names, run.plan))
     return len(texts)
 
 
@@ -80,7 +80,7 @@ def check_shares(names: tuple[str, ...], plan: Plan) -> None:
         raise bad_setting("fit.shares", f"one for each of {', '.join(names)}", plan.fit.shares)
 
 
-def _repeats(
+def repeats_by_share(
     sources: NDArray[np.int64], names: tuple[str, ...], plan: Plan
 ) -> NDArray[np.int64] | None:
     """How often each unit of the target counts, so that its sources have the plan's shares."""

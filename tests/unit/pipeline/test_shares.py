@@ -9,13 +9,13 @@ import pytest
 
 from corpusfit.errors import UsageError
 from corpusfit.jobs.fit import Sample
-from corpusfit.pipeline.samples import _repeats, check_shares
+from corpusfit.pipeline.samples import check_shares, repeats_by_share
 from corpusfit.plan import FitPlan, Plan
 
 
 def repeats(sources, shares, names=("a", "b"), most=1000):
     plan = Plan(fit=FitPlan(shares=shares, max_target=most))
-    return _repeats(np.array(sources), names, plan)
+    return repeats_by_share(np.array(sources), names, plan)
 
 
 def test_a_small_target_is_repeated_until_it_has_its_share():
