@@ -77,7 +77,7 @@ def fixed_point(vectors: NDArray[np.float32]) -> NDArray[np.int16]:
 
 @njit(cache=True, nogil=True)
 def _product(rows: NDArray[np.int16], i: int, j: int) -> np.int32:
-    """The product of two rows; no sum on the way leaves 32 bits, since rows are of length ONE."""
+    """The product of two rows; partial sums stay within 32 bits, because rows have length ONE."""
     total = np.int32(0)
     for k in range(rows.shape[1]):
         total += np.int32(rows[i, k]) * np.int32(rows[j, k])
