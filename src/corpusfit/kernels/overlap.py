@@ -69,8 +69,7 @@ def inverted(
 
     Returns:
         uint64 [v], the different n-grams, increasing; int64 [v + 1], int32 [m]: the texts with
-        n-gram
-        g are `owners[begins[g] : begins[g + 1]]`.
+        n-gram g are `owners[begins[g] : begins[g + 1]]`.
     """
     owners = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
     by_gram = np.argsort(grams, kind="stable")
