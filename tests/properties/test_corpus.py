@@ -198,7 +198,7 @@ def cut_up(data: bytes, name: str, plan: ReadPlan):
 def test_byte_ranges_are_the_shards_of_one_reader(data, shard_mb, max_row_mb, piece):
     plan = ReadPlan(shard_mb=shard_mb, max_row_mb=max_row_mb)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("corpusfit.corpus.survey._PIECE", piece)
+        patch.setattr("corpusfit.corpus.survey.CHUNK_BYTES", piece)
         found = cut_up(data, "a.jsonl", plan)
     assert found == cut_up(data, "a.jsonl.gz", plan)
 
@@ -211,7 +211,7 @@ def test_fingerprints_tell_content_apart(data, piece):
         path.write_bytes(data)
         other.write_bytes(data + b"\n")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("corpusfit.corpus.survey._PIECE", piece)
+            patch.setattr("corpusfit.corpus.survey.CHUNK_BYTES", piece)
             assert fingerprint(str(path)) != fingerprint(str(other))
             other.write_bytes(data)
             assert fingerprint(str(path)) == fingerprint(str(other))

@@ -32,7 +32,7 @@ _QUOTE = ord('"')
 
 
 def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Runs of whole records, each behind the header."""
+    """Blocks of the header and whole records."""
     stream = Stream(source, plan)
     delimiter = _DELIMITERS[source.format]
     chunks = iter(stream)

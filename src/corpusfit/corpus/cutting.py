@@ -18,10 +18,10 @@ MIB = 1 << 20
 BOM = b"\xef\xbb\xbf"
 
 Scan: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Where rows end in a chunk, and the number of the row that begins there."""
+"""Ends of rows in a chunk, and the number of the row that begins at each."""
 
 Scanner: TypeAlias = Callable[[bytes], Scan]
-"""Takes a stream's chunks in order; remembers what it needs from one to the next."""
+"""Scans a stream's chunks in order and keeps its state between them."""
 
 
 class Chunks(Protocol):

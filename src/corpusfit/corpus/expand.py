@@ -31,7 +31,7 @@ class Found(NamedTuple):
     store: str
 
 
-def expanded(given: str, setting: str) -> list[Found]:
+def expanded(input_name: str, setting: str) -> list[Found]:
     """List the readable files of one input.
 
     A file that is named itself must have a known suffix; in folders and globs other files are
@@ -45,31 +45,35 @@ def expanded(given: str, setting: str) -> list[Found]:
             unknown suffix.
     """
     try:
-        found = _remote(given, setting) if is_url(given) else _local(given, given, setting)
+        found = (
+            _remote(input_name, setting)
+            if is_url(input_name)
+            else _local(input_name, input_name, setting)
+        )
     except OSError as e:
         raise InputError(
-            f"{setting} must be a readable input; got {given!r}, but {e.filename} cannot "
+            f"{setting} must be a readable input; got {input_name!r}, but {e.filename} cannot "
             f"be read: {e.strerror or e}. Check its name and its permissions."
         ) from e
     if not found:
         raise EmptyInputError(
-            f"{setting} must hold at least one readable file; {given!r} has none. "
+            f"{setting} must hold at least one readable file; {input_name!r} has none. "
             f"Readable suffixes: {allowed_suffixes()}. Output folders of runs are skipped."
         )
     return found
 
 
-def _local(path: str, given: str, setting: str) -> list[Found]:
+def _local(path: str, input_name: str, setting: str) -> list[Found]:
     path = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (links keep their names)
     if Path(path).is_dir():
         return [_local_file(file, path) for file in _within(path)]
     if Path(path).is_file():
-        return [_local_file(_known(path, given, setting), str(Path(path).parent))]
+        return [_local_file(_known(path, input_name, setting), str(Path(path).parent))]
     if not glob.has_magic(path):
-        raise _missing(given, setting, _no_such_path(given))
+        raise _missing(input_name, setting, _no_such_path(input_name))
     matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (an absolute pattern)
     if not matches:
-        raise _missing(given, setting, ", which matches nothing")
+        raise _missing(input_name, setting, ", which matches nothing")
     folder = _fixed_part(path)
     kept = [match for match in matches if not _in_output(match, folder)]
     files = [file for match in kept for file in _within(match)]
@@ -112,49 +116,52 @@ def _in_output(match: str, folder: str) -> bool:
     return any(_is_output(p) for p in (path, *path.parents) if Path(folder) in p.parents)
 
 
-def _remote(given: str, setting: str) -> list[Found]:
-    fs, path = filesystem(given, setting)
-    store = given.partition("://")[0]
+def _remote(input_name: str, setting: str) -> list[Found]:
+    fs, path = filesystem(input_name, setting)
+    store = input_name.partition("://")[0]
     if store in ("file", "local"):
-        return _local(path, given, setting)
+        return _local(path, input_name, setting)
     try:
         if fs.isfile(path):
-            return [Found(_known(given, given, setting), path, path.rpartition("/")[0], store)]
+            return [
+                Found(_known(input_name, input_name, setting), path, path.rpartition("/")[0], store)
+            ]
         if fs.isdir(path):
             folder, paths = path, fs.find(path)
         elif glob.has_magic(path):
             folder, paths = _fixed_part(path), fs.glob(path)
         else:
-            raise _missing(given, setting, ", which does not exist")
+            raise _missing(input_name, setting, ", which does not exist")
     except InputError:
         raise
     except Exception as e:
-        raise unreadable(given, e) from e
+        raise unreadable(input_name, e) from e
     folder = folder.rstrip("/")
     visible = [p for p in paths if "/." not in p[len(folder) :] and format_of(p)]
     return [Found(fs.unstrip_protocol(p), p, folder, store) for p in sorted(visible)]
 
 
-def _known(path: str, given: str, setting: str) -> str:
+def _known(path: str, input_name: str, setting: str) -> str:
     if format_of(path) is None:
         raise InputError(
-            f"{setting} must be a file whose name ends in {allowed_suffixes()}; got {given!r}. "
-            "Rename the file to match its content; pass two line-aligned files as pair:FILE,FILE."
+            f"{setting} must be a file whose name ends in {allowed_suffixes()}; "
+            f"got {input_name!r}. Rename the file to match its content; pass two line-aligned "
+            "files as pair:FILE,FILE."
         )
     return path
 
 
-def _missing(given: str, setting: str, what: str) -> InputError:
+def _missing(input_name: str, setting: str, what: str) -> InputError:
     return InputError(
         f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset "
-        f"(hub:NAME), or - for standard input; got {given!r}{what}. "
+        f"(hub:NAME), or - for standard input; got {input_name!r}{what}. "
         "Check the spelling and the current folder."
     )
 
 
-def _no_such_path(given: str) -> str:
-    if hub.is_id(given) and format_of(given) is None:
-        return f": no such path; for a Hugging Face dataset use {hub.PREFIX}{given}"
+def _no_such_path(input_name: str) -> str:
+    if hub.is_id(input_name) and format_of(input_name) is None:
+        return f": no such path; for a Hugging Face dataset use {hub.PREFIX}{input_name}"
     return ", which does not exist"
 
 

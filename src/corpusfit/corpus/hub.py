@@ -81,7 +81,7 @@ def splits(url: str, setting: str) -> list[str]:
 
 
 def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Runs of whole rows."""
+    """Blocks of whole rows."""
     return cut(_JsonLines(source, plan), Lines(), plan)
 
 

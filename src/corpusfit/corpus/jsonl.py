@@ -31,7 +31,7 @@ _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 
 
 def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Runs of whole lines."""
+    """Blocks of whole lines."""
     return cut(Stream(source, plan), Lines(), plan)
 
 

@@ -1,15 +1,4 @@
-"""Undo the tokenisation and markup of task files, so that a target reads like ordinary text.
-
-What: rules for the Penn Treebank's brackets, quotes and split contractions, the entity brackets of
-ChemProt and SciERC, HTML entities whole or broken (` #39;s` in AG News), and C1 control characters
-that were Windows quotes. Line breaks of web pages stay: web corpora have them too, and selection
-for IMDB was worse without them (docs/auto.md).
-Why: a target that looks different from the corpus is matched by its look instead of its subject.
-Trade-off: rules that could damage ordinary text (French sets a space before `!`, Dutch begins words
-with `'s`) apply only where the text shows evidence of a tokeniser, such as a space before a comma.
-A short fragment without evidence stays unchanged.
-Reference: Penn Treebank tokenisation, as in NLTK's `TreebankWordDetokenizer`.
-"""
+"""Undo the tokenisation and markup of task files, so that a target reads like ordinary text."""
 
 from __future__ import annotations
 
@@ -43,6 +32,14 @@ _EVIDENCE = re.compile(
 
 def normalise(text: str) -> str:
     """Return the text without traces of tokenisation; ordinary text comes back unchanged.
+
+    A target that looks different from the corpus is matched by its look instead of its subject. The
+    rules cover the Penn Treebank's brackets, quotes and split contractions (as NLTK's
+    `TreebankWordDetokenizer`), the entity brackets of ChemProt and SciERC, HTML entities whole or
+    broken (` #39;s` in AG News), and C1 control characters that were Windows quotes. Line breaks of
+    web pages stay, because web corpora have them too (docs/auto.md). Rules that could damage
+    ordinary text (French sets a space before `!`, Dutch begins words with `'s`) apply only where
+    the text shows evidence of a tokeniser, such as a space before a comma.
 
     Runs of blanks become one blank, runs of blank lines one blank line, and surrounding white space
     is removed. The function is idempotent. It is meant for targets: its work is bounded, but it is

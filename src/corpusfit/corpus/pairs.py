@@ -44,18 +44,18 @@ _NAME = re.compile(r"[\w-]+")
 _SIDES = ("text", "translation")
 
 
-def is_pair(given: str) -> bool:
+def is_pair(input_name: str) -> bool:
     """Whether an input names aligned pairs."""
-    return given.startswith(PREFIX)
+    return input_name.startswith(PREFIX)
 
 
-def whole(given: str, home: Path = _HERE) -> str:
+def whole(input_name: str, home: Path = _HERE) -> str:
     """The same input with absolute paths, resolved from the folder `home`.
 
     Raises:
         UsageError: the input has none of the allowed forms.
     """
-    source = _parsed(given, "The input", home)
+    source = _parsed(input_name, "The input", home)
     if source.format == "moses":
         return f"{PREFIX}{source.url},{source.translation}"
     return PREFIX + source.url + (f":{source.translation}" if source.translation else "")
@@ -85,11 +85,11 @@ def _sides_of(source: Source) -> tuple[str, str]:
     return (first, second) if fine else _SIDES
 
 
-def find(given: Sequence[str], plan: ReadPlan, scan: ScanChunks, setting: str) -> list[Source]:
+def find(inputs: Sequence[str], plan: ReadPlan, scan: ScanChunks, setting: str) -> list[Source]:
     """Describe the aligned pairs that the inputs name, by the path of their first file.
 
     Args:
-        given: inputs for which `is_pair` is true.
+        inputs: inputs for which `is_pair` is true.
         plan: how rows will be read.
         scan: scans the stored bytes.
         setting: name of the setting, for messages.
@@ -99,7 +99,7 @@ def find(given: Sequence[str], plan: ReadPlan, scan: ScanChunks, setting: str) -
         InputError: a file cannot be read, lacks a named column, or two files differ in their number
             of lines; the message names the line.
     """
-    found = list(dict.fromkeys(_parsed(one, setting) for one in given))
+    found = list(dict.fromkeys(_parsed(one, setting) for one in inputs))
     files = [url for source in found for url in files_of(source)]
     seen = iter(survey([(url, False) for url in files], plan, scan))
     common = posixpath.commonpath([posixpath.dirname(s.url) or "." for s in found]) if found else ""
@@ -126,9 +126,9 @@ def combined(source: Source, digests: Sequence[str]) -> str:
     return hashlib.blake2b("\n".join([named, *digests]).encode(), digest_size=16).hexdigest()
 
 
-def _parsed(given: str, setting: str, home: Path = _HERE) -> Source:
+def _parsed(input_name: str, setting: str, home: Path = _HERE) -> Source:
     """Parse an input into a source without size and fingerprint."""
-    rest = given.removeprefix(PREFIX)
+    rest = input_name.removeprefix(PREFIX)
     tsv = _TSV.fullmatch(rest)
     if tsv:
         named = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
@@ -136,7 +136,7 @@ def _parsed(given: str, setting: str, home: Path = _HERE) -> Source:
         return Source("", url, "columns", _archive(url), 0, "", translation=named)
     files = _two_files(rest, home)
     if files is None:
-        raise bad_setting(setting, _FORMS, given)
+        raise bad_setting(setting, _FORMS, input_name)
     first, second = (_absolute(file, home) for file in files)
     return Source("", first, "moses", _archive(first), 0, "", translation=second)
 
@@ -240,18 +240,18 @@ def moses_blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
 
 
 def _interleaved(lines: list[bytes], others: list[bytes]) -> bytes:
-    """Line, line of the other, and so on, each with its end."""
+    """The lines of both files in turn, each with its line end."""
     parts = [b"\n"] * (4 * len(lines))
     parts[::4], parts[2::4] = lines, others
     return b"".join(parts)
 
 
 class _Lines:
-    """The lines of a stream, taken some at a time.
+    """The lines of a stream, a few at a time.
 
     Args:
-        stream: unpacked.
-        plan: where a line is too long.
+        stream: the unpacked file.
+        plan: the row limit.
     """
 
     def __init__(self, stream: Stream, plan: ReadPlan) -> None:

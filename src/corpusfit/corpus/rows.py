@@ -52,7 +52,7 @@ def documents(
         translations: return the translations of aligned pairs instead of their texts.
 
     Raises:
-        InputError: its bytes lie in a file and cannot be read.
+        InputError: the file that holds the shard's bytes cannot be read.
     """
     columns = FORMATS[shard.format].columns
     if columns:

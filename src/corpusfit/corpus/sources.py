@@ -60,15 +60,15 @@ def find(
         return _unique(pairs.find(inputs, plan, scan, setting))
     files: dict[str, Found] = {}
     others: dict[str, Source] = {}
-    for given in inputs:
-        if given == "-" or _is_pipe(given):
-            if given not in others:
-                others[given] = spooled(given, spool, role)
-        elif given.startswith(hub.PREFIX):
-            source = hub.find(given, setting)
+    for input_name in inputs:
+        if input_name == "-" or _is_pipe(input_name):
+            if input_name not in others:
+                others[input_name] = spooled(input_name, spool, role)
+        elif input_name.startswith(hub.PREFIX):
+            source = hub.find(input_name, setting)
             others[source.url] = source
         else:
-            for found in expanded(given, setting):
+            for found in expanded(input_name, setting):
                 files.setdefault(found.url, found)
     sources = [*_named(list(files.values()), plan, scan), *others.values()]
     if not sources:
@@ -78,7 +78,7 @@ def find(
 
 def _require_alone(inputs: Sequence[str], setting: str) -> None:
     """Check that aligned pairs are not mixed with other inputs."""
-    others = [given for given in inputs if not pairs.is_pair(given)]
+    others = [input_name for input_name in inputs if not pairs.is_pair(input_name)]
     if others:
         cure = "Use a separate command for the other inputs."
         raise bad_setting(setting, "either only aligned pairs or none", others[0], cure)
@@ -113,22 +113,22 @@ def content(source: Source) -> str:
     return pairs.combined(source, [fingerprint(url)[0] for url in pairs.files_of(source)])
 
 
-def located(given: str, home: Path) -> str:
+def located(input_name: str, home: Path) -> str:
     """Resolve an input's relative paths from the folder `home`.
 
     Raises:
         UsageError: the input begins like aligned pairs and has none of their forms.
     """
-    if pairs.is_pair(given):
-        return pairs.whole(given, home)
-    if "://" in given or given.startswith(hub.PREFIX):
-        return given
-    return str(home / Path(given).expanduser())
+    if pairs.is_pair(input_name):
+        return pairs.whole(input_name, home)
+    if "://" in input_name or input_name.startswith(hub.PREFIX):
+        return input_name
+    return str(home / Path(input_name).expanduser())
 
 
-def _is_pipe(given: str) -> bool:
+def _is_pipe(input_name: str) -> bool:
     """Whether it is a named pipe or a process substitution, which can be read only once."""
-    path = Path(given)
+    path = Path(input_name)
     try:
         return path.is_fifo() or path.is_char_device()
     except OSError:  # not a path, or not accessible: `expanded` reports it

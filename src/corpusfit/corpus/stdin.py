@@ -24,7 +24,7 @@ _used: weakref.WeakSet[TextIO] = weakref.WeakSet()
 """Standard inputs that were read to their end and cannot be read again."""
 
 
-def spooled(given: str, spool: Path, role: str) -> Source:
+def spooled(input_name: str, spool: Path, role: str) -> Source:
     """Copy `-` or a pipe into the folder `spool` and describe the copy.
 
     The format is JSON lines if the first byte that is not white space is `{`, else plain text. An
@@ -42,17 +42,17 @@ def spooled(given: str, spool: Path, role: str) -> Source:
             str(spool.parent),
             "Save the input to a file first.",
         )
-    name = "stdin" if given == "-" else Path(given).name
+    name = "stdin" if input_name == "-" else Path(input_name).name
     copy = spool / f"{role}-{name}"
     incoming = copy.with_name(f"{copy.name}.{os.getpid()}.part")
-    stdin = _standard_input(f"--{role}") if given == "-" else None
+    stdin = _standard_input(f"--{role}") if input_name == "-" else None
     try:
         spool.mkdir(parents=True, exist_ok=True)
         with incoming.open("wb") as out:
             if stdin:
                 shutil.copyfileobj(stdin, out, 1 << 20)
             else:
-                with Path(given).open("rb") as pipe:
+                with Path(input_name).open("rb") as pipe:
                     shutil.copyfileobj(pipe, out, 1 << 20)
             out.flush()
             os.fsync(out.fileno())
@@ -63,7 +63,7 @@ def spooled(given: str, spool: Path, role: str) -> Source:
     except OSError as e:
         with contextlib.suppress(OSError):
             incoming.unlink()
-        raise StorageError(f"{given} cannot be copied to {copy}: {e.strerror or e}.") from e
+        raise StorageError(f"{input_name} cannot be copied to {copy}: {e.strerror or e}.") from e
     return replace(source, url=str(copy.absolute()))
 
 

@@ -16,7 +16,7 @@ from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Cells, Span
 
-_CHUNK = 32 * MIB  # the planning process keeps a small record of each chunk
+CHUNK_BYTES = 32 * MIB  # the planning process keeps a small record of each chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ def fingerprint(url: str) -> tuple[str, int]:
 
 
 def _chunks(url: str, size: int, cell: int) -> Iterator[Chunk]:
-    for begin in range(0, size, _CHUNK):
-        yield Chunk(Span(url, begin, min(size, begin + _CHUNK)), cell)
+    for begin in range(0, size, CHUNK_BYTES):
+        yield Chunk(Span(url, begin, min(size, begin + CHUNK_BYTES)), cell)
 
 
 def _combined(scans: Sequence[ChunkScan], size: int) -> str:

@@ -140,7 +140,7 @@ def read_on(
 ) -> tuple[int, int]:
     """Tokenise the next `LONGEST` bytes of a text, without cutting a token in two.
 
-    Args: as `tokenise` takes them, with room for `LONGEST` tokens.
+    Args: as for `tokenise`, with room for `LONGEST` tokens.
 
     Returns:
         The number of tokens, and where in `data` the rest of the text begins.
@@ -277,7 +277,7 @@ def log_probabilities(
         data: uint8 [b], UTF-8 bytes of all texts.
         offsets: int64 [n + 1]; text i is data[offsets[i] : offsets[i + 1]].
         characters: what `characters.table` returns.
-        signs: whether runs of signs are tokens too.
+        signs: whether runs of punctuation are tokens too.
 
     Returns:
         float64 [n], log10 probabilities; int64 [n], tokens, of which one is the end.

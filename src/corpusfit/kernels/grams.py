@@ -21,7 +21,7 @@ from corpusfit.kernels.tokens import follow, tokenise
 from corpusfit.kernels.words import Word
 
 _EMPTY, _ONE = np.uint64(0), np.uint64(1)
-_HIGH = np.uint64(34)  # an identity's high bits are its best mixed; enough for 2^30 slots
+_HIGH = np.uint64(34)  # an identity's high bits are mixed best; enough for 2^30 slots
 
 
 @njit(cache=True, nogil=True)

@@ -113,7 +113,7 @@ def number_words(
         data: uint8 [b], UTF-8 bytes of all texts.
         offsets: int64 [n + 1]; text i is data[offsets[i] : offsets[i + 1]].
         characters: what `characters.table` returns.
-        signs: whether runs of signs are tokens too.
+        signs: whether runs of punctuation are tokens too.
 
     Returns:
         uint32 [p], the words of all texts, 1 before and 2 after each; uint64 [v], the identity of

@@ -46,8 +46,8 @@ _ROWS, _COLUMNS, _RUN = 256, 512, 64  # of a tile, whose bounds stay in the cach
 _SAMPLE = 8192
 _BINS, _BIN = 1 << 16, 46  # a bin of scores is 2^-16 wide; how far a key is shifted for it
 _FAR = np.int64(0x7FFFFFFF)
-_CELL, _PER_CELL = 1000, 64  # rows in a cell, and sampled rows per cell for its centre
-_NEAR, _ROUNDS = 32, 3  # near cells of a cell, itself among them; rounds of k-means
+ROWS_PER_CELL, _PER_CELL = 1000, 64  # rows in a cell, and sampled rows per cell for its centre
+NEAR_CELLS, _ROUNDS = 32, 3  # near cells of a cell, itself among them; rounds of k-means
 _OFTEN = 64  # tiles between two updates of the threshold
 _ASKED, _CAUTION = 256, 4  # sampled rows for a likely threshold; entries per pair there, at most 2
 
@@ -77,7 +77,7 @@ def fixed_point(vectors: NDArray[np.float32]) -> NDArray[np.int16]:
 
 @njit(cache=True, nogil=True)
 def _product(rows: NDArray[np.int16], i: int, j: int) -> np.int32:
-    """The product of two rows; no sum on the way leaves 32 bits, since rows are of length ONE."""
+    """The product of two rows; partial sums stay within 32 bits, because rows have length ONE."""
     total = np.int32(0)
     for k in range(rows.shape[1]):
         total += np.int32(rows[i, k]) * np.int32(rows[j, k])
@@ -304,9 +304,9 @@ def _lists(
 ) -> tuple[Keys, NDArray[np.int32]]:
     """Heaps of the best keys of each row, int64 [n, k], and their sizes."""
     bounds = _Bounds(rows)
-    least = _likely(rows, k, pairs) if pairs else 0.0
+    least = _likely_threshold(rows, k, pairs) if pairs else 0.0
     heaps, counts, bins = _filled(rows, bounds, k, pairs, tiles, least)
-    if least > 0 and _bar(bins, pairs) < least:  # the estimate was too high
+    if least > 0 and _sure_threshold(bins, pairs) < least:  # the estimate was too high
         heaps, counts, _ = _filled(rows, bounds, k, pairs, tiles, 0.0)
     return heaps, counts
 
@@ -331,11 +331,11 @@ def _filled(
         count = _reached(room, tile, aligned, bounds.more, floor, found)
         _look(found, count, rows, heaps, counts, floor, scale, bins)
         if pairs and number % _OFTEN == _OFTEN - 1:
-            np.maximum(floor, bounds.floor(_bar(bins, pairs)), out=floor)
+            np.maximum(floor, bounds.floor(_sure_threshold(bins, pairs)), out=floor)
     return heaps, counts, bins
 
 
-def _bar(bins: NDArray[np.int64], pairs: int) -> float:
+def _sure_threshold(bins: NDArray[np.int64], pairs: int) -> float:
     """A cosine that the last of the strongest pairs certainly reaches.
 
     A pair is in at most two lists, so twice as many entries reach this cosine.
@@ -345,7 +345,7 @@ def _bar(bins: NDArray[np.int64], pairs: int) -> float:
     return max(0.0, lowest * 2.0 ** (_BIN - 32) / ONE**2)
 
 
-def _likely(rows: NDArray[np.int16], k: int, pairs: int) -> float:
+def _likely_threshold(rows: NDArray[np.int16], k: int, pairs: int) -> float:
     """A cosine that the last of the strongest pairs likely reaches, estimated from a few rows."""
     some = rows[:: -(-len(rows) // _ASKED)].astype(np.float32) / ONE**2
     best = np.empty((len(some), 0), np.float32)
@@ -364,7 +364,7 @@ def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
 
     Cells come from a few rounds of k-means, started at evenly spaced rows.
     """
-    count = max(1, len(rows) // _CELL)
+    count = max(1, len(rows) // ROWS_PER_CELL)
     centres = rows[:: len(rows) // count][:count].astype(np.float32)
     some = rows[:: max(1, len(rows) // (_PER_CELL * count))]
     for _ in range(_ROUNDS):
@@ -375,8 +375,8 @@ def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
         centres = np.where(length > 0, sums / np.maximum(length, 1), centres).astype(np.float32)
     cell = _nearest_centre(rows, centres)
     ends = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=count))])
-    near = np.argsort(-products(centres, centres), axis=1, kind="stable")[:, :_NEAR]
-    return np.argsort(cell, kind="stable"), list(_near_cells(ends, near))
+    near = np.argsort(-products(centres, centres), axis=1, kind="stable")[:, :NEAR_CELLS]
+    return np.argsort(cell, kind="stable"), list(near_cells(ends, near))
 
 
 def _nearest_centre(rows: NDArray[np.int16], centres: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -388,7 +388,7 @@ def _nearest_centre(rows: NDArray[np.int16], centres: NDArray[np.float32]) -> ND
     return cell
 
 
-def _near_cells(ends: NDArray[np.int64], near: NDArray[np.int64]) -> Iterator[Tile]:
+def near_cells(ends: NDArray[np.int64], near: NDArray[np.int64]) -> Iterator[Tile]:
     """Each cell with itself, then with its nearest cells in turn; no two cells twice."""
     met: set[tuple[int, int]] = set()
     own = np.arange(len(near))

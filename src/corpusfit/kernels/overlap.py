@@ -68,8 +68,8 @@ def inverted(
         bounds: int64 [n + 1].
 
     Returns:
-        The v different ones uint64 [v], increasing; int64 [v + 1], int32 [m]: the texts with n-gram
-        g are `owners[begins[g] : begins[g + 1]]`.
+        uint64 [v], the different n-grams, increasing; int64 [v + 1], int32 [m]: the texts with
+        n-gram g are `owners[begins[g] : begins[g + 1]]`.
     """
     owners = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
     by_gram = np.argsort(grams, kind="stable")

@@ -26,12 +26,12 @@ def spherical_k_means(
     """The directions of k clusters.
 
     Args:
-        x: float32 [n, d], rows at length one (or zero); n at least 1.
+        x: float32 [n, d], rows of length 1 (or zero); n at least 1.
         k: clusters, at least 1; fewer if there are fewer different rows.
         rng: draws the start.
 
     Returns:
-        float32 [at most k, d], each the mean of its rows at length one. At most 15 steps.
+        float32 [at most k, d], each the mean of its rows, scaled to length 1. At most 15 steps.
     """
     centres = _start(x, k, rng)
     before = np.full(len(x), -1)

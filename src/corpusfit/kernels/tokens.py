@@ -1,7 +1,7 @@
 """From UTF-8 bytes to tokens, the input of every lexical method.
 
 What: lower-cased words and numbers, one token per character for Chinese, Japanese and Thai and, on
-request, runs of signs; a token is a 64-bit hash of its lower-cased UTF-8 bytes.
+request, runs of punctuation; a token is a 64-bit hash of its lower-cased UTF-8 bytes.
 Why: methods only need to know whether two tokens are equal, so no string is created; ASCII words
 are found eight bytes at a time.
 Trade-off: two words share an identity with probability 2^-64 (never if both have at most eight
@@ -168,7 +168,7 @@ def tokenise(  # noqa: C901, PLR0912
         begin: where the text begins.
         end: one past its last byte.
         characters: what `characters.table` returns.
-        signs: whether runs of signs are tokens too.
+        signs: whether runs of punctuation are tokens too.
         ids: uint64 with room for end - begin tokens; the tokens' identities are written here.
         starts: int64 of the same size for the begin of each in `data`, or None.
         ends: the same for the ends.

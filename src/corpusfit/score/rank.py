@@ -86,7 +86,7 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
     scored = time.perf_counter()
     outliers = votes[rng.permutation(len(votes))[: len(test)]]
     inliers = scorer.score(taken_of(target, test))
-    threshold = _best_threshold(
+    threshold = best_threshold(
         scorer.score(taken_of(target, train)),
         scorer.score(taken_of(background, threshold_part[: len(train)])),
     )
@@ -108,7 +108,7 @@ def _deal(deal: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     return [np.sort(p) for p in np.array_split(deal, 3)] if len(deal) >= 3 else [deal] * 3
 
 
-def _best_threshold(inliers: NDArray[np.float32], outliers: NDArray[np.float32]) -> float:
+def best_threshold(inliers: NDArray[np.float32], outliers: NDArray[np.float32]) -> float:
     """The threshold with the highest F1 on training scores."""
     scores = np.concatenate([inliers, outliers])
     order = np.argsort(-scores, kind="stable")

@@ -26,7 +26,7 @@ class Surrogate(Scorer[Vectors]):
 
     Attributes:
         centre: float32 [1, d], subtracted first.
-        landmarks: float32 [m, d], centred and of length one.
+        landmarks: float32 [m, d], centred and of length 1.
         weights: float32 [1, m].
         bias: added to the sum.
     """

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from corpusfit.score import registry
-from corpusfit.score.rank import Trial, _best_threshold, agreement, trial, verdicts
+from corpusfit.score.rank import Trial, agreement, best_threshold, trial, verdicts
 
 FAMILIES = {"a1": "detector", "a2": "detector", "b": "centroid", "random": "baseline"}
 
@@ -52,7 +52,7 @@ def test_best_threshold_is_the_best_of_all():
     scores = np.concatenate([inliers, outliers])
     truth = np.arange(80) < 40
     best = max(f1_score(truth, scores >= t) for t in scores)
-    assert f1_score(truth, scores >= _best_threshold(inliers, outliers)) == pytest.approx(best)
+    assert f1_score(truth, scores >= best_threshold(inliers, outliers)) == pytest.approx(best)
 
 
 @pytest.mark.parametrize("targets", [1, 2, 30])

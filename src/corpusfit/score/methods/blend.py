@@ -37,7 +37,7 @@ class BlendScorer(Scorer[Any]):
         scorers: uint8, the members' stored scorers, concatenated.
         ends: int64 [m], the end of each.
         reads: input of each member.
-        weights: float64 [m], their sum being 1.
+        weights: float64 [m], with a sum of 1.
         known: float32, each member's distinct scores of the sample, increasing.
         ranks: float64, their ranks in (0, 1): (mid-rank - 1/2) / sample size.
         knots: int64 [m], the end of each member's part of `known` and `ranks`.
@@ -53,7 +53,7 @@ class BlendScorer(Scorer[Any]):
 
     @cached_property
     def members(self) -> list[Scorer[Any]]:
-        """The members' scorers, opened once in a process."""
+        """The members' scorers, opened once per process."""
         return [registry.from_array(self.scorers[own]) for own in _parts(self.ends)]
 
     def score(self, batch: Any) -> NDArray[np.float32]:

@@ -39,7 +39,7 @@ class ClusterRatioScorer(Scorer[Vectors]):
     """Clusters of all clusterings, concatenated.
 
     Attributes:
-        centroids: float32 [k, d], at length one.
+        centroids: float32 [k, d], of length 1.
         ratio: float32 [k], log of the target's share over the corpus's share, both smoothed.
         corpus: float64 [k], the corpus's share, smoothed.
         added: smoothing added to the shares, for each clustering.
@@ -55,7 +55,7 @@ class ClusterRatioScorer(Scorer[Vectors]):
     temperatures: tuple[float, ...]
 
     def for_target(self, target: Vectors) -> ClusterRatioScorer:
-        """The same clusters, with the ratios of another target, float32 [n, d]; n above 0."""
+        """The same clusters with the ratios of another target, float32 [n, d]; n above 0."""
         near = plain_rows(target) / lengths(plain_rows(target))
         ends, ratios = np.cumsum(self.sizes), []
         each = zip(ends, self.sizes, self.temperatures, self.added, strict=True)

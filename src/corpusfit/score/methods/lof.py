@@ -84,7 +84,7 @@ class Lof(Method[Vectors]):
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> LofScorer:
         """Measure the target's densities; background and seed are not used.
 
-        With one distinct target text there is no density: the score is minus the distance to it.
+        With one distinct target text there is no density: the score is the negated distance.
         """
         x = np.unique(plain_rows(target), axis=0)
         if len(x) == 1:
