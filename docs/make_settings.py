@@ -24,7 +24,7 @@ def page() -> str:
         "# Settings",
         "",
         "All settings of `corpusfit select` and related commands; those of `adapt`, `evaluate` and",
-        "`clusters` follow below. Change a setting with `--set KEY=VALUE`, a TOML file by `--plan`,",
+        "`clusters` follow. Change a setting with `--set KEY=VALUE`, a `--plan` file in TOML,",
         'or `settings=["KEY=VALUE"]` in Python. `docs/make_settings.py` writes this page.',
         "",
     ]
