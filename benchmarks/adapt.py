@@ -1,18 +1,17 @@
-"""Train on: our `adapt`, and the recipe of Hugging Face's `run_mlm.py`; as fast, and as well?
+"""Speed and losses of `corpusfit adapt` and of Hugging Face's `run_mlm.py` recipe.
 
-What: tokens a second of both, in turn, each in a process of its own; the losses of both over the
-same rows with the same masks; and the loss on held-out text after as many steps with each
-one's own rows and masks, for several seeds.
-Why: the claim is twice the recipe's speed on a CPU in bf16, for the same training.
-Trade-off: the script itself is not in the package, so its documented steps are written down here:
-texts with their special tokens end to end, cut into blocks (the rest is dropped), masks by
-`DataCollatorForLanguageModeling`, and `Trainer` with its own defaults. Blocks are made beforehand
-and kept as lists, which a `datasets` table is slower than. Weights are float32 on both sides;
-transformers 5 would open some models in bf16, and train bf16 weights, unless told otherwise.
+Measures training tokens per second of both in turn, each in its own process; losses of both on
+the same rows with the same masks; and the held-out loss after equally many steps with separate
+rows and masks, for several seeds.
 
-Timed is all that a step does: rows, masks, forward, backward, clipping, AdamW. Left out, on both
-sides: tokenising, loading, the first block of steps. Tokens are those of texts with their special
-ones; padding does not count.
+The script `run_mlm.py` is not in the transformers package, so this file repeats its documented
+steps: texts with special tokens, concatenated and cut into blocks (the remainder is dropped),
+masks by `DataCollatorForLanguageModeling`, and `Trainer` with its defaults. Blocks are prepared
+in advance as lists, which are faster than a `datasets` table. Weights are float32 on both sides;
+transformers 5 opens some models in bf16, and trains bf16 weights, unless configured otherwise.
+
+A timed step includes rows, masks, forward, backward, clipping and AdamW. Both sides exclude
+tokenising, loading and the first block of steps. Tokens include special tokens, not padding.
 
 Run: python benchmarks/adapt.py --model DIR [--text FILE.jsonl] [--threads N] [--device cuda]
      [--parts speed,same,own]
@@ -43,7 +42,7 @@ RATE = 5e-5  # of TrainingArguments, and of run_mlm.py
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: what both sides are given."""
+    """One comparison: the input of both sides."""
 
     name: str
     model: Path
@@ -58,7 +57,7 @@ class Case:
 
     @property
     def steps(self) -> int:
-        """One block more than is timed."""
+        """Steps in total: one block more than is timed."""
         return self.block * (ROUNDS + 1)
 
 
@@ -66,7 +65,7 @@ class Case:
 
 
 def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: Path | None) -> Any:
-    """`corpusfit adapt` with its defaults, but for what the case says."""
+    """`corpusfit adapt` with its defaults, except for the settings of the case."""
     from accelerate.state import AcceleratorState
 
     from corpusfit.adapt.plan import AdaptPlan, MixPlan, ModelPlan, TrainPlan
@@ -87,7 +86,7 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
         def warn(self, message: str) -> None:
             print(message, file=sys.stderr)
 
-    AcceleratorState._reset_state(reset_partial_state=True)  # else of a `Trainer` before this
+    AcceleratorState._reset_state(reset_partial_state=True)  # state of an earlier `Trainer`
     train = TrainPlan(
         steps=steps,
         batch=case.batch,
@@ -109,7 +108,7 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
 
 
 def recipe(case: Case, steps: int, on_step: Callable[[], None], **more: Any) -> Any:
-    """`run_mlm.py`: blocks, the collator and `Trainer`; returns the trainer when it is done."""
+    """`run_mlm.py`: blocks, the collator and `Trainer`; returns the trainer after training."""
     import torch
     from accelerate.state import AcceleratorState
     from transformers import (
@@ -162,7 +161,7 @@ def texts(path: Path) -> list[str]:
 
 
 def blocks(tokenizer: Any, some: Sequence[str], length: int) -> list[dict[str, list[int]]]:
-    """`group_texts`: all texts with their special tokens end to end, in blocks; no last piece."""
+    """`group_texts`: texts with special tokens, concatenated, cut into blocks; drops the rest."""
     found = tokenizer(list(some), return_special_tokens_mask=True)
     whole = {name: [i for row in rows for i in row] for name, rows in found.items()}
     total = len(whole["input_ids"]) // length * length
@@ -171,11 +170,11 @@ def blocks(tokenizer: Any, some: Sequence[str], length: int) -> list[dict[str, l
     ]
 
 
-# ------------------------------------------------------------------------------- how fast
+# ---------------------------------------------------------------------------------- speed
 
 
 def side(name: str, case: Case, pipe: Connection) -> None:
-    """In a process of its own: train, and wait at the border of each block of steps."""
+    """In a separate process: train, and wait at the end of each block of steps."""
     import torch
 
     torch.set_num_threads(case.threads)
@@ -211,7 +210,7 @@ def side(name: str, case: Case, pipe: Connection) -> None:
 
 
 def speed(case: Case) -> None:
-    """Both in turn; the tokens of a step are known when they are done."""
+    """Both sides in turn; the tokens of a step are known after it."""
     mine, peer = Side(side, "ours", case), Side(side, "recipe", case)
     result = paired(
         case.name,
@@ -246,7 +245,7 @@ def speed(case: Case) -> None:
 
 @contextmanager
 def watched(seen: list[Any]) -> Iterator[None]:
-    """Every batch that our training makes, in order: those to measure on first."""
+    """Every batch of corpusfit's training, in order; held-out batches first."""
     from corpusfit.adapt.objectives import Objective
 
     make = Objective.micro_batch
@@ -264,7 +263,7 @@ def watched(seen: list[Any]) -> Iterator[None]:
 
 
 def row(micro: Any, i: int, packing: Any) -> dict[str, Any]:
-    """A row as a model of transformers takes it: masks of pairs, positions and all labels."""
+    """A row as input of a transformers model: pairwise attention mask, positions and all labels."""
     import torch
 
     labels = torch.full((micro.ids.numel(),), -100)
@@ -274,7 +273,7 @@ def row(micro: Any, i: int, packing: Any) -> dict[str, Any]:
 
 
 def same(case: Case, folder: Path, steps: int) -> None:
-    """Our rows and masks given to `Trainer` with full logits: the largest difference of a loss."""
+    """Largest difference of a loss between corpusfit and `Trainer` on the same rows and masks."""
     import torch
     from torch.utils.data import SequentialSampler, default_collate
     from transformers import AutoModelForMaskedLM, AutoTokenizer, Trainer
@@ -332,7 +331,7 @@ def same(case: Case, folder: Path, steps: int) -> None:
 
 
 def own(case: Case, folder: Path, task: Path, steps: int, seeds: Sequence[int]) -> None:
-    """Each with its own rows and masks: the loss on the same held-out text, seed by seed."""
+    """Loss of both on the same held-out text after separate rows and masks, by seed."""
     seen: list[Any] = []
     found: dict[str, list[float]] = {"ours": [], "peer": []}
     before = 0.0
@@ -362,7 +361,7 @@ def own(case: Case, folder: Path, task: Path, steps: int, seeds: Sequence[int]) 
 
 
 def _of_task(seen: Sequence[Any], out: Path) -> list[Any]:
-    """The batches of held-out task text: they are laid out before any training's."""
+    """The batches of held-out task text; they come before those of training."""
     kinds = json.loads((out / "manifest.json").read_text("utf-8"))["heldout"]
     first = 0
     for name, rows in kinds.items():
@@ -376,7 +375,7 @@ def _of_task(seen: Sequence[Any], out: Path) -> list[Any]:
 
 
 def loss_on(micros: Sequence[Any], model: Path) -> float:
-    """A model's mean loss of a masked token, by transformers alone."""
+    """A model's mean loss per masked token, computed with transformers only."""
     import torch
     from transformers import AutoModelForMaskedLM
 
@@ -391,11 +390,11 @@ def loss_on(micros: Sequence[Any], model: Path) -> float:
     return total / count
 
 
-# ------------------------------------------------------------------------------------ all of it
+# --------------------------------------------------------------------------------- command line
 
 
 def write(result: dict[str, Any]) -> None:
-    """To its file, and in short."""
+    """Write the result to its file and print a summary."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{result['name']}.json"
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -403,7 +402,7 @@ def write(result: dict[str, Any]) -> None:
 
 
 def bert_base(tokenizer_of: Path, folder: Path) -> Path:
-    """An untrained BERT of the usual size, with the tokenizer of another model."""
+    """An untrained BERT of base size, with the tokenizer of another model."""
     from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
     BertForMaskedLM(BertConfig()).save_pretrained(folder)
@@ -412,7 +411,7 @@ def bert_base(tokenizer_of: Path, folder: Path) -> Path:
 
 
 def demo_text(folder: Path) -> tuple[Path, Path]:
-    """Docstrings of Python's library as one file, and a task's file beside it."""
+    """Docstrings of the standard library as one file, and a task's file."""
     from corpusfit.demo import write_demo_text
 
     task, corpus = write_demo_text(folder, seed=0)
@@ -422,7 +421,7 @@ def demo_text(folder: Path) -> tuple[Path, Path]:
 
 
 def cases(given: argparse.Namespace, model: Path, text: Path) -> list[Case]:
-    """What is timed: (sequences, tokens in each, precision, steps of a block)."""
+    """Timed cases: (sequences, tokens in each, precision, steps of a block)."""
     shapes = [(16, 128, "bf16", 4), (16, 512, "bf16", 1), (16, 128, "fp32", 2)]
     if given.device == "cuda":
         shapes = [(32, 512, "bf16", 20), (256, 128, "bf16", 10)]
@@ -443,7 +442,7 @@ def cases(given: argparse.Namespace, model: Path, text: Path) -> list[Case]:
 
 
 def main() -> None:
-    """The parts that are asked for."""
+    """Run the requested parts."""
     words = argparse.ArgumentParser()
     words.add_argument("--model", type=Path, required=True)
     words.add_argument("--text", type=Path)
@@ -452,7 +451,7 @@ def main() -> None:
     words.add_argument("--parts", default="speed,same,own")
     given = words.parse_args()
     if not (given.model / "config.json").exists():
-        print(f"Skipped: there is no model in {given.model}; name one with --model.")
+        print(f"Skipped: no model in {given.model}; set --model to the folder of one.")
         return
     import torch
 

@@ -1,14 +1,12 @@
-"""What adapting on selected text does to the loss on the task's own text.
+"""Loss on a task's text after adapting on selected text (TADPOLE, Figure 3 and appendix E).
 
-What: one model adapted for the same number of steps on text selected for a task, on a random part
-of the pile and on all of it; and on the pile weighted in each of the ways there are, which is what
-TADPOLE, appendix E, leaves open. Masked-LM loss on held-out text of the task, before and after.
-Why: the loss on the task's text is what a selection is for (TADPOLE, Figure 3).
-Trade-off: a small model and a few hundred steps, so that a table takes an hour on two cores. A run
-that was stopped goes on: every cell is an adaptation that resumes.
+Adapts one model for equally many steps on a selection, on a random part of the corpus, on all of
+it, and on all of it with each kind of weights; masked-LM loss on held-out text of the task,
+before and after. A small model and a few hundred steps: a table takes an hour on two cores. Every
+cell resumes.
 
 Run: .venv/bin/python benchmarks/adaptation.py MODEL TASK PILE WORK [--seeds 3] [--steps 200]
-TASK has {train,dev}.jsonl.zst (text), PILE has *.jsonl.zst (text); WORK keeps what can be resumed.
+TASK has {train,dev}.jsonl.zst (text), PILE has *.jsonl.zst (text); WORK keeps resumable runs.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from harness import machine
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SHARP = ("weigh.c=5.0", "weigh.alpha=-1.28")
-"""A lambda that keeps about a tenth of the pile in play: alpha is where the best tenth begins."""
+"""A lambda that gives weight to about a tenth of the corpus: alpha is its lower edge."""
 
 CELLS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "selected": ("top", "off", ()),
@@ -38,10 +36,10 @@ CELLS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "lambda, C = 1": ("pile", "lambda", ()),
     "resample, C = 1": ("pile", "resample", ()),
 }
-"""Name of a cell: which selection, what its weights do, and their settings."""
+"""By name of a cell: selection, use of the weights, and their settings."""
 
 LAST = 6
-"""The cells from here on come when all others have all seeds."""
+"""Cells from here on run after all seeds of the others."""
 
 
 def main() -> None:
@@ -71,7 +69,7 @@ def main() -> None:
 
 
 def selected(asked: argparse.Namespace) -> dict[str, Path]:
-    """The selections that the cells train on; those that are there are not made again."""
+    """The selections that the cells train on; existing ones are reused."""
     given = {"target": asked.task / "train.jsonl.zst", "corpus": asked.pile}
     out = {name: asked.work / f"select-{name}" for name in ("top", "random", "pile")}
     corpusfit.select(**given, out=out["top"], fraction=asked.fraction, embedder="static")
@@ -127,13 +125,13 @@ def line(name: str, runs: list[dict[str, Any]]) -> str:
 
 
 def spread(values: list[float], form: str) -> str:
-    """Mean and standard deviation."""
+    """Mean ± standard deviation."""
     sd = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.fmean(values):{form}} ± {sd:.3f}"
 
 
 def arguments() -> argparse.Namespace:
-    """What was asked for."""
+    """The command line's arguments."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     for name in ("model", "task", "pile", "work"):
         parser.add_argument(name, type=lambda given: Path(given).resolve())

@@ -1,11 +1,9 @@
-"""How well `auto` picks, and whether normalising the target helps: targets with known domains.
+"""Accuracy of `auto`, and the effect of normalising the target, on targets with known domains.
 
-What: for each task, every method scores a sample of a corpus whose files are named by their true
-domain; average precision for the domain, what each way of picking a method would have got, with
-the target's text as it comes and normalised.
-Why: the claim that agreement picks better than held-out F1 has to be measured, not believed.
-Trade-off: the true domain of a file is a coarse truth: a biomedical sentence may stand in a
-Wikipedia file; so figures compare methods, they do not grade them.
+For each task, every method scores a sample of a corpus whose files are named by their true
+domain. Reports the average precision for the domain of the method that each rule chooses, with
+raw and with normalised target text. The name of a file is an approximate domain (Wikipedia has
+biomedical sentences), so the results compare methods and are no absolute quality.
 
 Run: .venv/bin/python benchmarks/auto.py TASKS PILE EMBEDDER [SAMPLE]
 TASKS has TASK/train.jsonl.zst, PILE has DOMAIN_*.jsonl.zst (the pairs are in DOMAINS below).
@@ -77,7 +75,7 @@ def main(tasks: Path, pile: Path, embedder: str, size: int) -> None:
 
 
 def sample(pile: Path, plan: Plan, size: int) -> tuple[list[str], np.ndarray]:
-    """A uniform sample of the pile's units and the file each is from."""
+    """A uniform sample of the corpus's units, and the file of each."""
     with tempfile.TemporaryDirectory() as spool:
         found = corpus.find([str(pile)], plan.read, spool=Path(spool), role="corpus")
     names = tuple(s.name for s in found)
@@ -112,7 +110,7 @@ def units(texts: list[str], plan: Plan) -> list[str]:
 
 
 def measure(vectors: np.ndarray, background: np.ndarray, truth: np.ndarray) -> dict[str, object]:
-    """Average precision of each method for the true domain, and what each way of picking gets."""
+    """Average precision of each method for the true domain, and of the choice of each rule."""
     names = [n for n in method_names() if n != "pyod" and registry.load(n).reads == "embedding"]
     methods = {n: registry.build(n, {}) for n in names}
     ap = {

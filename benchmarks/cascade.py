@@ -1,15 +1,14 @@
-"""A cascade against its last stage alone: what it keeps, what it takes, whether it knows.
+"""Recall and time of a cascade, compared with its last stage alone.
 
-What: for each seed, the last stage alone over the whole corpus and the cascade over the same; how
-much of the former's selection reached the cascade's last stage, how much of it was taken, and
-whether the true share lies within the interval that the cascade gave for it.
-Why: a cascade is worth its loss only if the loss is small, known, and pays.
-Trade-off: wall time of one run each with the first seed (the last stage's embeddings are kept for
-the others), so times are good for factors only; recall and interval are exact.
+For each seed, runs the last stage alone and the cascade on the same corpus. Reports the share of
+the former's selection that reached the cascade's last stage, the share that was selected, and
+whether the cascade's interval covers the true recall. Recall and interval are exact. Wall time
+comes from one run of each with the first seed (the other seeds reuse the last stage's
+embeddings), so it is approximate.
 
 Run: .venv/bin/python benchmarks/cascade.py TASK CORPUS STAGES FRACTION [SEEDS] [METHOD] [SETTING …]
-METHOD is the last stage's where that is an embedder. Results go to results/cascade_NAME.json, NAME
-being the stages.
+METHOD is that of the last stage if the stage is an embedder. Results:
+results/cascade_NAME.json with the stages as NAME.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def main(
             runs.append({"seed": seed, **compared(*one, *both)})
             print(json.dumps({k: v for k, v in runs[-1].items() if k != "stages"}), flush=True)
     inside = sum(run["inside"] for run in runs)
-    print(f"the true recall lay within the interval in {inside} of {len(runs)} runs")
+    print(f"the interval covers the true recall in {inside} of {len(runs)} runs")
     name = re.sub(r"[^a-z0-9.]+", "_", f"cascade_{stages}_{method}".lower()).strip("_")
     result = {
         "name": name,
@@ -71,7 +70,7 @@ def timed(words: dict[str, Any], out: Path, on: Machine, seed: int) -> tuple[Any
 
 
 def compared(alone: Any, alone_s: float, cascade: Any, cascade_s: float) -> dict[str, Any]:
-    """What the cascade kept of the other's selection, and what it said of that."""
+    """Recall of the other run's selection by the cascade, and the cascade's estimate of it."""
     (wanted,) = columns(alone, "selected")
     stage, taken = columns(cascade, "stage", "selected")
     said = cascade.manifest["cascade"]

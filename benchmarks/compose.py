@@ -1,12 +1,10 @@
 """Speed and resident memory of `compose` at several sizes.
 
-What: composes so many million sentences of three languages (smoothed shares, specific and general
-text) from half as many again; every sentence is another. Compares the peak of
-the memory of all processes together, and says how much text a second that is.
-Why: the paper composes 10 million sentences; memory must not follow the text.
-Trade-off: what is held of each document (some hundred bytes) does grow: the documents here have
-about eight sentences each, so that this part is counted too. Resident sets are summed, so pages
-that processes share count several times.
+Composes some millions of different sentences of three languages (smoothed shares, specific and
+general text) from half as many again. Reports text per second and the peak memory of all
+processes. Memory per document (some hundred bytes) grows with the text; documents have about
+eight sentences, so the peak includes it. Resident sets are summed, so shared pages count several
+times.
 
 Run: .venv/bin/python benchmarks/compose.py [MILLIONS …]
 """
@@ -55,7 +53,7 @@ def main(sizes: list[float]) -> None:
 
 
 def write_sources(folder: Path, budget: int) -> float:
-    """Documents of about eight sentences, none twice; returns the MB of text."""
+    """Write distinct documents of about eight sentences; returns the MB of text."""
     words = sorted({w for m in FAMILIES.values() for t in docstrings(m.split()) for w in t.split()})
     words = [w for w in words if w.isalpha()]
     chance = random.Random(0)
@@ -80,7 +78,7 @@ def write_sources(folder: Path, budget: int) -> float:
 
 
 def measured(folder: Path, millions: float, megabytes: float) -> dict[str, float]:
-    """One composition: seconds, MB a second, peak."""
+    """One composition: seconds, MB per second, peak memory."""
     command = [sys.executable, "-m", "corpusfit", "compose", str(folder / "recipe.toml")]
     seconds, peak = peak_of([*command, "--out", str(folder / "out")])
     manifest = json.loads((folder / "out" / "manifest.json").read_text())

@@ -1,18 +1,16 @@
-"""Looking for held-out texts in a corpus, against datasketch's MinHash with LSH.
+"""Search for held-out texts in a corpus: corpusfit and datasketch's MinHash with LSH.
 
-What: the same watched texts and the same corpus in memory, one thread. Ours sketches and scans as
-`corpusfit contamination` does; theirs makes 128 permutations of each text's 5-grams of words
-(as text-dedup does), and an index of resemblance 0.8. Preparing the watched texts and looking
-through the corpus are measured apart. Beside it, how many planted copies each finds: to the letter,
-with one word in fifty replaced, and inside a text three times as long, where resemblance cannot
-see them.
-Why: a check that takes longer than the training is not made.
-Trade-off: theirs gets every 50th text of the corpus, and the ratio is one of rates.
+Both search the same corpus in memory for the same held-out texts, on one thread. corpusfit
+sketches and scans as `corpusfit contamination` does; datasketch makes 128 permutations of each
+text's word 5-grams (as text-dedup does) and an index of resemblance 0.8. Preparing the held-out
+texts and scanning are timed separately. Also reports the recall of planted copies: exact, with
+one word in fifty replaced, and inside a text three times as long, which resemblance cannot find.
+datasketch gets every 50th text of the corpus; the ratio is one of rates.
 Reference: Broder (1997); datasketch; ChenghaoMou/text-dedup.
 
 Run: .venv/bin/python benchmarks/contamination.py [RUNS]
-The texts are words of the standard library's docstrings, drawn one by one: of text that shares many
-5-grams with the watched texts less is looked through in a second (docs/benchmarks.md).
+The texts are random words of the standard library's docstrings; text that shares many 5-grams with
+the held-out texts is scanned more slowly (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ def _text(chance: random.Random, words: list[str]) -> str:
 
 
 def _planted(chance: random.Random, words: list[str], watched: list[str]) -> dict[str, list[str]]:
-    """Copies of the first 200 watched texts, of three kinds."""
+    """Copies of the first 200 held-out texts, of three kinds."""
     some = watched[:200]
     return {
         "same": some,
@@ -112,7 +110,7 @@ def _index(texts: list[str]) -> MinHashLSH:
 
 
 def _size(texts: list[str]) -> float:
-    """MB."""
+    """Size of the texts in MB."""
     return sum(len(text.encode()) for text in texts) / 1e6
 
 

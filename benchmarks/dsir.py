@@ -1,13 +1,11 @@
-"""`dsir` against its authors' package, from JSON lines to weights written; and against the disk.
+"""Speed and memory of `dsir`, compared with its authors' package and with reading alone.
 
-What: on the same features (hashed words, runs of punctuation and pairs of both) the whole command
-`corpusfit score --method dsir`, processes started and weights on disk, against the package's
-`fit_importance_estimator` and `compute_importance_weights`, imports not counted; on one worker and
-on two. Beside it what one process needs to read the lines and parse them with orjson, two workers
-against one, and the memory of all processes on ten times the text.
-Why: this is the method people run over terabytes.
-Trade-off: the package reads about 2 MB a second, so it gets every Nth line and the ratio is one of
-rates; ours gets it all, starting included.
+On equal features (hashed words, runs of punctuation and pairs of both), times the whole command
+`corpusfit score --method dsir`, including process start and writing, and the package's
+`fit_importance_estimator` and `compute_importance_weights`, excluding imports; with one worker
+and with two. Also times one process that reads the lines and parses them with orjson, two workers
+and one, and measures the memory of all processes on ten times the text. The package reads about 2
+MB per second, so it gets every Nth line; the ratio is one of rates.
 Reference: Xie et al. (2023), https://github.com/p-lambda/dsir (data-selection 1.0.3).
 
 Run: .venv/bin/python benchmarks/dsir.py [TARGET.jsonl CORPUS_FOLDER [RUNS]]
@@ -61,7 +59,7 @@ print(time.perf_counter() - started)
 
 
 def main(target: Path, corpus: Path, runs: int) -> None:
-    """Measure all of it."""
+    """Run all measurements."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         part = every_nth(corpus, folder)
@@ -110,12 +108,12 @@ def main(target: Path, corpus: Path, runs: int) -> None:
 
 
 def megabytes(folder: Path) -> float:
-    """Size of the folder's lines, 10^6 bytes."""
+    """Size of the folder's lines in MB."""
     return sum(p.stat().st_size for p in folder.rglob("*.jsonl")) / 1e6
 
 
 def every_nth(corpus: Path, folder: Path) -> Path:
-    """Every Nth line of the corpus, in one file of a folder of its own."""
+    """Every Nth line of the corpus, in one file of a new folder."""
     part = folder / "part"
     part.mkdir()
     with (part / "part.jsonl").open("wb") as out:
@@ -133,7 +131,7 @@ def score(target: Path, corpus: Path, out: Path, workers: int, *options: str) ->
 
 
 def timed(command: list[str]) -> float:
-    """Seconds that a command takes in an output folder of its own."""
+    """Seconds of a command with a new output folder."""
     out = Path(command[command.index("--out") + 1])
     fresh = out.with_name(f"{out.name}-{time.time_ns()}")
     command = [str(fresh) if c == str(out) else c for c in command]
@@ -145,7 +143,7 @@ def timed(command: list[str]) -> float:
 
 
 def python(code: str, *arguments: str) -> float:
-    """What a script prints as its seconds."""
+    """Seconds that a script prints."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True
     )
@@ -158,7 +156,7 @@ def peer(target: Path, part: Path, folder: Path, workers: int) -> float:
 
 
 def package(target: Path, part: Path, cache: Path, workers: int, buckets: int) -> float:
-    """Run the package; its own seconds."""
+    """Run the package; returns the seconds that it prints."""
     raw = part / "part.jsonl"
     return python(PEER, *map(str, (target, raw, cache, workers, buckets)))
 
@@ -185,7 +183,7 @@ def agreement(target: Path, part: Path, folder: Path, buckets: int) -> float:
 
 
 def many_times(corpus: Path, folder: Path) -> Path:
-    """A folder with links to the corpus's files, many times over."""
+    """A folder with many links to each file of the corpus."""
     large = folder / "large"
     for copy in range(TIMES):
         (large / str(copy)).mkdir(parents=True)
@@ -195,7 +193,7 @@ def many_times(corpus: Path, folder: Path) -> Path:
 
 
 def memory(target: Path, corpus: Path, large: Path, folder: Path, size: float) -> None:
-    """Peak memory of all processes on the corpus and on ten times as much; what the Pile takes."""
+    """Peak memory on the corpus and on ten times as much; projected time of the Pile."""
     small_s, small_mb = peak_of(score(target, corpus, folder / "small-out", 2))
     large_s, large_mb = peak_of(score(target, large, folder / "large-out", 2))
     rate = TIMES * size / large_s
@@ -217,7 +215,7 @@ def memory(target: Path, corpus: Path, large: Path, folder: Path, size: float) -
 
 
 def of_docstrings(folder: Path) -> tuple[Path, Path]:
-    """A target and a corpus that every machine has."""
+    """A target and a corpus available on every machine."""
     target, corpus = folder / "task.jsonl", folder / "corpus"
     corpus.mkdir()
     texts = sorted({t for m in FAMILIES.values() for t in docstrings(m.split())})

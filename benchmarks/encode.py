@@ -1,12 +1,10 @@
-"""Encode texts with MiniLM: ours, sentence-transformers; and static vectors: ours, model2vec.
+"""Encoding speed: MiniLM in corpusfit and sentence-transformers, static vectors and model2vec.
 
-What: docstrings of this Python's standard library (a few words to a few hundred) and the same text
-in windows of about 250 word pieces; texts a second, and how alike the vectors are.
-Why: encoding is where a run's hours go; the claim is 2.5 times sentence-transformers' defaults on
-a CPU at a mean cosine of 0.999 to its fp32 vectors (of as many tokens: by default it reads 256 of
-a text, ours 512; its times are those of its default).
-Trade-off: the peer runs in fp32, because that is what it does unless told otherwise; the gain of
-bf16 alone is given apart, by our own encoder in fp32.
+Encodes docstrings of the standard library (a few words to a few hundred) and the same text in
+windows of about 250 word pieces. Reports texts per second and the cosine between the vectors of
+both sides, computed on equally many tokens. Times are those of each side's defaults: sentence-
+transformers reads 256 tokens of a text in fp32, corpusfit 512. corpusfit in fp32 is timed too,
+which shows the share of bf16.
 
 Run: python benchmarks/encode.py [THREADS]
 """
@@ -29,7 +27,7 @@ TEXTS, WINDOWS, WORDS = 200, 30, 150
 
 
 def docstrings() -> list[str]:
-    """Every docstring of the standard library but its tests', shuffled with a fixed seed."""
+    """Every docstring of the standard library except those of tests, shuffled with a fixed seed."""
     found = []
     for path in sorted(Path(sysconfig.get_path("stdlib")).rglob("*.py")):
         if {"site-packages", "test", "tests", "idle_test"} & set(path.parts):
@@ -47,7 +45,7 @@ def docstrings() -> list[str]:
 
 
 def windows(texts: list[str]) -> list[str]:
-    """The texts in a row, cut every 150 words: as long as a run's units are."""
+    """The texts concatenated and cut every 150 words: the length of a run's units."""
     words = " ".join(texts).split(" ")
     return [" ".join(words[i * WORDS : (i + 1) * WORDS]) for i in range(WINDOWS)]
 
@@ -68,7 +66,7 @@ def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, thre
 
     peer = SentenceTransformer(str(minilm_folder()), device="cpu")
     whole = SentenceTransformer(str(minilm_folder()), device="cpu")
-    whole.max_seq_length = 512  # as ours: the peer's default reads 256 tokens, and less work it is
+    whole.max_seq_length = 512  # as corpusfit; the peer's default of 256 tokens is less work
     for precision in ("auto", "fp32"):
         ours = load(EmbedPlan(device="cpu", precision=precision), cache)
         for name, some in texts.items():
@@ -91,7 +89,7 @@ def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, thre
 
 
 def as_run(texts: dict[str, list[str]], cache: Path) -> None:
-    """As a run encodes, in worker processes of one thread, against the peer with all threads."""
+    """Encoding as in a run, in single-threaded workers, and the peer with all threads."""
     from sentence_transformers import SentenceTransformer
 
     from corpusfit.embed.minilm import minilm_folder
@@ -117,7 +115,7 @@ def as_run(texts: dict[str, list[str]], cache: Path) -> None:
 
 
 def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
-    """The static model distilled from MiniLM, by our loop and by model2vec's."""
+    """The static model distilled from MiniLM, with the loops of corpusfit and of model2vec."""
     from model2vec import StaticModel
 
     from corpusfit.embed import load
@@ -139,7 +137,7 @@ def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
 
 
 def main() -> None:
-    """Everything, with as many threads as asked for, or as torch takes."""
+    """Run all measurements with the given number of threads, or torch's default."""
     import torch
 
     if len(sys.argv) > 1:

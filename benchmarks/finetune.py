@@ -1,19 +1,19 @@
-"""Fine-tune: our `evaluate`, and a plain `transformers.Trainer`; as fast, and as well?
+"""Speed and test scores of `corpusfit evaluate` and of a plain `transformers.Trainer`.
 
-What: examples a second of both, in turn, each in a process of its own and in two precisions; and
-the scores on test of both after fine-tunings from as many seeds with the same settings.
-Why: the claim is 1.5 times the speed of a Trainer that pads to the longest text of a batch, for
-results within the noise of its seeds.
-Trade-off: the peer is the script that a user would write: AutoModelForSequenceClassification with
-DataCollatorWithPadding, or AutoModelForTokenClassification with DataCollatorForTokenClassification,
-batch, rate, epochs, warm-up and decay as ours, and all else the Trainer's own defaults. Weights are
-float32 on both sides; transformers 5 would open some models in bf16, and train bf16 weights, unless
-told otherwise. A Trainer that is told nothing computes in fp32, ours in bf16 where the processor
-has it; so each is timed in both, and in fp32 alone where bf16 would be emulated. Our bf16 on a CPU
-has eager attention; so the peer is timed with that too.
+Measures examples per second of both in turn, each in its own process and in two precisions; and
+test scores of both after fine-tuning with equally many seeds and the same settings.
 
-Timed is all that a step does: batches, forward, backward, clipping, AdamW. Left out, on both sides:
-loading, tokenising, looking at dev, the first block of steps.
+The peer is the script that a user would write: AutoModelForSequenceClassification with
+DataCollatorWithPadding, or AutoModelForTokenClassification with
+DataCollatorForTokenClassification, the same batch, learning rate, epochs, warm-up and decay, and
+otherwise the Trainer's defaults. Weights are float32 on both sides; transformers 5 opens some
+models in bf16, and trains bf16 weights, unless configured otherwise. A Trainer computes in fp32
+by default, corpusfit in bf16 if the processor has it, so both are timed in both, and only in fp32
+where bf16 would be emulated. corpusfit uses eager attention for bf16 on a CPU, so the peer is
+timed with that too.
+
+A timed step includes batches, forward, backward, clipping and AdamW. Both sides exclude loading,
+tokenising, evaluation on dev and the first block of steps.
 
 Run: python benchmarks/finetune.py --task DIR --model DIR [--threads N] [--parts speed,results]
 """
@@ -46,8 +46,8 @@ from corpusfit.evaluate.task import Examples, Task, nested_places
 from harness import RESULTS, Side, machine
 
 LENGTH = 512
-MOST = 10_000  # training examples that are tokenised
-IGNORED = -100  # what transformers leaves out of a loss
+MOST = 10_000  # most training examples to tokenise
+IGNORED = -100  # label that transformers leaves out of the loss
 SIDES = ("ours bf16", "ours fp32", "trainer bf16", "trainer fp32")
 JUDGED = ("ours bf16", "ours fp32", "trainer fp32")
 EAGER = "trainer bf16 eager"
@@ -61,7 +61,7 @@ RATIOS = (
 
 @dataclass(frozen=True)
 class Case:
-    """What all sides are given."""
+    """The input of all sides."""
 
     task: Path
     plan: EvaluatePlan  # settled
@@ -71,12 +71,12 @@ class Case:
 
     @property
     def steps(self) -> int:
-        """One block more than is timed."""
+        """Steps in total: one block more than is timed."""
         return self.block * (self.rounds + 1)
 
     @property
     def note(self) -> str:
-        """Settings, in short."""
+        """Settings as text."""
         tune = self.plan.tune
         return (
             f"{self.plan.task.kind}, {self.task.name}, {Path(self.plan.model.name).name}; batch "
@@ -99,11 +99,11 @@ class Plain:
     """A plain Trainer on a task.
 
     Args:
-        task: as ours.
-        plan: settled.
-        side: its precision, and whether its attention is eager.
-        seed: as `TrainingArguments` takes it.
-        judged: whether it looks at dev after each epoch and ends with the best weights.
+        task: the same as corpusfit's.
+        plan: with all settings resolved.
+        side: precision, and whether attention is eager.
+        seed: of `TrainingArguments`.
+        judged: whether to evaluate on dev after each epoch and keep the best weights.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Plain:
         import transformers as tf
         from accelerate.state import AcceleratorState
 
-        AcceleratorState._reset_state(reset_partial_state=True)  # of a Trainer before this
+        AcceleratorState._reset_state(reset_partial_state=True)  # state of an earlier Trainer
         self.task, self.plan = task, plan
         self.tokenizer = tf.AutoTokenizer.from_pretrained(plan.model.name)
         tagging = task.kind == "tagging"
@@ -170,7 +170,7 @@ class Plain:
         )
 
     def rows(self, examples: Examples) -> list[dict[str, Any]]:
-        """Examples as a collator takes them; of each word the first token has its label."""
+        """Examples as input of a collator; the first token of each word has its label."""
         found = []
         for pieces, labels in zip(examples.pieces, examples.labels, strict=True):
             row = self.cut(pieces)
@@ -185,7 +185,7 @@ class Plain:
         return found
 
     def scores(self, examples: Examples, logits: Any) -> dict[str, float]:
-        """All metrics, by the same functions as ours; a word that was cut off is outside."""
+        """All metrics by corpusfit's functions; truncated words count as outside."""
         likeliest = np.asarray(logits).argmax(-1)
         if self.task.kind == "tagging":
             answers = []
@@ -203,16 +203,16 @@ class Plain:
     def judged(self) -> dict[str, float]:
         """All metrics on test, of the best epoch."""
         self.trainer.train()
-        self.trainer.compute_metrics = None  # which was for dev
+        self.trainer.compute_metrics = None  # only for dev
         said = self.trainer.predict(self.rows(self.task.test))
         return self.scores(self.task.test, said.predictions)
 
 
-# --------------------------------------------------------------------------------- how fast
+# ------------------------------------------------------------------------------------ speed
 
 
 def part_of(task: Task, train: int, dev: int, test: int) -> Task:
-    """So many examples of each split, drawn by one seed."""
+    """The given number of examples of each split, drawn with one seed."""
 
     def some(examples: Examples, size: int) -> Examples:
         return examples.take(nested_places(len(examples), size, 0))
@@ -223,11 +223,11 @@ def part_of(task: Task, train: int, dev: int, test: int) -> Task:
 
 
 class EnoughError(Exception):
-    """All blocks were timed."""
+    """Raised after the last timed block."""
 
 
 def work(side: str, case: Case, pipe: Connection) -> None:
-    """In a process of its own: train, and wait at the border of each block of steps."""
+    """In a separate process: train, and wait at the end of each block of steps."""
     import torch
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -262,7 +262,7 @@ def work(side: str, case: Case, pipe: Connection) -> None:
 
 
 def speed(case: Case) -> None:
-    """All sides in turn, block by block."""
+    """Time all sides in turn, block by block."""
     names = there((*SIDES, EAGER))
     sides = {name: Side(work, name, case) for name in names}
     clock: dict[str, list[float]] = {name: [] for name in names}
@@ -300,7 +300,7 @@ def speed(case: Case) -> None:
 
 
 def there(sides: Sequence[str]) -> list[str]:
-    """Those whose precision this processor has."""
+    """The sides whose precision this processor supports."""
     return [side for side in sides if cpu_has_bf16() or "bf16" not in side]
 
 
@@ -310,15 +310,15 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def ratio(ours: Sequence[float], peer: Sequence[float]) -> dict[str, float]:
-    """Of blocks of the same round, the first one left out: above 1 means ours is faster."""
+    """Ratios of blocks of one round, without the first; above 1, corpusfit is faster."""
     return spread([b / a for a, b in zip(ours[1:], peer[1:], strict=True)])
 
 
-# ---------------------------------------------------------------------------- the same results
+# ------------------------------------------------------------------------------------- scores
 
 
 def results(case: Case, sizes: tuple[int, int, int], seeds: Sequence[int]) -> None:
-    """Scores on test of both, from each seed, the best epoch picked by dev."""
+    """Test scores of both for each seed, at the best epoch on dev."""
     task = part_of(read_task(str(case.task), case.plan.task, seed=0), *sizes)
     metric, tune = case.plan.task.metric, case.plan.tune
 
@@ -348,11 +348,11 @@ def results(case: Case, sizes: tuple[int, int, int], seeds: Sequence[int]) -> No
     )
 
 
-# ------------------------------------------------------------------------------------ all of it
+# --------------------------------------------------------------------------------- command line
 
 
 def write(result: dict[str, Any]) -> None:
-    """To its file, and in short."""
+    """Write the result to its file and print a summary."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{result['name']}.json"
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -360,26 +360,30 @@ def write(result: dict[str, Any]) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for."""
+    """The command line's arguments."""
     words = argparse.ArgumentParser()
     words.add_argument("--task", type=Path, required=True)
     words.add_argument("--model", type=Path, required=True)
     words.add_argument("--threads", type=int, default=2)
     words.add_argument("--parts", default="speed,results")
     words.add_argument("--rounds", type=int, default=7)
-    words.add_argument("--block", type=int, default=8, help="steps timed together")
+    words.add_argument("--block", type=int, default=8, help="steps per timed block (default: 8)")
     words.add_argument("--seeds", type=int, default=5)
-    words.add_argument("--size", type=int, default=500, help="training examples, for the results")
-    words.add_argument("--rate", type=float, help="in place of the default of the task's kind")
-    words.add_argument("--epochs", type=int, default=5, help="for the results")
+    words.add_argument(
+        "--size", type=int, default=500, help="training examples of the results (default: 500)"
+    )
+    words.add_argument(
+        "--rate", type=float, help="learning rate (default: that of the task's kind)"
+    )
+    words.add_argument("--epochs", type=int, default=5, help="epochs of the results (default: 5)")
     return words.parse_args()
 
 
 def main() -> None:
-    """The parts that are asked for."""
+    """Run the requested parts."""
     given = arguments()
     if not (given.model / "config.json").exists() or not given.task.is_dir():
-        print("Skipped: --model must be a model's folder, and --task a task's.")
+        print("Skipped: --model must be the folder of a model, and --task that of a task.")
         return
     import torch
 

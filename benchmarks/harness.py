@@ -1,9 +1,9 @@
-"""Time ours against a peer, honestly, and write down what was seen.
+"""Paired timings of corpusfit and a peer, stored with hardware and versions.
 
-What: both run in turn, A B A B, after one warm-up each; medians and the median of paired ratios.
-Why: on a shared machine the speed drifts by tens of percent; neighbours in time share the drift,
-so the ratio of a pair is steadier than the ratio of two averages.
-Trade-off: wall time, a handful of runs: good for factors, not for percents.
+Both run in turn, A B A B, after one warm-up each; results are medians and the median of paired
+ratios. On a shared machine the speed drifts by tens of per cent, and neighbouring runs share the
+drift, so the ratio of a pair is steadier than the ratio of two averages. A handful of wall times:
+good for factors, not for per cents.
 Reference: Kalibera and Jones (2013), Rigorous Benchmarking in Reasonable Time.
 """
 
@@ -52,19 +52,19 @@ def paired(
     unit: str = "rows",
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Run ours and the peer in turn, write `results/NAME.json`, print one line.
+    """Run corpusfit and the peer in turn, write `results/NAME.json`, print one line.
 
     Args:
         name: of the comparison, and of the file.
-        ours: runs our side once; a number it returns is taken as the seconds it took.
+        ours: runs corpusfit once; a returned number replaces the measured seconds.
         peer: runs the other side once, on the same input.
         runs: pairs after one warm-up each.
         note: what is compared, on what, with how many threads.
-        work: how much one run does; rates are given where it is not 0.
-        peer_work: how much a run of the peer does, where a peer at a steady rate is too slow for
-            all of it; the ratio is then one of rates.
-        unit: what `work` counts.
-        extra: more to write down, such as how well the answers agree.
+        work: amount of work of one run; 0 reports no rates.
+        peer_work: amount of work of one run of the peer, if less than `work`; the ratio is then one
+            of rates.
+        unit: of `work`.
+        extra: more results to store, such as agreement of the outputs.
 
     Returns:
         What was written. `ratio` is the peer's time for the same work over ours: above 1 means ours
@@ -94,13 +94,13 @@ def paired(
 
 
 class Side:
-    """One side's process, which goes on by a block of its work when it is told to.
+    """One side's process, which runs one block of work at a time on request.
 
     Args:
-        work: what runs there, with a pipe after what it is given. It sends (seconds of the clock,
-            of the processor) after each block and waits for a word before the next, and sends what
-            it has to say when it is done.
-        given: to `work`.
+        work: function to run, with a pipe as its last argument. It sends (wall seconds, processor
+            seconds) after each block, waits for a message before the next, and sends its result at
+            the end.
+        given: other arguments of `work`.
 
     Attributes:
         busy: processor seconds of each block so far.
@@ -111,11 +111,11 @@ class Side:
         self.pipe, theirs = start.Pipe()
         self.process = start.Process(target=work, args=(*given, theirs))
         self.process.start()
-        theirs.close()  # a side that fails is then seen to have ended
+        theirs.close()  # so that the end of a failed side is noticed
         self.busy: list[float] = []
 
     def __call__(self) -> float:
-        """Seconds of the next block; the first one holds loading and is not to be counted."""
+        """Seconds of the next block; the first one includes loading and is not counted."""
         if self.busy:
             self.pipe.send(None)
         seconds, busy = self.pipe.recv()
@@ -123,10 +123,10 @@ class Side:
         return seconds
 
     def finish(self) -> dict[str, Any]:
-        """What it has to say."""
-        said: dict[str, Any] = self.pipe.recv()
+        """The result of the process."""
+        result: dict[str, Any] = self.pipe.recv()
         self.process.join()
-        return said
+        return result
 
 
 def machine() -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""Score embeddings with isolation forests: ours, scikit-learn, isotree; one thread each.
+"""Scoring with isolation forests on one thread: corpusfit, scikit-learn, isotree.
 
-What: 100 trees on 256 of 3,300 vectors, 768 dimensions; rows a second, and how alike the ranks.
-Why: the walk over the whole corpus is what a detector costs; `kernels/forest.py` claims a lead.
-Trade-off: ours and scikit-learn walk the very same trees; isotree grows its own, so there the
-ranks agree only as far as two random forests do.
+100 trees on 256 of 3,300 vectors, 768 dimensions. Reports rows per second and the rank
+correlation. corpusfit and scikit-learn use the same trees; isotree grows its own, so its ranks
+agree only as far as those of two random forests.
 
 Run: python benchmarks/isolation_forest.py
 """
@@ -28,7 +27,7 @@ WIDTH, TARGET, ROWS, TREES, SAMPLE = 768, 3000, 20_000, 100, 256
 
 
 def vectors(rng: np.random.Generator, n: int, mix: np.ndarray, shift: float) -> np.ndarray:
-    """Correlated vectors, as embeddings are; float32 [n, 768]."""
+    """Correlated vectors, like embeddings; float32 [n, 768]."""
     return (rng.standard_normal((n, len(mix))) @ mix + shift).astype(np.float32)
 
 

@@ -1,15 +1,14 @@
-"""Train an n-gram model and score text with it: ours against KenLM's lmplz and Python module.
+"""Training an n-gram model and scoring with it: corpusfit, KenLM's lmplz and its Python module.
 
-What: one half of a text trains a model of order 3, the other half is scored, sentence by sentence;
-training, scoring, and both in turn, each timed in pairs.
-Why: Moore-Lewis selection is just this; `kernels/kneser_ney.py` and `backoff.py` claim a lead.
-Trade-off: both read the same file of lower-cased words between single spaces. Ours still searches
-for words in it, on one thread; KenLM splits at spaces, and lmplz runs its several threads. lmplz
-has 1 GB, with which it is faster than with its default of 80 % of the memory. To query what lmplz
-wrote KenLM has to load the ARPA file; both in turn is measured with that and without it.
+One half of a text trains a model of order 3, the other half is scored sentence by sentence;
+training, scoring, and both in turn are timed in pairs. Both sides read the same file of lower-
+cased words between single spaces. corpusfit still searches for words in it, on one thread; KenLM
+splits at spaces, and lmplz uses several threads and 1 GB, with which it is faster than with its
+default of 80 % of the memory. KenLM must load the ARPA file that lmplz wrote; both in turn is
+timed with and without that.
 
-Needs KenLM's programs `lmplz` and `build_binary` on PATH or in a folder given (built with cmake
-from KenLM's source) and its Python module (`pip install kenlm`).
+Needs KenLM's programs `lmplz` and `build_binary` on PATH or in the folder of --programs (built
+with cmake from KenLM's source) and its Python module (`pip install kenlm`).
 
 Run: python benchmarks/kneser_ney.py CORPUS.jsonl… [--programs FOLDER] [--order N] [--megabytes N]
 """
@@ -58,18 +57,18 @@ def sentences(files: list[str], megabytes: float) -> list[str]:
 
 
 def lines_of(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """A file's bytes and where each line begins in them, as Arrow would hold its lines."""
+    """A file's bytes and the offset of each line, as in an Arrow array of its lines."""
     data = np.fromfile(path, np.uint8)
     return data, np.append(0, np.flatnonzero(data == ord("\n")) + 1)
 
 
 def train(path: Path, order: int) -> np.ndarray:
-    """Our model of a file."""
+    """corpusfit's model of a file."""
     return estimate(*number_words(*lines_of(path), characters(), False), order)
 
 
 def score(path: Path, table: np.ndarray, order: int) -> np.ndarray:
-    """Our log10 probability of every line."""
+    """corpusfit's log10 probability of every line."""
     return log_probabilities(table, order, *lines_of(path), characters(), False)[0]
 
 
@@ -83,7 +82,7 @@ def lmplz(program: str, path: Path, order: int) -> Path:
 
 
 def binary(program: str, arpa: Path) -> Path:
-    """The same as KenLM loads it fastest."""
+    """The same as a binary file, which KenLM loads fastest."""
     out = arpa.with_suffix(".bin")
     command = [program, str(arpa), str(out)]
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
@@ -97,7 +96,7 @@ def query(path: Path, model: Path) -> np.ndarray:
 
 
 def compare(lines: list[str], order: int, programs: dict[str, str], folder: Path) -> None:
-    """Time the parts and both in turn."""
+    """Time both parts, separately and in turn."""
     half = len(lines) // 2
     known, new = folder / "train.txt", folder / "score.txt"
     known.write_text("\n".join(lines[:half]) + "\n", "utf-8")
@@ -152,14 +151,18 @@ def main() -> None:
     """Read the command line and compare."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("corpus", nargs="+", help="JSON lines with a field `text`")
-    parser.add_argument("--programs", default=os.environ.get("PATH"), help="where lmplz is")
+    parser.add_argument(
+        "--programs", default=os.environ.get("PATH"), help="folder of lmplz (default: PATH)"
+    )
     parser.add_argument("--order", type=int, default=3)
-    parser.add_argument("--megabytes", type=float, default=52.0, help="of text, both halves")
+    parser.add_argument(
+        "--megabytes", type=float, default=52.0, help="MB of text in both halves (default: 52)"
+    )
     args = parser.parse_args()
     found = {name: shutil.which(name, path=args.programs) for name in ("lmplz", "build_binary")}
     programs = {name: path for name, path in found.items() if path}
     if missing := sorted(found.keys() - programs.keys()):
-        parser.error(f"{' and '.join(missing)} not found: build KenLM and give --programs FOLDER")
+        parser.error(f"{' and '.join(missing)} not found; build KenLM and set --programs FOLDER")
     with tempfile.TemporaryDirectory() as folder:
         compare(sentences(args.corpus, args.megabytes), args.order, programs, Path(folder))
 

@@ -1,12 +1,10 @@
-"""Which methods on words select best: average precision for the true source.
+"""Average precision of methods on word statistics for the true source of a document.
 
-What: for each task, every method that reads text or a whole corpus, with its defaults and a few
-other settings, scores documents of a pile whose files are named by their true domain; two methods
-on static embeddings stand beside them.
-Why: defaults are chosen by what they find, not by what is usual.
-Trade-off: one fixed sample (every 20th document, first 300 words) and no split into units, so it
-runs in minutes; the true domain of a file is a coarse truth, so figures compare methods, they do
-not grade them.
+For each task, every method that reads text or a whole corpus scores documents of a corpus whose
+files are named by their true domain, with default and some other settings; two methods on static
+embeddings for comparison. One fixed sample (every 20th document, first 300 words) without units,
+so it runs in minutes. File names are approximate domains, so the results compare methods and are
+no absolute quality.
 
 Run: .venv/bin/python benchmarks/lexical_quality.py TASKS PILE
 TASKS has TASK/train.jsonl.zst, PILE has DOMAIN_*.jsonl (the pairs are in DOMAINS below).
@@ -85,7 +83,7 @@ def main(tasks: Path, pile: Path) -> None:
 
 
 def documents(pile: Path) -> tuple[list[str], np.ndarray]:
-    """The beginnings of some documents, and the file each is from."""
+    """The beginnings of some documents, and the file of each."""
     texts, files = [], []
     for path in sorted(pile.glob("*.jsonl")):
         with path.open("rb") as f:
@@ -126,7 +124,7 @@ def measure(
     background: Any,
     truth: dict[str, np.ndarray],
 ) -> dict[str, Any]:
-    """Average precision by task, their mean, and seconds in all; prints its line of the table."""
+    """Average precision by task, mean, and total seconds; prints the row of the table."""
     method = registry.build(name, settings)
     started = time.perf_counter()
     scores = {task: scored(method, x, background) for task, x in targets.items()}

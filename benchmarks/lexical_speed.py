@@ -1,12 +1,9 @@
-"""Score text by words: ours against scikit-learn, one thread each.
+"""Scoring speed of methods on word statistics, one thread each: corpusfit and scikit-learn.
 
-What: TF-IDF cosines, to the target's mean and to the nearest of 4,000 target texts, and n-gram
-coverage; megabytes of text a second, and how far the scores are from scikit-learn's.
-Why: these methods are for corpora that no encoder can read in time; they have to keep up with a
-disk.
-Trade-off: scikit-learn finds words by a regular expression, which cuts a few that are not ASCII
-otherwise, so scores differ by more than rounding; on the same tokens they do not, as the tests
-check (`tests/unit/score/methods/test_tfidf.py`).
+TF-IDF cosines to the target's mean and to the nearest of 4,000 target texts, and n-gram coverage.
+Reports MB of text per second and the difference of the scores. scikit-learn finds words by a
+regular expression that splits some non-ASCII words differently, so scores differ by more than
+rounding; on equal tokens they do not (`tests/unit/score/methods/test_tfidf.py`).
 
 Run: python benchmarks/lexical_speed.py TASK PILE
 TASK is a .jsonl.zst with a target's texts, PILE a folder of .jsonl files.
@@ -59,7 +56,7 @@ def main(task: Path, pile: Path) -> None:
 def compare(
     name: str, settings: dict[str, Any], peer: Any, both: tuple[list[str], list[str]], size: float
 ) -> None:
-    """Time one method against its peer, which leaves out coverage's division by length."""
+    """Time one method and its peer, which omits coverage's division by length."""
     wanted, texts = (text_array(t) for t in both)
     scorer = registry.build(name, settings).fit(wanted, texts, seed=0)
     extra = {}

@@ -1,9 +1,8 @@
 """Resident memory of `select` on ten times the text.
 
-What: runs the command on 100 MB and on 1 GB of text with the same settings (static embeddings) and
-compares the peak of the memory of all its processes together.
-Why: a corpus may be a thousand times larger than memory; memory must not follow it.
-Trade-off: resident sets are summed, so pages that processes share count several times, in both.
+Runs the command on 100 MB and on 1 GB of text with the same settings (static embeddings) and
+compares the peak memory of all processes. Resident sets are summed, so shared pages count several
+times in both.
 
 Run: .venv/bin/python benchmarks/memory.py [METHOD]
 """
@@ -75,7 +74,7 @@ def run(folder: Path, size: int, target: Path, method: str) -> tuple[float, floa
 
 
 def peak_of(command: list[str]) -> tuple[float, float]:
-    """Seconds that a command took and the peak of the resident MB of all its processes."""
+    """Seconds of a command and peak resident MB of all its processes."""
     started, peak = time.perf_counter(), 0.0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while process.poll() is None:

@@ -1,13 +1,10 @@
-"""Fit Gaussian mixtures with full covariance: ours and scikit-learn's; one thread each.
+"""Fitting Gaussian mixtures with full covariance on one thread: corpusfit and scikit-learn.
 
-What: the seconds of a whole fit, start included, the log-likelihood it comes to, and the peak
-memory of the process that holds the rows.
-Why: clusters of a corpus are fitted to every unit that was drawn, with several starts and for
-several k; `kernels/gaussians.py` claims a lead.
-Trade-off: made-up rows, more clouds than components and with heavier tails than a Gaussian, as
-embeddings have. scikit-learn is given the start that ours makes for itself, so that both come to
-the same likelihood: its k-means is not counted, ours is. It gets float64: in float32 it gives up
-on some of these rows (1.9.0: "ill-defined empirical covariance").
+Reports seconds of a whole fit including the start, log-likelihood, and peak memory of the process
+with the rows. Rows are synthetic: more clouds than components, with heavier tails than a
+Gaussian, as in embeddings. scikit-learn gets the start that corpusfit computes, so that both
+reach the same likelihood; the time of k-means counts for corpusfit only. scikit-learn gets
+float64: in float32 it fails on some of these rows (1.9.0: "ill-defined empirical covariance").
 
 Run: python benchmarks/mixtures.py [--rows 300000] [--runs 3] [--k 5 15]
 """
@@ -50,22 +47,22 @@ def rows_of(n: int) -> np.ndarray:
 
 
 def ours(x: np.ndarray, k: int) -> float:
-    """The mean log-likelihood, nats."""
+    """Mean log-likelihood in nats per row."""
     return fit_mixture(x, k, seed=0).likelihood
 
 
 def theirs(x: np.ndarray, start: GaussianMixture) -> float:
-    """The same of scikit-learn's."""
+    """Mean log-likelihood of scikit-learn's mixture."""
     return float(start.fit(x).lower_bound_)
 
 
 def wide(x: np.ndarray, kind: str) -> np.ndarray:
-    """The rows as a side takes them."""
+    """The rows in the type that a side uses."""
     return x if kind == "ours" else x.astype(np.float64)
 
 
 def start_of(x: np.ndarray, k: int) -> GaussianMixture:
-    """scikit-learn's mixture, to begin where ours does."""
+    """scikit-learn's mixture with the start of corpusfit's."""
     found = fit_mixture(x, k, seed=0, steps=0)
     of, scale = found.gaussians, found.scale
     factors = of.factors / scale[:, None]
@@ -79,7 +76,7 @@ def start_of(x: np.ndarray, k: int) -> GaussianMixture:
 
 
 def peak(n: int, k: int, kind: str) -> tuple[float, float, float]:
-    """In a process of its own: likelihood, MB with the rows alone, MB at most."""
+    """In a separate process: likelihood, MB with only the rows, peak MB."""
     start, x = start_of(rows_of(n), k), wide(rows_of(n), kind)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     with threadpool_limits(1):
@@ -88,7 +85,7 @@ def peak(n: int, k: int, kind: str) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Compare for each k, after looking at memory."""
+    """Compare for each k, after measuring memory."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--runs", type=int, default=3)
@@ -101,7 +98,9 @@ def main() -> None:
             with mp.get_context("spawn").Pool(1) as pool:
                 likelihood, before, most = pool.apply(peak, (asked.rows, k, kind))
             extra[kind] = {"likelihood": likelihood, "rows_mb": before, "peak_mb": most}
-            print(f"    {kind}: {likelihood:.3f} nats a row, {most:,.0f} MB (rows: {before:,.0f})")
+            print(
+                f"    {kind}: {likelihood:.3f} nats per row, {most:,.0f} MB (rows: {before:,.0f})"
+            )
         with threadpool_limits(1):
             start, double = start_of(x, k), x.astype(np.float64)
             paired(

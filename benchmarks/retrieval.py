@@ -1,10 +1,9 @@
-"""Precision at 1 on sets of translations: models, and letters alone as a yardstick.
+"""P@1 of bitext retrieval: models, and character n-grams as a baseline.
 
-What: `corpusfit.retrieval` with the models that are named, and beside it TF-IDF of character
-n-grams by scikit-learn, searched in the same way; both are also searched by scikit-learn.
-Why: sentences of related languages share names and words, so a model has shown something about
-meaning only where it finds more than their letters do.
-Trade-off: the yardstick's words are weighed on the test set itself, both sides together.
+Runs `corpusfit.retrieval` with the named models, and TF-IDF of character n-grams by scikit-learn,
+fitted on both sides of the test set; scikit-learn repeats both searches as a check. Sentences of
+related languages share names and words, so only a score above the baseline shows something about
+meaning.
 Reference: mDAPT, section 6 and Table 6; Artetxe and Schwenk (2019) for Tatoeba's sets.
 
 Run: .venv/bin/python benchmarks/retrieval.py PAIRS[,PAIRS…] MODEL…
@@ -28,7 +27,7 @@ from harness import RESULTS, machine
 
 
 def letters(pairs: Pairs) -> dict[str, Any]:
-    """Precision of character n-grams in both directions, by our search and by scikit-learn's."""
+    """P@1 of character n-grams in both directions, by corpusfit's search and scikit-learn's."""
     sides = [deduplicate(side) for side in pairs.sides]
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True)
     vectorizer.fit(sides[0].texts + sides[1].texts)

@@ -1,12 +1,10 @@
-"""`textgram`: ours against sentence-transformers' paraphrase mining and networkx's PageRank.
+"""Speed of `textgram`, compared with sentence-transformers' paraphrase mining and networkx.
 
-What: from the vectors of a corpus and of a target to ranks, as Algorithm 1 of the TextGram paper
-has it; processor seconds of one thread each, and how much of the best tenth is the same.
-Why: that is how the paper did it; mining all pairs of 100,000 units is what it costs.
-Trade-off: processor time, not wall time: a run of the peer takes minutes, on machines that are
-seldom quiet for so long, and both sides have one thread. Encoding is left out on both sides. Near
-the best tenth's edge many units are alike, and of texts with more than 100 copies either side joins
-as it happens; so the two best tenths are never quite the same.
+From the vectors of a corpus and of a target to PageRank, as Algorithm 1 of the TextGram paper;
+processor seconds on one thread each, and the overlap of the best tenths. Processor time, because
+a run of the peer takes minutes and shared machines are seldom quiet that long. Both sides exclude
+encoding. Many units near the edge of the best tenth have similar ranks, and texts with more than
+100 copies are joined arbitrarily, so the two best tenths are never exactly equal.
 
 Run: OMP_NUM_THREADS=1 python benchmarks/textgram.py PILE TASK.jsonl.zst [UNITS] [RUNS]
 """
@@ -92,7 +90,7 @@ def main(pile: Path, task: Path, size: int, runs: int) -> None:
 
 
 def with_common_bigrams(texts: list[str], top: int = 100) -> list[int]:
-    """Places of the texts that have one of the commonest bigrams, as Algorithm 1 has it."""
+    """Indices of the texts with one of the most frequent bigrams, as in Algorithm 1."""
     bigrams = [list(pairwise(re.findall(r"\w+", text.lower()))) for text in texts]
     counts = Counter(bigram for found in bigrams for bigram in found)
     listed = {bigram for bigram, _ in counts.most_common(top)}
@@ -100,7 +98,7 @@ def with_common_bigrams(texts: list[str], top: int = 100) -> list[int]:
 
 
 def common(one: np.ndarray, other: np.ndarray) -> float:
-    """The share of the best tenth that is in both."""
+    """Overlap of the best tenths."""
     best = [set(np.argsort(-x, kind="stable")[: len(x) // 10].tolist()) for x in (one, other)]
     return len(best[0] & best[1]) / len(best[0])
 

@@ -20,17 +20,18 @@ from corpusfit.settings import Settings
 
 
 def page() -> str:
-    """The page's text."""
+    """The text of the page."""
     lines = [
         "# Settings",
         "",
-        "Made by `docs/make_settings.py` from the code. Every setting is reached by",
-        '`--set KEY=VALUE`, a `--plan` file in TOML, or `settings=["KEY=VALUE"]` in Python.',
+        "All settings of `corpusfit select` and related commands; those of `adapt`, `evaluate` and",
+        "`clusters` follow. Change a setting with `--set KEY=VALUE`, a `--plan` file in TOML,",
+        'or `settings=["KEY=VALUE"]` in Python. `docs/make_settings.py` writes this page.',
         "",
     ]
     lines += _groups(Plan(), ("seed", "method"))
-    lines += ["## seed", "", "`seed`, default `0`: the only source of chance.", "", "## method", ""]
-    lines += ["`method.name`, default `auto`, and the named method's own settings:", ""]
+    lines += ["## seed", "", "`seed`, default `0`: random seed.", "", "## method", ""]
+    lines += ["`method.name`, default `auto`, and the settings of each method:", ""]
     lines += ["| method | setting | default |", "|---|---|---|"]
     for name in method_names():
         for field in dataclasses.fields(registry.load(name)):
@@ -46,7 +47,7 @@ def page() -> str:
 
 
 def _groups(plan: Settings, left_out: tuple[str, ...]) -> list[str]:
-    """The lines for the groups of a plan."""
+    """The lines of a plan's groups."""
     lines = []
     for group in dataclasses.fields(plan):
         default = getattr(plan, group.name)
@@ -64,7 +65,7 @@ def _groups(plan: Settings, left_out: tuple[str, ...]) -> list[str]:
 
 
 def _attributes(cls: type) -> dict[str, str]:
-    """What the docstring says of each attribute."""
+    """The description of each attribute in the docstring."""
     section = (inspect.getdoc(cls) or "").split("Attributes:\n", 1)[-1]
     found = re.findall(r"^    (\w+): (.*(?:\n      .*)*)", section, re.MULTILINE)
     return {name: " ".join(text.split()).replace("|", "\\|") for name, text in found}

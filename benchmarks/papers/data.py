@@ -1,11 +1,7 @@
-"""What the papers' tables are measured on: documents, targets, and their vectors.
+"""Documents, targets and vectors behind the papers' tables, drawn with a seed and cached.
 
-What: a seeded draw of each source's documents (their beginnings), of each task's texts, and their
-embeddings, kept in the user's cache by content.
-Why: every table looks at the same documents, so that they can be read beside each other; encoding
-is most of the work, and the second run finds it done.
-Trade-off: a document is judged by its first words, so that a table takes minutes; a source's file
-name is a coarse truth, so figures compare methods, they do not grade them.
+Every table uses the same documents. A document is represented by its first words, so that a table
+takes minutes; file names are approximate domains, so the results compare methods.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ from corpusfit.types import Paired, Vectors, text_array
 
 ENCODERS = ("minilm", "static")
 WORDS = 60
-"""Words of a document that are looked at, from its beginning."""
+"""First words of a document that represent it."""
 
 TARGETS = {
     "ChemProt": ("chemprot", "", "bio_"),
@@ -43,7 +39,7 @@ TARGETS = {
     "AG News Business": ("ag_news", "Business", "finance_"),
     "Financial PhraseBank": ("financial_phrasebank", "", "finance_"),
 }
-"""Task, label if only texts of one are taken, and how the files of the true domain begin."""
+"""Task, label if only its texts are used, and prefixes of the files of the true domain."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +49,12 @@ class Setting:
     Attributes:
         tasks: TASK/{train,dev,test}.jsonl.zst, rows with `text` and `label`.
         pile: DOMAIN_*.jsonl(.zst), rows with `text`.
-        parallel: DOMAIN/dev.en, a sentence a line.
-        documents: of each source, at most.
-        target: texts of a target, at most.
-        background: documents that a method is fitted on, at most.
-        seeds: how many.
-        finetune: also what fine-tunes an encoder for every target, minutes each on a CPU.
+        parallel: DOMAIN/dev.en, one sentence per line.
+        documents: most documents of each source.
+        target: most texts of a target.
+        background: most documents to fit a method on.
+        seeds: number of seeds.
+        finetune: whether to fine-tune an encoder for every target, minutes each on a CPU.
     """
 
     tasks: Path
@@ -72,17 +68,17 @@ class Setting:
 
 
 def drawn(n: int, most: int, seed: int) -> NDArray[np.int64]:
-    """Places of at most so many of n, drawn by the seed, increasing."""
+    """Sorted indices of at most the given number of n, drawn with the seed."""
     return np.sort(np.random.default_rng(seed).permutation(n)[:most])
 
 
 def first_words(text: str, most: int = WORDS) -> str:
-    """The beginning of a text, its words one blank apart."""
+    """The beginning of a text, words separated by single spaces."""
     return " ".join(text.split()[:most])
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file of JSON lines, packed or not."""
+    """The rows of a file of JSON lines, plain or compressed."""
     with path.open("rb") as f:
         plain = zstandard.ZstdDecompressor().stream_reader(f) if path.suffix == ".zst" else f
         for line in io.BufferedReader(plain):
@@ -96,13 +92,13 @@ def source_files(s: Setting) -> dict[str, Path]:
 
 
 def source_texts(s: Setting, source: str, words: int = WORDS) -> list[str]:
-    """The beginnings of the documents of a source that all tables look at."""
+    """The beginnings of the documents of a source that all tables use."""
     texts = _whole(source_files(s)[source])
     return [first_words(texts[i], words) for i in drawn(len(texts), s.documents, 0)]
 
 
 def other_texts(s: Setting, source: str, most: int) -> list[str]:
-    """The beginnings of documents of a source that no table looks at."""
+    """The beginnings of documents of a source that no table uses."""
     texts = _whole(source_files(s)[source])
     order = np.random.default_rng(0).permutation(len(texts))
     return [first_words(texts[i]) for i in np.sort(order[s.documents : s.documents + most])]
@@ -136,7 +132,7 @@ def inside(s: Setting, prefix: str) -> NDArray[np.bool_]:
 
 @functools.cache
 def task_rows(s: Setting, task: str, label: str = "", part: str = "train") -> dict[str, Any]:
-    """Different texts of a task (of one label, if given), normalised as a run does, with labels."""
+    """Distinct texts of a task (of one label, if given), normalised as in a run, with labels."""
     raw: dict[str, Any] = {}
     for row in rows(s.tasks / task / f"{part}.jsonl.zst"):
         if not label or row["label"] == label:
@@ -149,14 +145,14 @@ def task_rows(s: Setting, task: str, label: str = "", part: str = "train") -> di
 
 
 def target_texts(s: Setting, name: str, seed: int) -> list[str]:
-    """The texts of a target that a seed draws."""
+    """The texts of a target, drawn with a seed."""
     task, label, _ = TARGETS[name]
     texts = list(task_rows(s, task, label))
     return [texts[i] for i in drawn(len(texts), s.target, seed)]
 
 
 def target(s: Setting, name: str, seed: int, embedder: str) -> Paired:
-    """The same as methods read them."""
+    """The same as input of methods."""
     return paired(target_texts(s, name, seed), embedder)
 
 
@@ -167,7 +163,7 @@ def paired(texts: list[str], embedder: str) -> Paired:
 
 
 def joined(first: Paired, second: Paired) -> Paired:
-    """One after the other."""
+    """Concatenated inputs."""
     texts = [*first.texts.to_pylist(), *second.texts.to_pylist()]
     return Paired(text_array(texts), np.concatenate([first.vectors, second.vectors]))
 
@@ -183,7 +179,7 @@ def vectors(texts: list[str], embedder: str) -> Vectors:
 
 
 def vectors_file(texts: list[str], embedder: str) -> Path:
-    """Where they are kept: named by the encoder's fingerprint and the texts."""
+    """Path of the cached vectors, named by the encoder's fingerprint and the texts."""
     content = hashlib.sha256(orjson.dumps([_fingerprint(embedder), texts])).hexdigest()
     return default_cache() / "papers" / f"{content}.safetensors"
 

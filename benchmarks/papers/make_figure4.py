@@ -1,9 +1,8 @@
 """TADPOLE, Figure 4 (DANA, Figure 3): anomaly scores before and after fine-tuning on the task.
 
-What: an isolation forest fitted on SST-2's texts, as an encoder gives them and as the same encoder
-gives them after learning their sentiment; scores of held-out texts and of Wikipedia's.
-Why: the papers say that a fine-tuned encoder separates worse, so that one of general text is right.
-Trade-off: MiniLM learns from 2,000 texts; in the paper it is BERT-base, and all of SST-2.
+An isolation forest is fitted on vectors of SST-2's texts, by a pre-trained encoder and by the
+same encoder after it learned their sentiment; both score held-out texts and Wikipedia. MiniLM
+learns from 2,000 texts; the papers use BERT-base and all of SST-2.
 Reference: TADPOLE, section 3.1 and Figure 4; DANA, Figure 3.
 """
 
@@ -26,13 +25,13 @@ from report import Report, cell, of_seeds, spread, table
 
 ENCODER, TASK, CORPUS = "minilm", "sst2", "wiki_"
 WORDS = 20
-"""Words of a document that are looked at: as many as SST-2's sentences have."""
+"""First words of a document to use: the length of SST-2's sentences."""
 EPOCHS, RATE, BATCH = 2, 3e-5, 32
 KINDS = ("pretrained", "fine-tuned")
 
 
 def pieces(s: Setting) -> list[int]:
-    """The seeds, where there is the task and the corpus."""
+    """The seeds; none if task or corpus is missing."""
     at_hand = (s.tasks / TASK / "train.jsonl.zst").exists() and _sources(s)
     return list(range(s.seeds)) if at_hand else []
 
@@ -42,7 +41,7 @@ def _sources(s: Setting) -> list[str]:
 
 
 def measure(s: Setting, seed: int) -> dict[str, Any]:
-    """For both encoders AUROC and the histogram; how well the fine-tuned one does the task."""
+    """AUROC and histogram of both encoders; the fine-tuned one's accuracy."""
     labels = data.task_rows(s, TASK)
     texts = list(labels)
     train = [texts[i] for i in data.drawn(len(texts), 4 * s.target, seed)]
@@ -69,7 +68,7 @@ def _held_out(s: Setting, known: set[str]) -> dict[str, Any]:
 
 
 def _tuned(train: list[str], labels: dict[str, Any], seed: int) -> Tuned:
-    """MiniLM that learned to tell positive texts from negative ones."""
+    """MiniLM fine-tuned to classify positive and negative texts."""
     good, bad = ([t for t in train if labels[t] == label] for label in (1, 0))
     tuning = Tuning(EPOCHS, RATE, BATCH, seed)
     return finetune(transformer(ENCODER), good, bad, 1.0, tuning)
@@ -96,7 +95,7 @@ def _separated(vectors: list[Vectors], seed: int) -> dict[str, Any]:
 
 
 def report(s: Setting, found: dict[int, dict[str, Any]]) -> Report:
-    """AUROC, and how the first seed's scores are spread."""
+    """AUROC, and the histogram of the first seed's scores."""
     results = list(found.values())
     first = results[0]
     rows = [[kind, cell([r[kind]["auroc"] for r in results], 3)] for kind in KINDS]
@@ -113,7 +112,7 @@ def report(s: Setting, found: dict[int, dict[str, Any]]) -> Report:
 
 
 def _bars(of: dict[str, Any]) -> str:
-    """Shares of texts by score, in tenths of the range; what lies beyond is in the outer ones."""
+    """Shares of texts by score, in tenths of the range; the outer ones include all beyond."""
     rows = []
     shares = {k: _tenths(of[k]) for k in ("in_task", "out_of_task")}
     for i in range(10):

@@ -1,11 +1,9 @@
-"""How methods do when the corpus holds little of the target's domain.
+"""Average precision of methods when the target's domain is rare in the corpus.
 
-What: average precision as in `selectors`, after documents of the domain were dropped at random
-until its share is 5, 2 and 1 %; and the share that `consensus` estimates.
-Why: in a corpus worth selecting from, the domain is rare.
-Trade-off: the domain's documents get few (1 % are about 130), so figures move with the seed.
-Reference: our own; the papers' corpora hold 1 % or more of each domain (Aharoni and Goldberg, 2020,
-Table 3: Koran).
+As `selectors`, after documents of the domain are dropped at random until its share is 5, 2 and 1
+% (about 130 documents, so results vary with the seed); and the share that `consensus` estimates.
+Reference: our own; the papers' corpora hold 1 % or more of each domain (Aharoni and Goldberg,
+2020, Table 3: Koran).
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ Piece = tuple[str, int, str]
 
 
 def pieces(s: Setting) -> list[Piece]:
-    """What can be measured at the same time."""
+    """Pieces that can be measured in parallel."""
     return [(n, seed, e) for seed in range(s.seeds) for e in ENCODERS for n in TARGETS]
 
 
@@ -59,7 +57,7 @@ def _thinned(
 
 
 def thin(truth: NDArray[np.bool_], share: float, seed: int) -> NDArray[np.int64]:
-    """Places that are left when a domain is thinned to a share, increasing."""
+    """Sorted indices that remain when a domain is thinned to a share."""
     domain, others = np.flatnonzero(truth), np.flatnonzero(~truth)
     kept = round(share / (1 - share) * len(others))
     left = domain[data.drawn(len(domain), kept, seed)]
@@ -90,7 +88,7 @@ def report(s: Setting, found: dict[Piece, dict[str, Any]]) -> Report:
 def _values(
     found: dict[Piece, dict[str, Any]], name: str, embedder: str, share: str
 ) -> dict[str, Any]:
-    """A target's figures as lists by seed."""
+    """A target's results as lists by seed."""
     of = [r[share] for (n, _, e), r in found.items() if (n, e) == (name, embedder)]
     ap = {method: [r["ap"][method] for r in of] for method in of[0]["ap"]}
     return {"ap": ap, **{k: [r[k] for r in of] for k in ("estimated", "domain", "documents")}}

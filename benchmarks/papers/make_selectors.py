@@ -1,9 +1,7 @@
-"""How well every method finds a target's domain, on words and on two encoders.
+"""Average precision of every method for a target's domain, on words and on two encoders.
 
-What: average precision over all documents for those of the true domain; for `auto` the method it
-takes, what that gave, and the share of the domain it estimates.
-Why: which method to use, and whether `auto` may be trusted, is settled here.
-Trade-off: what is heavy (graphs, PyOD, fine-tuning) and the trials of `auto` have one seed only.
+For `auto`: the method it uses, its average precision, and the estimated share of the domain. Slow
+methods (graphs, PyOD, fine-tuning) and the trials of `auto` have one seed.
 Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, section 3.1.
 """
 
@@ -28,21 +26,21 @@ from report import Report, cell, of_seeds, percent, spread, table
 PYOD = "pyod:HBOS"
 """One of PyOD's detectors; others, as ECOD, take minutes for a target of 384 dimensions."""
 HEAVY = ("domain_finetune",)
-"""Methods that are measured only when asked for, and with one seed."""
+"""Methods measured only on request, and with one seed."""
 
 Piece = tuple[str, int, str]
-"""A target, a seed, and what is measured: an encoder's name, `words` or `finetune`."""
+"""A target, a seed, and the kind of measurement: an encoder's name, `words` or `finetune`."""
 
 
 def pieces(s: Setting) -> list[Piece]:
-    """What can be measured at the same time."""
+    """Pieces that can be measured in parallel."""
     kinds = [(seed, kind) for seed in range(s.seeds) for kind in (*ENCODERS, "words")]
     heavy = [(0, "finetune")] if s.finetune else []
     return [(name, *kind) for kind in [*kinds, *heavy] for name in TARGETS]
 
 
 def measure(s: Setting, piece: Piece) -> dict[str, Any]:
-    """Average precision by method, and what `auto` took."""
+    """Average precision by method, and the method of `auto`."""
     name, seed, kind = piece
     embedder = kind if kind in ENCODERS else ""
     target, units = data.target(s, name, seed, embedder), data.units(s, embedder)
@@ -62,7 +60,7 @@ def measure(s: Setting, piece: Piece) -> dict[str, Any]:
 
 
 def _methods(kind: str, seed: int) -> list[str]:
-    """Methods by what they read; `random` with the words."""
+    """Methods by input; `random` with the words."""
     if kind == "finetune":
         return list(HEAVY)
     known = {n: registry.load(n) for n in method_names() if n not in ("pyod", *HEAVY)}
@@ -74,7 +72,7 @@ def _methods(kind: str, seed: int) -> list[str]:
 
 
 def _ranked(target: Paired, background: Paired, seed: int) -> list[str]:
-    """The methods that `auto` has trials of, on a sample of the corpus, most agreement first."""
+    """The methods that `auto` tries on a sample of the corpus, highest agreement first."""
     trials = []
     for name in contenders():
         method = registry.unit_method(name, {})
@@ -115,7 +113,7 @@ def report(s: Setting, found: dict[Piece, dict[str, Any]]) -> Report:
 
 
 def _auto(of: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a target's results by seed say of `auto`."""
+    """A target's results of `auto` by seed."""
     ranked = of[0]["ranked"]
     taken = preferred(ranked)
     return {

@@ -1,11 +1,10 @@
-"""How methods do when the target is of the domain, but not of its style or its topics.
+"""Average precision of methods when the target shares the domain but not its style or topics.
 
-What: sentences of European law must find Australian court cases; messages of desktop software must
-find manuals of PHP and PowerShell. Average precision as in `selectors`.
-Why: a target is seldom a draw from what is looked for; a method that finds the target's style
-instead of its domain fails here.
-Trade-off: two pairs; and the corpus holds nothing nearer to the target than what must be found.
-Reference: the sentences are of Koehn and Knowles (2017), the corpus of Aharoni and Goldberg (2020).
+Sentences of European law must find Australian court cases; messages of desktop software must find
+manuals of PHP and PowerShell. Measured as in `selectors`; the corpus has no text nearer to the
+target.
+Reference: the sentences are of Koehn and Knowles (2017), the corpus of Aharoni and Goldberg
+(2020).
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from report import Report, cell, of_seeds, percent, spread, table
 
 PAIRS = {"law": "legal_", "it": "it_"}
 LEAST = 5
-"""Words of a sentence, at least."""
+"""Fewest words of a sentence."""
 
 Piece = tuple[str, int, str]
 """A domain of the parallel text, a seed, an encoder."""
 
 
 def pieces(s: Setting) -> list[Piece]:
-    """What can be measured at the same time; nothing without parallel text."""
+    """Pieces that can be measured in parallel; none without parallel text."""
     at_hand = [n for n in PAIRS if (s.parallel / n / "dev.en").exists()]
     return [(n, seed, e) for seed in range(s.seeds) for e in ENCODERS for n in at_hand]
 
@@ -54,7 +53,7 @@ def measure(s: Setting, piece: Piece) -> dict[str, Any]:
 
 
 def _lines(s: Setting, name: str) -> list[str]:
-    """Different sentences of enough words, normalised as a run does."""
+    """Distinct sentences of enough words, normalised as in a run."""
     raw = (s.parallel / name / "dev.en").read_text(encoding="utf-8").split("\n")
     long = [line for line in raw if len(line.split()) >= LEAST]
     return list(dict.fromkeys(map(corpus.normalise, long)))

@@ -1,9 +1,8 @@
-"""TADPOLE, Table 1: how well anomaly detectors tell held-out target texts from the corpus.
+"""TADPOLE, Table 1: F1 of anomaly detectors that separate held-out target texts from the corpus.
 
-What: F1 (with AUROC) of a method fitted on 90 % of the target, on the other 10 % and as many
-corpus documents: the paper's six detectors and ours.
-Why: it is how the paper chooses its detector, and what `corpusfit rank` shows as F1.
-Trade-off: a detector may be right by the target's style alone; `selectors` judges by the domain.
+F1 (and AUROC) of a method fitted on 90 % of the target, on the other 10 % and as many corpus
+documents; also what `corpusfit rank` shows as F1. A detector may succeed by the target's style
+alone; `selectors` measures by the domain.
 Reference: TADPOLE, section 3.1 and Table 1; DANA's is the same.
 """
 
@@ -39,17 +38,17 @@ PAPER = {
     "imdb": (0.88, 0.96, 0.87, 0.81, 0.96, 0.94),
     "scierc": (0.78, 0.84, 0.86, 0.76, 0.88, 0.92),
 }
-"""F1 by detector, in the order of `DETECTORS`; of two rows called IMDB the first."""
+"""The paper's F1, in the order of `DETECTORS`; of two rows named IMDB the first."""
 WIKIPEDIA = "wiki_en"
 CORPORA = ("wikipedia", "pile")
-"""Where outliers come from; the paper's corpus is Wikipedia."""
+"""Sources of outliers; the paper's corpus is Wikipedia."""
 
 Piece = tuple[str, str]
 """A task and a corpus."""
 
 
 def pieces(s: Setting) -> list[Piece]:
-    """What can be measured at the same time."""
+    """Pieces that can be measured in parallel."""
     at_hand = [t for t in TASKS if (s.tasks / t / "train.jsonl.zst").exists()]
     corpora = [c for c in CORPORA if c == "pile" or WIKIPEDIA in data.source_files(s)]
     return [(task, name) for name in corpora for task in at_hand]
@@ -73,7 +72,7 @@ def measure(s: Setting, piece: Piece) -> dict[str, Any]:
 
 
 def _corpus(s: Setting, name: str) -> Paired:
-    """What outliers are drawn from; of Wikipedia also articles that no other table looks at."""
+    """Documents to draw outliers from; for Wikipedia also articles that no other table uses."""
     if name == "pile":
         return data.units(s, ENCODER)
     parts = data.source_texts(s, WIKIPEDIA), data.other_texts(s, WIKIPEDIA, 2 * s.documents)

@@ -1,9 +1,7 @@
-"""TADPOLE, Figure 5 (DANA, Table 2): what is left of a union of four corpora.
+"""TADPOLE, Figure 5 (DANA, Table 2): composition of a union of four corpora after filtering.
 
-What: news, finance, abstracts of computer science and of biology, in the paper's proportions; 80 %
-are filtered out; what each corpus makes up of the rest.
-Why: it is the papers' check that filtering finds the domain.
-Trade-off: proportions are of documents (their beginnings), the papers' of bytes.
+News, finance, abstracts of computer science and of biology, in the paper's proportions; 80 % are
+filtered out. Proportions are of documents (their beginnings), the papers' of bytes.
 Reference: TADPOLE, section 3.1, Figure 5 and appendix B; DANA, Table 2.
 """
 
@@ -28,11 +26,11 @@ CORPORA = {
     "CS abstracts": ("cs_arxiv", 0.245),
     "Bio abstracts": ("bio_asreview", 0.387),
 }
-"""How the sources begin, and the share of the union in the papers."""
+"""Prefixes of the sources, and the share of the union in the papers."""
 PAPER = {"CS tasks": (0.7, 0.3, 78.0, 20.9), "Bio abstracts": (2.0, 0.1, 15.4, 82.4)}
-"""Percent of what is retained, by corpus, with an isolation forest fitted on this target."""
+"""The papers' per cent of retained text by corpus, with an isolation forest on this target."""
 MIXED = {"CS tasks": ("ACL-ARC", "SciERC"), "ChemProt": ("ChemProt",)}
-"""The task texts that a target is; `Bio abstracts` are not of a task."""
+"""Task texts of a target; `Bio abstracts` are of no task."""
 METHODS: tuple[Variant, ...] = (("isolation_forest", ()), ("consensus", ()))
 
 Piece = tuple[str, int]
@@ -40,7 +38,7 @@ Piece = tuple[str, int]
 
 
 def pieces(s: Setting) -> list[Piece]:
-    """What can be measured at the same time."""
+    """Pieces that can be measured in parallel."""
     return [(name, seed) for seed in range(s.seeds) for name in ("CS tasks", *_BIO)]
 
 
@@ -48,7 +46,7 @@ _BIO = ("Bio abstracts", "ChemProt")
 
 
 def measure(s: Setting, piece: Piece) -> dict[str, Any]:
-    """By method what each corpus makes up of what is retained, and how much of it is."""
+    """By method each corpus's share of the retained documents, and the share of it retained."""
     name, seed = piece
     union, corpora = _union(s, seed)
     target = data.paired(_target(s, name, seed), ENCODER)
@@ -69,7 +67,7 @@ def measure(s: Setting, piece: Piece) -> dict[str, Any]:
 
 
 def _union(s: Setting, seed: int) -> tuple[Paired, NDArray[np.str_]]:
-    """As many documents as there are in the papers' proportions, and the corpus of each."""
+    """All documents that the papers' proportions allow, and the corpus of each."""
     places = {name: np.flatnonzero(data.inside(s, prefix)) for name, (prefix, _) in CORPORA.items()}
     n = min(len(places[name]) / share for name, (_, share) in CORPORA.items())
     taken = [
@@ -80,7 +78,7 @@ def _union(s: Setting, seed: int) -> tuple[Paired, NDArray[np.str_]]:
 
 
 def _target(s: Setting, name: str, seed: int) -> list[str]:
-    """The texts of a target that a seed draws."""
+    """The texts of a target, drawn with a seed."""
     if name in MIXED:
         texts = [t for task in MIXED[name] for t in data.target_texts(s, task, seed)]
     else:
@@ -89,7 +87,7 @@ def _target(s: Setting, name: str, seed: int) -> list[str]:
 
 
 def report(s: Setting, found: dict[Piece, dict[str, Any]]) -> Report:
-    """A table for each target, the papers' figures beside ours."""
+    """A table for each target, with the papers' results."""
     parts = [_text(s, next(iter(found.values()))["documents"])]
     figures: dict[str, Any] = {}
     for name in ("CS tasks", *_BIO):

@@ -1,10 +1,9 @@
 """Unsupervised Domain Clusters, Table 5: the binary classifier with and without pre-ranking.
 
-What: precision, recall and F1 at log odds 0 on texts that were not learned from, twice: against
-negatives drawn as in training, as the paper's seem to be, and against the true domain.
-Why: the paper's ablation counts texts of the domain among the negatives as errors; against the
-truth it can be seen whether pre-ranking finds more of the domain.
-Trade-off: what the paper held out it does not say; see the text of the table for what can be known.
+Precision, recall and F1 at log odds 0 on unseen texts, twice: with negatives drawn as in
+training, as the paper's seem to be, and by the true domain. The paper's ablation counts texts of
+the domain among the negatives as errors; it does not say which texts it held out (see the text of
+the table).
 Reference: Aharoni and Goldberg (2020), section 4.1, Negative Sampling with Pre-ranking, Table 5.
 """
 
@@ -23,7 +22,7 @@ from report import Report, cell, of_seeds, spread, table
 
 ENCODER = "minilm"
 TUNED = ("ChemProt", "SST-2")
-"""Targets that an encoder is fine-tuned for, with seed 0 only."""
+"""Targets to fine-tune an encoder for, with seed 0 only."""
 RANKER = ("domain_cosine", (("centred", False),))
 PAPER = """\
 | | without: p | r | F1 | with: p | r | F1 |
@@ -40,13 +39,13 @@ Piece = tuple[str, int, str]
 
 
 def pieces(s: Setting) -> list[Piece]:
-    """What can be measured at the same time."""
+    """Pieces that can be measured in parallel."""
     found = [(name, seed, "domain_classifier") for seed in range(s.seeds) for name in TARGETS]
     return [*found, *((name, 0, "domain_finetune") for name in TUNED if s.finetune)]
 
 
 def measure(s: Setting, piece: Piece) -> dict[str, Any]:
-    """Figures without and with pre-ranking, against both held-out sets."""
+    """Results without and with pre-ranking, on both held-out sets."""
     name, seed, method = piece
     target, held_target = _targets(s, name, seed)
     units, truth = data.units(s, ENCODER), data.inside(s, TARGETS[name][2])
@@ -71,7 +70,7 @@ def measure(s: Setting, piece: Piece) -> dict[str, Any]:
 
 
 def _targets(s: Setting, name: str, seed: int) -> tuple[Paired, Paired]:
-    """What is learned from, and as many others."""
+    """Training texts, and as many held-out ones."""
     task, label, _ = TARGETS[name]
     texts = list(data.task_rows(s, task, label))
     order = np.random.default_rng(seed).permutation(len(texts))
@@ -89,7 +88,7 @@ def _not(truth: NDArray[np.bool_]) -> NDArray[np.int64]:
 def _figures(
     found: Scored, positives: NDArray[np.int64], negatives: NDArray[np.int64]
 ) -> dict[str, float]:
-    """Precision, recall and F1 of log odds above 0."""
+    """Precision, recall and F1 at log odds 0."""
     hits, wrong = (int((found.scores[at] > 0).sum()) for at in (positives, negatives))
     taken = hits + wrong
     return {

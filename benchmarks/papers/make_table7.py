@@ -1,9 +1,8 @@
-"""Unsupervised Domain Clusters, Table 7: precision and recall against the true domain.
+"""Unsupervised Domain Clusters, Table 7: precision and recall for the true domain.
 
-What: the best of the documents by Moore-Lewis, Domain-Cosine and `consensus` (and Domain-Finetune),
-as many as the domain has, and as many as the largest domain has; held against the true domain.
-Why: it is the paper's comparison of selectors without a translation system in between.
-Trade-off: the paper selects sentences of five domains; here are documents of more sources.
+The best documents by Moore-Lewis, Domain-Cosine and `consensus` (and Domain-Finetune): as many as
+the domain has, and as many as the largest domain has. The paper selects sentences of five
+domains; here are documents of more sources.
 Reference: Aharoni and Goldberg (2020), section 4.4 and Table 7.
 """
 
@@ -25,7 +24,7 @@ METHODS: dict[str, tuple[Variant, ...]] = {
     "finetune": (("domain_finetune", ()),),
 }
 TUNED = ("ChemProt", "SST-2")
-"""Targets that an encoder is fine-tuned for, with seed 0 only."""
+"""Targets to fine-tune an encoder for, with seed 0 only."""
 PAPER = """\
 | | Moore-Lewis p | r | Domain-Cosine p | r | Domain-Finetune p | r |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -41,7 +40,7 @@ Piece = tuple[str, int, str]
 
 
 def pieces(s: Setting) -> list[Piece]:
-    """What can be measured at the same time."""
+    """Pieces that can be measured in parallel."""
     kinds = [k for k in METHODS if k != "finetune"]
     found = [(name, seed, k) for seed in range(s.seeds) for k in kinds for name in TARGETS]
     return [*found, *((name, 0, "finetune") for name in TUNED if s.finetune)]
@@ -73,7 +72,7 @@ def _largest(s: Setting) -> int:
 
 
 def report(s: Setting, found: dict[Piece, dict[str, Any]]) -> Report:
-    """Both amounts, and the paper's table."""
+    """Tables for both amounts, and the paper's table."""
     values: dict[str, dict[str, list[dict[str, float]]]] = {}
     for (name, _, _), result in found.items():
         for method, of in result["methods"].items():

@@ -1,4 +1,4 @@
-"""Fit a method, score the documents, hold the scores against the truth."""
+"""Fitting a method, scoring the documents, and comparing the scores with the true domains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from corpusfit.score.contract import CorpusMethod
 from corpusfit.types import Paired, read_as
 
 Variant = tuple[str, tuple[tuple[str, Any], ...]]
-"""A method's name and the settings that are not its defaults."""
+"""A method's name and its non-default settings."""
 
 COMPARED: tuple[Variant, ...] = (
     ("consensus", ()),
@@ -27,7 +27,7 @@ COMPARED: tuple[Variant, ...] = (
     ("isolation_forest", ()),
     ("dsir", ()),
 )
-"""What is looked at where not every method is."""
+"""Methods of tables that do not include all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Scored:
 
     Attributes:
         scores: float32 [n].
-        share: of them of the target's domain, as it estimates; None if it does not.
+        share: estimated share of the target's domain; None without an estimate.
     """
 
     scores: NDArray[np.float32]
@@ -70,5 +70,5 @@ def average_precision(found: Scored, truth: NDArray[np.bool_]) -> float:
 
 
 def best(scores: NDArray[np.float32], amount: int) -> NDArray[np.int64]:
-    """Places of the best so many; among equal scores the first."""
+    """Indices of the given number of best scores; the first of equal ones."""
     return np.argsort(-scores, kind="stable")[:amount]

@@ -1,4 +1,4 @@
-"""Figures as they are written down: mean and deviation over seeds, Markdown tables."""
+"""Formatting of results: mean and standard deviation over seeds, Markdown tables."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Report:
     """A table of a paper, measured.
 
     Attributes:
-        figures: what was measured, as plain values.
-        text: what was measured, on what, and the tables, in Markdown, without its heading.
+        figures: results as plain values.
+        text: set-up and tables in Markdown, without the heading.
     """
 
     figures: dict[str, Any]
@@ -30,7 +30,7 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
 
 
 def cell(values: Sequence[float], digits: int = 2) -> str:
-    """Mean ± standard deviation; one value stands alone, none is a dash."""
+    """Mean ± standard deviation; one value without it, none as a dash."""
     if not len(values):
         return "–"
     of = spread(values)
@@ -39,7 +39,7 @@ def cell(values: Sequence[float], digits: int = 2) -> str:
 
 
 def percent(values: Sequence[float], digits: int = 1) -> str:
-    """As `cell`, of shares."""
+    """`cell` for shares."""
     return cell([100 * v for v in values], digits)
 
 
@@ -50,5 +50,5 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def of_seeds(seeds: int) -> str:
-    """How to read a cell."""
+    """Explanation of a cell."""
     return f"Mean ± standard deviation over {seeds} seeds" if seeds > 1 else "One seed"

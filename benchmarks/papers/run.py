@@ -1,8 +1,7 @@
-"""Make the papers' tables on real data, all with one command.
+"""Make the papers' tables from real data, with one command.
 
-What: measures the tables' pieces on a few processes and writes docs/results/NAME.json and NAME.md.
-Why: what is claimed of the methods can be made again by anyone who has such data.
-Trade-off: texts are cut short and samples small, so that all of it takes minutes on two cores.
+Measures the parts of each table on a few processes and writes docs/results/NAME.json and NAME.md.
+Texts are truncated and samples small, so that all tables take minutes on two cores.
 
 Run: .venv/bin/python benchmarks/papers/run.py TASKS PILE [--only NAME,…] [--seeds 3] [--finetune]
 TASKS has TASK/{train,dev,test}.jsonl.zst (text, label), PILE has DOMAIN_*.jsonl(.zst) (text).
@@ -73,7 +72,7 @@ def main() -> None:
                 write(asked.out, name, s, report)
     for name in names:
         if not found[name]:
-            tell(started, f"{name} was left out: its data is not there")
+            tell(started, f"{name} left out: its data is missing")
 
 
 def table_of(name: str) -> Any:
@@ -82,17 +81,32 @@ def table_of(name: str) -> Any:
 
 
 def arguments() -> argparse.Namespace:
-    """What was asked for."""
+    """The command line's arguments."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("tasks", type=Path, metavar="TASKS")
     parser.add_argument("pile", type=Path, metavar="PILE")
-    parser.add_argument("--parallel", type=Path, help="DOMAIN/dev.en; default beside TASKS")
-    parser.add_argument("--only", default="", help=f"some of {', '.join(TABLES)}")
+    parser.add_argument(
+        "--parallel", type=Path, help="folder of DOMAIN/dev.en (default: beside TASKS)"
+    )
+    parser.add_argument(
+        "--only", default="", help=f"tables to make, of {', '.join(TABLES)} (default: all)"
+    )
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--finetune", action="store_true", help="also domain_finetune, slow")
-    parser.add_argument("--documents", type=int, default=1_500, help="of each source, at most")
-    parser.add_argument("--target", type=int, default=500, help="texts of a target, at most")
-    parser.add_argument("--background", type=int, default=10_000, help="documents, at most")
+    parser.add_argument(
+        "--finetune", action="store_true", help="also measure domain_finetune, which is slow"
+    )
+    parser.add_argument(
+        "--documents",
+        type=int,
+        default=1_500,
+        help="most documents of each source (default: 1,500)",
+    )
+    parser.add_argument(
+        "--target", type=int, default=500, help="most texts of a target (default: 500)"
+    )
+    parser.add_argument(
+        "--background", type=int, default=10_000, help="most background documents (default: 10,000)"
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args()
