@@ -90,8 +90,7 @@ def _show_domains(found: api.Audit) -> None:
         say(f"{len(found.domains) - _ROWS} more domains; --json prints all.")
     if not chosen:
         say(
-            "Nothing is selected yet, so only the corpus is counted. To select: "
-            "corpusfit choose DIR"
+            "Nothing was chosen yet, so only the corpus is counted. To select: corpusfit choose DIR"
         )
 
 
@@ -104,7 +103,7 @@ def _show_finding(found: api.Audit, finding: Finding) -> None:
     if finding.recall is not None and finding.f1 is not None:
         precision = "–" if finding.precision is None else percent(finding.precision, 1)
         typer.echo(
-            f"Selection ({finding.selected:,} segments): precision {precision}, recall "
+            f"The {finding.selected:,} selected segments: precision {precision}, recall "
             f"{percent(finding.recall, 1)}, F1 {finding.f1:.3f} (higher is better)."
         )
     typer.echo(
