@@ -107,7 +107,7 @@ def _show_finding(found: api.Audit, finding: Finding) -> None:
             f"{percent(finding.recall, 1)}, F1 {finding.f1:.3f} (higher is better)."
         )
     typer.echo(
-        f"All segments, sorted by {found.method} score: average precision "
+        f"All segments by {found.method} score: average precision "
         f"{finding.scores.average_precision:.3f} (higher is better).\n"
     )
     rows = [
