@@ -27,6 +27,7 @@ install: .venv/installed
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/typos
 	$(BIN)/lint-imports
 
 types: install

@@ -308,7 +308,7 @@ class CascadePlan:
         if last.share is not None:
             raise bad_setting(
                 "The last stage of --cascade",
-                "given without a share, as no stage follows it",
+                "given without a share: nothing comes after it",
                 str(last),
                 f"Write {dataclasses.replace(last, share=None)}; set the size of the selection by "
                 "--fraction.",
@@ -332,7 +332,7 @@ class CascadePlan:
                 most = "1" if stage is stages[0] else f"{before:g}, the share of the stage before"
                 raise bad_setting(
                     f"The share of {stage.name} in --cascade",
-                    f"above 0 and at most {most} (shares are of the whole corpus)",
+                    f"above 0 and at most {most} (it is of the whole corpus)",
                     stage.share,
                     "For example --cascade 'dsir:0.3>static:0.12>minilm'.",
                 )

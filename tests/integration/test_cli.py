@@ -413,7 +413,7 @@ def test_rank_leaves_out_what_cannot_be_used_unless_it_was_named(
     assert "Warning: domain_finetune is left out of the ranking: method.embedder" in done.err
 
 
-def test_what_rank_tries_without_being_told():
+def test_the_methods_that_rank_compares_by_default():
     tried = ranking.candidates()
     assert {"knn", "tfidf", "cluster_ratio", "domain_classifier", "blend", "random"} <= {*tried}
     assert not {"pyod", "domain_finetune", "textrank", "textgram", "oracle"} & {*tried}

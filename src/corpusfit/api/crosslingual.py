@@ -87,5 +87,5 @@ def _require(settings: Sequence[str], plan: Plan, allowed: Plan, words: str) -> 
     """Raise `UsageError` for settings that would have no effect."""
     if plan != allowed:
         names = ", ".join(item.partition("=")[0].strip() for item in settings)
-        cure = "Other settings have no effect here."
+        cure = "Others change nothing here."
         raise bad_setting("--set", f"a setting of {words}", names, cure)

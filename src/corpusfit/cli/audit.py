@@ -92,8 +92,7 @@ def _show_domains(found: pipeline.Audit) -> None:
         say(f"{len(found.domains) - _ROWS} more domains; --json prints all.")
     if not chosen:
         say(
-            "Nothing is selected yet, so only the corpus is counted. To select: "
-            "corpusfit choose DIR"
+            "Nothing was chosen yet, so only the corpus is counted. To select: corpusfit choose DIR"
         )
 
 
@@ -106,11 +105,11 @@ def _show_finding(found: pipeline.Audit, finding: Finding) -> None:
     if finding.recall is not None and finding.f1 is not None:
         precision = "–" if finding.precision is None else percent(finding.precision, 1)
         typer.echo(
-            f"Selection ({finding.selected:,} segments): precision {precision}, recall "
+            f"The {finding.selected:,} selected segments: precision {precision}, recall "
             f"{percent(finding.recall, 1)}, F1 {finding.f1:.3f} (higher is better)."
         )
     typer.echo(
-        f"All segments, sorted by {found.method} score: average precision "
+        f"All segments by {found.method} score: average precision "
         f"{finding.scores.average_precision:.3f} (higher is better).\n"
     )
     rows = [

@@ -114,7 +114,7 @@ def _show(found: pipeline.Contamination) -> None:
             f"  data: {one_line(example.excerpt, _LONGEST)}\n"
         )
     say(
-        f"{found.holders:,} of {found.texts:,} training texts ({found.size / 1e6:,.1f} MB) contain "
-        f"a held-out text (searched in {found.seconds:,.1f} s)."
+        f"{found.holders:,} of {found.texts:,} texts ({found.size / 1e6:,.1f} MB) contain a "
+        f"held-out text (searched in {found.seconds:,.1f} s)."
         + (" To train without them: corpusfit adapt --guard …" if found.holders else "")
     )

@@ -71,9 +71,9 @@ def demo(
         "machine": pipeline.Machine(workers=workers, cache=cache, progress=Bar()),
         "overwrite": True,
     }
-    given = {"target": task / "train.jsonl", "corpus": corpus, "segments": truth, **again}
-    run = api.select(out=out / "selected/selection", embedder=embedder, **given)
-    drawn = api.select(out=out / "chance/selection", method="random", **given)
+    request = {"target": task / "train.jsonl", "corpus": corpus, "segments": truth, **again}
+    run = api.select(out=out / "selected/selection", embedder=embedder, **request)
+    drawn = api.select(out=out / "chance/selection", method="random", **request)
     found = _found(run.manifest)
     if not json:
         show_run(run.path, run.manifest)
@@ -86,9 +86,9 @@ def demo(
             "Next, one tiny untrained language model is trained on the selection and one on a "
             "random selection of the same size."
         )
-    given = {"init": "tiny", "guard": task, "steps": STEPS, **again}
-    adapted = api.adapt(data=run.path, out=out / "selected/model", **given)
-    other = api.adapt(data=drawn.path, out=out / "chance/model", **given)
+    training = {"init": "tiny", "guard": task, "steps": STEPS, **again}
+    adapted = api.adapt(data=run.path, out=out / "selected/model", **training)
+    other = api.adapt(data=drawn.path, out=out / "chance/model", **training)
     if not json:
         show_adapted(adapted.manifest, str(adapted.path))
         say(

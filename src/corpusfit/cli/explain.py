@@ -103,7 +103,7 @@ def _headline(found: pipeline.Explanation) -> str:
     selected = {True: ", selected", False: ", not selected", None: ""}[found.selected]
     if found.dropped is not None:
         return (
-            f"{where}: dropped at the cascade's stage {found.dropped}, with a score of "
+            f"{where}: dropped out of the cascade at the stage {found.dropped}, with the score "
             f"{found.score:.4g}{selected}."
         )
     least = "" if found.threshold is None else f" (lowest selected score: {found.threshold:.4g})"

@@ -88,8 +88,8 @@ def _show(found: pipeline.Retrieval) -> None:
             for r in own
         ]
         dropped = f" ({blank:,} with an empty side dropped)" if blank else ""
-        title = f"{name}: {own[0].sentences:,} pairs{dropped}; P@1 in % (higher is better)"
+        title = f"{name}: {own[0].sentences:,} pairs{dropped}; precision at 1 in per cent"
         columns = ["direction", "model", "P@1", "95 % interval", "compared with the first"]
-        table(title, columns, rows, words=["model", columns[-1]], keys=2)
+        table(f"{title} (higher is better)", columns, rows, words=["model", columns[-1]], keys=2)
     chance = max(r.chance for r in found.results)
     say(f"Chance: {100 * chance:.2g} %")

@@ -107,7 +107,7 @@ def split(
             _show_overlaps(counted)
         return
     if not data or not out:
-        came = [f"--{name} {value}" for name, value in (("data", data), ("out", out)) if value]
+        came = [f"--data {path}" for path in data or ()] + [f"--out {out}"] * bool(out)
         cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
         raise bad_setting("--data and --out", "given together", " ".join(came) or "neither", cure)
     done = api.split(

@@ -101,7 +101,7 @@ def _show(found: pipeline.Tokenized) -> None:
     ]
     columns = ["tokenizer", "text", "texts", "words", "continued words", "95 % interval (%)"]
     columns += ["tokens per word", "unknown words"]
-    title = "Words split into several tokens (fewer is better)"
+    title = "Words that become several tokens (fewer is better)"
     table(title, columns, rows, words=["text"], keys=2)
     if found.gaps:
         gaps = [
