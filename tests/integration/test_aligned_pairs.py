@@ -148,12 +148,12 @@ def test_the_command_that_makes_it_again(run, pairs, monkeypatch, tmp_path):
 def test_any_number_of_workers_and_a_kill_give_the_same_bytes(run, task, pairs, tmp_path, start):
     whole = digests(run().path, *FILES)
     assert whole.keys() >= {"selected.de", "selected.en"}
-    for workers in (1, 2):
-        machine = Machine(workers=workers)
-        assert digests(run(f"with {workers}", machine=machine).path, *FILES) == whole
+    assert digests(run("with 2", machine=Machine(workers=2)).path, *FILES) == whole
     out = tmp_path / "killed"
     words = ("--method", "tfidf", "--fraction", 0.2, "--set", "read.shard_mb=0.002", "--no-report")
-    process = start("select", "--target", task, "--corpus", pairs, "--out", out, *words)
+    process = start(
+        "select", "--target", task, "--corpus", pairs, "--out", out, "--workers", 1, *words
+    )
     while not list(out.glob("scores/part-*.parquet")) and process.poll() is None:
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)

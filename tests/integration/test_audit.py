@@ -174,6 +174,7 @@ def test_a_selection_of_nothing(pile, select, inline):
     assert {n.of_selection for n in found.domains.values()} == {None}
 
 
+@pytest.mark.slow
 def test_the_workers_do_not_matter(mixed, select, inline):
     run = select(mixed[0])
     found = corpusfit.audit(run.path, truth="kind", domain="task", machine=inline)

@@ -408,7 +408,7 @@ def test_ctrl_c_ends_with_130_and_can_be_resumed(start, cli, arguments, expected
     while process.poll() is None and not any(marks.glob("part-*.json")):
         time.sleep(0.002)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     assert process.returncode == 130
     assert err == "Stopped. Run the same command again to go on: what is finished is kept.\n"
     assert out == ""
@@ -424,7 +424,7 @@ def test_ctrl_c_while_workers_start_is_quiet_too(start, arguments):
     while process.poll() is None and not any(map(imports_numpy, children(process.pid))):
         time.sleep(0.002)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     assert process.returncode == 130
     assert err.startswith("Stopped.")
     assert err.splitlines()[1:] == []

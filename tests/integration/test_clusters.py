@@ -64,13 +64,14 @@ def test_purity_is_that_of_the_sample(find):
     assert found.manifest["tried"][0]["purity"] == pytest.approx(purity)
 
 
-def test_the_same_for_any_number_of_workers(command, pile, tiny_static, tmp_path):
+@pytest.mark.slow
+def test_the_same_for_any_number_of_workers(cli, command, pile, tiny_static, tmp_path):
     made = []
-    for workers in ("1", "3"):
+    for workers, started in (("1", cli), ("3", command)):
         out = tmp_path / f"with-{workers}"
         words = ("--corpus", pile, "--embedder", tiny_static, "--k", "2,3", "--sample", "100")
         more = [word for setting in SMALL for word in ("--set", setting)]
-        done = command(
+        done = started(
             "clusters", *words, *more, "--out", out, "--workers", workers, "--assign", "--json",
             "--cache", tmp_path / f"cache-{workers}",
         )  # fmt: skip

@@ -141,6 +141,7 @@ def test_smoothed_shares_to_the_sentence(compose, recipe):
     }
 
 
+@pytest.mark.slow
 def test_the_same_bytes_however_it_is_run(compose, recipe):
     """Workers of their own, or this process; another seed takes others."""
     whole = digests(compose(recipe()).path, "composed", "rejects.jsonl")

@@ -6,8 +6,6 @@ import json
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -274,20 +272,21 @@ def test_wrong_words_are_named(evaluate, words, error, says):
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path, task, tiny_lm):
-    command = [sys.executable, "-m", "corpusfit", "evaluate", "--model", str(tiny_lm)]
-    command += ["--task", str(task), "--out", str(tmp_path / "out"), "--seeds", "6"]
-    command += ["--workers", "2", *(f"--set={s}" for s in SETTINGS), "--json"]
+def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path, task, tiny_lm, start):
+    command = ["evaluate", "--model", tiny_lm, "--task", task, "--out", tmp_path / "out"]
+    command += ["--seeds", 6, *(f"--set={s}" for s in SETTINGS), "--json"]
     outcomes = tmp_path / "out/outcomes"
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start(*command, "--workers", 1)
     while process.poll() is None and len(list(outcomes.glob("*-*.json"))) < 2:
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
     before = stamps(outcomes, "*-*.json")
     assert 2 <= len(before) < 6, "it was killed too late to show anything"
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    process = start(*command, "--workers", 2)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
     after = stamps(outcomes, "*-*.json")
     assert before.items() <= after.items()
     assert len(after) == 6
-    assert len(json.loads(done.stdout)["results"][0]["best_epochs"]) == 6
+    assert len(json.loads(out)["results"][0]["best_epochs"]) == 6

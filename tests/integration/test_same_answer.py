@@ -47,7 +47,7 @@ def command_line(task, pile):
     def command_line(out, *more):
         return (
             *("select", "--target", task, "--corpus", pile, "--out", out),
-            *("--method", "random", "--set", SHARDS, *more),
+            *("--method", "random", "--set", SHARDS, "--workers", 1, *more),
         )
 
     return command_line
@@ -188,8 +188,9 @@ def test_killed_at_random_moments_it_ends_the_same(run, start, cli, command_line
         ("selected/part-*.zst", chance.randint(1, 8)),
     ]
     kept = {}
-    for pattern, count in moments:
-        assert kill_at(start(*command_line(out)), out, pattern, count), pattern
+    for workers, (pattern, count) in enumerate(moments, 1):
+        process = start(*command_line(out, "--workers", min(workers, 2)))
+        assert kill_at(process, out, pattern, count), pattern
         assert not (out / "manifest.json").exists()
         assert kept.items() <= stamps(marks, "part-*.json").items()
         kept = stamps(marks, "part-*.json")
@@ -228,9 +229,7 @@ def test_workers_end_when_their_parent_is_killed(start, command_line, tmp_path):
         time.sleep(0.002)
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 60
-    while any(alive(pid) for pid in workers):
-        assert time.monotonic() < deadline, "orphans"
+    while any(alive(pid) for pid in workers):  # orphans would go on and on
         time.sleep(0.01)
 
 
@@ -302,7 +301,7 @@ def test_choose_killed_in_the_middle_resumes(run, start, cli, tmp_path, pattern,
     else:
         for part in (first.path / "selected").iterdir():
             part.unlink()
-    arguments = ("choose", first.path, "--fraction", 0.9)
+    arguments = ("choose", first.path, "--fraction", 0.9, "--workers", 1)
     assert kill_at(start(*arguments), work, pattern, count)
     assert not (first.path / "manifest.json").exists()
     assert cli(*arguments).code == 0

@@ -288,9 +288,8 @@ def test_any_number_of_workers_gives_the_same_bytes(split, pairs):
     files = [f"{s}.{side}" for s in SPLITS for side in ("de", "en")] + ["rejects.jsonl"]
     here = digests(split(pairs, **words).path, *files)
     assert len(here) == 7
-    for workers in (1, 2):
-        done = split(pairs, f"with {workers}", machine=Machine(workers=workers), **words)
-        assert digests(done.path, *files) == here
+    done = split(pairs, "with 2", machine=Machine(workers=2), **words)
+    assert digests(done.path, *files) == here
 
 
 def test_a_split_that_was_stopped_is_made_whole(split, pairs):
