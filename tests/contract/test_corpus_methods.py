@@ -131,16 +131,16 @@ def test_it_says_what_it_is_and_what_memory_it_needs(name):
 def test_settings_are_checked(name):
     for field in dataclasses.fields(registry.load(name)):
         if isinstance(field.default, int) and not isinstance(field.default, bool):
-            with pytest.raises(UsageError, match=f"method.{field.name} must be"):
+            with pytest.raises(UsageError, match=rf"method\.{field.name}\b.*-1"):
                 registry.build(name, {field.name: -1})
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_cannot_be_had_as_a_method_for_single_units(name):
-    with pytest.raises(UsageError, match=f"scores each unit by itself here; got '{name}'"):
+    with pytest.raises(UsageError, match=f"got '{name}'"):
         registry.fitting(name, {})
 
 
 def test_a_method_for_single_units_cannot_be_had_as_one_for_corpora():
-    with pytest.raises(UsageError, match="scores the corpus as a whole here; got 'random'"):
+    with pytest.raises(UsageError, match="got 'random'"):
         registry.of_corpus("random", {})

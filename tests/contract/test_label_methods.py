@@ -45,22 +45,22 @@ def test_it_says_what_it_is(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_no_other_kind_of_method_and_takes_no_part_in_the_ranking(name):
     assert name not in candidates()
-    with pytest.raises(UsageError, match=f"scores each unit by itself here; got '{name}'"):
+    with pytest.raises(UsageError, match=f"got '{name}'"):
         registry.fitting(name, SETTINGS[name])
-    with pytest.raises(UsageError, match=f"scores the corpus as a whole here; got '{name}'"):
+    with pytest.raises(UsageError, match=f"got '{name}'"):
         registry.of_corpus(name, SETTINGS[name])
-    with pytest.raises(ModelError, match=f"{name} leaves no scorer"):
+    with pytest.raises(ModelError, match=name):
         registry.scorer_class(name)
 
 
 def test_a_method_that_reads_text_cannot_be_had_as_one_of_labels():
-    with pytest.raises(UsageError, match="goes by a row's label here; got 'random'"):
+    with pytest.raises(UsageError, match="got 'random'"):
         registry.of_labels("random", {})
 
 
 @pytest.mark.parametrize("wrong", [{}, {"domain": ""}, {"domain": "a", "truth": ""}])
 def test_the_oracles_settings_are_checked(wrong):
-    with pytest.raises(UsageError, match=r"method\.(domain|truth) must be"):
+    with pytest.raises(UsageError, match=r"method\.(domain|truth)"):
         registry.build("oracle", wrong)
 
 

@@ -32,6 +32,7 @@ def test_ctrl_c_is_left_to_the_parent(engine):
     assert list(engine.map(Answer(), ["interrupt"])) == ["still here"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_an_error_with_a_cure():
     with (
         pytest.raises(WorkerError, match=r"fewer --workers.*finished shards are kept"),

@@ -51,6 +51,7 @@ def test_greedy_translations_do_not_depend_on_the_batch(models):
     assert one[0] != TEXTS[0]
 
 
+@pytest.mark.slow
 def test_what_is_drawn_depends_on_the_seed_the_place_and_the_copy_alone(models):
     one = translated(models, copies=3)
     assert translated(models, copies=3, budget=1) == one
