@@ -37,7 +37,7 @@ quick: install
 	$(PYTEST) -m "not slow"
 
 slow: install
-	$(PYTEST) -m slow
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile many
 
 bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt

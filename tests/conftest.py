@@ -11,11 +11,17 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 from corpusfit.engine import Engine
 from corpusfit.pipeline import Machine
+
+# Few examples in the loop; `make slow` asks for many.
+hypothesis.settings.register_profile("few", max_examples=60, deadline=None)
+hypothesis.settings.register_profile("many", max_examples=1000, deadline=None)
+hypothesis.settings.load_profile("few")
 
 SENTENCES = [
     "the kinase inhibitor binds the receptor with high affinity",

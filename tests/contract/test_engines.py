@@ -103,9 +103,9 @@ def test_a_caller_may_stop_in_the_middle(engine, answer):
 
 @pytest.mark.parametrize("kind", [LocalEngine, RayEngine])
 def test_it_has_to_be_started_and_have_a_worker(kind):
-    with pytest.raises(WorkerError, match=f"with {kind.__name__}"):
+    with pytest.raises(WorkerError, match=kind.__name__):
         next(iter(kind(1).map(Answer(), [1])))
     for none in (0, -1):
-        with pytest.raises(UsageError, match=f"--workers must be 1 or more; got {none}"):
+        with pytest.raises(UsageError, match=f"--workers.*{none}"):
             kind(none)
     assert kind().workers >= 1

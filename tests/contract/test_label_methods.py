@@ -61,7 +61,7 @@ def test_a_method_that_reads_text_cannot_be_had_as_one_of_labels():
 
 @pytest.mark.parametrize("wrong", [{}, {"domain": ""}, {"domain": "a", "truth": ""}])
 def test_the_oracles_settings_are_checked(wrong):
-    with pytest.raises(UsageError, match=r"method\.(domain|truth) must be"):
+    with pytest.raises(UsageError, match=r"method\.(domain|truth)"):
         registry.build("oracle", wrong)
 
 

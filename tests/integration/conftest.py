@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -15,6 +16,11 @@ LIMITED = (
     "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0})); "
     "from corpusfit.cli import main; main()"
 )
+
+
+def hear_ctrl_c():
+    """In a child: undo a SIGINT that the tests' own parent ignores, as nohup and cron do."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -48,6 +54,7 @@ def start():
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=hear_ctrl_c,  # noqa: PLW1509  it does nothing but this
             env={**os.environ, "PYTHONWARNINGS": "default"},
             **settings,
         )
@@ -67,7 +74,7 @@ def command(start):
 
     def run(*args, **settings):
         process = start(*args, **settings)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate()
         return Done(process.returncode, out, err)
 
     return run

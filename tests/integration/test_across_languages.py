@@ -9,7 +9,12 @@ import pytest
 from journeys import scores
 
 import corpusfit
+from corpusfit.embed.load import load
+from corpusfit.plan import EmbedPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
 from corpusfit.score.names import names as method_names
+from corpusfit.types import Paired, read_as, text_array
 
 TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "parallel" / "tatoeba"
 SENTENCES = {
@@ -19,15 +24,43 @@ SENTENCES = {
 NAMES = sorted({*method_names()} - {"oracle", "pyod"})
 
 
+@pytest.fixture(scope="module")
+def encode(tiny_static, tmp_path_factory):
+    """Texts' vectors by the small static model, which knows no word of these languages."""
+    encoder = load(EmbedPlan(str(tiny_static)), tmp_path_factory.mktemp("cache"))
+    return encoder.encode
+
+
+class Corpus:
+    """One shard, in the form that a method reads."""
+
+    def __init__(self, units):
+        self.units = units
+
+    def __iter__(self):
+        yield 0, self.units
+
+
 @pytest.mark.parametrize("language", SENTENCES)
 @pytest.mark.parametrize("name", NAMES)
-def test_scores_are_finite(name, language, jsonl, tmp_path, inline, tiny_static, tiny_encoder):
+def test_scores_are_finite(name, language, encode, tiny_encoder):
     """A target in the language, and a corpus of which half is not."""
     texts = [SENTENCES[language].format(i, i % 11 + 1) for i in range(60)]
     english = [f"The doctor looks at picture {i} and waits for the patient." for i in range(30)]
-    found = _scored(name, texts[:25], texts[25:] + english, jsonl, tmp_path, inline,
-                    tiny_encoder if name == "domain_finetune" else tiny_static)  # fmt: skip
-    assert len(found) == 65
+
+    def units(texts, form):
+        return read_as(Paired(text_array(texts), encode(texts)), form)
+
+    settings = {"epochs": 1, "embedder": str(tiny_encoder)} if name == "domain_finetune" else {}
+    method = registry.build(name, settings)
+    target, pile = texts[:25], texts[25:] + english
+    corpus = Corpus(units(pile, method.reads))
+    fits_on = [units(some, method.fits_on) for some in (target, pile)]
+    if isinstance(method, CorpusMethod):
+        ((_, found),) = method.score_corpus(corpus, *fits_on, seed=0)
+    else:
+        found = method.fit(*fits_on, seed=0).score(corpus.units)
+    assert found.shape == (65,)
     assert np.isfinite(found).all()
 
 
@@ -51,14 +84,12 @@ def test_japanese_of_tatoeba_is_told_from_german(name, jsonl, tmp_path, inline, 
 
 def _scored(name, target, pile, jsonl, tmp_path, inline, embedder):
     """float64 [n]: the scores of the pile's texts."""
-    settings = ["method.epochs=1"] if name == "domain_finetune" else []
     run = corpusfit.score(
         target=jsonl("task.jsonl", target),
         corpus=jsonl("pile.jsonl", pile),
         out=tmp_path / "out",
         method=name,
         embedder=str(embedder),
-        settings=settings,
         machine=inline,
     )
     return np.array([row["score"] for row in scores(run)])

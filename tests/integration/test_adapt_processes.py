@@ -50,7 +50,6 @@ def together(processes, *arguments):
         check=False,
         capture_output=True,
         text=True,
-        timeout=100,
         env=environment,
     )
 

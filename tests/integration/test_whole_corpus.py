@@ -70,9 +70,9 @@ def test_it_is_listed_estimated_and_explained(cli, task, pile, tmp_path):
     assert found["nearest"]
     refused = cli("explain", tmp_path / "out", "--text", "kinase")
     assert refused.code == 2
-    assert "which scores a corpus and no single text" in refused.err
+    assert METHOD in refused.err
 
 
 def test_it_cannot_be_ranked(task, pile, inline):
-    with pytest.raises(UsageError, match=f"cannot be ranked on a sample; got '{METHOD}'"):
+    with pytest.raises(UsageError, match=f"got '{METHOD}'"):
         corpusfit.rank(target=task, corpus=pile, methods=["random", METHOD], machine=inline)

@@ -109,7 +109,6 @@ class Chunked:
     longest=st.integers(1, 60),
     problem=st.sampled_from(["", "truncated"]),
 )
-@settings(max_examples=300, deadline=None)
 def test_blocks_do_not_follow_chunks(data, size, scanner, limit, longest, problem):
     plan = ReadPlan(shard_mb=limit / cutting.MIB, max_row_mb=longest / cutting.MIB)
 
@@ -170,7 +169,6 @@ MARKS = st.sampled_from(
 
 
 @given(st.lists(st.one_of(MARKS, st.text(max_size=5)), max_size=25).map("".join))
-@settings(max_examples=500, deadline=None)
 def test_normalise_twice_is_once(text):
     once = normalise(text)
     assert normalise(once) == once

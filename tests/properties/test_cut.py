@@ -43,7 +43,6 @@ def units(text, mode="window", pieces=256):
     return found, parts.to_pylist()
 
 
-@settings(max_examples=300, deadline=None)
 @given(texts, st.sampled_from(MODES), st.integers(1, 40))
 def test_units_tile_the_document_and_keep_the_limit(text, mode, limit):
     found, parts = units(text, mode, limit)

@@ -95,7 +95,6 @@ def same(rows, others):
     assert [r.tolist() for r in rows] == [r.tolist() for r in others]
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(weights, min_size=1, max_size=80).filter(any), st.floats(0, 1, exclude_max=True))
 def test_counts_are_the_expected_ones_rounded(given_weights, chance):
     w = np.array(given_weights, np.float32)

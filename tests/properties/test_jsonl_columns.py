@@ -3,7 +3,7 @@
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.corpus import documents, rows
@@ -75,7 +75,6 @@ def shard(data, first_row=3, first_byte=10):
     return Shard(0, 0, "jsonl", first_row, first_byte, data, (), 0)
 
 
-@settings(max_examples=1000, deadline=None)
 @given(st.lists(st.one_of(written, odd, broken), max_size=6), st.booleans(), st.booleans())
 def test_columns_are_the_rows(lines, ended, at_start):
     data = b"\n".join(lines) + (b"\n" if ended else b"")
@@ -115,7 +114,6 @@ def test_ordinary_lines_never_need_the_full_parser(text):
     assert bytes(out[: through[1]]).decode() == orjson.loads(data)["text"]
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from([b"\n", b"\t", b"\x8a", b"a", b"\n\n", b"abcdefgh"])).map(b"".join))
 def test_line_ends_are_numpys(data):
     codes = np.frombuffer(data, np.uint8)

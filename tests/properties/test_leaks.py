@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit import pipeline
+from corpusfit.pipeline import report_contamination
 from corpusfit.plan import ReadPlan
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
@@ -32,7 +32,7 @@ def test_the_cut_into_shards_changes_nothing(inline, watched, others, data):
         task = written(Path(scratch) / "test.jsonl", watched)
         pile = written(Path(scratch) / "pile.jsonl", others)
         whole, cut = (
-            pipeline.contamination([task], [pile], read=ReadPlan(shard_mb=mb), machine=inline)
+            report_contamination([task], [pile], read=ReadPlan(shard_mb=mb), machine=inline)
             for mb in (4.0, 0.0002)
         )
     assert whole.splits == cut.splits

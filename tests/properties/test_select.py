@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.kernels.chance import bottom_k, place_keys, uniform
@@ -25,7 +25,6 @@ def arrays(parts):
     ]
 
 
-@settings(max_examples=300, deadline=None)
 @given(parts_of_keys, st.integers(0, 150))
 def test_the_cut_takes_what_sorting_takes(parts, budget):
     split = arrays(parts)

@@ -1,6 +1,7 @@
 """The vector store: what goes in comes out, in float16, whatever was rejected."""
 
 import numpy as np
+import pytest
 
 from corpusfit.embed.store import VectorStore
 from corpusfit.types import Units
@@ -29,6 +30,7 @@ def test_a_shard_comes_back(tmp_path):
     np.testing.assert_array_equal(store.gather(places), back[[1, 3]])
 
 
+@pytest.mark.slow
 def test_a_shard_of_bad_rows_is_kept_though_they_are_millions(tmp_path):
     rejects = [[i, i, "empty line"] for i in range(1_500_000)]
     store = VectorStore(tmp_path)

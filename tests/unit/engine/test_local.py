@@ -33,6 +33,7 @@ def test_workers_ignore_ctrl_c(engine):
     assert list(engine.map(Answer(), ["interrupt"])) == ["still here"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_an_error_with_a_cure():
     with (
         pytest.raises(WorkerError, match=r"--workers"),

@@ -52,6 +52,7 @@ def test_greedy_translations_do_not_depend_on_the_batch(models):
     assert one[0] != TEXTS[0]
 
 
+@pytest.mark.slow
 def test_samples_depend_on_the_seed_the_text_and_the_copy_alone(models):
     one = translated(models, copies=3)
     assert translated(models, copies=3, budget=1) == one

@@ -144,6 +144,7 @@ class Language:
         return reduction(self.target, parts, chosen, 0.0, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sample", "selected", "burst"),
     [

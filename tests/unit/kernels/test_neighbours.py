@@ -122,6 +122,7 @@ def cells(monkeypatch, rows, **settings):
     return nearest(rows, 10, exact=len(rows) - 1, **settings)
 
 
+@pytest.mark.slow
 def test_with_cells_most_neighbours_are_found(monkeypatch):
     rows = fixed_point(clustered(6, 4000, 48, 60))
     found, want = as_lists(*cells(monkeypatch, rows)), by_hand(rows, 10)

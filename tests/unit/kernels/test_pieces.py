@@ -7,7 +7,7 @@ import unicodedata
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from corpusfit.kernels import cut
@@ -70,14 +70,12 @@ def counted(text, mode, limit=10**6):
     return np.cumsum(lengths), found
 
 
-@settings(max_examples=300, deadline=None)
 @given(texts)
 def test_a_document_has_the_pieces_of_its_words_digits_and_signs(text):
     ends, found = counted(text, cut.WHOLE)
     assert (ends.tolist(), found.tolist()) == ([len(text)], [pieces(text)])
 
 
-@settings(max_examples=300, deadline=None)
 @given(texts, st.sampled_from(CUTTING), st.integers(1, 9))
 def test_cutting_loses_no_piece_and_keeps_words_that_fit_whole(text, mode, limit):
     ends, found = counted(text, mode, limit)

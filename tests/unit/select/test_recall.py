@@ -41,6 +41,7 @@ def lost(early, last, drawn, share):
     return DroppedSample(scores, ahead, int(passed.sum()), len(drawn), len(last)), passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [False, True])
 def test_the_interval_holds_the_truth_as_often_as_it_says(small):
     """The whole way: shares from one half of a sample, recall from the other; truth known."""
