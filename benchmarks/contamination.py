@@ -62,7 +62,7 @@ def main(runs: int) -> None:
     )
     paired(
         "contamination_scan",
-        lambda: ours.held(columns),
+        lambda: ours.find(columns),
         lambda: [theirs.query(_hash(text)) for text in part],
         runs=runs,
         note=note + f"looking through the corpus, theirs every {NTH}th text",
@@ -92,7 +92,7 @@ def _planted(chance: random.Random, words: list[str], watched: list[str]) -> dic
 
 
 def _found(watch: ContaminationFinder, text: str, number: int) -> bool:
-    return number in watch.held(text_array([text])).watched
+    return number in watch.find(text_array([text])).watched
 
 
 def _hash(text: str) -> MinHash:

@@ -165,7 +165,7 @@ def lay_pairs(
     chunk_tokens: ChunkTokens,
     rows: Sequence[NDArray[np.int64]],
     special: SpecialTokens,
-    chances: NDArray[np.float64],
+    draws: NDArray[np.float64],
 ) -> TokenRows:
     """Lay out pairs: the two halves of a chunk, or its first half and another chunk's second half.
 
@@ -176,7 +176,7 @@ def lay_pairs(
         chunk_tokens: the chunks.
         rows: r arrays of one chunk number each.
         special: the special tokens.
-        chances: float64 [r, 1 + d], uniform in [0, 1): the first decides the label (below 0.5: the
+        draws: float64 [r, 1 + d], uniform in [0, 1): the first decides the label (below 0.5: the
             second text follows), the others draw another chunk. If none of the drawn chunks is from
             another text, the pair is the chunk's own two halves in full.
     """
@@ -187,10 +187,10 @@ def lay_pairs(
     for r, row in enumerate(rows):
         chunk = int(row[0])
         first, second = _halves(chunk_tokens.ids(chunk))
-        other = _elsewhere(chunk_tokens.chunks, chunk, chances[r, 1:])
+        other = _elsewhere(chunk_tokens.chunks, chunk, draws[r, 1:])
         if other is not None:
             own, others = second, _halves(chunk_tokens.ids(other))[1]
-            follows[r] = chances[r, 0] >= 0.5
+            follows[r] = draws[r, 0] >= 0.5
             second = (others if follows[r] else own)[: min(len(own), len(others))]
         one = [*special.prefix, *first.tolist(), *special.suffix]
         both = [*one, *second.tolist(), *special.suffix]
@@ -207,9 +207,9 @@ def _halves(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     return ids[:half], ids[half:]
 
 
-def _elsewhere(chunks: Chunks, chunk: int, chances: NDArray[np.float64]) -> int | None:
+def _elsewhere(chunks: Chunks, chunk: int, draws: NDArray[np.float64]) -> int | None:
     """The first drawn chunk from another text; None if there is none."""
-    drawn = (chances * len(chunks)).astype(np.int64)
+    drawn = (draws * len(chunks)).astype(np.int64)
     own = (chunks.text[drawn] == chunks.text[chunk]) & (chunks.store[drawn] == chunks.store[chunk])
     others = drawn[~own]
     return int(others[0]) if len(others) else None

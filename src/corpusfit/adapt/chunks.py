@@ -92,8 +92,8 @@ def split_heldout(
     texts = chunks.text[first[held]]  # the first of several copies
     begin = np.searchsorted(chunks.text, texts)
     counts = np.searchsorted(chunks.text, texts, side="right") - begin
-    chance = uniform(value_keys(seed, _CHUNK, different[held]))
-    places = begin + (chance * counts).astype(np.int64)
+    draw = uniform(value_keys(seed, _CHUNK, different[held]))
+    places = begin + (draw * counts).astype(np.int64)
     return exclude_keys(chunks, keys, different[held]), chunks.take(places)
 
 

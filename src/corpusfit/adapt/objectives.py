@@ -180,8 +180,8 @@ class MaskedPairs(MaskedLM):
         keys: NDArray[np.uint64],
         width: int,
     ) -> TokenRows:
-        chances = np.stack([uniform(place_keys(int(k) >> 1, 0, 1 + _DRAWS)) for k in keys])
-        return lay_pairs(chunk_tokens, rows, self.special, chances)
+        draws = np.stack([uniform(place_keys(int(k) >> 1, 0, 1 + _DRAWS)) for k in keys])
+        return lay_pairs(chunk_tokens, rows, self.special, draws)
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
         """See `Objective.losses`."""

@@ -196,7 +196,7 @@ class _Round:
         return self._order[places % max(1, len(self._order))]
 
 
-def drawn_counts(weights: NDArray[np.float32], chance: float) -> NDArray[np.int64]:
+def drawn_counts(weights: NDArray[np.float32], offset: float) -> NDArray[np.int64]:
     """How often each of n items is drawn in n draws, by systematic resampling of residuals.
 
     The integer part of an item's expected count is certain and only the rest is random, which
@@ -206,11 +206,11 @@ def drawn_counts(weights: NDArray[np.float32], chance: float) -> NDArray[np.int6
 
     Args:
         weights: float32 [n], 0 or more and not all 0.
-        chance: a uniform random number in [0, 1).
+        offset: a uniform random number in [0, 1).
 
     Returns:
         int64 [n], with sum n: the expected count n w / sum w, rounded down or up; its mean over a
-        uniform `chance` is the expected count.
+        uniform `offset` is the expected count.
     """
     n = len(weights)
     expected = weights.astype(np.float64)
@@ -221,7 +221,7 @@ def drawn_counts(weights: NDArray[np.float32], chance: float) -> NDArray[np.int6
     ends = np.cumsum(expected - counts)
     missing = n - int(counts.sum())
     if missing > 0:
-        passed = np.ceil(ends * (missing / ends[-1]) - chance)  # points 0 + chance, 1 + chance …
+        passed = np.ceil(ends * (missing / ends[-1]) - offset)  # points 0 + offset, 1 + offset …
         passed[ends == ends[-1]] = missing
         counts += np.diff(passed, prepend=0.0)
     return counts.astype(np.int64)

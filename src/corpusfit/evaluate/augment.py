@@ -130,13 +130,13 @@ class ReplacementModel:
 
     Attributes:
         words: the v distinct words, sorted.
-        chance: float64 [m], probability that a word is replaced, texts end to end.
+        probability: float64 [m], probability that a word is replaced, texts end to end.
         drawn: float64 [v], probability that a word is drawn as the replacement; all 0 if all words
             score the same.
     """
 
     words: list[str]
-    chance: NDArray[np.float64]
+    probability: NDArray[np.float64]
     drawn: NDArray[np.float64]
 
 
@@ -163,32 +163,32 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
     within = np.bincount(pairs % size, minlength=len(words))
     idf = np.log(len(texts) / np.maximum(1, within))
     tfidf = times[place] / lengths[text] * idf[ids]
-    chance = np.zeros(len(ids))
+    probability = np.zeros(len(ids))
     filled = lengths > 0
     starts = (np.cumsum(lengths) - lengths)[filled]
     if len(starts):
         below = np.repeat(np.maximum.reduceat(tfidf, starts), lengths[filled]) - tfidf
         mean = np.repeat(np.add.reduceat(below, starts) / lengths[filled], lengths[filled])
-        np.divide(share * below, mean, out=chance, where=mean > 0)
+        np.divide(share * below, mean, out=probability, where=mean > 0)
     scores = np.bincount(ids, minlength=len(words)) * idf
     drawn = scores.max(initial=0.0) - scores
     total = drawn.sum()
     return ReplacementModel(
-        words, np.minimum(chance, 1), drawn / total if total else np.zeros(len(words))
+        words, np.minimum(probability, 1), drawn / total if total else np.zeros(len(words))
     )
 
 
 def _replaced(fragments: list[list[list[str]]], plan: AugmentPlan, seed: int) -> list[list[str]]:
     """The pieces of all augmented examples."""
     found = replacement_model([_words(example) for example in fragments], plan.share)
-    m, through = len(found.chance), np.cumsum(found.drawn)
+    m, through = len(found.probability), np.cumsum(found.drawn)
     new: list[list[str | None]] = []
     for copy in range(plan.copies):
-        chances = uniform(place_keys(seed, _STREAM + copy, 2 * m))
+        uniforms = uniform(place_keys(seed, _STREAM + copy, 2 * m))
         replacements: list[str | None] = [None] * m
         if m and through[-1] > 0:
-            replaced = np.flatnonzero(chances[:m] < found.chance)
-            draws = np.searchsorted(through, chances[m:][replaced] * through[-1], side="right")
+            replaced = np.flatnonzero(uniforms[:m] < found.probability)
+            draws = np.searchsorted(through, uniforms[m:][replaced] * through[-1], side="right")
             for place, word in zip(replaced.tolist(), draws.tolist(), strict=True):
                 replacements[place] = found.words[word]
         new.append(replacements)

@@ -157,10 +157,10 @@ class _Translator:
         """Translate n texts, sentence by sentence, with their random keys, uint64 [n]."""
         sentences = [self._sentences(text) for text in texts]
         flat = [sentence for own in sentences for sentence in own]
-        chances = [
+        sentence_keys = [
             place_keys(int(key), 0, len(own)) for key, own in zip(keys, sentences, strict=True)
         ]
-        each = np.concatenate([np.empty(0, np.uint64), *chances])
+        each = np.concatenate([np.empty(0, np.uint64), *sentence_keys])
         translated = self._all(flat, each, progress)
         joined, at = [], 0
         for own in sentences:
@@ -254,9 +254,9 @@ class TokenSampler:
         """Scores [rows, vocabulary] given tokens [rows, n]: 0 for the sampled token, else -inf."""
         import torch
 
-        chance = uniform(value_keys(input_ids.shape[1], 0, self.keys))
+        number = uniform(value_keys(input_ids.shape[1], 0, self.keys))
         through = torch.softmax(scores.double() / self.temperature, -1).cumsum(-1)
-        drawn = torch.from_numpy(chance).to(scores.device)[:, None] * through[:, -1:]
+        drawn = torch.from_numpy(number).to(scores.device)[:, None] * through[:, -1:]
         token = torch.searchsorted(through, drawn, right=True)
         return torch.full_like(scores, -torch.inf).scatter(1, token, 0.0)
 

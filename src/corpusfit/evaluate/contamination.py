@@ -156,17 +156,17 @@ class ContaminationFinder:
     Deduplicating Training Data Makes Language Models Better.
 
     Args:
-        watched: index of the held-out texts.
+        index: index of the held-out texts.
     """
 
-    def __init__(self, watched: HeldoutIndex) -> None:
-        self._watched = watched
-        self._bits = bitmap(watched.grams)
-        self._table = table_of(watched.grams)
-        need = np.ceil(CONTAINMENT * watched.sizes - _ROUNDING).astype(np.int32)
-        self._need = np.where(watched.sizes < _FEWEST, np.int32(0), need)
+    def __init__(self, index: HeldoutIndex) -> None:
+        self._index = index
+        self._bits = bitmap(index.grams)
+        self._table = table_of(index.grams)
+        need = np.ceil(CONTAINMENT * index.sizes - _ROUNDING).astype(np.int32)
+        self._need = np.where(index.sizes < _FEWEST, np.int32(0), need)
 
-    def held(self, texts: Texts) -> ContaminationMatches:
+    def find(self, texts: Texts) -> ContaminationMatches:
         """Matches of n texts; a text's matches do not depend on the batch."""
         data, offsets = buffers(texts)
         text, sketch, hits, byte = overlaps(
@@ -176,15 +176,15 @@ class ContaminationFinder:
             _ORDER,
             self._bits,
             *self._table,
-            self._watched.begins,
-            self._watched.owners,
+            self._index.begins,
+            self._index.owners,
             self._need,
         )
-        contained = (hits / self._watched.sizes[sketch]).astype(np.float32)
+        contained = (hits / self._index.sizes[sketch]).astype(np.float32)
         same, of = self._same(texts)
         pairs = (
             np.concatenate([text, same]),
-            np.concatenate([self._watched.of[sketch], of]),
+            np.concatenate([self._index.of[sketch], of]),
             np.concatenate([contained, np.ones(len(same), np.float32)]),
             np.concatenate([byte, np.zeros(len(same), np.int64)]),
         )
@@ -198,8 +198,8 @@ class ContaminationFinder:
         """Texts with the same letters and digits as a held-out text, and its number."""
         strings = texts.to_pylist()
         heads = np.array([key_of(_head(text)) for text in strings], np.uint64)
-        at = np.flatnonzero(np.isin(heads, self._watched.heads))
-        of = self._watched.numbers([strings[i] for i in at])
+        at = np.flatnonzero(np.isin(heads, self._index.heads))
+        of = self._index.numbers([strings[i] for i in at])
         return at[of >= 0], of[of >= 0]
 
 

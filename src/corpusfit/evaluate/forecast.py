@@ -61,8 +61,8 @@ def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[
     Returns:
         float64 [LAYERS, buckets].
     """
-    chances = uniform(place_keys(0, _THINNED, len(texts)))
-    of = np.minimum(-np.log2(chances) * _OCTAVE, LAYERS - 1).astype(np.int64)
+    draws = uniform(place_keys(0, _THINNED, len(texts)))
+    of = np.minimum(-np.log2(draws) * _OCTAVE, LAYERS - 1).astype(np.int64)
     each = np.ones(len(texts)) if weights is None else weights
     places = [np.flatnonzero(of == layer) for layer in range(LAYERS)]
     return np.stack([count(taken(texts, at), each[at]) for at in places])

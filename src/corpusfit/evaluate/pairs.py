@@ -41,14 +41,14 @@ class Pairs:
         return len(self.sides[0])
 
 
-def read_pairs(given: str) -> Pairs:
+def read_pairs(value: str) -> Pairs:
     """Read one value of `--pairs`.
 
     A broken row is an error, because part of a test set is another test set; only pairs with an
     empty side are skipped and counted.
 
     Args:
-        given: `pair:…` as for a corpus, `NAME` for exactly two files NAME.X and NAME.Y, `FILE,FILE`
+        value: `pair:…` as for a corpus, `NAME` for exactly two files NAME.X and NAME.Y, `FILE,FILE`
             or a `.tsv`; plain or compressed (.gz, .zst, .bz2, .xz).
 
     Raises:
@@ -57,7 +57,7 @@ def read_pairs(given: str) -> Pairs:
         EmptyInputError: no pair has text on both sides.
     """
     read, blank = ReadPlan(), 0
-    sources = corpus.find([_as_corpus(given)], read, spool=Path(), role="pairs")
+    sources = corpus.find([_as_corpus(value)], read, spool=Path(), role="pairs")
     sides: tuple[list[str], list[str]] = ([], [])
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
@@ -67,22 +67,22 @@ def read_pairs(given: str) -> Pairs:
             elif row.reason in _BLANK:
                 blank += 1
             else:
-                raise InputError(f"--pairs {given} cannot be read at row {row.row}: {row.reason}.")
+                raise InputError(f"--pairs {value} cannot be read at row {row.row}: {row.reason}.")
     if not sides[0]:
-        raise EmptyInputError(f"--pairs {given} has no pair with text on both sides.")
+        raise EmptyInputError(f"--pairs {value} has no pair with text on both sides.")
     return Pairs(_name(sources[0]), corpus.sides(sources), sides, blank)
 
 
-def _as_corpus(given: str) -> str:
+def _as_corpus(value: str) -> str:
     """The value as a corpus input."""
-    if corpus.is_pair(given):
-        return given
-    path = Path(given).expanduser()
+    if corpus.is_pair(value):
+        return value
+    path = Path(value).expanduser()
     if not path.is_file():
-        return "pair:{},{}".format(*_two(given, path))
+        return "pair:{},{}".format(*_two(value, path))
     if _bare(path).suffix != ".tsv":
         cure = "A single file must be a .tsv with both sides; for two files give their common name."
-        raise bad_setting("--pairs", _ALLOWED, given, cure)
+        raise bad_setting("--pairs", _ALLOWED, value, cure)
     return f"pair:{path}"
 
 
@@ -91,9 +91,9 @@ def _bare(path: Path) -> Path:
     return path.with_suffix("") if path.suffix[1:].lower() in COMPRESSIONS else path
 
 
-def _two(given: str, path: Path) -> tuple[Path, Path]:
+def _two(value: str, path: Path) -> tuple[Path, Path]:
     """The two files of `FILE,FILE`, or with a common name."""
-    parts = [Path(part).expanduser() for part in given.split(",")]
+    parts = [Path(part).expanduser() for part in value.split(",")]
     if len(parts) == 2 and all(part.is_file() for part in parts):
         return parts[0], parts[1]
     folder = path.parent
@@ -102,7 +102,7 @@ def _two(given: str, path: Path) -> tuple[Path, Path]:
     if len(found) != 2:
         here = ", ".join(p.name for p in found[:6]) or "no such file"
         cure = f"Found: {here}." if len(found) < 2 else f"Found: {here}. Name two of them."
-        raise bad_setting("--pairs", _ALLOWED, given, cure)
+        raise bad_setting("--pairs", _ALLOWED, value, cure)
     order = re.split(r"\W+|_", path.name)  # tatoeba.deu-eng: German first
     places = [order.index(x) if x in order else len(order) for x in map(_language, found)]
     first, second = found if places[0] <= places[1] else reversed(found)

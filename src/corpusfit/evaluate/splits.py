@@ -167,10 +167,10 @@ class _Search:
             return others  # plain text next to them may be a README
         return found
 
-    def form(self, path: Path, beside: list[Path]) -> str:
+    def form(self, path: Path, siblings: list[Path]) -> str:
         """The format of a file; a `.txt` is brat if the split has an `.ann`."""
         form = form_of_name(path.name, self.kind)
-        if path.suffix in _PAIR and any(other.suffix == ".ann" for other in beside):
+        if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
             return "brat"
         if not form:
             raise InputError(

@@ -81,7 +81,7 @@ class FindWatched(Job[Shard, Finds]):
 
         def work(shard: Shard) -> Finds:
             found, tally = read_shard(shard, self.read, self.names, translations=self.translations)
-            held = watch.held(found.texts)
+            held = watch.find(found.texts)
             texts, nth = np.unique(held.text, return_inverse=True)
             keys = text_keys([found.texts[i].as_py() for i in texts.tolist()])
             return Finds(

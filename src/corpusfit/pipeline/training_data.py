@@ -50,7 +50,7 @@ def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> It
         if not drawn and shard.index:
             continue
         found = corpus.documents(shard, texts.read)[0].texts
-        holders = set(watch.held(found).text.tolist())
+        holders = set(watch.find(found).text.tolist())
         for text in (t for i, t in enumerate(found.to_pylist()) if i not in holders):
             yield text[:left]
             left -= len(text)

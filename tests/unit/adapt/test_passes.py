@@ -127,10 +127,10 @@ def test_fill_is_the_share_of_tokens():
 def test_replay_makes_its_share_of_the_tokens(draw, pack, share):
     lengths = lengths_of(2_000)
     data, general = chunks(lengths, lengths**2), chunks(lengths_of(900, 1), store=1)
-    made = passes(data, general, share, draw=draw, pack=pack)
+    all_passes = passes(data, general, share, draw=draw, pack=pack)
     for number in range(3):
-        order = made.rows(number).order
-        tokens, of_general = made.chunks.length[order], made.chunks.store[order] == 1
+        order = all_passes.rows(number).order
+        tokens, of_general = all_passes.chunks.length[order], all_passes.chunks.store[order] == 1
         own = int(tokens[~of_general].sum())
         if not draw:
             assert abs(int(tokens[of_general].sum()) - own * share / (1 - share)) <= 64
@@ -139,8 +139,8 @@ def test_replay_makes_its_share_of_the_tokens(draw, pack, share):
 
 def test_replay_goes_round_from_pass_to_pass():
     data, general = chunks([62] * 100), chunks(lengths_of(500, 1), store=1)
-    made = passes(data, general, 0.1)
-    orders = [made.rows(p).order for p in range(60)]
+    all_passes = passes(data, general, 0.1)
+    orders = [all_passes.rows(p).order for p in range(60)]
     seen = np.concatenate([o[o >= len(data)] for o in orders]) - len(data)
     counts = np.bincount(seen, minlength=len(general))
     assert counts.max() - counts.min() <= 1  # no chunk repeats before all have come
@@ -157,33 +157,33 @@ def test_drawing_gives_the_expected_counts_rounded():
     for weights in (rng.random(999), rng.pareto(0.7, 500), rng.integers(0, 3, 400)):
         w = weights.astype(np.float32)
         expected = len(w) * w.astype(np.float64) / w.astype(np.float64).sum()
-        for chance in (0.0, 0.3, 1 - 2**-53):
-            counts = drawn_counts(w, chance)
+        for offset in (0.0, 0.3, 1 - 2**-53):
+            counts = drawn_counts(w, offset)
             assert counts.sum() == len(w)
             assert (np.abs(counts - expected) < 1).all()
             assert (counts[w == 0] == 0).all()
 
 
 def test_over_a_uniform_chance_counts_are_exactly_in_proportion():
-    """The mean over a grid of chances is within half a grid step of n w / sum w."""
+    """The mean over a grid of offsets is within half a grid step of n w / sum w."""
     w = np.random.default_rng(1).random(50).astype(np.float32)
     w[[3, 49]] = 0
     grid = (np.arange(4_000) + 0.5) / 4_000
-    mean = np.mean([drawn_counts(w, chance) for chance in grid], axis=0)
+    mean = np.mean([drawn_counts(w, offset) for offset in grid], axis=0)
     np.testing.assert_allclose(mean, 50 * w / w.astype(np.float64).sum(), atol=1 / 4_000)
 
 
 @pytest.mark.parametrize("weight", [0.1, 1e-30, 3e30])
 def test_equal_weights_draw_each_once(weight):
     w = np.full(100_003, weight, np.float32)
-    for chance in (0.0, 0.999, 1 - 2**-53):
-        assert (drawn_counts(w, chance) == 1).all()
+    for offset in (0.0, 0.999, 1 - 2**-53):
+        assert (drawn_counts(w, offset) == 1).all()
 
 
 def test_which_chunks_are_drawn_together_is_random():
     """20 of 40 shares of a half are drawn; in a fixed order it would be every other one."""
-    made = passes(chunks([9] * 40, [1, 3] * 20), draw=True)
-    drawn = [np.bincount(made.rows(p).order, minlength=40) for p in range(30)]
+    all_passes = passes(chunks([9] * 40, [1, 3] * 20), draw=True)
+    drawn = [np.bincount(all_passes.rows(p).order, minlength=40) for p in range(30)]
     assert len({tuple(d.tolist()) for d in drawn}) == 30
 
 
@@ -192,10 +192,10 @@ def test_over_many_passes_chunks_are_drawn_by_their_weight():
     weights = rng.random(80) ** 3
     weights[:5] = 0
     data = chunks([40] * 80, weights)
-    made = passes(data, draw=True)
+    all_passes = passes(data, draw=True)
     hits, together = np.zeros(80), 0
     for number in range(3_000):
-        order = made.rows(number).order
+        order = all_passes.rows(number).order
         assert len(order) == 80
         hits += np.bincount(order, minlength=80)
         together += order[0] == order[1]
@@ -209,10 +209,10 @@ def test_over_many_passes_chunks_are_drawn_by_their_weight():
 
 def test_the_loss_counts_weights_over_the_mean_weight_of_a_token():
     data = chunks([10, 30, 60], [0.5, 0, 1])
-    made = passes(data, chunks([9, 9], [5, 7], store=1), 0.1)
+    all_passes = passes(data, chunks([9, 9], [5, 7], store=1), 0.1)
     mean = (10 * 0.5 + 60 * 1) / 100
-    np.testing.assert_allclose(made.scale, [0.5 / mean, 0, 1 / mean, 1, 1], rtol=1e-6)
-    assert made.scale[:3] @ data.length / 100 == pytest.approx(1)
+    np.testing.assert_allclose(all_passes.scale, [0.5 / mean, 0, 1 / mean, 1, 1], rtol=1e-6)
+    assert all_passes.scale[:3] @ data.length / 100 == pytest.approx(1)
     drawn = passes(data, draw=True)
     assert drawn.scale.tolist() == [1, 1, 1]
 
@@ -223,22 +223,22 @@ def test_without_packing_batches_hold_similar_lengths_also_across_passes(share, 
     """Every batch but those at the end of a pass has a narrow range of lengths."""
     data = chunks(lengths_of(1_000), room=200)
     general = chunks(lengths_of(300, 1), room=200, store=1) if share else None
-    made = passes(data, general, share, length=202, pack=False, draw=draw)
-    feed, wide, batches = Feed(made), 0, 0
+    all_passes = passes(data, general, share, length=202, pack=False, draw=draw)
+    feed, wide, batches = Feed(all_passes), 0, 0
     while feed.at[0] < 4:
         rows = feed.take(8)
         assert all(len(r) == 1 for r in rows)
-        lengths = made.chunks.length[np.concatenate(rows)]
+        lengths = all_passes.chunks.length[np.concatenate(rows)]
         wide += np.ptp(lengths) > 12
         batches += 1
     assert batches > 490
     assert wide <= 2 * 4
-    assert made.fill(0) > 0.97
+    assert all_passes.fill(0) > 0.97
 
 
 def test_the_order_of_batches_is_not_the_order_of_lengths():
-    made = passes(chunks(lengths_of(400), room=200), length=202, pack=False)
-    means = made.chunks.length[made.rows(0).order].reshape(-1, 8).mean(1)
+    all_passes = passes(chunks(lengths_of(400), room=200), length=202, pack=False)
+    means = all_passes.chunks.length[all_passes.rows(0).order].reshape(-1, 8).mean(1)
     assert abs(np.corrcoef(means, np.arange(len(means)))[0, 1]) < 0.4
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 
 from corpusfit.adapt.processes import start_accelerator
 from corpusfit.errors import UsageError
 
-pytest.importorskip("accelerate", reason="the extra train is not installed")
+pytestmark = pytest.mark.skipif(
+    not find_spec("accelerate"), reason="the extra train is not installed"
+)
 
 
 def test_a_second_training_may_take_another_device(tmp_path):

@@ -7,8 +7,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
-from sklearn.feature_extraction.text import CountVectorizer
 
 from corpusfit.errors import UsageError
 from corpusfit.evaluate.augment import replace_words, replacement_model, require_allowed
@@ -42,13 +40,15 @@ def test_probabilities_by_hand():
     found = replacement_model([["the", "the", "cell", "dies"], ["the", "cat"]], 0.3)
     # first text: TF-IDF 0, 0, log 2 / 4 twice; C - TF-IDF: c, c, 0, 0; their mean c / 2
     # second: 0 and log 2 / 2; C - TF-IDF: d, 0; mean d / 2
-    np.testing.assert_allclose(found.chance, [0.6, 0.6, 0, 0, 0.6, 0])
+    np.testing.assert_allclose(found.probability, [0.6, 0.6, 0, 0, 0.6, 0])
     assert found.words == ["cat", "cell", "dies", "the"]
     np.testing.assert_allclose(found.drawn, [0, 0, 0, 1])  # S: log 2 thrice, and 0
 
 
 def test_probabilities_are_the_papers_formulas():
     """Word by word, with document frequencies from scikit-learn."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
     texts = [t.split() for t in TEXTS]
     found = replacement_model(texts, 0.3)
     counter = CountVectorizer(analyzer=str.split, binary=True).fit(TEXTS)
@@ -59,7 +59,7 @@ def test_probabilities_are_the_papers_formulas():
         tfidf = [text.count(w) / len(text) * idf[w] for w in text]
         z = sum(max(tfidf) - t for t in tfidf) / len(text)
         expected += [min(0.3 * (max(tfidf) - t) / z, 1) for t in tfidf]
-    np.testing.assert_allclose(found.chance, expected)
+    np.testing.assert_allclose(found.probability, expected)
     s = {w: n * idf[w] for w, n in Counter(w for text in texts for w in text).items()}
     weight = np.array([max(s.values()) - s[w] for w in sorted(s)])
     np.testing.assert_allclose(found.drawn, weight / weight.sum())
@@ -67,13 +67,15 @@ def test_probabilities_are_the_papers_formulas():
 
 def test_the_probabilities_of_a_text_add_up_to_the_share():
     texts = [t.split() for t in TEXTS[:4]]
-    sums = np.split(replacement_model(texts, 0.2).chance, np.cumsum([len(t) for t in texts])[:-1])
+    sums = np.split(
+        replacement_model(texts, 0.2).probability, np.cumsum([len(t) for t in texts])[:-1]
+    )
     for text, probabilities in zip(texts, sums, strict=True):
         assert probabilities.sum() == pytest.approx(0.2 * len(text))
 
 
 def test_a_probability_is_at_most_one():
-    assert replacement_model([["the"] + ["cell"] * 9, ["the"]], 0.5).chance.max() == 1
+    assert replacement_model([["the"] + ["cell"] * 9, ["the"]], 0.5).probability.max() == 1
 
 
 def test_words_are_replaced_as_often_as_they_should():
@@ -82,7 +84,7 @@ def test_words_are_replaced_as_often_as_they_should():
     new = [t.replace(" ,", "").split() for t in augmented(TEXTS, copies=copies)]
     texts = [t.replace(" ,", "").split() for t in TEXTS]
     found = replacement_model(texts, 0.3)
-    probabilities, deviations = iter(found.chance), []
+    probabilities, deviations = iter(found.probability), []
     for i, text in enumerate(texts):
         for j, word in enumerate(text):
             itself = found.drawn[found.words.index(word)]
@@ -94,12 +96,14 @@ def test_words_are_replaced_as_often_as_they_should():
 
 def test_replacements_follow_their_probabilities():
     """Chi-square test of the replacements of one word."""
+    from scipy.stats import chisquare
+
     copies = 20_000
     texts = ["the cell cell", "the cat sat", "the cat ran", "the dog ran by"]
     new = augmented(texts, copies=copies, share=0.45)
     found = replacement_model([t.split() for t in texts], 0.45)
     first = Counter(text.split()[0] for text in new[:copies])
-    p = found.chance[0]
+    p = found.probability[0]
     expected = dict(zip(found.words, copies * p * found.drawn, strict=True))
     expected["the"] += copies * (1 - p)
     some = [w for w in found.words if expected[w] > 0]

@@ -35,7 +35,7 @@ def edited(text, share, seed):
 
 def held(watched, texts):
     """(text, number of the held-out text): containment."""
-    found = ContaminationFinder(HeldoutIndex.of_texts(watched)).held(text_array(texts))
+    found = ContaminationFinder(HeldoutIndex.of_texts(watched)).find(text_array(texts))
     pairs = zip(found.text, found.watched, found.containment, strict=True)
     return {(int(t), int(w)): float(c) for t, w, c in pairs}
 
@@ -151,12 +151,12 @@ def test_matches_depend_neither_on_the_batch_nor_on_storing_the_index(tmp_path):
     watch = ContaminationFinder(HeldoutIndex.read(tmp_path / "watched"))
     alone = set()
     for i, text in enumerate(texts):
-        found = watch.held(text_array([text]))
+        found = watch.find(text_array([text]))
         alone |= {(i, int(w)) for w in found.watched}
     assert alone == set(held(watched, texts))
     assert len(alone) == 40
     slice_of = text_array(texts)[20:]
-    assert len(watch.held(slice_of)) == sum(i >= 20 for i, _ in alone)
+    assert len(watch.find(slice_of)) == sum(i >= 20 for i, _ in alone)
 
 
 def test_the_keys_are_those_of_stored_tokens():

@@ -11,8 +11,6 @@ from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.evaluate.encoding import NOWHERE, encode, packed_rows
 from corpusfit.evaluate.task import Examples
 
-transformers = pytest.importorskip("transformers", reason="the extra train is not installed")
-
 
 def special_tokens_of(tokenizer):
     ids = np.ones(len(tokenizer), np.bool_)
@@ -22,6 +20,7 @@ def special_tokens_of(tokenizer):
 
 @pytest.fixture(scope="module")
 def tokenizer(word_pieces, tmp_path_factory):
+    transformers = pytest.importorskip("transformers", reason="the extra train is not installed")
     path = tmp_path_factory.mktemp("tokenizer") / "t.json"
     word_pieces.save(str(path))
     return transformers.BertTokenizerFast(tokenizer_file=str(path))

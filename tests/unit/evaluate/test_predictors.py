@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import entropy
 
 from corpusfit.evaluate.forecast import (
     FEATURES,
@@ -51,6 +50,8 @@ def test_texts_count_by_their_weights():
 
 
 def test_the_divergence_is_scipys():
+    from scipy.stats import entropy
+
     rng = np.random.default_rng(0)
     target, text = rng.poisson(2.0, 500).astype(float), rng.poisson(3.0, 500).astype(float)
     smooth = text / text.sum() + FEATURES.smoothing

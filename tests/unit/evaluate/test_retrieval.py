@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.neighbors import NearestNeighbors
 
 from corpusfit.evaluate.metrics import metric
 from corpusfit.evaluate.retrieval import deduplicate, nearest, retrieved, tallies
@@ -16,6 +15,8 @@ def vectors(seed, n, d=12):
 
 @pytest.mark.parametrize("block", [1, 1_000, 2**23])
 def test_the_nearest_and_its_margin_are_scikit_learns(block):
+    from sklearn.neighbors import NearestNeighbors
+
     queries, others = vectors(0, 200), vectors(1, 90)
     search = NearestNeighbors(n_neighbors=2, metric="cosine", algorithm="brute").fit(others)
     distances, places = search.kneighbors(queries)
@@ -29,6 +30,8 @@ def test_the_nearest_and_its_margin_are_scikit_learns(block):
 
 def test_precision_is_that_of_scikit_learns_search():
     """Translations near their sentences, so that some are retrieved and some are not."""
+    from sklearn.neighbors import NearestNeighbors
+
     source = vectors(2, 300)
     target = source + 1.2 * vectors(3, 300)
     side = deduplicate([str(i) for i in range(300)])

@@ -7,12 +7,13 @@ import re
 import pytest
 
 from corpusfit.score import registry
+from corpusfit.score.names import names as method_names
 
 ENTRY = re.compile(r"^    (\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 WORDS = {"": ("none", "equal weights", "required"), True: ("true",), False: ("false",)}
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", method_names())
 def test_every_setting_is_described_and_ends_with_its_default(name):
     method = registry.load(name)
     helps = dict(ENTRY.findall(inspect.getdoc(method) or ""))
