@@ -237,7 +237,7 @@ def test_the_slider_moves_by_keyboard_and_all_follows(open_page):
     run = "#selection-1"
     slider, said = one(browser, f"{run} input[type=range]"), one(browser, f"{run} [data-said]")
     own = said.text
-    assert "this run's own cut" in own
+    assert "this run's own threshold" in own
     scores = "return document.querySelector('#selection-1 [data-chart$=scores] svg').outerHTML"
     drawn = browser.execute_script(scores)
     above = one(browser, f"{run} [data-side=above]").text

@@ -475,7 +475,12 @@ def test_demo(cli, tmp_path, tiny_static, monkeypatch):
     judged = found["judged"]
     assert [r["size"] for r in judged["results"]] == [100, 100]
     told = (tmp_path / "demo/report.html").read_text("utf-8")
-    for part in ("Did it help?", "Side by side", "Adapted models", "Selected: selected/selection"):
+    for part in (
+        "Evaluation:",
+        "Comparison of selections",
+        "Adapted models",
+        "Selection: selected/selection",
+    ):
         assert part in told
     assert judged["task"]["labels"] == ["mail", "sockets", "web"]
     assert judged["comparisons"][0]["verdict"]

@@ -258,7 +258,7 @@ def test_on_the_terminal_and_as_a_page(cli, pile, tiny_encoder, tmp_path):
     assert "purity" in done.out
     assert "osine" in done.out
     page = (out / "report.html").read_text("utf-8")
-    for heading in ("How many clusters", "Units that lie with another domain", "Proximity"):
+    for heading in ("Number of clusters", "Units in a cluster of another domain", "Proximity"):
         assert heading in page
     figures = tmp_path / "figures"
     assert cli("report", out, "--figures", figures).code == 0

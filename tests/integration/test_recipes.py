@@ -179,7 +179,7 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
     for shown in (*(t.title for t in ran.tables), *(p.verdict for p in ran.judged.pairs)):
         assert html.escape(shown) in told
     for label in plain["selections"].values():
-        assert html.escape(f"Selected: {label}") in told
+        assert html.escape(f"Selection: {label}") in told
     command = shlex.join(["corpusfit", "run", str(recipe()), "--out", "AGAIN"])
     assert html.escape(command) in told
 

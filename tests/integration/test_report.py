@@ -106,7 +106,7 @@ def test_side_by_side_with_figures(cli, chosen, tmp_path):
     assert {f"{chart}.csv" for chart in shown["charts"]} <= {p.name for p in figures.iterdir()}
     with (figures / "beside-overlap.csv").open() as f:
         rows = list(csv.DictReader(f))
-    assert rows[0]["share of it that the other took"] == "1.0"
+    assert rows[0]["share of its segments in the other"] == "1.0"
     with (figures / "selection-1-examples.csv").open() as f:
         stored = {(r["source"], r["row"], r["segment"]): r for r in csv.DictReader(f)}
     for example in shown["runs"]["selection-1"]["examples"]:

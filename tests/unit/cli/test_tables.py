@@ -9,7 +9,7 @@ from types import SimpleNamespace as Made
 import pytest
 from rich.cells import cell_len
 
-from corpusfit.api import Figure
+from corpusfit.pipeline import Figure
 from corpusfit.cli import show
 from corpusfit.evaluate.tables import Score
 from corpusfit.evaluate.tables import Table as Results
