@@ -86,9 +86,9 @@ def evaluate(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Metric to compare by: accuracy, or micro_, macro_ or weighted_ f1, micro_ or "
-            "macro_ precision or recall; all are stored (default: macro_f1 of classes, micro_f1 "
-            "of spans)",
+            help="Metric to compare by: accuracy, micro_f1, macro_f1, weighted_f1, or micro_ or "
+            "macro_ followed by precision or recall; all are stored (default: macro_f1 of "
+            "classes, micro_f1 of spans)",
         ),
     ] = None,
     augment: Annotated[
