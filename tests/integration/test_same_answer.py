@@ -230,7 +230,9 @@ def test_workers_end_when_their_parent_is_killed(start, command_line, tmp_path):
         time.sleep(0.002)
     process.kill()
     process.wait()
-    while any(alive(pid) for pid in workers):  # orphans would go on and on
+    deadline = time.monotonic() + 600
+    while any(alive(pid) for pid in workers):
+        assert time.monotonic() < deadline, "orphans"
         time.sleep(0.01)
 
 
