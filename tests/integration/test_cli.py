@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -349,9 +350,13 @@ def test_a_method_in_full(cli, name):
     done = cli("methods", name)
     assert done.code == 0
     assert done.out.startswith(f"`{name}")
+    assert re.search(r"\((19|20)\d\d[a-z]?\)|section \d", done.out)  # where it is from
+    lines = done.out.splitlines()
     settings = only_json(cli("methods", name, "--json"))["methods"][0]["settings"]
     for setting, value in settings.items():
-        assert f"  {setting} = {value!r}" in done.out
+        shown = f"  {setting} = {value!r}"
+        (line,) = (line for line in lines if line.startswith(shown))
+        assert line.removeprefix(shown).strip()  # what it means
 
 
 def test_rank_leaves_out_what_cannot_be_fitted(cli, pile, jsonl):
