@@ -26,6 +26,8 @@ _APART = 1  # random numbers apart from those of `nested_places`
 def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     """Read a task; its notes say what was skipped, split or converted.
 
+    `task_digest` covers the notes, so a change of their wording changes the identity of a run.
+
     Args:
         place: a folder with files or folders named train, dev (or valid, validation, val, devel)
             and test; a file, which is split; or `hub:NAME[:CONFIG]`.
@@ -55,7 +57,7 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     dev = examples["dev"]
     if 0 < plan.dev_size < len(dev):
         examples["dev"] = dev.take(nested_places(len(dev), plan.dev_size, seed))
-        notes.append(f"{plan.dev_size:,} of {len(dev):,} dev examples are used (seed {seed}).")
+        notes.append(f"{plan.dev_size:,} of {len(dev):,} dev examples are looked at (seed {seed}).")
     return Task(found.name, kind, labels, learnable, **examples, notes=tuple(notes))
 
 
@@ -75,11 +77,12 @@ def _in_bio(splits: dict[str, Labelled]) -> tuple[dict[str, Labelled], list[str]
     }
     if written != "bio":
         name = "IOB1" if written == "iob1" else "BIOES"
-        return changed, [f"Tags were converted from {name} to BIO; the entities are unchanged."]
+        note = f"Entities were tagged as {name} and are now as BIO; they are the same ones."
+        return changed, [note]
     odd = {split: sum(map(strays, labelled.labels)) for split, labelled in splits.items()}
     return changed, [
-        f"{n:,} entities of {split} that begin with I- now begin with B-; the entities are "
-        "unchanged."
+        f"Entities of {split} that begin with I-, without a B- before, begin with B- now; they are "
+        f"the same ones ({n:,})."
         for split, n in odd.items()
         if n
     ]
@@ -100,8 +103,7 @@ def _with_all(
         made[split] = _take(train, np.sort(order[used : used + size]).tolist())
         used += size
         notes.append(
-            f"No {split} split: {size:,} of {n:,} training examples are used as {split} "
-            f"(seed {seed})."
+            f"No {split} split: {size:,} of {n:,} training examples were set aside (seed {seed})."
         )
     if used >= n:
         raise InputError(
@@ -160,8 +162,8 @@ def _unlearned(splits: dict[str, Labelled], others: set[str]) -> Iterator[str]:
             n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
             few = ", ".join(map(repr, _in_order(here)[:8])) + (", …" if len(here) > 8 else "")
             yield (
-                f"{split} has {_labels_in_words(len(here))} missing from train, always counted as "
-                f"wrong: {few} ({n:,} of {len(labelled):,} examples)."
+                f"{split} has {_labels_in_words(len(here))} that train lacks and no model can "
+                f"learn: {few} ({n:,} of {len(labelled):,} examples)."
             )
 
 

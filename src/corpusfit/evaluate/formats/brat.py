@@ -25,12 +25,12 @@ _OTHERS = ("R", "E", "A", "M", "N", "#", "*")
 _SENTENCES = CutPlan(unit="sentence", pieces=1 << 20)
 
 _SAID = {
-    "gaps": "discontinuous annotations of {} were tagged from their first to their last character",
-    "shared": "annotations of {} were skipped: they share a word with a longer annotation",
-    "wordless": "annotations of {} were skipped: they contain no word",
-    "moved": "annotations of {} quote another text than that at their offsets",
-    "no_text": ".ann files of {} were skipped: there is no .txt of the same name",
-    "no_marks": ".txt files of {} were skipped: there is no .ann of the same name",
+    "gaps": "discontinuous annotations of {} were taken from their first character to their last",
+    "shared": "annotations of {} were left out: they share a word with a longer one",
+    "wordless": "annotations of {} were left out: they hold no word",
+    "moved": "annotations of {} have another text than what stands where they point",
+    "no_text": ".ann files of {} were left out: there is no .txt of the same name",
+    "no_marks": ".txt files of {} were left out: there is no .ann of the same name",
 }
 
 
@@ -86,7 +86,7 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
 def _notes(counts: Counter[str], example: dict[str, str], split: str) -> Iterator[str]:
     for kind, words in _SAID.items():
         if counts[kind]:
-            yield f"{counts[kind]:,} {words.format(split)} (for example {example[kind]})."
+            yield f"{counts[kind]:,} {words.format(split)} (for instance {example[kind]})."
 
 
 def _count(counts: Counter[str], example: dict[str, str], kind: str, where: str) -> None:

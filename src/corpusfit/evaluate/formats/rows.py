@@ -56,14 +56,14 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Labelled:
     if not bad:
         return Labelled(texts, labels)
     rows = f"{bad:,} of {bad + len(texts):,} rows"
-    return Labelled(texts, labels, (f"{rows} of {split} were skipped; the first: {first}.",))
+    return Labelled(texts, labels, (f"{rows} of {split} were left out: for instance, {first}.",))
 
 
 def _lack(reason: str, plan: TaskPlan) -> str:
     """What a row lacks, by the reader's reason; without a reason, the label."""
     if reason:
         return f"no usable text ({reason})"
-    return f"no label in {plan.label_field!r} (a string, an integer or a boolean)"
+    return f"no label in {plan.label_field!r} (a string, a whole number or a boolean)"
 
 
 def _nothing_usable(
