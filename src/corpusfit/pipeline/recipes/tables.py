@@ -74,7 +74,7 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
         notes.append(
             f"* better and † worse than {recipe.compare} (p < {LEVEL} over seeds and over "
             f"examples, after Holm's correction for {tested} comparisons). No mark: no difference "
-            "is shown."
+            "shown."
         )
     unlike = dict.fromkeys(p.column for p in scored.pairs if not p.alike)
     if unlike:
