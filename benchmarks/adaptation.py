@@ -23,7 +23,7 @@ import corpusfit
 from harness import machine
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-SHARP = ("weigh.c=5.0", "weigh.alpha=-1.28")
+SHARP = ("weights.c=5.0", "weights.alpha=-1.28")
 """A lambda that gives weight to about a tenth of the corpus: alpha is its lower edge."""
 
 CELLS: dict[str, tuple[str, str, tuple[str, ...]]] = {

@@ -40,7 +40,7 @@ import numpy as np
 from corpusfit.embed.hardware import cpu_has_bf16
 from corpusfit.evaluate.finetune import finetune
 from corpusfit.evaluate.metrics import measure
-from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, TaskPlan, TunePlan, settled
+from corpusfit.evaluate.plan import EvaluatePlan, FinetunePlan, HeadPlan, TaskPlan, settled
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from harness import RESULTS, Side, machine
@@ -77,7 +77,7 @@ class Case:
     @property
     def note(self) -> str:
         """Settings as text."""
-        tune = self.plan.tune
+        tune = self.plan.finetune
         return (
             f"{self.plan.task.kind}, {self.task.name}, {Path(self.plan.model.name).name}; batch "
             f"{tune.batch}, up to {tune.length} tokens, rate {tune.rate:g}, cpu, threads a side: "
@@ -88,8 +88,8 @@ class Case:
 def as_told(case: Case, side: str, **tune: Any) -> EvaluatePlan:
     """The plan in a side's precision."""
     precision = side.split()[1]
-    told = dataclasses.replace(case.plan.tune, precision=precision, device="cpu", **tune)
-    return dataclasses.replace(case.plan, tune=told)
+    told = dataclasses.replace(case.plan.finetune, precision=precision, device="cpu", **tune)
+    return dataclasses.replace(case.plan, finetune=told)
 
 
 # ------------------------------------------------------------------------------------- the peer
@@ -136,7 +136,7 @@ class Plain:
         )
 
     def _arguments(self, tf: Any, side: str, seed: int, *, judged: bool) -> Any:
-        tune = self.plan.tune
+        tune = self.plan.finetune
         steps = tune.epochs * math.ceil(len(self.task.train) / tune.batch)
         when = "epoch" if judged else "no"
         return tf.TrainingArguments(
@@ -166,7 +166,7 @@ class Plain:
             pieces if split else pieces[0],
             is_split_into_words=split,
             truncation=True,
-            max_length=self.plan.tune.length,
+            max_length=self.plan.finetune.length,
         )
 
     def rows(self, examples: Examples) -> list[dict[str, Any]]:
@@ -270,7 +270,7 @@ def speed(case: Case) -> None:
         for name, side in sides.items():
             clock[name].append(side())
     seen = {name: side.finish() for name, side in sides.items()}
-    examples = case.block * case.plan.tune.batch
+    examples = case.block * case.plan.finetune.batch
     result = {
         "name": f"finetune_{case.task.name}_{case.threads}t",
         "note": f"{case.note}; blocks of {case.block} steps; loading and tokenising are left out "
@@ -320,7 +320,7 @@ def ratio(ours: Sequence[float], peer: Sequence[float]) -> dict[str, float]:
 def results(case: Case, sizes: tuple[int, int, int], seeds: Sequence[int]) -> None:
     """Test scores of both for each seed, at the best epoch on dev."""
     task = part_of(read_task(str(case.task), case.plan.task, seed=0), *sizes)
-    metric, tune = case.plan.task.metric, case.plan.tune
+    metric, tune = case.plan.task.metric, case.plan.finetune
 
     def ours(side: str, seed: int) -> float:
         return finetune(task, as_told(case, side), seed).scores["test"][metric]
@@ -390,8 +390,8 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     model = HeadPlan(name=str(given.model.resolve()))
     kind = read_task(str(given.task), TaskPlan(), seed=0).kind
-    tune = TunePlan(epochs=given.epochs, rate=given.rate, patience=0)
-    plan = settled(EvaluatePlan(model=model, tune=tune), kind, adapter=False, longest=LENGTH)
+    tune = FinetunePlan(epochs=given.epochs, rate=given.rate, patience=0)
+    plan = settled(EvaluatePlan(model=model, finetune=tune), kind, adapter=False, longest=LENGTH)
     case = Case(given.task.resolve(), plan, given.threads, given.rounds, given.block)
     if "speed" in given.parts:
         speed(case)

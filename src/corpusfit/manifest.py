@@ -13,6 +13,7 @@ from typing import Any
 
 from corpusfit.artifacts import remove, sweep, write_bytes
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
+from corpusfit.settings import with_new_names
 from corpusfit.types import Source
 
 FORMAT = 1
@@ -97,7 +98,8 @@ class OutFolder:
         begun = self.work / "run.json"
         if not begun.exists():
             return False
-        before, wanted = json.loads(begun.read_text("utf-8")), _plain(identity)
+        before = with_new_names(json.loads(begun.read_text("utf-8")))
+        wanted = _plain(identity)
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
                 f"--out must be a new or empty folder; {self.path} holds what another command "

@@ -25,6 +25,9 @@ KINDS = {
 }
 """Names of the types for the user."""
 
+RENAMED = {"pile": "corpus", "tune": "finetune", "weigh": "weights"}
+"""Groups of settings and keys of recipes with a new name: new names by old ones."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -43,8 +46,8 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A plan from nested values; other settings keep their defaults."""
-        return cls().with_values(values).check()
+        """A plan from stored values, also with old names; other settings keep their defaults."""
+        return cls().with_values(with_new_names(values)).check()
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
@@ -124,6 +127,11 @@ class Settings:
         return dataclasses.replace(self, **{name: value})
 
 
+def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored groups of settings with the names that they have now."""
+    return {RENAMED.get(name, name): value for name, value in values.items()}
+
+
 def positive(setting: str, value: float) -> None:
     """Raise `UsageError` unless a value is above 0 and finite."""
     if not 0 < value < math.inf:
@@ -168,7 +176,10 @@ def _as_toml(value: Any) -> str:
 
 
 def unknown(path: str, allowed: list[str]) -> UsageError:
-    """The error for a setting that does not exist, with the most similar one that does."""
+    """The error for a setting that does not exist: its new name, or the most similar one."""
+    group, dot, name = path.partition(".")
+    if RENAMED.get(group) in allowed:
+        return UsageError(f"{path} has a new name: write {RENAMED[group]}{dot}{name}.")
     similar = difflib.get_close_matches(path, allowed, n=1, cutoff=0.0)
     cure = f"Perhaps {similar[0]}?"
     return bad_setting("A setting", f"one of {', '.join(allowed)}", path, cure)

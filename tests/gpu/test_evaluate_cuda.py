@@ -38,8 +38,8 @@ def test_topics_are_learned_on_the_device(tiny_lm, precision):
     plan = EvaluatePlan().with_overrides(
         [
             f"model.name={tiny_lm}",
-            *("tune.device=cuda", f"tune.precision={precision}"),
-            *("tune.rate=3e-3", "tune.epochs=12"),
+            *("finetune.device=cuda", f"finetune.precision={precision}"),
+            *("finetune.rate=3e-3", "finetune.epochs=12"),
         ]
     )
     assert finetune(task, plan, 0).scores["test"]["accuracy"] > 0.9

@@ -161,7 +161,7 @@ def test_weights_of_a_continuous_selection(adapt, selections, weights):
 
 
 def test_weights_of_chosen_segments(adapt, selections):
-    steeper = ["weigh.c=60", "weigh.alpha=-1.41"]  # lambda is 1 of nearly all that was chosen
+    steeper = ["weights.c=60", "weights.alpha=-1.41"]  # lambda is 1 of nearly all that was chosen
     run = adapt(data=selections / "top", weights="mask+lambda", settings=steeper)
     off = adapt("off", data=selections / "top")
     assert run.manifest["chunks"] == off.manifest["chunks"]

@@ -19,7 +19,12 @@ from corpusfit.evaluate.task import nested_places
 
 pytest.importorskip("seqeval", reason="the extra train is not installed")
 
-SETTINGS = ["tune.device=cpu", "tune.precision=fp32", "tune.rate=5e-3", "tune.epochs=3"]
+SETTINGS = [
+    "finetune.device=cpu",
+    "finetune.precision=fp32",
+    "finetune.rate=5e-3",
+    "finetune.epochs=3",
+]
 WORDS = {
     "bio": ["kinase", "inhibitor", "receptor", "affinity", "aspirin", "binding"],
     "money": ["investors", "shares", "quarterly", "results", "market", "sold"],
@@ -129,10 +134,10 @@ def test_the_command_that_is_kept_makes_it_again(evaluate, cli, other_model, tmp
 
 def test_other_settings_do_not_mix(evaluate):
     evaluate(seeds=1)
-    with pytest.raises(ChangedInputError, match=r"tune\.epochs.*3.*2"):
-        evaluate(seeds=1, settings=["tune.epochs=2"])
-    run = evaluate(seeds=1, settings=["tune.epochs=2"], overwrite=True)
-    assert run.manifest["plan"]["tune"]["epochs"] == 2
+    with pytest.raises(ChangedInputError, match=r"finetune\.epochs.*3.*2"):
+        evaluate(seeds=1, settings=["finetune.epochs=2"])
+    run = evaluate(seeds=1, settings=["finetune.epochs=2"], overwrite=True)
+    assert run.manifest["plan"]["finetune"]["epochs"] == 2
 
 
 def test_a_changed_task_is_noticed(evaluate, task):
@@ -197,7 +202,7 @@ def test_words_are_tagged(evaluate, tmp_path):
                 lines.append(f"{word}\t{'B-X' if entity else 'O'}")
             lines.append("")
         (folder / f"{split}.conll").write_text("\n".join(lines) + "\n")
-    run = evaluate(task=folder, settings=["tune.batch=8", "tune.epochs=8"])
+    run = evaluate(task=folder, settings=["finetune.batch=8", "finetune.epochs=8"])
     assert run.manifest["task"]["kind"] == "tagging"
     assert run.manifest["metric"] == "micro_f1"
     assert run.manifest["results"][0]["test"]["micro_f1"]["mean"] > 0.5

@@ -23,7 +23,7 @@ TOPICS = ("task", "market", "kitchen")
 RECIPE = """
 name = "{title}"
 model = "{model}"
-pile = ["pile"]
+corpus = ["pile"]
 seeds = {seeds}
 fractions = [0.3]
 selectors = {selectors}
@@ -40,7 +40,7 @@ device = "cpu"
 precision = "fp32"
 [adapt.mix]
 heldout = 8
-[evaluate.tune]
+[evaluate.finetune]
 epochs = 1
 length = 32
 device = "cpu"

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.errors import UsageError
+from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.plan import Plan
 
 
@@ -71,3 +73,19 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
     path.write_text("not toml at all")
     with pytest.raises(UsageError, match=r"plan\.toml"):
         Plan.from_toml(path)
+
+
+@pytest.mark.parametrize(
+    ("plan", "old", "new", "value"),
+    [
+        (EvaluatePlan(), "tune.epochs", "finetune.epochs", 3),
+        (AdaptPlan(), "weigh.policy", "weights.policy", "lambda"),
+    ],
+)
+def test_an_old_name_is_an_error_but_for_stored_plans(plan, old, new, value):
+    with pytest.raises(UsageError, match=f"{old}.*{new}"):
+        plan.with_overrides([f"{old}={value}"])
+    group, name = old.split(".")
+    stored = {group: {name: value}, "model": {"name": "m"}}
+    restored = type(plan).from_dict(stored)
+    assert restored == type(plan)().with_overrides([f"{new}={value}", "model.name=m"])

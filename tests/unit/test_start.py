@@ -41,7 +41,7 @@ def test_the_package_loads_no_module_of_its_own():
         ("select --target a --corpus b --out c --method izolation_forest", 2, "izolation"),
         ("select --target a --corpus b --out c --fraction 1.5", 2, "1.5"),
         ("adapt --data a --out c --model m --objective nosuch", 2, "nosuch"),
-        ("evaluate --model m --task t --out c --set tune.nosuch=1", 2, "nosuch"),
+        ("evaluate --model m --task t --out c --set finetune.nosuch=1", 2, "nosuch"),
     ],
 )
 def test_wrong_usage_is_found_before_anything_heavy_is_imported(args, code, named):

@@ -177,7 +177,7 @@ TOGETHER = [
     ("adapt", ["model.vocabulary=500"], "500"),
     ("adapt", ["model.name=", "model.init=tiny", "model.vocabulary=5"], "5"),
     ("adapt", ["objective.name=causal", "objective.whole_word=true"], "True"),
-    ("adapt", ["weigh.c=1.0"], "1.0"),
+    ("adapt", ["weights.c=1.0"], "1.0"),
     ("adapt", ["train.steps=5", "train.epochs=2"], "--steps 5"),
     ("adapt", ["model.name=", "model.init=tiny", "adapter.kind=lora"], "lora"),
     ("adapt", ["model.new_head=true", "adapter.kind=lora"], "lora"),

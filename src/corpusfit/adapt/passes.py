@@ -162,7 +162,7 @@ def _require_usable(chunks: Chunks, replay: Chunks | None) -> None:
     if not chunks.weight.any():
         raise InputError(
             "All relevance weights of the data are 0, so nothing would be learned. Set a lower "
-            "weigh.alpha, or train with --weights off."
+            "weights.alpha, or train with --weights off."
         )
 
 

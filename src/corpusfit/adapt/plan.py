@@ -74,7 +74,7 @@ class ObjectivePlan:
 
 
 @dataclass(frozen=True)
-class WeighPlan:
+class WeightsPlan:
     """The use of relevance weights (TADPOLE, equation 1 and appendix E).
 
     Attributes:
@@ -95,14 +95,14 @@ class WeighPlan:
         one_of("--weights", self.policy, ("off", "lambda", "resample", "mask+lambda"))
         for name in ("c", "alpha"):
             if getattr(self, name) is not None:
-                finite(f"weigh.{name}", getattr(self, name))
+                finite(f"weights.{name}", getattr(self, name))
             if getattr(self, name) is not None and self.policy == "off":
                 cure = "For example --weights lambda."
                 raise bad_setting(
-                    f"weigh.{name}", "left out with --weights off", getattr(self, name), cure
+                    f"weights.{name}", "left out with --weights off", getattr(self, name), cure
                 )
         if self.c is not None and self.c < 0:
-            raise bad_setting("weigh.c", "0 or more", self.c)
+            raise bad_setting("weights.c", "0 or more", self.c)
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class AdaptPlan(Settings):
     model: ModelPlan = ModelPlan()
     read: ReadPlan = field(default_factory=ReadPlan)
     objective: ObjectivePlan = ObjectivePlan()
-    weigh: WeighPlan = WeighPlan()
+    weights: WeightsPlan = WeightsPlan()
     mix: MixPlan = MixPlan()
     train: TrainPlan = TrainPlan()
     adapter: AdapterPlan = AdapterPlan()
@@ -263,7 +263,7 @@ class AdaptPlan(Settings):
         Raises:
             UsageError: names the setting, what is allowed, what came, and the cure.
         """
-        groups = (self.model, self.read, self.objective, self.weigh, self.mix)
+        groups = (self.model, self.read, self.objective, self.weights, self.mix)
         for group in (*groups, self.train, self.adapter):
             group.check()
         if self.model.init and self.adapter.kind:

@@ -44,7 +44,7 @@ def evaluate(
         seeds: number of fine-tunings of each model and size.
         train_sizes: numbers of training examples (default: all examples).
         plan: a plan, or a TOML file with settings.
-        settings: further settings, such as `"tune.warmup=0.06"`.
+        settings: further settings, such as `"finetune.warmup=0.06"`.
         overwrite: replace a different evaluation in `out`.
         machine: where to run, with how many workers, and where to show progress.
         **words: model, adapter, metric, text_field, label_field, epochs, rate, batch, length,

@@ -45,7 +45,7 @@ _ADAPT_WORDS = {
     "new_head": "model.new_head",
     "objective": "objective.name",
     "whole_word": "objective.whole_word",
-    "weights": "weigh.policy",
+    "weights": "weights.policy",
     "replay_share": "mix.replay_share",
     "steps": "train.steps",
     "epochs": "train.epochs",
@@ -64,10 +64,10 @@ _EVALUATE_WORDS = {
     "metric": "task.metric",
     "text_field": "task.text_field",
     "label_field": "task.label_field",
-    "epochs": "tune.epochs",
-    "rate": "tune.rate",
-    "batch": "tune.batch",
-    "length": "tune.length",
+    "epochs": "finetune.epochs",
+    "rate": "finetune.rate",
+    "batch": "finetune.batch",
+    "length": "finetune.length",
     "augment": "augment.kind",
     "mt": "augment.mt",
     "mt_back": "augment.mt_back",
@@ -126,7 +126,7 @@ def build_adapt_plan(
     preset = preset or ("tapt" if listed(data) == [TASK] else None)
     if preset:
         start = AdaptPlan()
-        for path, value in preset_of(preset, asked.weigh.policy).items():
+        for path, value in preset_of(preset, asked.weights.policy).items():
             start = start.with_value(path, value)
         if asked.train.steps is not None or asked.train.epochs is not None:
             start = start.with_value("train.steps", None).with_value("train.epochs", None)

@@ -139,7 +139,7 @@ class _Translator:
             otherwise="use --augment tfidf",
             extra="train",
         )
-        device = resolve_device(device, "tune")
+        device = resolve_device(device, "finetune")
         model, tokenizer = _loaded(setting, name)
         config = model.config
         return cls(

@@ -62,7 +62,7 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
         TrainingError: the loss is not finite, or memory ran out.
     """
     began, processor = time.perf_counter(), time.process_time()
-    hardware = resolve(plan.tune, "tune")
+    hardware = resolve(plan.finetune, "finetune")
     headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed)
     plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
     with seeded(seed), kept_memory():
@@ -74,8 +74,8 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
             if not is_out_of_memory(e):
                 raise
             raise TrainingError(
-                f"Out of memory with batches of {plan.tune.batch} texts of up to "
-                f"{plan.tune.length} tokens. Set a smaller --batch or --length."
+                f"Out of memory with batches of {plan.finetune.batch} texts of up to "
+                f"{plan.finetune.length} tokens. Set a smaller --batch or --length."
             ) from e
     return Outcome(
         size=len(task.train),
@@ -84,7 +84,7 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
         predicted=predicted,
         history=tuning.history,
         best=tuning.best.epoch,
-        tune={**dataclasses.asdict(plan.tune), **hardware._asdict(), "adapter": headed.adapter},
+        tune={**dataclasses.asdict(plan.finetune), **hardware._asdict(), "adapter": headed.adapter},
         truncated=tuning.truncated,
         seconds=round(time.perf_counter() - began, 3),
         cpu_seconds=round(time.process_time() - processor, 3),
@@ -124,18 +124,18 @@ class _FineTuning:
         Args:
             extra: augmented training examples.
         """
-        tune = self.plan.tune
-        assert tune.epochs and tune.batch and tune.patience is not None  # noqa: S101, PT018
+        settings = self.plan.finetune
+        assert settings.epochs and settings.batch and settings.patience is not None  # noqa: S101, PT018
         examples = self.task.train if extra is None else self.task.train.followed_by(extra)
         train, dev = self._encoded("train", examples), self._encoded("dev", self.task.dev)
         self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
         self.parameters = trainable_parameters(self.model)
-        steps = tune.epochs * math.ceil(len(train) / tune.batch)
+        steps = settings.epochs * math.ceil(len(train) / settings.batch)
         train_plan = TrainPlan(
-            steps=steps, rate=tune.rate, warmup=tune.warmup or 0.0, decay=tune.decay
+            steps=steps, rate=settings.rate, warmup=settings.warmup or 0.0, decay=settings.decay
         )
         adamw = optimizer(self.parameters, train_plan)
-        for epoch in range(1, tune.epochs + 1):
+        for epoch in range(1, settings.epochs + 1):
             loss = self._epoch(epoch, train, train_plan, adamw)
             answers = self._answers(dev)
             score = self._measured(self.task.dev, answers)[self.plan.task.metric]
@@ -143,7 +143,7 @@ class _FineTuning:
             if score > self.best.score:
                 weights = {n: p.detach().clone() for n, p in self.parameters.items()}
                 self.best = _Best(epoch, score, answers, self.words.decay_factor, weights)
-            elif tune.patience and epoch - self.best.epoch >= tune.patience:
+            elif settings.patience and epoch - self.best.epoch >= settings.patience:
                 break
         self._load(self.best)
 
@@ -155,9 +155,9 @@ class _FineTuning:
         return scores, {name: answers.tolist() for name, _, answers in both}
 
     def _encoded(self, name: str, examples: Examples) -> Encoded:
-        assert self.plan.tune.length is not None  # noqa: S101
+        assert self.plan.finetune.length is not None  # noqa: S101
         tokenizer, special = self.headed.tokenizer, self.headed.special
-        found = encode(examples, self.task.kind, tokenizer, special, self.plan.tune.length)
+        found = encode(examples, self.task.kind, tokenizer, special, self.plan.finetune.length)
         own = len(getattr(self.task, name))  # without augmented examples
         self.truncated[name] = int(found.truncated[:own].sum())
         return found
@@ -168,7 +168,7 @@ class _FineTuning:
 
     def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, adamw: Any) -> float:
         """Train one epoch; returns the mean loss."""
-        batch, n = self.plan.tune.batch or 1, len(train)
+        batch, n = self.plan.finetune.batch or 1, len(train)
         began = time.perf_counter()
         self.model.train()
         order = np.argsort(place_keys(self.seed, 2 * epoch + _ORDER, n), kind="stable")
@@ -199,11 +199,13 @@ class _FineTuning:
             logits = self._logits(batch)
         loss = torch.nn.functional.cross_entropy(logits.float(), batch.labels.to(logits.device))
         torch.autograd.backward(loss)
-        norm = torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), self.plan.tune.clip)
+        norm = torch.nn.utils.clip_grad_norm_(
+            list(self.parameters.values()), self.plan.finetune.clip
+        )
         if not math.isfinite(float(norm)):
             raise TrainingError(
                 f"Fine-tuning diverged: the loss of step {step + 1:,} is not finite. Set --rate "
-                f"below {self.plan.tune.rate:g}."
+                f"below {self.plan.finetune.rate:g}."
             )
         return loss.detach()
 

@@ -81,7 +81,7 @@ class TaskPlan:
 
 
 @dataclass(frozen=True)
-class TunePlan:
+class FinetunePlan:
     """The fine-tuning; `settled` sets what is left out, by the kind of task.
 
     Reference: TADPOLE, section 4, for classification; mDAPT, section 4.1, for tagging.
@@ -124,14 +124,14 @@ class TunePlan:
         if self.length is not None and self.length < 8:
             raise bad_setting("--length", "8 or more", self.length)
         if self.warmup is not None and not 0 <= self.warmup <= 1:
-            raise bad_setting("tune.warmup", "in [0, 1]", self.warmup)
+            raise bad_setting("finetune.warmup", "in [0, 1]", self.warmup)
         if self.patience is not None and self.patience < 0:
-            raise bad_setting("tune.patience", "0 or more", self.patience)
+            raise bad_setting("finetune.patience", "0 or more", self.patience)
         if self.decay < 0:
-            raise bad_setting("tune.decay", "0 or more", self.decay)
-        positive("tune.clip", self.clip)
-        one_of("tune.precision", self.precision, ("auto", "bf16", "fp32"))
-        one_of("tune.device", self.device, ("auto", "cpu", "cuda"))
+            raise bad_setting("finetune.decay", "0 or more", self.decay)
+        positive("finetune.clip", self.clip)
+        one_of("finetune.precision", self.precision, ("auto", "bf16", "fp32"))
+        one_of("finetune.device", self.device, ("auto", "cpu", "cuda"))
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class EvaluatePlan(Settings):
 
     model: HeadPlan = HeadPlan()
     task: TaskPlan = TaskPlan()
-    tune: TunePlan = TunePlan()
+    finetune: FinetunePlan = FinetunePlan()
     augment: AugmentPlan = AugmentPlan()
     seed: int = 0
 
@@ -184,7 +184,7 @@ class EvaluatePlan(Settings):
         Raises:
             UsageError: names the setting, what is allowed, what came, and the cure.
         """
-        for group in (self.model, self.task, self.tune, self.augment):
+        for group in (self.model, self.task, self.finetune, self.augment):
             group.check()
         finite("--seed", self.seed)
         seed_below("--seed", self.seed, 31)
@@ -192,8 +192,8 @@ class EvaluatePlan(Settings):
 
 
 _PAPERS = {
-    "classification": TunePlan(epochs=5, rate=3e-5, batch=8, warmup=0.1, patience=0),
-    "tagging": TunePlan(epochs=100, rate=2e-5, batch=32, length=128, warmup=0.0, patience=25),
+    "classification": FinetunePlan(epochs=5, rate=3e-5, batch=8, warmup=0.1, patience=0),
+    "tagging": FinetunePlan(epochs=100, rate=2e-5, batch=32, length=128, warmup=0.0, patience=25),
 }
 """By the kind of task: TADPOLE, section 4; mDAPT, section 4.1."""
 
@@ -217,11 +217,11 @@ def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> Ev
     start = _PAPERS[kind]
     if adapter and kind == "tagging":  # mDAPT, section 4.1
         start = dataclasses.replace(start, epochs=30, rate=1e-4, patience=0)
-    tune = plan.tune
-    for entry in dataclasses.fields(TunePlan):
-        if getattr(tune, entry.name) is None:
+    finetune = plan.finetune
+    for entry in dataclasses.fields(FinetunePlan):
+        if getattr(finetune, entry.name) is None:
             value: Any = {entry.name: getattr(start, entry.name)}
-            tune = dataclasses.replace(tune, **value)
-    tune = dataclasses.replace(tune, length=min(tune.length or longest, longest))
+            finetune = dataclasses.replace(finetune, **value)
+    finetune = dataclasses.replace(finetune, length=min(finetune.length or longest, longest))
     task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
-    return dataclasses.replace(plan, tune=tune, task=task)
+    return dataclasses.replace(plan, finetune=finetune, task=task)

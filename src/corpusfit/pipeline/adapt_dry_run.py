@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from corpusfit import corpus
-from corpusfit.adapt.plan import AdaptPlan, MixPlan, WeighPlan
+from corpusfit.adapt.plan import AdaptPlan, MixPlan, WeightsPlan
 from corpusfit.adapt.presets import Size, resolve_training
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Progress
@@ -63,7 +63,7 @@ def estimate_adaptation(
             plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last"
         )
         small = dataclasses.replace(
-            plan, read=ReadPlan(), weigh=WeighPlan(), mix=MixPlan(heldout=8), train=short
+            plan, read=ReadPlan(), weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
         )
         clock = _Clock()
         quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)

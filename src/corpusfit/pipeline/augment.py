@@ -83,7 +83,7 @@ def _translate(
     pieces: Sequence[Passage], job: Backtranslate, folder: Path, machine: Machine
 ) -> None:
     """Translate pieces, in parallel; on a GPU one at a time."""
-    machine = machine.for_training(resolve_device(job.device, "tune"))
+    machine = machine.for_training(resolve_device(job.device, "finetune"))
     machine.progress.begin("translate", sum(len(p.texts) for p in pieces), "texts")
     try:
         with machine.start() as engine:

@@ -46,8 +46,8 @@ def estimate_evaluation(
     """
     found = read_task(task, plan.task, seed=plan.seed)
     adapter = trains_adapter(plan.model)
-    tune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).tune
-    epochs, batch = tune.epochs or 1, tune.batch or 1
+    finetune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).finetune
+    epochs, batch = finetune.epochs or 1, finetune.batch or 1
     sizes = [s or len(found.train) for s in training_sizes(train_sizes, len(found.train))]
     sizes = [s * (1 + plan.augment.copies * bool(plan.augment.kind)) for s in sizes]
     count = len(sizes) * models * seeds
@@ -72,7 +72,7 @@ def _measure(plan: EvaluatePlan, task: Task, most: int, machine: Machine) -> tup
     sample = dataclasses.replace(
         task, train=subset(task.train), dev=subset(task.dev), test=subset(task.test)
     )
-    one = plan.with_value("tune.epochs", 1)
+    one = plan.with_value("finetune.epochs", 1)
     with machine.scratch() as folder, machine.start() as engine:
         store_task(sample, folder / "task.json")
         piece = FineTuning(folder / "task.json", one, 0, plan.seed, None, folder / "outcome.json")

@@ -146,8 +146,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     """What must be equal to compare outcomes; models are in the outcomes' own names."""
     settings = plan.as_dict()
     del settings["model"]["name"]
-    hardware = resolve(plan.tune, "tune")
-    settings["tune"] |= {"device": hardware.device, "precision": hardware.precision}
+    hardware = resolve(plan.finetune, "finetune")
+    settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
         flag = f"--{name.replace('_', '-')}"
         settings["augment"][name] = head_fingerprint(settings["augment"][name], flag)
@@ -185,7 +185,7 @@ class _Evaluation:
         store_task(self.task, self.folder.task)
         for size in self.sizes:
             self._augment(size, machine)
-        machine = machine.for_training(resolve_device(self.plan.tune.device, "tune"))
+        machine = machine.for_training(resolve_device(self.plan.finetune.device, "finetune"))
         progress = machine.progress
         progress.begin("fine-tune", len(pieces), "models")
         try:
@@ -220,7 +220,7 @@ class _Evaluation:
             kind=task.kind,
             labels=task.labels,
             seed=plan.seed,
-            device=plan.tune.device,
+            device=plan.finetune.device,
             machine=machine,
         )
 

@@ -200,7 +200,7 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
     Raises:
         UsageError: the data is no selection, or not one that the policy applies to.
     """
-    policy = plan.weigh.policy
+    policy = plan.weights.policy
     if policy == "off":
         return np.ones(len(tokens), np.float32)
     if texts.selection is None or texts.folder is None:
@@ -230,8 +230,8 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
 
 def sharpness(plan: AdaptPlan, texts: TrainingInputs) -> tuple[float, float]:
     """C and alpha of lambda: the plan's, or else the selection's; 0 and 0 without weights."""
-    if plan.weigh.policy == "off" or texts.selection is None:
+    if plan.weights.policy == "off" or texts.selection is None:
         return 0.0, 0.0
     chosen = texts.selection["plan"]["choose"]
-    c = chosen["c"] if plan.weigh.c is None else plan.weigh.c
-    return c, chosen["alpha"] if plan.weigh.alpha is None else plan.weigh.alpha
+    c = chosen["c"] if plan.weights.c is None else plan.weights.c
+    return c, chosen["alpha"] if plan.weights.alpha is None else plan.weights.alpha

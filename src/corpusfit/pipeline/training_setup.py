@@ -84,7 +84,7 @@ def assemble_training(
 
 def _weights_text(ready: Ready) -> str:
     """The effective number of chunks under the weights, for the user."""
-    if ready.plan.weigh.policy == "off":
+    if ready.plan.weights.policy == "off":
         return ""
     chunks = ready.text.train
     size = effective_size(chunks.weight)
@@ -111,7 +111,7 @@ def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
         plan.mix.replay_share if text.replay is not None else 0.0,
         length=ready.length,
         overhead=ready.objective.overhead(),
-        draw=plan.weigh.policy == "resample",
+        draw=plan.weights.policy == "resample",
         pack=pack,
         batch=max(1, _MICRO_TOKENS[device] // ready.length),
         seed=plan.seed,

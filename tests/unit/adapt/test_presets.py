@@ -77,7 +77,7 @@ def test_options_override_a_preset():
     assert (epochs.steps, epochs.epochs) == (None, 2.5)
     by_set = plan_of("mdapt", settings=["train.epochs=3"]).train
     assert (by_set.steps, by_set.epochs) == (None, 3)
-    assert plan_of("tadpole", settings=["weigh.policy=lambda"]).train.steps == 100_000
+    assert plan_of("tadpole", settings=["weights.policy=lambda"]).train.steps == 100_000
 
 
 def test_a_plan_file_overrides_a_preset(tmp_path):

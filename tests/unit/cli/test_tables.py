@@ -9,10 +9,10 @@ from types import SimpleNamespace as Made
 import pytest
 from rich.cells import cell_len
 
-from corpusfit.pipeline import Figure
 from corpusfit.cli import show
 from corpusfit.evaluate.tables import Score
 from corpusfit.evaluate.tables import Table as Results
+from corpusfit.pipeline import Figure
 
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
 LONG = "Donaudampfschifffahrtsgesellschaft " * 6

@@ -67,7 +67,12 @@ def plan(tiny_lm):
     return EvaluatePlan().with_overrides(
         [
             f"model.name={tiny_lm}",
-            *("tune.device=cpu", "tune.precision=fp32", "tune.rate=5e-3", "tune.epochs=8"),
+            *(
+                "finetune.device=cpu",
+                "finetune.precision=fp32",
+                "finetune.rate=5e-3",
+                "finetune.epochs=8",
+            ),
         ]
     )
 
@@ -93,13 +98,15 @@ def test_topics_are_learned_from_their_words(ample, plan):
 
 
 def test_entities_are_learned_from_their_words(tagging, plan):
-    outcome = finetune(tagging, plan.with_overrides(["tune.rate=2e-3", "tune.epochs=30"]), 0)
+    outcome = finetune(
+        tagging, plan.with_overrides(["finetune.rate=2e-3", "finetune.epochs=30"]), 0
+    )
     assert outcome.scores["test"]["micro_f1"] > 0.95
     assert len(outcome.predicted["test"]) == tagging.test.lengths.sum()
 
 
 def test_a_seed_repeats_itself_and_another_differs(task, plan):
-    plan = plan.with_value("tune.epochs", 1)
+    plan = plan.with_value("finetune.epochs", 1)
     first, again, other = (finetune(task, plan, seed) for seed in (0, 0, 1))
     assert results(first) == results(again)
     assert first.history[0]["loss"] != other.history[0]["loss"]
@@ -109,7 +116,7 @@ def test_a_seed_repeats_itself_and_another_differs(task, plan):
 def test_embeddings_of_unused_tokens_end_as_with_adamw_over_all_rows(
     kind, task, tagging, plan, monkeypatch
 ):
-    plan = plan.with_overrides(["tune.decay=0.3", "tune.epochs=2"])
+    plan = plan.with_overrides(["finetune.decay=0.3", "finetune.epochs=2"])
     task = task if kind == "classification" else tagging
     few = finetune(task, plan, 0)
     monkeypatch.setattr(
@@ -187,7 +194,7 @@ def test_with_an_adapter_the_model_is_frozen(task, plan, kind, epochs, monkeypat
         return headed
 
     monkeypatch.setattr(finetuning, "open_with_head", recording)
-    settings = [f"model.adapter={kind}", "tune.rate=3e-3", f"tune.epochs={epochs}"]
+    settings = [f"model.adapter={kind}", "finetune.rate=3e-3", f"finetune.epochs={epochs}"]
     history = finetune(task, plan.with_overrides(settings), 0).history
     before = kept.pop("before")
     assert any("word_embeddings" in name for name in before)
@@ -209,7 +216,7 @@ def test_an_adapter_from_adaptation_is_trained_further(task, plan, tmp_path, tin
     adapter = AdapterPlan("pfeiffer")
     add_adapter(model, adapter, 5)
     save_adapter(model, None, adapter, Base(str(tiny_lm), fingerprint(tiny_lm)), tmp_path / "a")
-    settings = [f"model.name={tmp_path / 'a'}", "tune.rate=3e-3", "tune.epochs=50"]
+    settings = [f"model.name={tmp_path / 'a'}", "finetune.rate=3e-3", "finetune.epochs=50"]
     plan = plan.with_overrides(settings)
     history = finetune(task, plan, 0).history
     assert history[-1]["loss"] < 0.92 * history[0]["loss"]
@@ -231,13 +238,13 @@ def test_a_label_missing_from_train_is_never_predicted_and_counts_as_wrong(ample
 def test_long_texts_are_truncated_and_counted(task, plan):
     long = Examples([["market " * 100], ["kinase"]], [[1], [0]])
     task = dataclasses.replace(task, test=long)
-    outcome = finetune(task, plan.with_value("tune.epochs", 1), 0)
+    outcome = finetune(task, plan.with_value("finetune.epochs", 1), 0)
     assert outcome.truncated["test"] == 1
     assert outcome.truncated["train"] == 0
 
 
 def test_truncated_words_are_predicted_as_o(tagging, plan):
-    plan = plan.with_overrides(["tune.epochs=1", "tune.length=8"])
+    plan = plan.with_overrides(["finetune.epochs=1", "finetune.length=8"])
     one = Examples([["kinase"] * 20], [[1] * 20])
     outcome = finetune(dataclasses.replace(tagging, test=one), plan, 0)
     assert outcome.predicted["test"][6:] == [0] * 14
@@ -245,7 +252,7 @@ def test_truncated_words_are_predicted_as_o(tagging, plan):
 
 
 def test_early_stopping_evaluates_the_best_epoch(task, plan):
-    plan = plan.with_overrides(["tune.epochs=30", "tune.patience=3"])
+    plan = plan.with_overrides(["finetune.epochs=30", "finetune.patience=3"])
     outcome = finetune(task, plan, 0)
     scores = [h["dev"] for h in outcome.history]
     assert outcome.best == 1 + int(np.argmax(scores))
@@ -254,15 +261,15 @@ def test_early_stopping_evaluates_the_best_epoch(task, plan):
 
 
 def test_augmented_examples_are_trained_on_and_not_counted(task, plan):
-    first = finetune(task, plan.with_value("tune.epochs", 1), 0)
-    second = finetune(task, plan.with_value("tune.epochs", 1), 0, extra=texts(64, 9))
+    first = finetune(task, plan.with_value("finetune.epochs", 1), 0)
+    second = finetune(task, plan.with_value("finetune.epochs", 1), 0, extra=texts(64, 9))
     assert first.size == second.size == 64
     assert first.history[0]["loss"] != second.history[0]["loss"]
 
 
 def test_a_loss_that_is_not_finite_is_an_error_with_a_cure(task, plan):
     with pytest.raises(TrainingError, match=r"step \d+ .*--rate.*1e\+30"):
-        finetune(task, plan.with_overrides(["tune.rate=1e30"]), 0)
+        finetune(task, plan.with_overrides(["finetune.rate=1e30"]), 0)
 
 
 def test_out_of_memory_is_an_error_with_a_cure(task, plan, monkeypatch):
@@ -335,7 +342,7 @@ def test_a_reduced_matrix_gives_the_results_of_the_whole_one(
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_lm)
     folder = other_model(kind, tokenizer, tmp_path / kind, **SIZES[kind])
-    plan = plan.with_overrides([f"model.name={folder}", "tune.epochs=1", "tune.decay=0.2"])
+    plan = plan.with_overrides([f"model.name={folder}", "finetune.epochs=1", "finetune.decay=0.2"])
     few = finetune(task, plan, 0)
     everything = np.arange(len(tokenizer))
     monkeypatch.setattr(
@@ -357,7 +364,9 @@ def test_an_encoder_decoder_is_refused(task, plan, tmp_path, tiny_lm):
 def test_a_sentence_without_tokens_is_skipped(tagging, plan):
     odd = Examples([["­"], *tagging.train.pieces], [[0], *tagging.train.labels])
     task = dataclasses.replace(tagging, train=odd)
-    history = finetune(task, plan.with_overrides(["tune.batch=1", "tune.epochs=1"]), 0).history
+    history = finetune(
+        task, plan.with_overrides(["finetune.batch=1", "finetune.epochs=1"]), 0
+    ).history
     assert np.isfinite(history[0]["loss"])
 
 
@@ -370,12 +379,13 @@ def test_a_sentence_without_tokens_is_skipped(tagging, plan):
     ],
 )
 def test_defaults_are_those_of_the_papers(kind, adapter, wanted):
-    tune = settled(EvaluatePlan(), kind, adapter=adapter, longest=512).tune
-    found = (tune.epochs, tune.rate, tune.batch, tune.warmup, tune.patience, tune.length)
+    plan = settled(EvaluatePlan(), kind, adapter=adapter, longest=512).finetune
+    names = ("epochs", "rate", "batch", "warmup", "patience", "length")
+    found = tuple(getattr(plan, name) for name in names)
     assert found == wanted
 
 
 def test_settings_override_the_papers_defaults():
-    plan = EvaluatePlan().with_overrides(["tune.epochs=2", "tune.length=4096"])
-    tune = settled(plan, "tagging", adapter=True, longest=512).tune
-    assert (tune.epochs, tune.rate, tune.length) == (2, 1e-4, 512)
+    plan = EvaluatePlan().with_overrides(["finetune.epochs=2", "finetune.length=4096"])
+    found = settled(plan, "tagging", adapter=True, longest=512).finetune
+    assert (found.epochs, found.rate, found.length) == (2, 1e-4, 512)

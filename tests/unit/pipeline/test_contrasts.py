@@ -20,7 +20,7 @@ def selector(name, **more):
 
 def recipe(*selectors, **more):
     tasks = (RecipeTask("a", "a"), RecipeTask("b", "b"))
-    given = {"name": "t", "models": ("m",), "tasks": tasks, "pile": ("p",), "seeds": 2, **more}
+    given = {"name": "t", "models": ("m",), "tasks": tasks, "corpus": ("p",), "seeds": 2, **more}
     return Recipe(selectors=selectors, **given)
 
 

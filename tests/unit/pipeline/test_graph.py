@@ -28,7 +28,7 @@ def selector(name, **words):
 
 def recipe(*selectors, **words):
     tasks = (RecipeTask("a", "a", oracle=("x*", "y")), RecipeTask("b", "b", oracle=("z",)))
-    given = {"name": "t", "models": ("m",), "tasks": tasks, "pile": ("p",), "seeds": 2, **words}
+    given = {"name": "t", "models": ("m",), "tasks": tasks, "corpus": ("p",), "seeds": 2, **words}
     return Recipe(selectors=selectors, **given)
 
 
@@ -189,7 +189,7 @@ def test_digests_depend_on_content_and_not_on_names(tmp_path):
     same = graph.selections.keys(), graph.adaptations.keys(), tuning_keys(graph)
     assert keys(models=("elsewhere/m",)) == same
     assert keys(watts=3.0, name="other", pairs=(("knn", "base"),)) == same
-    tuned = keys(evaluate=EvaluatePlan().with_value("tune.epochs", 2))
+    tuned = keys(evaluate=EvaluatePlan().with_value("finetune.epochs", 2))
     assert tuned[:2] == same[:2]
     assert not tuned[2] & same[2]
     changed = build_graph(inputs(asked, tmp_path, pile={"p": "2"}))
@@ -233,7 +233,7 @@ def test_what_changes_no_weight_changes_no_digest(tmp_path, setting, value):
 def test_digests_depend_on_the_resolved_device_and_precision(tmp_path):
     """`auto` has the same digests as the value it resolves to, and another value has others."""
     asked = on_machine(recipe(selector("base"), selector("knn")), Machine())
-    device, precision = asked.evaluate.tune.device, asked.evaluate.tune.precision
+    device, precision = asked.evaluate.finetune.device, asked.evaluate.finetune.precision
     assert "auto" not in (device, precision)
     other = {"bf16": "fp32", "fp32": "bf16"}[precision]
     plain = keys_of(asked, tmp_path)
@@ -243,7 +243,7 @@ def test_digests_depend_on_the_resolved_device_and_precision(tmp_path):
         changed = dataclasses.replace(
             selector("knn"), adapt=AdaptPlan().with_values({"train": values})
         )
-        tuned = EvaluatePlan().with_values({"tune": values})
+        tuned = EvaluatePlan().with_values({"finetune": values})
         return keys_of(recipe(selector("base"), changed, evaluate=tuned), tmp_path)
 
     assert with_precision(precision) == plain
@@ -315,7 +315,7 @@ def test_random_and_general_depend_on_no_training_text(tmp_path):
 
 def test_an_explicit_default_is_the_same_fine_tuning(tmp_path):
     asked = recipe(selector("base"))
-    with_precision = EvaluatePlan().with_values({"tune": {"epochs": 5, "rate": 3e-5}})
+    with_precision = EvaluatePlan().with_values({"finetune": {"epochs": 5, "rate": 3e-5}})
     assert keys_of(recipe(selector("base"), evaluate=with_precision), tmp_path) == keys_of(
         asked, tmp_path
     )

@@ -11,7 +11,7 @@ STEPS = "adapt = { train.steps = 100 }\n"
 PLAIN = """
 name = "t"
 model = "bert"
-pile = ["pile"]
+corpus = ["pile"]
 selectors = ["base", "random", "auto"]
 adapt = { train.steps = 100 }
 [[tasks]]
@@ -37,7 +37,7 @@ def test_defaults_and_paths(recipe, tmp_path):
     (tmp_path / "mine").mkdir()
     found = recipe(PLAIN.replace('model = "bert"', 'models = ["bert", "mine"]'))
     assert found.models == ("bert", str(tmp_path / "mine"))
-    assert found.pile == (str(tmp_path / "pile"),)
+    assert found.corpus == (str(tmp_path / "pile"),)
     assert found.tasks[0].path == str(tmp_path / "a")
     assert (found.seeds, found.seed, found.adaptations, found.compare) == (8, 0, 1, "base")
     assert [s.fractions for s in found.selectors] == [(0.2,)] * 3
@@ -49,14 +49,17 @@ def test_paths_of_pairs_are_relative_to_the_recipe(recipe, tmp_path):
     for name in ("a,b.de", "a.en"):
         (tmp_path / name).touch()
     found = recipe(PLAIN.replace('["pile"]', '["pair:a,b.de,a.en", "pair:c.tsv:de,en"]'))
-    assert found.pile == (f"pair:{tmp_path}/a,b.de,{tmp_path}/a.en", f"pair:{tmp_path}/c.tsv:de,en")
-    with pytest.raises(UsageError, match=r"pile.*\[''\]"):
+    assert found.corpus == (
+        f"pair:{tmp_path}/a,b.de,{tmp_path}/a.en",
+        f"pair:{tmp_path}/c.tsv:de,en",
+    )
+    with pytest.raises(UsageError, match=r"corpus.*\[''\]"):
         recipe(PLAIN.replace('["pile"]', '[""]'))
 
 
 def test_urls_and_datasets_are_unchanged(recipe):
     found = recipe(PLAIN.replace('["pile"]', '["hub:wiki", "s3://b/pile"]'))
-    assert found.pile == ("hub:wiki", "s3://b/pile")
+    assert found.corpus == ("hub:wiki", "s3://b/pile")
 
 
 def test_environment_variables_in_paths(recipe, monkeypatch):
@@ -81,7 +84,7 @@ name = "knn"
 k = 3
 [selector.sharp.adapt.train]
 steps = 300
-[evaluate.tune]
+[evaluate.finetune]
 epochs = 3
 """
     )
@@ -135,7 +138,7 @@ def test_files_of_methods_are_relative_to_the_recipe(recipe, tmp_path):
 CONTROL = """
 name = "t"
 model = "bert"
-pile = ["pile"]
+corpus = ["pile"]
 selectors = ["other", "base", "oracle"]
 fractions = [0.1, 0.3]
 adapt = { train.steps = 100 }
@@ -211,8 +214,8 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         ('"auto"]', '"atuo"]', "'atuo'.*auto"),
         ('"auto"]', '"random"]', "selectors.*random twice"),
         ('"auto"]', '"oracle"]', r"tasks\.oracle.*nothing for a"),
-        ('pile = ["pile"]', "", "pile.*random, auto.*nothing"),
-        ('pile = ["pile"]', 'pile = "pile"', r"pile.*'pile'.*\[ \]"),
+        ('corpus = ["pile"]', "", "corpus.*random, auto.*nothing"),
+        ('corpus = ["pile"]', 'corpus = "pile"', r"corpus.*'pile'.*\[ \]"),
         ('name = "t"', 'name = "t"\nseeds = 0', "seeds.*got 0"),
         ('name = "t"', 'name = "t"\nseeds = "8"', "seeds.*got '8'"),
         ('name = "t"', 'name = "t"\nadaptations = 9', r"adaptations.*seeds \(8\).*got 9"),
@@ -254,3 +257,16 @@ def test_a_file_that_is_no_toml(recipe, tmp_path):
         recipe("name = ")
     with pytest.raises(UsageError, match=r"TOML.*none\.toml"):
         read_recipe(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("corpus =", "pile =", "pile.*corpus"),
+        (STEPS, STEPS + "evaluate.tune.epochs = 3\n", r"tune\.epochs.*finetune\.epochs"),
+        ("100 }", "100, weigh.c = 5.0 }", r"weigh\.c.*weights\.c"),
+    ],
+)
+def test_an_old_name_is_an_error_that_names_the_new_one(recipe, before, after, named):
+    with pytest.raises(UsageError, match=named):
+        recipe(PLAIN.replace(before, after))

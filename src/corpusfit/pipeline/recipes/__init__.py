@@ -1,1 +1,1 @@
-"""The command `run`: from a recipe's tasks and pile to its tables of results."""
+"""The command `run`: from a recipe's tasks and corpus to its tables of results."""

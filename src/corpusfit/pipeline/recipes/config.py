@@ -16,7 +16,7 @@ from corpusfit.settings import one_of, positive
 
 BASE, GENERAL, RANDOM, ORACLE = "base", "general", "random", "oracle"
 WITHOUT_SELECTION = (BASE, GENERAL, TASK)
-"""Selectors that do not select a part of the pile."""
+"""Selectors that do not select a part of the corpus."""
 
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 ADAPTERS = ("", "pfeiffer", "lora")
@@ -31,7 +31,7 @@ class RecipeTask:
         name: its name in the tables.
         path: its location, in the form of `corpusfit evaluate --task`.
         metric: the score that is compared; `auto` takes the default of the kind of task.
-        oracle: globs for the names of the pile's sources of the task's domain.
+        oracle: globs for the names of the corpus's sources of the task's domain.
         other: name of a task of another domain, for cross-domain controls (mDAPT, 5.2).
     """
 
@@ -54,12 +54,12 @@ class Selector:
     """A way to obtain a model: a baseline of TADPOLE's section 4.1, a method, or a variant.
 
     Attributes:
-        name: `base` (no adaptation), `general` (adapted on the pile as it is), `task` (adapted on
-            the training texts), `random`, `oracle` (the pile's sources of the task's domain),
+        name: `base` (no adaptation), `general` (adapted on the corpus as it is), `task` (adapted on
+            the training texts), `random`, `oracle` (the corpus's sources of the task's domain),
             `auto`, a method, or the name of a variant.
         select: settings of its selection; the cell sets the amount and the weights.
         adapt: settings of its adaptation; the cell sets the model, the weights and the adapter.
-        fractions: fractions of the pile to select, one column each.
+        fractions: fractions of the corpus to select, one column each.
         weights: use of relevance weights in training, one column each.
         adapters: adapter that is trained, one column each; empty for all weights.
         augment: augmentation of the training examples, one column each; empty for none.
@@ -83,7 +83,7 @@ class Selector:
 
     @property
     def selects(self) -> bool:
-        """Whether it selects a part of the pile."""
+        """Whether it selects a part of the corpus."""
         return self.strategy not in WITHOUT_SELECTION
 
     @property
@@ -125,7 +125,7 @@ class Recipe:
         models: model folders or hub ids that are adapted and fine-tuned.
         tasks: the rows.
         selectors: the columns, with their settings.
-        pile: inputs to select from.
+        corpus: inputs to select from.
         evaluate: settings of the fine-tunings.
         seeds: number of fine-tunings per cell.
         seed: first random seed of the fine-tunings, and that of selections and adaptations.
@@ -143,7 +143,7 @@ class Recipe:
     models: tuple[str, ...]
     tasks: tuple[RecipeTask, ...]
     selectors: tuple[Selector, ...]
-    pile: tuple[str, ...] = ()
+    corpus: tuple[str, ...] = ()
     evaluate: EvaluatePlan = field(default_factory=EvaluatePlan)
     seeds: int = 8
     seed: int = 0
@@ -214,11 +214,11 @@ class Recipe:
         """Raise `UsageError` for a setting that a selector needs, or an unknown selector."""
         names = [s.name for s in self.selectors]
         readers = [s.name for s in self.selectors if s.strategy not in (BASE, TASK)]
-        if readers and not self.pile:
-            raise bad_setting("pile", f"set for {', '.join(readers)}", "nothing")
+        if readers and not self.corpus:
+            raise bad_setting("corpus", f"set for {', '.join(readers)}", "nothing")
         missing = [t.name for t in self.tasks if not t.oracle]
         if any(s.strategy == ORACLE for s in self.selectors) and missing:
-            cure = 'For instance oracle = ["bio_*"], globs for names of the pile\'s sources.'
+            cure = 'For instance oracle = ["bio_*"], globs for names of the corpus\'s sources.'
             allowed = "set for every task with the selector oracle"
             raise bad_setting("tasks.oracle", allowed, f"nothing for {', '.join(missing)}", cure)
         for setting, named in [

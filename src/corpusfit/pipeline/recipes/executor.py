@@ -122,7 +122,7 @@ def _run_selection(step: SelectNode, context: RecipeContext) -> dict[str, Any]:
         siblings = context.folder.selections.glob(f"{step.scoring}-*[!y]")  # no .copy
         scored = [sibling for sibling in siblings if RunFolder(sibling).scored_so_far() is not None]
         if not scored:
-            target, pile = [str(step.target)], context.inputs.recipe.pile
+            target, pile = [str(step.target)], context.inputs.recipe.corpus
             select(step.plan, target, pile, place, machine=context.machine, overwrite=True)
             return record | {"scored": True}
         aside = place.with_name(f"{place.name}.copy")
@@ -164,7 +164,7 @@ def _run_augmentation(step: AugmentNode, context: RecipeContext) -> dict[str, An
         kind=task.kind,
         labels=task.labels,
         seed=recipe.seed,
-        device=recipe.evaluate.tune.device,
+        device=recipe.evaluate.finetune.device,
         machine=context.machine,
     )
     return {}

@@ -9,7 +9,7 @@ from typing import Any
 
 from corpusfit.adapt.plan import AdaptPlan, TrainPlan
 from corpusfit.embed.hardware import resolve
-from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, TunePlan, settled
+from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, FinetunePlan, settled
 from corpusfit.manifest import digest
 from corpusfit.pipeline.cascade_stages import resolve_stages, stages_of
 from corpusfit.pipeline.recipes.config import Recipe
@@ -41,18 +41,18 @@ def on_machine(recipe: Recipe, machine: Machine) -> Recipe:
     """
     if machine.engine != "local":
         return recipe
-    found = _settled(recipe.evaluate.tune, "evaluate.tune")
+    found = _settled(recipe.evaluate.finetune, "evaluate.finetune")
     selectors = tuple(
         dataclasses.replace(
             s, adapt=s.adapt.with_values({"train": _settled(s.adapt.train, "adapt.train")})
         )
         for s in recipe.selectors
     )
-    evaluate = recipe.evaluate.with_values({"tune": found})
+    evaluate = recipe.evaluate.with_values({"finetune": found})
     return dataclasses.replace(recipe, selectors=selectors, evaluate=evaluate)
 
 
-def _settled(plan: TrainPlan | TunePlan, group: str) -> dict[str, str]:
+def _settled(plan: TrainPlan | FinetunePlan, group: str) -> dict[str, str]:
     hardware = resolve(plan, group)
     return {"device": hardware.device, "precision": hardware.precision}
 
@@ -87,7 +87,7 @@ def encoders_of(plan: Plan) -> list[EmbedPlan]:
 
 
 def sampled(plan: Plan) -> bool:
-    """Whether a selection keeps a sample of the pile; a method that reads labels draws none."""
+    """Whether a selection keeps a sample of the corpus; a method that reads labels draws none."""
     return not any(isinstance(method, LabelMethod) for method in methods_of(plan))
 
 
@@ -123,6 +123,7 @@ def _by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
 def adapting(plan: AdaptPlan) -> dict[str, Any]:
     """What decides an adapted model, except the base model and the texts."""
     settings = plan.decisive()
+    settings["weigh"] = settings.pop("weights")  # the word in the digests of finished steps
     if not plan.adapter.kind:
         settings["adapter"] = {}
     return settings
@@ -140,7 +141,7 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     new = plan.model
     size = {"pfeiffer": new.reduction, "lora": new.rank}.get(new.adapter)
     return {
-        "tune": dataclasses.asdict(whole.tune),
+        "tune": dataclasses.asdict(whole.finetune),
         "metric": whole.task.metric,
         "adapter": [new.adapter, size],
     }

@@ -79,7 +79,7 @@ def _adaptation(
     )
     guard_tasks = list(inputs.tasks.values()) if shared else [stored, training_task]
     held_out = {} if recipe.keep_overlap else {t.judged: t for t in guard_tasks}
-    data, key = (TASK,) if selector.strategy == TASK else recipe.pile, ""
+    data, key = (TASK,) if selector.strategy == TASK else recipe.corpus, ""
     if selector.selects:
         selection = _selection(inputs, selector, cell, number)
         graph.selections.setdefault(selection.key, selection)
@@ -172,7 +172,7 @@ def _augmentation(
     """The digest of a task's augmentation; empty without one."""
     if not plan.augment.kind:
         return ""
-    how = fingerprints.augmenting(plan.augment, inputs.models, plan.tune.device)
+    how = fingerprints.augmenting(plan.augment, inputs.models, plan.finetune.device)
     key = fingerprints.step("augment", plan=how, examples=stored.learned, seed=inputs.recipe.seed)
     graph.augmentations[key] = AugmentNode(key, plan.augment, inputs.folder.task(stored.key))
     return key

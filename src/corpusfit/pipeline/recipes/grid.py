@@ -28,8 +28,8 @@ class Cell:
         size: number of training examples that the recipe asks for; 0 for all.
         model: base model, which is adapted unless the selector is `base`.
         selector: name of the selector.
-        fraction: fraction of the pile; None for selectors without a selection and for continuous
-            weights, which use the whole pile (TADPOLE, appendix E).
+        fraction: fraction of the corpus; None for selectors without a selection and for continuous
+            weights, which use the whole corpus (TADPOLE, appendix E).
         weights: use of relevance weights in training.
         adapter: adapter that is trained; empty for all weights.
         augment: augmentation of the training examples; empty for none.
@@ -167,7 +167,7 @@ def adapt_plan(recipe: Recipe, selector: Selector, cell: Cell, number: int) -> A
     return dataclasses.replace(
         plan,
         model=dataclasses.replace(plan.model, name=cell.model),
-        weigh=dataclasses.replace(plan.weigh, policy=cell.weights),
+        weights=dataclasses.replace(plan.weights, policy=cell.weights),
         adapter=dataclasses.replace(plan.adapter, kind=cell.adapter),
         seed=recipe.seed + number,
     )

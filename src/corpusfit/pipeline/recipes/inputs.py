@@ -37,12 +37,12 @@ def load_inputs(
         store: whether to write the tasks; false for a dry run.
 
     Raises:
-        CorpusfitError: a task, the pile, a model or a file cannot be read.
+        CorpusfitError: a task, the corpus, a model or a file cannot be read.
     """
     read = recipe.selectors[0].select.read
     pile = {}
-    if recipe.pile:
-        pile = source_identity(corpus.find(recipe.pile, read, spool=folder.work, role="pile"))
+    if recipe.corpus:
+        pile = source_identity(corpus.find(recipe.corpus, read, spool=folder.work, role="pile"))
     models = {name: head_fingerprint(name) for name in recipe.models}
     models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]

@@ -42,7 +42,12 @@ _PLAIN: dict[str, str] = {
     "watts": "float",
     "gpu_watts": "float",
 }
-_LISTS: dict[str, str] = {"pile": "str", "models": "str", "selectors": "str", "train_sizes": "int"}
+_LISTS: dict[str, str] = {
+    "corpus": "str",
+    "models": "str",
+    "selectors": "str",
+    "train_sizes": "int",
+}
 _KNOWN = (*_PLAIN, *_LISTS, *_COLUMNS, *_GROUPS, "model", "pairs", "tasks", "selector")
 
 _SET_ELSEWHERE: dict[str, dict[str, str]] = {
@@ -55,7 +60,7 @@ _SET_ELSEWHERE: dict[str, dict[str, str]] = {
     "adapt": {
         "model.name": "models",
         "model.init": "models",
-        "weigh.policy": "weights",
+        "weights.policy": "weights",
         "adapter.kind": "adapters",
         "read": "select.read",
         "seed": "seed",
@@ -97,10 +102,10 @@ def read_recipe(path: Path) -> Recipe:
     if "train_sizes" in values:
         settings["train_sizes"] = _list("train_sizes", values["train_sizes"], "int")
     settings["models"] = tuple(_model(m, home) for m in _models(values))
-    pile = _list("pile", values.get("pile", []), "str")
-    if not all(pile):
-        raise bad_setting("pile", "a list of files or folders", list(pile))
-    settings["pile"] = tuple(located(p, home) for p in pile)
+    corpus = _list("corpus", values.get("corpus", []), "str")
+    if not all(corpus):
+        raise bad_setting("corpus", "a list of files or folders", list(corpus))
+    settings["corpus"] = tuple(located(p, home) for p in corpus)
     settings["tasks"] = _tasks(values.get("tasks", []), home)
     settings["pairs"] = tuple(_list("pairs", p, "str") for p in _optional_list("pairs", values))
     plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
@@ -254,7 +259,7 @@ def _selector(
     own_adapt = own.pop("adapt", {})
     adapt = _adapting(name, plans["adapt"], _group("adapt", own_adapt, home))
     if "read" in own:
-        cure = "Put it in [select.read], as all selectors read the same pile."
+        cure = "Put it in [select.read], as all selectors read the same corpus."
         raise bad_setting(f"selector.{name}.read", "left out", own["read"], cure)
     method = own.pop("method", {})
     if isinstance(method, Mapping):

@@ -56,7 +56,7 @@ class SelectNode:
         scoring: the first of both; selections that share scores have the same.
         plan: plan of the selection.
         target: file with the training texts.
-        sampled: whether it keeps a sample of the pile.
+        sampled: whether it keeps a sample of the corpus.
         label: description for the user.
     """
 
@@ -148,7 +148,7 @@ class RecipeInputs:
         recipe: the recipe.
         folder: its folder.
         tasks: stored tasks, by name and size.
-        pile: fingerprints of the pile's sources, by name.
+        corpus: fingerprints of the corpus's sources, by name.
         models: fingerprints of the models, by name, with those of translation models.
         encoders: fingerprints of the encoders, by plan.
         files: fingerprints of the files that methods read, by path.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
-from corpusfit.adapt.plan import TASK, AdapterPlan, AdaptPlan, WeighPlan
+from corpusfit.adapt.plan import TASK, AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job
 from corpusfit.manifest import RunFolder
@@ -127,7 +127,7 @@ def _predictor(
         plan,
         model=dataclasses.replace(plan.model, name=model),
         adapter=AdapterPlan(),
-        weigh=WeighPlan(),
+        weights=WeightsPlan(),
     )
     settings, train = plan.decisive(), plan.train
     key = fingerprints.step(
@@ -146,7 +146,7 @@ def _row_selections(
 ) -> list[SelectNode]:
     """The selections of a row whose target is the row's.
 
-    Those that keep a sample of the pile come first; the others (a method that reads labels draws
+    Those that keep a sample of the corpus come first; the others (a method that reads labels draws
     none) are compared with that sample.
     """
     target = inputs.folder.texts(inputs.tasks[row[:2]].key, "train")

@@ -164,5 +164,5 @@ def _estimate(pending: PendingSteps, folder: RecipeFolder, machine: Machine) -> 
 
 def device_of(steps: Sequence[AdaptNode | TuneNode | PredictorNode]) -> str:
     """The device of a phase: `cuda` if any of its steps uses it."""
-    trains = [s.plan.tune if isinstance(s, TuneNode) else s.plan.train for s in steps]
+    trains = [s.plan.finetune if isinstance(s, TuneNode) else s.plan.train for s in steps]
     return "cuda" if any(train.device == "cuda" for train in trains) else "cpu"

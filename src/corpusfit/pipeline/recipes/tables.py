@@ -101,7 +101,7 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     if scored.failed:
         notes.append(
             "An option in an error message is a setting of the recipe: --rate, for instance, is "
-            "rate in [adapt.train] or [evaluate.tune]. The folder failures has the full errors."
+            "rate in [adapt.train] or [evaluate.finetune]. The folder failures has the full errors."
         )
     return tuple(notes)
 
