@@ -29,7 +29,7 @@ SHARP = ("weights.c=5.0", "weights.alpha=-1.28")
 CELLS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "selected": ("top", "off", ()),
     "random part": ("random", "off", ()),
-    "whole pile": ("pile", "off", ()),
+    "whole corpus": ("pile", "off", ()),
     "lambda": ("pile", "lambda", SHARP),
     "resample": ("pile", "resample", SHARP),
     "mask+lambda": ("top", "mask+lambda", SHARP),
@@ -95,13 +95,13 @@ def write(asked: argparse.Namespace, found: dict[str, list[dict[str, Any]]]) -> 
         "# Adapting on what was selected",
         "",
         f"Made by `benchmarks/adaptation.py`: `{asked.model.name}`, {asked.steps} steps of 16 x "
-        f"128 tokens, task {asked.task.name} (its dev texts), {asked.fraction:.0%} of the pile "
+        f"128 tokens, task {asked.task.name} (its dev texts), {asked.fraction:.0%} of the corpus "
         "selected on static embeddings. Masked-LM loss in nats, mean ± standard deviation over "
         "seeds, and the change of that on general text. `resample` and `lambda` see all of the "
         f"pile, with {' and '.join(SHARP)} where nothing else is said.",
         "",
         "The random part is of short segments: see docs/log.md. `selected`, `random part` and "
-        "`mask+lambda` train on a tenth of the pile, the rest on all of it.",
+        "`mask+lambda` train on a tenth of the corpus, the rest on all of it.",
         "",
         "| trained on | seeds | task before | task after | change | general | effective chunks |",
         "|---|---|---|---|---|---|---|",

@@ -138,7 +138,7 @@ def _text(s: Setting, results: list[dict[str, Any]]) -> str:
         f"{texts['in_task']:,} texts of its development and test sets; *out-of-task*: the first "
         f"{WORDS} words of {texts['out_of_task']:,} Wikipedia articles (`{CORPUS}*`). *Pretrained* "
         f"is {ENCODER}; *fine-tuned* is the same after {EPOCHS} epochs of learning the sentiment "
-        f"of those {texts['train']:,} texts (Adam, {RATE:g}, {BATCH} texts a step), which gets "
+        f"of those {texts['train']:,} texts (Adam, {RATE:g}, {BATCH} texts per step), which gets "
         f"{accuracy} % of the held-out ones right. Vectors are brought to length 1 in both. "
         f"{of_seeds(s.seeds)}, which draw texts and are those of training and forest.\n\n"
         "The papers show histograms without figures, for BERT-base, and say that the two kinds "

@@ -166,6 +166,6 @@ def _text(s: Setting, n: int, shares: dict[str, float]) -> str:
         "graphs, `domain_finetune` (where it was asked for) and the trials by which `auto` chooses "
         "have seed 0 only. A random order has the "
         f"domain's share: {chance}.\n\n"
-        "The papers have no such table: they judge a selection by a translation's or a "
+        "The papers have no such table: they evaluate a selection by a translation's or a "
         "classifier's quality after training on it; the nearest are `table2` and `table7`."
     )

@@ -117,15 +117,15 @@ def _cell(task: str, method: str, result: dict[str, Any]) -> str:
 
 def _text(s: Setting) -> str:
     return (
-        "F1 of telling held-out target texts from corpus documents, by `score/rank.trial`: fitted "
-        f"on 90 % of up to {2 * s.target:,} texts of the task, judged on the other 10 % and as "
-        "many documents, at the threshold that is best on training scores. "
+        "F1 of distinguishing held-out target texts from corpus documents, by `score/rank.trial`: "
+        f"fitted on 90 % of up to {2 * s.target:,} texts of the task, evaluated on the other 10 % "
+        "and as many documents, at the threshold that is best on training scores. "
         f"{of_seeds(s.seeds)} (split and fit). Texts and documents are cut to their first "
         f"{data.WORDS} words; {ENCODER} encodes.\n\n"
         "In brackets the paper's F1, of its six detectors on BERT-base's vectors. The paper's "
         "outliers are a random part of Wikipedia. Below are those of up to "
         f"{3 * s.documents:,} articles of `{WIKIPEDIA}`, a third each for fitting, threshold and "
-        "outliers; and those of the whole pile, which holds the task's own domain, so that no "
+        "outliers; and those of the whole corpus, which holds the task's own domain, so that no "
         "method can reach 1. The paper does not say how it sets the threshold. It has two rows "
         "called IMDB; the first is shown. AG News and SST-2 are not in its table. A method whose "
         "training scores are unlike its scores of unseen target texts (`pca` with hardly more "

@@ -160,7 +160,7 @@ def _text(s: Setting) -> str:
         "held out 500 texts of each kind, its false positives without pre-ranking are 38, 30, 20, "
         "17 and 3 % of the negatives (in its table's order), near the domains' 34, 32, 17, 15 and "
         "1 % of its corpus (Table 3): held-out negatives seem to be drawn like the training's, and "
-        "texts of the domain among them to count as errors. So each classifier is judged twice: "
+        "texts of the domain among them to count as errors. So each classifier is evaluated twice: "
         "against held-out target texts and as many held-out documents drawn as its negatives were, "
         "which compares with the paper; and on all held-out documents by their true domain, "
         "which says whether it finds the domain."
