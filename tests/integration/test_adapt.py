@@ -392,7 +392,7 @@ def test_a_selection_that_is_not_finished(adapt, selections, tmp_path):
         adapt(data=copy)
 
 
-def test_a_folder_that_is_anothers(adapt, selections, tmp_path):
+def test_a_folder_of_another_command(adapt, selections, tmp_path):
     adapt()
     with pytest.raises(ChangedInputError, match=r"seed.*0.*3.*--overwrite"):
         adapt(seed=3)
