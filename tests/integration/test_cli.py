@@ -465,7 +465,7 @@ def test_the_module_is_the_command(command, inputs, tmp_path):
 @pytest.mark.slow
 def test_demo(cli, tmp_path, tiny_static, monkeypatch):
     """All of it, but for the length of its trainings."""
-    for name, value in (("STEPS", 20), ("SEEDS", 2), ("EPOCHS", 3)):
+    for name, value in (("STEPS", 5), ("SEEDS", 2), ("EPOCHS", 1)):
         monkeypatch.setattr(f"corpusfit.cli.demo.{name}", value)
     done = cli("demo", "--out", tmp_path / "demo", "--embedder", tiny_static, "--json")
     found = only_json(done)
