@@ -295,7 +295,8 @@ def test_a_damaged_checkpoint_is_told_of(adapt, inline, tmp_path):
     again = adapt("stopped", settings=settings, machine=machine)
     assert again.manifest["weights"] == whole.manifest["weights"]
     (warning,) = machine.progress.warnings
-    assert f"{last.name} is not whole (weights.safetensors has changed)" in warning
+    assert last.name in warning
+    assert "weights.safetensors" in warning
 
 
 def test_a_loss_that_is_no_number(adapt):
@@ -344,7 +345,7 @@ def test_one_single_text_leaves_no_best(adapt, jsonl):
 def test_data_without_text(adapt, jsonl, rows):
     with pytest.raises((EmptyInputError, InputError)) as error:
         adapt(data=jsonl("empty.jsonl", rows))
-    assert "empty.jsonl" in str(error.value) or "nothing to train on" in str(error.value)
+    assert "empty.jsonl" in str(error.value) or "--data" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -287,7 +287,7 @@ def test_inputs_that_are_not_there(cli, task, pile, tmp_path, role):
         (tmp_path / "bare", "has none"),
         (tmp_path / "nowhere.jsonl", "does not exist"),
         (tmp_path / "*.nothing", "matches nothing"),
-        (tmp_path / "bare" / "notes.md", "Rename it"),
+        (tmp_path / "bare" / "notes.md", "notes.md"),
     ):
         inputs = {"target": task, "corpus": pile, role: given}
         done = cli(

@@ -59,7 +59,7 @@ def test_a_selection_that_is_near_falls_further_than_chance(forecast):
     assert top.kl.sure
     assert (top.method, chance.method) == ("dsir", "random")
     assert top.task == chance.task
-    assert any("comes behind" in s and "random" in s.split(" comes")[0] for s in found.words)
+    assert any("ranks below" in s and "random" in s.split(" ranks")[0] for s in found.words)
 
 
 def test_a_selection_of_everything_counts_by_weight(forecast):

@@ -178,7 +178,7 @@ def test_choosing_again_needs_no_encoder(task, pile, tmp_path, inline, tiny_stat
     shutil.rmtree(encoder)
     again = corpusfit.choose(run.path, fraction=0.5, machine=inline)
     assert again.manifest["selected"]["segments"] > run.manifest["selected"]["segments"]
-    assert "placed by their words" in again.manifest["warnings"][-1]
+    assert "TF-IDF" in again.manifest["warnings"][-1]
     assert data_of(corpusfit.report(run.path))["runs"]["selection-1"]["by"] == "words"
 
 
