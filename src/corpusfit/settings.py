@@ -190,9 +190,10 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False) -> UsageErr
     if of_plan:
         end = f"{dot}{name}" if similar != ["seed"] else ""
         guess = f"Perhaps {similar[0]}{end}? " if similar else ""
+        sections = ", ".join(allowed[:-1])
         return UsageError(
-            f"--set (or the plan) must name a setting in one of the sections {', '.join(allowed[:-1])}, "
-            f"or seed; got {path!r}. {guess}docs/settings.md lists all settings."
+            f"--set (or the plan) must name a setting in one of the sections {sections}, or seed; "
+            f"got {path!r}. {guess}docs/settings.md lists all settings."
         )
     cure = f"Perhaps {similar[0]}?" if similar else ""
     return bad_setting("A setting", f"one of {', '.join(allowed)}", path, cure)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from typer.models import OptionInfo
 
 INPUTS = (
     "a file, folder, glob, URL, hub:NAME (dataset), pair:FILE,FILE (two line-aligned files) or - "
@@ -30,7 +29,7 @@ def number(text: str) -> float:
         raise typer.BadParameter(f"must be a number; got {text!r}.") from e
 
 
-def settings_such_as(example: str) -> OptionInfo:
+def settings_such_as(example: str) -> Any:
     """The option `--set` of a command, with a setting of that command as the example."""
     return typer.Option(
         "--set",
