@@ -362,8 +362,8 @@ class RunFolder(OutFolder):
         manifest = self.scored_so_far()
         if manifest is None or not self.scores.is_dir():
             raise InputError(
-                f"{self.path} holds no scored corpus. Run `corpusfit select` or `corpusfit score` "
-                f"with --out {self.path} first."
+                f"{self.path} holds no scored corpus. Name the --out folder of a finished "
+                "`corpusfit select` or `corpusfit score`."
             )
         return manifest
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpusfit.errors import bad_setting
+from corpusfit.errors import UsageError, bad_setting
 from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
@@ -382,12 +382,12 @@ class ChoosePlan:
         """Raise `UsageError` for a value that is not allowed."""
         self._check_balance()
         if self.policy not in POLICIES:
-            raise bad_setting("--weights", f"one of {', '.join(POLICIES)}", self.policy)
+            cure = "lambda is for corpusfit adapt; here use continuous." * (self.policy == "lambda")
+            raise bad_setting("--weights", f"one of {', '.join(POLICIES)}", self.policy, cure)
         amounts = ("fraction", "segments", "tokens", "threshold")
         named = [f"--{a}" for a in amounts if getattr(self, a) is not None]
         if len(named) > 1:
-            cure = f"Keep one, for example {named[0]}."
-            raise bad_setting("The amount to select", "given once", " and ".join(named), cure)
+            raise UsageError(f"{' and '.join(named)} exclude each other. Pass one.")
         if self.fraction is not None and not 0 < self.fraction <= 1:
             raise bad_setting(
                 "--fraction",

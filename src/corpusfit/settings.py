@@ -106,7 +106,7 @@ class Settings:
             return self._changed("seed", typed("seed", "int", value))
         groups = [f.name for f in dataclasses.fields(self) if f.name != "seed"]
         if group_name not in groups:
-            raise unknown(path, [*groups, "seed"])
+            raise unknown(path, [*groups, "seed"], of_plan=True)
         group = getattr(self, group_name)
         fields = {f.name: f for f in dataclasses.fields(group)}
         if not name:
@@ -175,13 +175,27 @@ def _as_toml(value: Any) -> str:
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
-def unknown(path: str, allowed: list[str]) -> UsageError:
-    """The error for a setting that does not exist: its new name, or the most similar one."""
+def unknown(path: str, allowed: list[str], *, of_plan: bool = False) -> UsageError:
+    """The error for a setting that does not exist: its new name, or a similar one.
+
+    Args:
+        path: the setting.
+        allowed: the settings that exist, or with `of_plan` their sections.
+        of_plan: whether `path` is a setting of a plan in a section that does not exist.
+    """
     group, dot, name = path.partition(".")
     if RENAMED.get(group) in allowed:
         return UsageError(f"{path} has a new name: write {RENAMED[group]}{dot}{name}.")
-    similar = difflib.get_close_matches(path, allowed, n=1, cutoff=0.0)
-    cure = f"Perhaps {similar[0]}?"
+    similar = difflib.get_close_matches(group if of_plan else path, allowed, n=1)
+    if of_plan:
+        end = f"{dot}{name}" if similar != ["seed"] else ""
+        guess = f"Perhaps {similar[0]}{end}? " if similar else ""
+        sections = ", ".join(allowed[:-1])
+        return UsageError(
+            f"--set (or the plan) must name a setting in one of the sections {sections}, or seed; "
+            f"got {path!r}. {guess}docs/settings.md lists all settings."
+        )
+    cure = f"Perhaps {similar[0]}?" if similar else ""
     return bad_setting("A setting", f"one of {', '.join(allowed)}", path, cure)
 
 

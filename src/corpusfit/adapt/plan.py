@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpusfit.errors import bad_setting
+from corpusfit.errors import UsageError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
@@ -179,9 +179,9 @@ class TrainPlan:
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
         if self.steps is not None and self.epochs is not None:
-            came = f"--steps {self.steps} and --epochs {self.epochs:g}"
-            cure = f"Keep one, for example --steps {self.steps}."
-            raise bad_setting("The length of training", "given once", came, cure)
+            raise UsageError(
+                f"--steps {self.steps} and --epochs {self.epochs:g} exclude each other. Pass one."
+            )
         for name in ("steps", "epochs", "batch", "rate"):
             if getattr(self, name) is not None:
                 positive(f"--{name}", getattr(self, name))

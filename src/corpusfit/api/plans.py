@@ -164,8 +164,8 @@ def _built(
 ) -> _P:
     """A plan changed by a file, then by keywords, then by settings."""
     for word in words.keys() - words_of.keys():
-        similar = difflib.get_close_matches(word, words_of, n=1, cutoff=0.0)[0]
-        cure = f"Perhaps {similar}?"
+        similar = difflib.get_close_matches(word, words_of, n=1)
+        cure = f"Perhaps {similar[0]}?" if similar else ""
         raise bad_setting("A keyword", f"one of {', '.join(words_of)}", word, cure)
     built = start
     if isinstance(plan, type(start)):

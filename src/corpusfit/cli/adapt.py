@@ -145,7 +145,8 @@ def adapt(
             "--steps",
             metavar="N",
             parser=o.whole_number,
-            help="Training steps (default: 3 passes over the data, within limits per device)",
+            help="Training steps (default: 3 passes over the data, at most 2,000 steps on a CPU "
+            "and 50,000 on a GPU)",
         ),
     ] = None,
     epochs: Annotated[
@@ -211,7 +212,7 @@ def adapt(
     workers: o.Workers = None,
     cache: o.Cache = None,
     plan: o.PlanFile = None,
-    settings: o.Settings = None,
+    settings: Annotated[list[str] | None, o.settings_such_as("train.micro_tokens=1024")] = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,

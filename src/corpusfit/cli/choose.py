@@ -39,7 +39,7 @@ def choose(
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    settings: o.Settings = None,
+    settings: Annotated[list[str] | None, o.settings_such_as("choose.alpha=-1")] = None,
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
@@ -59,6 +59,6 @@ def choose(
     if json:
         as_json({"out": str(folder), **run.manifest})
     else:
-        show_run(run.path, run.manifest)
+        show_run(run.path, run.manifest, again=True)
     if not no_report:
         write_report(run.path, quiet=json)

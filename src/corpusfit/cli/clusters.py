@@ -14,8 +14,8 @@ from corpusfit.cli.show import Bar, as_json, one_line, percent, table
 EXAMPLE = """Find the domains of a corpus, without labels.
 
 Draws units of text, encodes them and clusters their embeddings. Prints the words and the size of
-each cluster, and its purity if the domains are known (--truth). Writes clusters, figures and a
-report to --out.
+each cluster, and the purity by --truth (default: source). Writes clusters, figures and a report to
+--out.
 
 Example:
 

@@ -17,7 +17,7 @@ EXAMPLE = """Fine-tune a model on a task and compare it with its base.
 Example:
 
 \b
-  corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out scores/
+  corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
 
 A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL columns
 or brat folders, or hub:NAME. Prints and writes the scores over several seeds and a significance
@@ -172,7 +172,7 @@ def evaluate(
     seed: o.Seed = None,
     workers: o.Workers = None,
     plan: o.PlanFile = None,
-    settings: o.Settings = None,
+    settings: Annotated[list[str] | None, o.settings_such_as("task.dev_share=0.2")] = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,

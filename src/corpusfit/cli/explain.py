@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -71,10 +72,11 @@ def explain(
         return
     typer.echo(_headline(found))
     typer.echo(f"\n  {one_line(found.text, _SHOWN)}\n")
+    decimals = _decimals([e.effect for e in (*found.raised, *found.lowered)])
     raised = ("Words that raised the score", found.raised)
     for title, effects in (raised, ("Words that lowered the score", found.lowered)):
         if effects:
-            rows = [[e.part, f"{e.effect:+.3g}"] for e in effects]
+            rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in effects]
             table(title, ["words", "effect on the score"], rows)
     if not found.raised and not found.lowered and found.dropped is None:
         say(f"{found.method} does not score by words, or knows none of the words of this text.")
@@ -88,6 +90,12 @@ def explain(
         say("No target text has a word in common with this text.")
 
 
+def _decimals(effects: list[float]) -> int:
+    """The decimals of all effects, at most 6: the smallest one has two significant digits."""
+    smallest = min((abs(e) for e in effects if e), default=1.0)
+    return min(6, max(0, 1 - math.floor(math.log10(smallest))))
+
+
 def _neighbours(title: str, found: list[Neighbour]) -> None:
     rows = [[f"{n.cosine:.3f}", one_line(n.text, _SHOWN)] for n in found]
     table(title, ["cosine", "text"], rows, words=["text"])
@@ -96,15 +104,14 @@ def _neighbours(title: str, found: list[Neighbour]) -> None:
 def _headline(found: pipeline.Explanation) -> str:
     where = "The text"
     if found.source is not None:
-        where = (
-            f"{found.source}, row {found.row}, segment {found.segment} "
-            f"({found.segments} in the document)"
-        )
+        where = f"{found.source}, row {found.row}, segment {found.segment} of {found.segments}"
     selected = {True: ", selected", False: ", not selected", None: ""}[found.selected]
     if found.dropped is not None:
         return (
             f"{where}: dropped out of the cascade at the stage {found.dropped}, with the score "
             f"{found.score:.4g}{selected}."
         )
-    least = "" if found.threshold is None else f" (lowest selected score: {found.threshold:.4g})"
-    return f"{where}: {found.method} score {found.score:.4g}{selected}{least}."
+    notes = "higher: more like the target"
+    if found.threshold is not None:
+        notes += f"; lowest selected score: {found.threshold:.4g}"
+    return f"{where}: {found.method} score {found.score:.4g}{selected} ({notes})."

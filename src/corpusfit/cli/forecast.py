@@ -66,7 +66,7 @@ def forecast(
     seed: o.Seed = None,
     workers: o.Workers = None,
     cache: o.Cache = None,
-    settings: o.Settings = None,
+    settings: Annotated[list[str] | None, o.settings_such_as("mix.heldout=1000")] = None,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""

@@ -40,16 +40,16 @@ def methods(
 ) -> None:
     """Parse, call, print."""
     if name is not None:
-        registry.load(name)
+        registry.load(name, "NAME")
     found = [_described(n) for n in ([name] if name else method_names())]
     if json:
         as_json({"methods": found})
     elif name:
         about = inspect.getmodule(registry.load(name)).__doc__ or ""
         typer.echo(about.strip())
-        typer.echo("\nSettings (--set method.NAME=VALUE):")
-        meanings = _meanings(name)
-        for key, value in found[0]["settings"].items():
+        meanings, settings = _meanings(name), found[0]["settings"]
+        typer.echo(f"\nSettings{' (--set method.SETTING=VALUE):' if settings else ': none'}")
+        for key, value in settings.items():
             typer.echo(f"  {key} = {value!r}".ljust(24) + meanings.get(key, ""))
     else:
         rows = [
@@ -58,6 +58,7 @@ def methods(
         ]
         columns = ["method", "family", "reads", "extra", "speed per core", "description"]
         table("Scoring methods (speed in units per second)", columns, rows, words=columns)
+        say("extra: install it with pip install 'corpusfit[NAME]'")
         say("To see one method's settings: corpusfit methods NAME")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +27,15 @@ def number(text: str) -> float:
         return float(text)
     except ValueError as e:
         raise typer.BadParameter(f"must be a number; got {text!r}.") from e
+
+
+def settings_such_as(example: str) -> Any:
+    """The option `--set` of a command, with a setting of that command as the example."""
+    return typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help=f"Any other setting, such as {example}; repeatable (default: none)",
+    )
 
 
 RUN_FOLDER = "Folder or URL of a `corpusfit select` or `corpusfit score` run"
@@ -57,8 +66,9 @@ MethodName = Annotated[
     typer.Option(
         "--method",
         metavar="NAME",
-        help="Scoring method, one of `corpusfit methods`; auto is domain_moore_lewis, or the "
-        "method with the highest agreement if that cannot be fitted (default: auto)",
+        help="Scoring method, one of `corpusfit methods`; auto is domain_moore_lewis or, if "
+        "that cannot be fitted, the method that agrees most with methods of other kinds (default: "
+        "auto)",
     ),
 ]
 Embedder = Annotated[
@@ -95,8 +105,9 @@ Recall = Annotated[
         "--recall",
         metavar="NUMBER",
         parser=number,
-        help="Share of the last stage's own selection that --cascade keeps; sets the stages' "
-        "shares from a sample (default: 0.95 if --cascade gives no shares)",
+        help="Share, above 0 and at most 1, of the segments that the last stage alone would select "
+        "and that --cascade must also select; sets the stages' shares from a sample (default: 0.95 "
+        "if --cascade gives no shares)",
     ),
 ]
 Fraction = Annotated[
@@ -124,7 +135,7 @@ TokenCount = Annotated[
         "--tokens",
         metavar="N",
         parser=whole_number,
-        help="Highest number of estimated word pieces to select (default: set by --fraction)",
+        help="Most word pieces to select, estimated (default: set by --fraction)",
     ),
 ]
 Threshold = Annotated[
@@ -142,7 +153,8 @@ WeightPolicy = Annotated[
         "--weights",
         metavar="POLICY",
         help="Selection policy: top (highest scores), continuous (every segment, weighted by "
-        "lambda) or resample (segments drawn in proportion to lambda) (default: top)",
+        "lambda, a relevance weight from 0 to 1) or resample (segments drawn in proportion to "
+        "lambda) (default: top)",
     ),
 ]
 Balance = Annotated[
@@ -219,14 +231,7 @@ PlanFile = Annotated[
         help="TOML file with settings; options override them (default: none)",
     ),
 ]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Any other setting, such as cut.gamma=5; repeatable (default: none)",
-    ),
-]
+Settings = Annotated[list[str] | None, settings_such_as("cut.gamma=5")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a different run in --out")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output")]
 DryRun = Annotated[

@@ -55,7 +55,7 @@ def retrieval(
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    settings: o.Settings = None,
+    settings: Annotated[list[str] | None, o.settings_such_as("embed.pooling=cls")] = None,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""

@@ -24,8 +24,8 @@ Example:
 
 Copies of a text (ignoring case, white space and punctuation) stay in one split. Of a parallel
 corpus, one translation of each text and one text of each translation is kept. Writes train, dev and
-test to --out in the input's format. With --check, only counts the texts of dev and test that are in
-train."""
+test to --out in the input's format. With --check, writes nothing and prints the overlap between
+splits and the copies within each split."""
 
 
 def register(app: typer.Typer) -> None:

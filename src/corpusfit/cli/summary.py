@@ -9,18 +9,15 @@ from typing import Any
 from corpusfit.cli.show import as_json, percent, say, table
 
 
-def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
-    """Print the summary of a finished run."""
+def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
+    """Print the summary of a finished run, or of another selection `again` from its scores."""
     from corpusfit.pipeline.budget import Decision
 
     counts, method = manifest["counts"], manifest["method"]["name"]
-    say(
-        f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
-        f"{counts['rejected']:,} rejected; {counts['units']:,} units, "
-        f"{counts['segments']:,} segments."
-    )
-    for why, n in counts["reasons"].items():
-        say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
+    if again:
+        say(f"{counts['segments']:,} segments scored by the earlier run.")
+    else:
+        _show_counts(out, counts)
     if manifest["budget"]:
         say(Decision(**manifest["budget"]).sentence())
     if manifest["ranking"]:
@@ -42,6 +39,17 @@ def show_run(out: Path, manifest: Mapping[str, Any]) -> None:
     if selected.get("aligned"):
         first, second = (out / name for name in selected["aligned"])
         say(f"Selected pairs, as line-aligned files: {first}, {second}.")
+
+
+def _show_counts(out: Path, counts: Mapping[str, Any]) -> None:
+    """Print what was read and rejected."""
+    say(
+        f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
+        f"{counts['rejected']:,} rejected; {counts['units']:,} units, "
+        f"{counts['segments']:,} segments."
+    )
+    for why, n in counts["reasons"].items():
+        say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
 
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:
@@ -156,12 +164,12 @@ def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
         as_json(estimate)
         return
     say(
-        f"{estimate['sources']} files, {estimate['stored_mb']:,.0f} MB on disk, about "
-        f"{estimate['text_mb']:,.0f} MB of text in about {estimate['units']:,} units."
+        f"{_number(estimate['sources'], 'file')}, {_size(estimate['stored_mb'])} on disk, about "
+        f"{_size(estimate['text_mb'])} of text in about {_number(estimate['units'], 'unit')}."
     )
     say(
-        f"Expected: {estimate['seconds']:,.0f} s with {estimate['workers']} workers, "
-        f"{estimate['memory_mb']:,.0f} MB of memory, {estimate['disk_mb']:,.0f} MB of disk "
+        f"Expected: {estimate['seconds']:,.0f} s with {_number(estimate['workers'], 'worker')}, "
+        f"{_size(estimate['memory_mb'])} of memory, {_size(estimate['disk_mb'])} of disk "
         "(measured on a sample; nothing was written)."
     )
     if "budget" in estimate:
@@ -170,3 +178,13 @@ def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
         passed = ", ".join(percent(share, 1) for share in estimate["shares"])
         assumed = " (assumed; the run sets the shares from a sample)" * estimate["assumed"]
         say(f"The stages before the last pass on {passed} of the corpus{assumed}.")
+
+
+def _number(n: int, noun: str) -> str:
+    """A number of things, such as `1 file`."""
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def _size(mb: float) -> str:
+    """A size in MB, or in kB below 1 MB."""
+    return f"{mb:,.0f} MB" if mb >= 1 else f"{1000 * mb:,.0f} kB"

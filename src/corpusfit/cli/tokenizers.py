@@ -64,7 +64,7 @@ def tokenizers(
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    settings: o.Settings = None,
+    settings: Annotated[list[str] | None, o.settings_such_as("fit.background=5000")] = None,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""

@@ -115,6 +115,15 @@ def transformer_folder(folder: Path, setting: Setting = EMBEDDER) -> Path:
             )
         folder = folder / str(module.get("path", ""))
     if not (folder / "config.json").is_file():
+        kind = _json(folder / "manifest.json", {}, setting).get("command")
+        if kind in ("select", "score"):
+            holds, choose = "a selection", ""
+            if kind == "score":
+                holds, choose = "the scores of a corpus", f"corpusfit choose {folder}, then "
+            raise ModelError(
+                f"{setting.flag} must name a model; {folder} holds {holds}. First: {choose}"
+                f"corpusfit adapt --model BASE --data {folder} --out adapted/"
+            )
         raise ModelError(
             f"{setting.flag} must name a folder with a Hugging Face model; {folder} has no "
             "config.json. Save the model there with save_pretrained."

@@ -136,7 +136,7 @@ def _labels(splits: dict[str, Labelled], kind: str) -> tuple[tuple[str, ...], in
         if len(learned) < 2:
             raise InputError(
                 f"--task must have two or more labels in train; all {len(splits['train']):,} "
-                f"examples have the label {next(iter(learned))!r}. Check task.label_field."
+                f"examples have the label {next(iter(learned))!r}. Check --label-field."
             )
         labels = _in_order(learned)
     return (*labels, *_in_order(others)), len(labels)

@@ -296,6 +296,14 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
     }
 
 
+def _more(amount: ChoosePlan) -> str:
+    """The option of an amount, and the direction in which it selects more."""
+    if amount.threshold is not None:
+        return "lower --threshold"
+    used = (name for name in ("segments", "tokens") if getattr(amount, name) is not None)
+    return f"higher --{next(used, 'fraction')}"
+
+
 def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
     selected: dict[str, Any] | None = None
@@ -312,8 +320,8 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
         selected |= {"aligned": aligned} if aligned else {}
         if not chosen.segments:
             run.warn(
-                "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with "
-                "another --fraction or --threshold."
+                "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with a "
+                f"{_more(run.plan.choose)}."
             )
     whole = {
         **manifest,

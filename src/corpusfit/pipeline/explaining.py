@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from corpusfit import corpus
-from corpusfit.errors import ChangedInputError, InputError, ModelError, bad_setting
+from corpusfit.errors import ChangedInputError, InputError, ModelError, UsageError, bad_setting
 from corpusfit.jobs.explain import Explain, Neighbour
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.reading import read_units
@@ -138,8 +138,9 @@ def explain(
 def _check(row: str | None, text: str | None, top: int, method: str) -> None:
     """Raise `UsageError` for what `explain` does not allow."""
     if (row is None) == (text is None):
-        came = "neither" if row is None else "both"
-        raise bad_setting("--row or --text", "given, and only one of them", came)
+        if row is None:
+            raise UsageError("--row or --text must be given; nothing was given.")
+        raise UsageError("--row and --text exclude each other. Pass one.")
     if text is not None and not text.strip():
         raise bad_setting("--text", "a text that is not empty", text)
     if text is not None and not issubclass(registry.load(method), Method):
@@ -214,13 +215,19 @@ def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
         found = re.fullmatch(pattern, place, re.DOTALL)
         if found and found[1] in names:
             return names.index(found[1]), int(found[2]), int(found[3]) if found.re.groups > 2 else 0
-    closest = difflib.get_close_matches(place.partition(":")[0], names, n=1, cutoff=0.0)
+    shown = ", ".join(names[:_SOURCES]) + ", …" * (len(names) > _SOURCES)
+    closest = difflib.get_close_matches(place.partition(":")[0], names, n=1)
+    guess = f" Did you mean {closest[0]}:{place.partition(':')[2] or 0}?" if closest else ""
     raise bad_setting(
         "--row",
-        "SOURCE:ROW or SOURCE:ROW:SEGMENT, with a source that scores/ names",
+        "SOURCE:ROW or SOURCE:ROW:SEGMENT",
         place,
-        f"Did you mean {closest[0]}:{place.partition(':')[2] or 0}?",
+        f"Sources of this run: {shown}.{guess}",
     )
+
+
+_SOURCES = 10
+"""Highest number of sources in a message."""
 
 
 def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, int]:
@@ -247,8 +254,8 @@ def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, 
         if row in rows:
             return shard, nth
         nth, last = nth + 1, max(last, int(rows.max(initial=-1)))
-    scored = f"a scored row of {name}, at most {last}" if last >= 0 else "another SOURCE"
-    raise bad_setting("--row", f"SOURCE:ROW with {scored}", row)
+    has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
+    raise UsageError(f"--row must name a scored row; {has}; got {row}.")
 
 
 def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:

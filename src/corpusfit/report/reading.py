@@ -47,13 +47,23 @@ def found_in(folders: Sequence[Path]) -> list[Found]:
     for folder in folders:
         runs = list(_runs(folder, folder, _DEPTH))
         if not runs:
-            raise InputError(
-                f"{folder} holds no finished run (clusters, selection, adapted model, evaluation "
-                "or recipe table). Repeat the command of a stopped run to resume it; after "
-                "`corpusfit score`, run `corpusfit choose`."
-            )
+            raise InputError(_no_run(folder))
         found += runs
     return _distinct(found)
+
+
+def _no_run(folder: Path) -> str:
+    """The message for a folder without a run that a report shows."""
+    command = _read(folder / "manifest.json").get("command")
+    if command in ("split", "compose"):
+        return f"{folder} holds the output of `corpusfit {command}`, which has no report."
+    if command == "score":
+        return f"{folder} holds scores and no selection. First: corpusfit choose {folder}"
+    return (
+        f"{folder} holds no finished run. Name the --out folder of `corpusfit select`, adapt, "
+        "evaluate, clusters or run, or a folder with several of these. To resume a stopped run, "
+        "repeat its command."
+    )
 
 
 def _distinct(found: list[Found]) -> list[Found]:

@@ -24,19 +24,22 @@ def names() -> list[str]:
     return sorted(ours | {e.name for e in entry_points(group=GROUP)})
 
 
-def require(name: str) -> None:
+def require(name: str, setting: str = "--method") -> None:
     """Make sure that a method exists.
 
     Args:
         name: `auto`, a method's name, or `pyod:` and a PyOD detector's name.
+        setting: what named the method, for the message.
 
     Raises:
-        UnknownMethodError: no method has that name; names the nearest.
+        UnknownMethodError: no method has that name; suggests a similar one.
     """
     allowed = ["auto", *names()]
     base = name.split(":", 1)[0]
     if base not in allowed:
-        near = difflib.get_close_matches(base, allowed, n=1, cutoff=0.0)[0]
+        similar = difflib.get_close_matches(base, allowed, n=1)
+        guess = f" Did you mean {similar[0]!r}?" if similar else ""
         raise UnknownMethodError(
-            f"--method must be one of {', '.join(allowed)}; got {name!r}. Did you mean {near!r}?"
+            f"{setting} must be a scoring method; got {name!r}.{guess} "
+            f"The methods: {', '.join(allowed)}."
         )

@@ -21,16 +21,20 @@ from corpusfit.score.names import GROUP, require
 from corpusfit.settings import KINDS
 
 
-def load(name: str) -> type[AnyMethod]:
+def load(name: str, setting: str = "--method") -> type[AnyMethod]:
     """The class of a method; only its own module is imported.
 
+    Args:
+        name: the method's name.
+        setting: what named the method, for the message.
+
     Raises:
-        UnknownMethodError: no method has that name; the message suggests the nearest.
+        UnknownMethodError: no method has that name; the message suggests a similar one.
     """
     base = name.split(":", 1)[0]
     if base == "auto":
-        raise bad_setting("--method", "the name of one method here", name, "Or omit it.")
-    require(name)
+        raise bad_setting(setting, "the name of one method here", name, "Or leave it out.")
+    require(name, setting)
     for entry in entry_points(group=GROUP):
         if entry.name == base:
             return _method_of(importlib.import_module(entry.module))

@@ -133,7 +133,7 @@ def test_other_fields(write):
     assert len(read(folder, text_field="sentence", label_field="gold").test) == 10
     with pytest.raises(
         EmptyInputError,
-        match=r"train split .*sentence, gold.*--text-field .*task.label_field",
+        match=r"train split .*sentence, gold.*--text-field .*--label-field",
     ):
         read(folder)
     with pytest.raises(EmptyInputError, match=r"'label'.*sentence, gold"):

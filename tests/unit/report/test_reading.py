@@ -56,10 +56,17 @@ def test_recipe_brings_its_selections_and_models(folder_of, tmp_path):
     assert found[2].manifest["losses"] == {"after": {"data": 2.0}}
 
 
-@pytest.mark.parametrize("manifest", [{"command": "score", "selected": None}, {"other": 1}])
-def test_no_finished_run_is_an_error_with_a_cure(folder_of, manifest):
+@pytest.mark.parametrize(
+    ("manifest", "says"),
+    [
+        ({"command": "score", "selected": None}, "corpusfit choose .*x"),
+        ({"command": "split"}, "corpusfit split.*no report"),
+        ({"other": 1}, "--out.*corpusfit select"),
+    ],
+)
+def test_no_finished_run_is_an_error_with_a_cure(folder_of, manifest, says):
     folder = folder_of("x", **manifest)
-    with pytest.raises(InputError, match="corpusfit choose"):
+    with pytest.raises(InputError, match=says):
         found_in([folder])
 
 

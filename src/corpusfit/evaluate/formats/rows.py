@@ -79,7 +79,7 @@ def _nothing_usable(
             begin += f" Row 0: {lacking}."
     return (
         f"{begin} Set the fields with --text-field (now {read.text_field!r}) and "
-        f"--set task.label_field=NAME (now {read.id_field!r})."
+        f"--label-field (now {read.id_field!r})."
     )
 
 
