@@ -26,8 +26,8 @@ from rich.text import Text
 
 from corpusfit.engine.progress import Progress
 
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
-_out = Console(highlight=False)
+STDERR = Console(stderr=True, highlight=False, soft_wrap=True)
+STDOUT = Console(highlight=False)
 _PIPED_WIDTH = 80
 _GAP = 2
 _FOLDED = (20, 16, 12, 8)
@@ -36,7 +36,7 @@ _FOLDED = (20, 16, 12, 8)
 
 def say(message: str) -> None:
     """Print a line for the user on standard error; standard output has results only."""
-    _err.print(message, markup=False)
+    STDERR.print(message, markup=False)
 
 
 def as_json(thing: Any) -> None:
@@ -91,7 +91,7 @@ def table(
         ]
         if sum(least[:keys]) + _GAP * keys + max(least[keys:], default=0) <= room:
             break
-    _out.print(Text(title), width=room, style="italic")
+    STDOUT.print(Text(title), width=room, style="italic")
     for part in _parts(least, keys, room):
         widths = _spread([least[i] for i in part], [full[i] for i in part], room)
         total = sum(widths) + _GAP * (len(widths) - 1)
@@ -102,8 +102,8 @@ def table(
             shown.add_column(heading, justify=justify, width=width, overflow="fold")
         for row in rows:
             shown.add_row(*(Text(row[i]) for i in part))
-        _out.print(shown, crop=False)
-        _out.print()
+        STDOUT.print(shown, crop=False)
+        STDOUT.print()
 
 
 def _room() -> int:
@@ -111,7 +111,7 @@ def _room() -> int:
     asked = os.environ.get("COLUMNS", "")
     if asked.isdecimal() and int(asked):
         return int(asked)
-    return _out.width if _out.is_terminal else _PIPED_WIDTH
+    return STDOUT.width if STDOUT.is_terminal else _PIPED_WIDTH
 
 
 def _cells(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[str, list[str]]]:
@@ -164,7 +164,7 @@ class Bar(Progress):
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Show the bar of a stage."""
-        if not _err.is_terminal:
+        if not STDERR.is_terminal:
             return
         columns = (
             TextColumn("{task.description:16}"),
@@ -174,7 +174,7 @@ class Bar(Progress):
             TimeRemainingColumn(),
         )
         self._units = 0
-        self._bar = RichProgress(*columns, console=_err)
+        self._bar = RichProgress(*columns, console=STDERR)
         self._bar.add_task(stage, total=total or None, units=0, unit=unit)
         self._bar.start()
 

@@ -22,7 +22,7 @@ from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
 
-_AT_ONCE = 1_000_000  # characters; the library needs about 200 bytes per token
+CHARACTERS_AT_ONCE = 1_000_000  # the library needs about 200 bytes per token
 _NEAR = 4_096  # last characters of a piece, in which to look for a space
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
 
@@ -70,7 +70,7 @@ class _Tokeniser:
         """The ids of n texts, concatenated, and int64 [n + 1]: where each text begins."""
         found: list[NDArray[Any]] = []
         lengths = np.zeros(len(texts), np.int64)
-        for owners, pieces in _batches(texts):
+        for owners, pieces in batches(texts):
             for owner, piece in zip(
                 owners, self._encode(pieces, add_special_tokens=False), strict=True
             ):
@@ -84,14 +84,14 @@ class _Tokeniser:
         return ids, np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _batches(texts: list[str]) -> Iterator[tuple[list[int], list[str]]]:
+def batches(texts: list[str]) -> Iterator[tuple[list[int], list[str]]]:
     """Batches of pieces of texts in order, with the number of each piece's text."""
     owners: list[int] = []
     pieces: list[str] = []
     total = 0
     for owner, text in enumerate(texts):
-        for piece in _pieces(text):
-            if total + len(piece) > _AT_ONCE and pieces:
+        for piece in pieces_of(text):
+            if total + len(piece) > CHARACTERS_AT_ONCE and pieces:
                 yield owners, pieces
                 owners, pieces, total = [], [], 0
             owners.append(owner)
@@ -101,14 +101,14 @@ def _batches(texts: list[str]) -> Iterator[tuple[list[int], list[str]]]:
         yield owners, pieces
 
 
-def _pieces(text: str) -> Iterator[str]:
+def pieces_of(text: str) -> Iterator[str]:
     """A text, cut before a space between words if it is too long to tokenise at once.
 
     That bounds memory. A tokenizer that does not split at spaces can give another token at a cut.
     """
     begin = 0
-    while len(text) - begin > _AT_ONCE:
-        end = begin + _AT_ONCE
+    while len(text) - begin > CHARACTERS_AT_ONCE:
+        end = begin + CHARACTERS_AT_ONCE
         for found in _BETWEEN.finditer(text, end - _NEAR, end):
             end = found.start()
         yield text[begin:end]

@@ -105,9 +105,9 @@ def test_long_texts_are_cut_between_words_and_give_the_same_ids(
     rng = np.random.default_rng(limit)
     words = ["kinase", "re", "日本", "ceptor.", "\n\n", "  ", "x", "[SEP]"]
     texts = [" ".join(words[i] for i in rng.integers(0, len(words), 9_000)), "short", TEXTS[0]]
-    monkeypatch.setattr(tokenise, "_AT_ONCE", limit)
+    monkeypatch.setattr(tokenise, "CHARACTERS_AT_ONCE", limit)
     batches = []
-    monkeypatch.setattr(tokenise, "_batches", recording(tokenise._batches, batches))
+    monkeypatch.setattr(tokenise, "batches", recording(tokenise.batches, batches))
     tokenised(byte_pairs, tmp_path, texts)
     whole = Tokenizer.from_file(str(byte_pairs))
     assert read_back(Tokens.open(tmp_path)) == [whole.encode(t).ids for t in texts]
@@ -126,9 +126,9 @@ def recording(function, batches):
 
 
 def test_a_long_text_without_spaces_is_cut_all_the_same(monkeypatch):
-    monkeypatch.setattr(tokenise, "_AT_ONCE", 10_000)
+    monkeypatch.setattr(tokenise, "CHARACTERS_AT_ONCE", 10_000)
     text = "日" * 34_567
-    pieces = list(tokenise._pieces(text))
+    pieces = list(tokenise.pieces_of(text))
     assert [len(p) for p in pieces] == [10_000, 10_000, 10_000, 4_567]
 
 

@@ -18,7 +18,7 @@ def terminal(monkeypatch):
     """Standard error as a terminal; returns what was shown."""
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=100, soft_wrap=True, highlight=False)
-    monkeypatch.setattr(show, "_err", console)
+    monkeypatch.setattr(show, "STDERR", console)
     return shown
 
 
