@@ -22,6 +22,13 @@ COMMANDS = (
 STOPPED = 130
 """What Typer exits with after Ctrl-C."""
 
+SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+}
+"""Typer settings of every command: no completion, no Rich markup, plain tracebacks."""
+
 
 class _Commands(TyperGroup):
     """Imports the module of a command when that command is called."""
@@ -38,12 +45,6 @@ class _Commands(TyperGroup):
         importlib.import_module(f"corpusfit.cli.{cmd_name}").register(single)
         return typer.main.get_command(single)
 
-
-SETTINGS: dict[str, Any] = {
-    "add_completion": False,
-    "rich_markup_mode": None,
-    "pretty_exceptions_enable": False,
-}
 
 app = typer.Typer(
     name="corpusfit",
