@@ -1,4 +1,4 @@
-"""Metrics from per-example counts, so that a resampled test set is another sum of counts."""
+"""Metrics from per-example counts, so that a resampled test set needs only a new sum of counts."""
 
 from __future__ import annotations
 

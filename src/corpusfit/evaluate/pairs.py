@@ -44,7 +44,7 @@ class Pairs:
 def read_pairs(value: str) -> Pairs:
     """Read one value of `--pairs`.
 
-    A broken row is an error, because part of a test set is another test set; only pairs with an
+    A broken row is an error, because scores on part of a test set differ; only pairs with an
     empty side are skipped and counted.
 
     Args:

@@ -43,7 +43,7 @@ def same_text_key(text: str) -> int:
     """The hash of a text's letters and digits, case folded.
 
     Texts that differ only in case, blanks, punctuation, symbols or combining marks have the same
-    hash; `é` as one character is another letter than `e`. A text without letters and digits is
+    hash; `é` as one character is a different letter from `e`. A text without letters and digits is
     hashed whole, without blanks around it.
     """
     return key_of(alphanumeric(text) or text.strip())
