@@ -17,12 +17,12 @@ from corpusfit.jobs.fit import Sample
 from corpusfit.score import registry
 from corpusfit.types import text_array
 
-SETTINGS = ("read.shard_mb=0.004", "method.rounds=6", "cut.gamma=2", "cut.pieces=24")
+SETTINGS = ("read.shard_mb=0.002", "method.rounds=6", "cut.gamma=2", "cut.pieces=24")
 
 
 @pytest.fixture
 def run(task, pile, tmp_path, inline):
-    """`select` with `cynical` over some thirty shards, in this process."""
+    """`select` with `cynical` over some sixty shards, in this process."""
 
     def run(out="out", **words):
         given = {"target": task, "corpus": pile, "method": "cynical", "settings": SETTINGS}

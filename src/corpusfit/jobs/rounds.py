@@ -193,7 +193,7 @@ class ScoreLeft(_OverGroups, Job[Group, int]):
     def start(self) -> Callable[[Group], int]:
         """Restore the features, and read what had been taken before the round."""
         features: Features = restore(self.folder.features, lambda _: Features)
-        taken = BeforeRound.read(self.folder.state(self.round)).taken
+        gains_of = BeforeRound.read(self.folder.state(self.round)).taken.gains(features)
 
         def work(group: Group) -> int:
             path = self.folder.group(group.number)
@@ -203,7 +203,7 @@ class ScoreLeft(_OverGroups, Job[Group, int]):
                 if written == self.round:  # by an earlier command
                     return group.number
             counted = self.counted(group.shards)
-            gains = np.concatenate([taken.gains(features, part) for part in counted])
+            gains = np.concatenate([gains_of(part) for part in counted])
             words = np.concatenate([part.words for part in counted])
             number = np.zeros(len(gains), np.int16)
             if before is not None and group.taken is not None:

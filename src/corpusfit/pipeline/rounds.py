@@ -27,8 +27,8 @@ from corpusfit.pipeline.run import Run
 from corpusfit.score.rounds import Round, RoundMethod
 from corpusfit.select.top import Selector, find_threshold
 
-_SHARDS = 4
-"""Shards in a group, which a worker holds in memory at once."""
+_SHARDS = 16
+"""Shards in a group: 64 MiB of text by default, whose counts a worker holds in memory at once."""
 
 
 def score_in_rounds(run: Run, folder: RunFolder, method: RoundMethod, target: Sample) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,16 +79,19 @@ class Taken:
     counts: NDArray[np.float64]
     words: float
 
-    def gains(self, features: Features, counted: Counted) -> NDArray[np.float32]:
-        """The gain of each text, float32 [m]; see `kernels/cynical.py`."""
-        weights = features.weights
+    def gains(self, features: Features) -> Callable[[Counted], NDArray[np.float32]]:
+        """A function from texts to their gains, float32 [m]; see `kernels/cynical.py`."""
+        weights, scale = features.weights, float(features.weights.sum())
         usual = cynical.usual_gains(weights, self.counts)
-        scale = float(weights.sum())
-        own = vars(counted).values()
-        found: NDArray[np.float32] = cynical.gains(
-            *own, weights, self.counts, usual, self.words, scale
-        )
-        return found
+
+        def gains(counted: Counted) -> NDArray[np.float32]:
+            own = vars(counted).values()
+            found: NDArray[np.float32] = cynical.gains(
+                *own, weights, self.counts, usual, self.words, scale
+            )
+            return found
+
+        return gains
 
     def with_more(self, sums: NDArray[np.int64], words: int) -> Taken:
         """With further occurrences, int64 [f], in further words."""
@@ -198,7 +201,7 @@ class RoundMethod(CorpusMethod):
         rounds: list[Round] = []
         done = 0
         for budget in self.budgets(int(counted.words.sum())):
-            gains = state.gains(features, counted)
+            gains = state.gains(features)(counted)
             order = np.flatnonzero(left)[np.argsort(-gains[left], kind="stable")]
             fit = np.searchsorted(np.cumsum(counted.words[order]), budget - done, side="right")
             chosen = np.zeros(m, np.bool_)

@@ -92,7 +92,7 @@ def test_gains_follow_the_definition(weight):
     n = int(counted.words.sum())
     sums = np.zeros(len(features.weights), np.int64)
     counted.add(np.ones(len(CORPUS), np.bool_), sums)
-    found = method.begin(sums, n).gains(features, counted)
+    found = method.begin(sums, n).gains(features)(counted)
     weights, total = weights_of(TARGET, weight), Counter()
     for text in CORPUS:
         total.update(features_of(reference(text), weight))

@@ -13,7 +13,7 @@ Why: a method that scores each text alone takes ever more of what is most typica
 This one takes what the target still lacks, so that the words taken have the target's proportions.
 Trade-off: it compares words, not meaning. The score of a text depends on the whole corpus, so a new
 text cannot be scored. Axelrod takes one text at a time; here the texts of a round are scored
-together, which takes 30 passes over the counts instead of one for every text.
+together, which takes 20 passes over the counts instead of one for every text.
 Reference: Axelrod (2017), Cynical Selection of Language Model Training Data (arXiv 1709.02279). The
 pairs, the rounds and the start with the corpus's own counts are this project's; docs/auto.md.
 """
@@ -46,7 +46,7 @@ class Cynical(RoundMethod):
 
     Attributes:
         pairs: Weight of pairs of words, against 1 for single words (default: 0.3).
-        rounds: Number of rounds; each takes the same multiple of the words before (default: 30).
+        rounds: Number of rounds; each takes the same multiple of the words before (default: 20).
         start: Words that count as taken at the start, with the corpus's own distribution, as a
             share of the corpus (default: 0.01).
     """
@@ -55,7 +55,7 @@ class Cynical(RoundMethod):
     family: ClassVar[Family] = "lexical"
 
     pairs: float = 0.3
-    rounds: int = 30
+    rounds: int = 20
     start: float = 0.01
 
     def __post_init__(self) -> None:
