@@ -101,7 +101,6 @@ class Betr(Method[Paired]):
     family: ClassVar[Family] = "classifier"
     scorer: ClassVar[type] = BetrScorer
     cost: ClassVar[str] = ""
-    needs: ClassVar[str] = "embed"
 
     share: float = 0.1
     buckets: int = 2**16
