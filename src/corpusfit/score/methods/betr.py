@@ -123,10 +123,9 @@ class Betr(Method[Paired]):
             return BetrScorer(np.zeros(self.buckets, np.float32), 0.0, 0, 0)
         positive = np.zeros(len(rank), bool)
         positive[best] = True
-        text = buffers(background.texts)
-        x = Rows(
-            *hashed.shares(*text, characters.table(), False, _ORDER, self.buckets), self.buckets
-        )
+        text, size = buffers(background.texts), self.buckets
+        ends, columns, values = hashed.shares(*text, characters.table(), False, _ORDER, size)
+        x = Rows(ends, columns, values, size)
         weight = self.c * balanced(positive)
         found = logistic(x, positive.astype(np.float64), weight, 1.0)
         depth = int(rank[best].max()) + 1

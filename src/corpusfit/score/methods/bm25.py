@@ -11,7 +11,8 @@ is taken as exponential: on four tasks this selects 81 to 88 % of what exact ran
 `calibrated`, the score is the plain best BM25 score, in which long queries outweigh short ones. At
 most `queries` target texts are used, a uniform sample, because time grows with them. Queries are
 whole texts, as in TLM's code by default; its keyword queries (RAKE) are not offered. Words are not
-stemmed and none is a stop word.
+stemmed and none is a stop word. A target text matches itself best of all, so a threshold set on the
+target's own scores, as for F1 in `corpusfit rank`, is too high for other texts.
 Reference: Yao et al. (2021), NLP From Scratch Without Large-Scale Pretraining (arXiv 2111.04130),
 section 3.2, and its published `data_selection.py`; Lucene's BM25Similarity for the formula;
 Pickands (1975), Statistical Inference Using Extreme Order Statistics, for the tail.
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,7 +117,7 @@ class Bm25Scorer(Scorer[Texts]):
             row += self.columns[self.column_of[word]]
         return row
 
-    def _index(self) -> tuple[NDArray[np.uint64] | NDArray[np.int32] | float, ...]:
+    def _index(self) -> tuple[Any, ...]:
         index = (self.keys, self.places, self.lists, self.docs, self.entries)
         return (*index, self.column_of, self.columns, self.k1, self.b, self.mean_length)
 
