@@ -100,7 +100,7 @@ class Betr(Method[Paired]):
     learns: ClassVar[Reads | None] = "both"
     family: ClassVar[Family] = "classifier"
     scorer: ClassVar[type] = BetrScorer
-    cost: ClassVar[str] = ""
+    cost: ClassVar[str] = "300,000/s"
 
     share: float = 0.1
     buckets: int = 2**16

@@ -136,7 +136,7 @@ class Bm25(Method[Texts]):
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "lexical"
     scorer: ClassVar[type] = Bm25Scorer
-    cost: ClassVar[str] = ""
+    cost: ClassVar[str] = "75,000/s"
 
     k1: float = 1.2
     b: float = 0.75
