@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
-from corpusfit.score.contract import AnyMethod, CorpusMethod, Method
+from corpusfit.score.contract import AnyMethod, CorpusMethod, Method, Scorer
 from corpusfit.types import Texts, buffers, read_as, taken
 
 ORDER = 3
@@ -21,7 +22,7 @@ FOLDS = 4
 SHARE = 0.1
 """Words that a method takes, as a share of the words of the corpus sample."""
 MOST_TARGET = 2_000
-"""Most target units that are fitted on or judged by; more cost time and change no verdict."""
+"""Most target units that are fitted on or evaluated on; more cost time and change no verdict."""
 LEAST_CONTAINED = 8
 """Words from which a target text inside a corpus text is a leak; a shorter text must be equal."""
 ROUNDS = 1_000
@@ -33,14 +34,14 @@ _BEGIN = 1  # the number that `number_words` gives to the begin of a text
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A target in folds and a corpus sample in words, ready to judge selections of the sample.
+    """A target in folds and a corpus sample in words, ready to evaluate selections of the sample.
 
     Attributes:
         words: uint32 [p], the sample's texts as from `kneser_ney.number_words`.
         begins: int64 [m + 1], where each of the m units begins in `words`.
         identities: uint64 [v], of the different words of sample and target together.
         texts: the n target texts.
-        tokens: int64 [n], words of each text and its end; 0 for a text that is not judged by.
+        tokens: int64 [n], words of each text and its end; 0 for a text that is not evaluated on.
         folds: int64 [n], the fold in which each text is held out; -1 for one that is not used.
         documents: int64 [n], the document of each text.
     """
@@ -65,7 +66,7 @@ class HeldOut:
 
     @property
     def left_out(self) -> int:
-        """Number of texts in a fold that are not judged by: repeated, in the sample, or empty."""
+        """Number of texts in folds that are not evaluated on: repeated, in the sample, empty."""
         return int(np.count_nonzero((self.folds >= 0) & (self.tokens == 0)))
 
     def fitted(self, fold: int) -> NDArray[np.int64]:
@@ -77,7 +78,7 @@ class HeldOut:
         return round(share * int(self.sizes.sum()))
 
     def bits(self, scores: NDArray[np.float32], fold: int, budget: int) -> NDArray[np.float64]:
-        """Judge a method's scores of the sample by the texts of a fold.
+        """Evaluate a method's scores of the sample on the texts of a fold.
 
         Args:
             scores: float32 [m], by the method fitted on the other folds.
@@ -85,13 +86,13 @@ class HeldOut:
             budget: most words to take; equal for all methods.
 
         Returns:
-            float64 [n], bits of each text of the fold that is judged by; 0 for the others.
+            float64 [n], bits of each text of the fold that is evaluated on; 0 for the others.
         """
         found = np.zeros(len(self.texts))
         places = np.flatnonzero((self.folds == fold) & (self.tokens > 0))
         model = self._model(take(scores, self.sizes, budget))
-        judged = buffers(taken(self.texts, places))
-        found[places] = -_BITS * log_probabilities(model, ORDER, *judged, characters(), False)[0]
+        evaluated = buffers(taken(self.texts, places))
+        found[places] = -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
         return found
 
     def _model(self, units: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -125,9 +126,9 @@ def held_out(
     """Divide a target into folds and read target and corpus sample as words.
 
     Folds are random, of whole documents; of units if there are fewer documents than folds. A text
-    is not judged by if another fold has the same words, if a unit of the sample has the same words
-    or contains them (from `LEAST_CONTAINED` words), or if it has no words. Case and punctuation do
-    not count.
+    is not evaluated on if another fold has the same words, if a unit of the sample has the same
+    words or contains them (from `LEAST_CONTAINED` words), or if it has no words. Case and
+    punctuation do not count.
 
     Args:
         target: n normalised target units, at least one.
@@ -136,7 +137,7 @@ def held_out(
         documents: int64 [n], the document of each unit (default: each its own).
 
     Returns:
-        The folds; None if fewer than two texts can be judged by.
+        The folds; None if fewer than two texts can be evaluated on.
     """
     n = len(target)
     documents = np.arange(n) if documents is None else documents
@@ -151,22 +152,24 @@ def held_out(
     split, lengths = int(begins[len(sample)]), np.diff(begins[len(sample) :]) - 1
     own = np.split(words[split:], np.cumsum(lengths + 1)[:-1])
     leaked = _found_in(words[:split], own, len(identities)) | _repeated(own, folds)
-    judged = (folds >= 0) & ~leaked & (lengths > 1)
-    if len(np.unique(documents[judged])) < 2:
+    evaluated = (folds >= 0) & ~leaked & (lengths > 1)
+    if len(np.unique(documents[evaluated])) < 2:
         return None
     return HeldOut(
         words[:split],
         begins[: len(sample) + 1],
         identities,
         target,
-        np.where(judged, lengths, 0),
+        np.where(evaluated, lengths, 0),
         folds,
         documents,
     )
 
 
-def score_sample(method: AnyMethod, target: Any, sample: Any, *, seed: int) -> NDArray[np.float32]:
-    """Fit a method and score the corpus sample, which is also the background of the fit.
+def fit_to_sample(
+    method: AnyMethod, target: Any, sample: Any, *, seed: int
+) -> Callable[[], NDArray[np.float32]]:
+    """Fit a method with the corpus sample as the background.
 
     Args:
         method: one that scores each unit alone, or the corpus as a whole.
@@ -175,15 +178,16 @@ def score_sample(method: AnyMethod, target: Any, sample: Any, *, seed: int) -> N
         seed: random seed.
 
     Returns:
-        float32 [m].
+        A function that scores the sample, float32 [m]; for a method that scores the corpus as a
+        whole it does all the work.
     """
     batch = read_as(sample, method.reads)
     if isinstance(method, CorpusMethod):
-        ((_, scores),) = method.score_corpus([(0, batch)], target, sample, seed=seed)
-        return scores
+        found = partial(method.score_corpus, [(0, batch)], target, sample, seed=seed)
+        return lambda: np.concatenate([scores for _, scores in found()])
     assert isinstance(method, Method)  # noqa: S101 (labels are not on texts)
-    scorer = method.fit(target, sample, seed=seed)
-    return np.asarray(scorer.score(batch), np.float32)
+    scorer: Scorer[Any] = method.fit(target, sample, seed=seed)
+    return lambda: scorer.score(batch)
 
 
 def _folds(documents: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
@@ -232,8 +236,8 @@ class Bits:
 
     Attributes:
         method: its name.
-        bits: bits a word over all texts judged by; lower is better.
-        behind: how many bits a word more than the best method, with the ends of its interval.
+        bits: bits per word over all texts evaluated on; lower is better.
+        behind: how many more than the best method, and the ends of the interval.
     """
 
     method: str
@@ -241,16 +245,24 @@ class Bits:
     behind: tuple[float, float, float]
 
 
-def compare(held: HeldOut, sums: Mapping[str, NDArray[np.float64]], *, seed: int) -> list[Bits]:
+def compare(
+    held: HeldOut,
+    sums: Mapping[str, NDArray[np.float64]],
+    *,
+    seed: int,
+    best_of: Collection[str] = (),
+) -> list[Bits]:
     """Compare methods by a paired bootstrap over target documents.
 
     The percentile interval tells how the verdict depends on the target texts; the corpus sample is
     taken as fixed.
 
     Args:
-        held: what the methods were judged by.
+        held: what the methods were evaluated on.
         sums: float64 [n] by method, the bits of each text: `HeldOut.bits` added up over folds.
         seed: random seed of the bootstrap.
+        best_of: methods of which one is the best, at least one of `sums` (default: all); others
+            can be ahead of it.
 
     Returns:
         One verdict per method, fewest bits first; equal ones by name.
@@ -264,7 +276,7 @@ def compare(held: HeldOut, sums: Mapping[str, NDArray[np.float64]], *, seed: int
     means = bits.sum(axis=0) / tokens.sum()
     samples = (drawn @ bits) / (drawn @ tokens)[:, None]
     order = np.argsort(means, kind="stable")
-    best = order[0]
+    best = next(i for i in order if not best_of or methods[i] in best_of)
     lows, highs = np.quantile(
         samples - samples[:, [best]], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0
     )
@@ -281,8 +293,8 @@ def compare(held: HeldOut, sums: Mapping[str, NDArray[np.float64]], *, seed: int
 def _by_document(
     held: HeldOut, sums: Sequence[NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Tokens float64 [d] and bits float64 [d, methods] of the documents that are judged by."""
-    judged = held.tokens > 0
-    _, numbers = np.unique(held.documents[judged], return_inverse=True)
-    tokens = np.bincount(numbers, held.tokens[judged])
-    return tokens, np.stack([np.bincount(numbers, s[judged]) for s in sums], axis=1)
+    """Tokens float64 [d] and bits float64 [d, methods] of the documents that are evaluated on."""
+    evaluated = held.tokens > 0
+    _, numbers = np.unique(held.documents[evaluated], return_inverse=True)
+    tokens = np.bincount(numbers, held.tokens[evaluated]).astype(np.float64)
+    return tokens, np.stack([np.bincount(numbers, s[evaluated]) for s in sums], axis=1)

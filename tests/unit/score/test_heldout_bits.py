@@ -11,8 +11,8 @@ from corpusfit.score.heldout_bits import (
     ROUNDS,
     HeldOut,
     compare,
+    fit_to_sample,
     held_out,
-    score_sample,
     take,
 )
 from corpusfit.score.language_model import entropy, train
@@ -36,7 +36,7 @@ def corpus():
 
 def total(held, method, target, sample, budget):
     return sum(
-        held.bits(score_sample(method, taken(target, held.fitted(f)), sample, seed=0), f, budget)
+        held.bits(fit_to_sample(method, taken(target, held.fitted(f)), sample, seed=0)(), f, budget)
         for f in range(held.count)
     )
 
@@ -52,7 +52,7 @@ def test_bits_are_those_of_a_model_trained_on_the_taken_texts(corpus, name):
     budget = round(0.1 * counts.sum())
     assert held.budget() == budget
     for fold in range(FOLDS):
-        scores = score_sample(method, taken(target, held.fitted(fold)), sample, seed=0)
+        scores = fit_to_sample(method, taken(target, held.fitted(fold)), sample, seed=0)()
         chosen, left = [], budget
         for i in sorted(range(len(scores)), key=lambda i: (-scores[i], i)):
             if counts[i] > left:
@@ -139,7 +139,7 @@ LONG = "one two three four five six seven eight nine"
 
 
 @pytest.mark.parametrize(
-    ("text", "unit", "judged"),
+    ("text", "unit", "evaluated"),
     [
         (LONG, f"Before that: ONE, two{LONG[7:]}; and more", False),
         (LONG, LONG[:-5], True),
@@ -150,14 +150,14 @@ LONG = "one two three four five six seven eight nine"
         ("日本語のテキストで書く", "x 日本語のテキストで書く y", False),
     ],
 )
-def test_texts_of_the_corpus_are_not_judged_by(text, unit, judged):
+def test_texts_of_the_corpus_are_not_evaluated_on(text, unit, evaluated):
     target = text_array([text, "alpha beta", "gamma delta", "epsilon zeta", "eta theta"])
     held = held_out(target, text_array(["some text", unit, "more text"]), seed=0)
-    assert (held.tokens > 0).tolist() == [judged] + [True] * 4
-    assert held.left_out == (not judged)
+    assert (held.tokens > 0).tolist() == [evaluated] + [True] * 4
+    assert held.left_out == (not evaluated)
 
 
-def test_texts_repeated_in_another_fold_are_not_judged_by():
+def test_texts_repeated_in_another_fold_are_not_evaluated_on():
     texts = ["Same words!"] + [f"word{i} other{i}" for i in range(20)] + ["same, words"]
     for seed in range(20):
         held = held_out(text_array(texts), text_array(["corpus"]), seed=seed)
