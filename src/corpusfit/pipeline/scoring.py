@@ -19,11 +19,13 @@ from corpusfit.kernels.chance import bottom_k
 from corpusfit.manifest import RunFolder, digest, source_identity
 from corpusfit.pipeline.auto import pick
 from corpusfit.pipeline.label_scoring import score_labels, uses_labels
+from corpusfit.pipeline.rounds import score_in_rounds
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.rounds import RoundMethod
 
 RECIPE = 2
 """Raised when reading or cutting changes, so that older embeddings are not reused."""
@@ -55,6 +57,9 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
         if run.plan.method.name != "auto":  # else it has encoded them
             add_vectors(run, target)
             _background(run, store, counts, background)
+    if isinstance(method, RoundMethod):
+        score_in_rounds(run, folder, method, target)
+        return used
     if isinstance(method, CorpusMethod):
         _score_whole(run, folder, used, target, background, store)
         return used
