@@ -116,7 +116,8 @@ def adapt(
         overwrite: replace a different training in `out`.
         machine: where to tokenise, and where to show progress.
         **words: model, init, new_head, objective, whole_word, weights, replay_share, steps, epochs,
-            batch, length, rate, adapter, then_task, text_field, seed: as the options of the same name.
+            batch, length, rate, adapter, then_task, text_field, seed: as the options of the same
+            name.
 
     Returns:
         The finished training; its folder is an adapter, or a model that

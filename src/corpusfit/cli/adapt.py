@@ -87,8 +87,8 @@ def adapt(
         bool | None,
         typer.Option(
             "--then-task",
-            help="After --data, train on the texts of --task in a second phase; of a task's folder, "
-            "on its train split, with its dev and test in --guard",
+            help="After --data, train on the texts of --task in a second phase; of a task's "
+            "folder, on its train split, with its dev and test in --guard",
         ),
     ] = None,
     guard: Annotated[
