@@ -113,7 +113,8 @@ class MixPlan:
         replay_share: replay tokens as a fraction of all training tokens, with --replay (default:
             0.05).
         heldout: held-out sequences of each kind of text, to measure the loss on (default: 256).
-        task_heldout: held-out share of the task's texts, with --data task (default: 0.1).
+        task_heldout: held-out share of the task's texts, with --data task or --then-task (default:
+            0.1).
     """
 
     replay_share: float = 0.05
