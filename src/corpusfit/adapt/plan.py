@@ -243,7 +243,7 @@ class ThenTaskPlan:
             most 2,000 on a CPU or 50,000 on a GPU).
         epochs: passes over the task's texts (default: set by `then_task.steps`).
         batch: sequences per step (default: 8,192 tokens per step, such as 64 sequences of 128).
-        rate: highest learning rate of AdamW (default: 1e-4).
+        rate: highest learning rate of AdamW (default: 0.0001).
         keep: model to keep: `last`, or `best` by the loss on held-out texts of the task (default:
             best).
         evaluations: number of measurements of the held-out losses (default: 20).
