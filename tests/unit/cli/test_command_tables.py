@@ -48,9 +48,7 @@ SHOWN = {
         {
             "reason": "",
             "fraction": 0.147,
-            "curve": [
-                {"fraction": 0.147, "bits": 10.123, "behind": 1.2, "low": -1.1, "high": 1.3}
-            ],
+            "curve": [{"fraction": 0.147, "bits": 10.123, "behind": 1.2, "low": -1.1, "high": 1.3}],
         }
     ],
     "summary.show_ranking": [
