@@ -1,7 +1,7 @@
 """Average precision of every method for a target's domain, on words and on two encoders.
 
-For `auto` before held-out bits: the method it used, its average precision, and the estimated share of the domain. Slow
-methods (graphs, PyOD, fine-tuning) and the trials of `auto` have one seed.
+For `auto` before held-out bits: the method it used, its average precision, and the estimated share
+of the domain. Slow methods (graphs, PyOD, fine-tuning) and the trials of `auto` have one seed.
 Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, section 3.1.
 """
 
