@@ -1,21 +1,22 @@
 """Average precision of every method for a target's domain, on words and on two encoders.
 
-For `auto`: the method it uses, its average precision, and the estimated share of the domain. Slow
-methods (graphs, PyOD, fine-tuning) and the trials of `auto` have one seed.
+For `auto` before held-out bits: the method it used, its average precision, and the estimated share
+of the domain. Slow methods (graphs, PyOD, fine-tuning) and the trials of `auto` have one seed.
 Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, section 3.1.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import data
-from corpusfit.pipeline.ranking import SEEDS, contenders, preferred
+from corpusfit.pipeline.ranking import SEEDS
 from corpusfit.score import registry
-from corpusfit.score.contract import LabelMethod
+from corpusfit.score.contract import LabelMethod, Method
 from corpusfit.score.names import names as method_names
 from corpusfit.score.rank import trial, verdicts
 from corpusfit.types import Paired, read_as
@@ -27,6 +28,8 @@ PYOD = "pyod:HBOS"
 """One of PyOD's detectors; others, as ECOD, take minutes for a target of 384 dimensions."""
 HEAVY = ("domain_finetune",)
 """Methods measured only on request, and with one seed."""
+
+LEADING = "domain_moore_lewis"
 
 Piece = tuple[str, int, str]
 """A target, a seed, and the kind of measurement: an encoder's name, `words` or `finetune`."""
@@ -69,6 +72,18 @@ def _methods(kind: str, seed: int) -> list[str]:
     if seed:
         return [n for n in ours if known[n].family != "graph"]
     return ours if kind == "words" else [*ours, PYOD]
+
+
+def contenders() -> list[str]:
+    """The candidates of `auto` before held-out bits: methods on embeddings, and `LEADING`."""
+    known = {n: registry.load(n) for n in method_names() if n not in ("pyod", *HEAVY)}
+    alone = [n for n, m in known.items() if issubclass(m, Method) and m.family != "baseline"]
+    return [n for n in alone if known[n].reads == "embedding" or n == LEADING]
+
+
+def preferred(ranked: Sequence[str]) -> str:
+    """The method that `auto` preferred among methods ranked by agreement."""
+    return LEADING if LEADING in ranked else ranked[0]
 
 
 def _ranked(target: Paired, background: Paired, seed: int) -> list[str]:

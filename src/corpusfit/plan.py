@@ -15,6 +15,9 @@ from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 POLICIES = ("top", "continuous", "resample")
 QUOTAS = ("target", "even", "corpus")
+DEFAULT_FRACTION = 0.2
+AUTO = "auto"
+"""The fraction that held-out bits decide."""
 
 
 @dataclass(frozen=True)
@@ -352,8 +355,9 @@ class ChoosePlan:
     Attributes:
         policy: `top` (highest scores), `continuous` (every segment, weighted by lambda) or
             `resample` (segments drawn in proportion to lambda) (default: top).
-        fraction: share of the segments to select, above 0 and at most 1 (default: 0.2, or 1 with
-            `continuous`).
+        fraction: share of the segments to select, above 0 and at most 1, or `auto`: the smallest
+            share that is not distinguishable from the best by held-out bits (default: 0.2, or 1
+            with `continuous`).
         segments: number of segments to select (default: set by `choose.fraction`).
         tokens: most estimated word pieces to select (default: set by `choose.fraction`).
         threshold: lowest score to select (default: set by `choose.fraction`).
@@ -368,7 +372,7 @@ class ChoosePlan:
     """
 
     policy: str = "top"
-    fraction: float | None = None
+    fraction: float | str | None = None
     segments: int | None = None
     tokens: int | None = None
     threshold: float | None = None
@@ -388,13 +392,7 @@ class ChoosePlan:
         named = [f"--{a}" for a in amounts if getattr(self, a) is not None]
         if len(named) > 1:
             raise UsageError(f"{' and '.join(named)} exclude each other. Pass one.")
-        if self.fraction is not None and not 0 < self.fraction <= 1:
-            raise bad_setting(
-                "--fraction",
-                "in (0, 1]",
-                self.fraction,
-                "For a tenth of the corpus: --fraction 0.1.",
-            )
+        self._check_fraction()
         if self.policy == "resample" and self.threshold is not None:
             raise bad_setting(
                 "--threshold",
@@ -411,6 +409,31 @@ class ChoosePlan:
         finite("choose.c", self.c)
         if self.c < 0:
             raise bad_setting("choose.c", "0 or more", self.c)
+
+    @property
+    def share(self) -> float:
+        """The fraction as a number; the default where none is given, or not decided yet."""
+        if isinstance(self.fraction, float):
+            return self.fraction
+        return 1.0 if self.policy == "continuous" else DEFAULT_FRACTION
+
+    def _check_fraction(self) -> None:
+        named = isinstance(self.fraction, str)
+        if named and self.fraction == AUTO:
+            if self.policy != "top" or self.balance:
+                raise bad_setting(
+                    "--fraction",
+                    "a number with --weights or --balance",
+                    self.fraction,
+                    "auto is for the segments with the highest scores.",
+                )
+        elif self.fraction is not None and (named or not 0 < self.share <= 1):
+            raise bad_setting(
+                "--fraction",
+                "in (0, 1], or auto",
+                self.fraction,
+                "For a tenth of the corpus: --fraction 0.1.",
+            )
 
     def _check_balance(self) -> None:
         one_of("--balance", self.balance, ("", "cluster"))
@@ -458,6 +481,13 @@ class Plan(Settings):
         for group in (*groups, self.auto, self.cascade, self.choose):
             group.check()
         self._check_budget()
+        if self.cascade.stages and self.choose.fraction == AUTO:
+            raise bad_setting(
+                "--fraction",
+                "a number with --cascade, as the stages' scores cannot be compared",
+                self.choose.fraction,
+                "For a tenth of the corpus: --fraction 0.1.",
+            )
         if self.cascade.stages and self.choose.policy != "top":
             raise bad_setting(
                 "--weights",

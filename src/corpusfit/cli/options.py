@@ -29,6 +29,14 @@ def number(text: str) -> float:
         raise typer.BadParameter(f"must be a number; got {text!r}.") from e
 
 
+def share(text: str) -> float | str:
+    """The fraction that an option names: a number, or `auto`."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError as e:
+        raise typer.BadParameter(f"must be a number or auto; got {text!r}.") from e
+
+
 def settings_such_as(example: str) -> Any:
     """The option `--set` of a command, with a setting of that command as the example."""
     return typer.Option(
@@ -110,13 +118,14 @@ Recall = Annotated[
     ),
 ]
 Fraction = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         "--fraction",
         metavar="NUMBER",
-        parser=number,
-        help="Share of the segments to select, above 0 and at most 1 (default: 0.2, or 1 with "
-        "--weights continuous)",
+        parser=share,
+        help="Share of the segments to select, above 0 and at most 1, or auto: the smallest share "
+        "not distinguishable from the best by held-out bits (default: 0.2, or 1 with --weights "
+        "continuous)",
     ),
 ]
 SegmentCount = Annotated[

@@ -27,6 +27,8 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         say(manifest["remark"])
     if manifest["cascade"]:
         show_cascade(manifest["cascade"])
+    if manifest.get("amount"):
+        show_amount(manifest["amount"])
     selected = manifest["selected"]
     if selected is None:
         say(f"Scores: {out / 'scores'}. To select by these scores: corpusfit choose {out}")
@@ -47,6 +49,23 @@ def _show_counts(out: Path, counts: Mapping[str, Any]) -> None:
     )
     for why, n in counts["reasons"].items():
         say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
+
+
+def show_amount(amount: Mapping[str, Any]) -> None:
+    """Print the amount that `--fraction auto` selects, and held-out bits by amount."""
+    say(amount["reason"])
+    rows = [
+        [
+            f"{p['fraction']:g}" + " *" * (p["fraction"] == amount["fraction"]),
+            f"{p['bits']:.2f}",
+            f"{p['behind']:.2f}",
+            f"{p['low']:.2f} to {p['high']:.2f}",
+        ]
+        for p in amount["curve"]
+    ]
+    columns = ["fraction", "bits per word", "more than fewest", "95 % interval"]
+    if rows:
+        table("Held-out bits by amount (lower is better; * selected)", columns, rows)
 
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:

@@ -37,7 +37,6 @@ from corpusfit.pipeline.scoring import warn_no_common_words
 from corpusfit.plan import ChoosePlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.segments import joined_scores
-from corpusfit.select.choose import DEFAULT_FRACTION
 from corpusfit.select.recall import DroppedSample, estimate_recall, last_stage_selection, shares_for
 from corpusfit.select.top import Selector, Threshold, find_threshold
 from corpusfit.types import Shard
@@ -135,8 +134,7 @@ def cascade_of(
     arrays, header = read_arrays(folder.fit / "lost.safetensors")
     lost = DroppedSample(arrays["scores"], arrays["ahead"], **header["counts"])
     if taken is None:
-        fraction = DEFAULT_FRACTION if amount.fraction is None else amount.fraction
-        taken = max(1, round(fraction * lost.corpus))
+        taken = max(1, round(amount.share * lost.corpus))
     if amount.threshold is not None:
         taken = min(taken, lost.through)
     recall = estimate_recall(lost, taken, header["confidence"], amount.threshold)

@@ -15,6 +15,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import RunFolder, digest, source_as_dict, source_identity, versions
+from corpusfit.pipeline.amount import check_fraction, decide_fraction
 from corpusfit.pipeline.auto import ranking_of
 from corpusfit.pipeline.balance import prepare_balance
 from corpusfit.pipeline.budget import Decision, apply_decision, read_decision, write_decision
@@ -30,7 +31,7 @@ from corpusfit.pipeline.run import Machine, Run, find_again
 from corpusfit.pipeline.samples import add_vectors, background_texts, check_shares, target_texts
 from corpusfit.pipeline.scoring import prepare_encoder, require_strict, score_corpus
 from corpusfit.pipeline.selection import choose_segments, count_rows, write_selected
-from corpusfit.plan import ChoosePlan, MethodPlan, Plan
+from corpusfit.plan import AUTO, ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod
 from corpusfit.types import Source
@@ -188,6 +189,7 @@ def _run(
     method = None if used.name == "auto" else registry.build(used.name, used.options)
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
+    check_fraction(plan.choose, used)
     files = _files(plan)
     folder = RunFolder(out)
     folder.claim()
@@ -304,11 +306,15 @@ def _more(amount: ChoosePlan) -> str:
 def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
     selected: dict[str, Any] | None = None
+    amount: dict[str, Any] | None = None
     command = "select" if selecting else "score"
     urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
     inputs = manifest.get("given", urls)  # older versions did not store it
     if selecting:
         used = manifest["method"]
+        if run.plan.choose.fraction == AUTO:
+            amount = decide_fraction(run, folder, MethodPlan(**used))
+            run.plan = run.plan.with_value("choose.fraction", amount["fraction"])
         chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
         write_selected(run, folder, chosen, MethodPlan(**used))
         run.require_unchanged()
@@ -327,6 +333,7 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
         "plan": run.asked.as_dict(),
         "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
         "selected": selected,
+        "amount": amount,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.warnings])),
         "seconds": {**manifest["seconds"], **run.seconds},
         "workers": run.engine.workers,

@@ -18,6 +18,7 @@ from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod, Family, Method
 from corpusfit.score.names import names as method_names
 from corpusfit.score.rank import Verdict, spread, verdicts
+from corpusfit.score.rounds import RoundMethod
 
 SEEDS = 3
 BASELINE = "random"
@@ -148,7 +149,8 @@ def _with_costs(
     for name in names:
         method = methods[name]
         fit_s, rate = _speed(evaluation.folds.get(name, ()), tried.get(name))
-        scoring = whole.scoring(rate[0]) if isinstance(method, Method) else whole.units / rate[0]
+        alone = isinstance(method, CorpusMethod) and not isinstance(method, RoundMethod)
+        scoring = whole.units / rate[0] if alone else whole.scoring(rate[0])
         cost = (embedded if method.encodes else whole.reading) + scoring
         found.append(Ranked(name, method.family, fit_s[0] + units / rate[0], fit_s, rate, cost))
     return found

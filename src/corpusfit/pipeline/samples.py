@@ -13,7 +13,7 @@ from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Reasons, read_shard
-from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, first_bound, merge
+from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, TextsAt, first_bound, merge
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import EmbedPlan, Plan
 from corpusfit.segments import cut_units
@@ -116,6 +116,16 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
         raise run.nothing_read(rejected)
     sample.write_texts(list(itertools.chain(*(d.texts for d in drawn))))
     return rejected
+
+
+def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np.int64]]]) -> None:
+    """Read the texts of units that were drawn by shard, and write them."""
+    wanted = dict(places)
+    with run.stage("sample texts", run.size):
+        job = TextsAt(run.plan.read, run.plan.cut, run.names)
+        pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
+        found = dict(run.engine.map(job, pieces))
+    sample.write_texts([text for shard, _ in places for text in found[shard]])
 
 
 def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:

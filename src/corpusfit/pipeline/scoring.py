@@ -12,7 +12,7 @@ from corpusfit.embed.store import VectorStore
 from corpusfit.jobs.embed import EmbedShards
 from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, Sample
 from corpusfit.jobs.reading import Reasons, Tally, require_none_rejected
-from corpusfit.jobs.sample import SampleVectors, TextsAt
+from corpusfit.jobs.sample import SampleVectors
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
@@ -21,7 +21,12 @@ from corpusfit.pipeline.auto import pick
 from corpusfit.pipeline.label_scoring import score_labels, uses_labels
 from corpusfit.pipeline.rounds import score_in_rounds
 from corpusfit.pipeline.run import Run
-from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
+from corpusfit.pipeline.samples import (
+    add_vectors,
+    background_texts,
+    read_background,
+    target_texts,
+)
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
@@ -168,14 +173,8 @@ def _background(run: Run, store: Path, counts: list[int], background: Sample) ->
     used = run.plan.method
     if registry.build(used.name, used.options).fits_on == "embedding":
         return
-    if background.texts.exists():  # a killed run has read them
-        return
-    wanted = dict(places)
-    with run.stage("sample texts", run.size):
-        job = TextsAt(run.plan.read, run.plan.cut, run.names)
-        pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
-        found = dict(run.engine.map(job, pieces))
-    background.write_texts([text for shard, _ in places for text in found[shard]])
+    if not background.texts.exists():  # else a killed run has read them
+        read_background(run, background, places)
 
 
 def _scoring(

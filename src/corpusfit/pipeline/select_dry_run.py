@@ -22,7 +22,6 @@ from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 from corpusfit.score.rounds import RoundMethod
-from corpusfit.select.choose import DEFAULT_FRACTION
 
 _FIXED_S = 15.0
 """Seconds to start workers, fit and rank, roughly the same for any corpus."""
@@ -108,8 +107,7 @@ def estimate(
 def _shares(plan: Plan) -> dict[str, Any]:
     """The shares that a cascade's stages pass on, and whether they are an assumption."""
     written = [s.text.share for s in stages_of(plan)[:-1]]
-    amount = plan.choose.fraction or DEFAULT_FRACTION
-    assumed = min(1.0, _PASSED * amount)
+    assumed = min(1.0, _PASSED * plan.choose.share)
     return {
         "shares": [assumed if share is None else share for share in written],
         "assumed": written[0] is None,

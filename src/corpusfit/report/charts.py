@@ -99,6 +99,44 @@ def scores_chart(data: dict[str, Any]) -> Spec:
     )
 
 
+def amount_chart(amount: dict[str, Any]) -> Spec:
+    """Held-out bits per word against the share selected, with the interval of the difference.
+
+    Args:
+        amount: of the manifest, with a curve.
+    """
+    fewest = min(p["bits"] for p in amount["curve"])
+    rows = [{**p, "from": fewest + p["low"], "to": fewest + p["high"]} for p in amount["curve"]]
+    scale = {"zero": False}
+    x = {
+        "field": "fraction",
+        "type": "quantitative",
+        "scale": {"type": "log"},
+        "title": "share of the corpus sample's words",
+    }
+    y = {"type": "quantitative", "scale": scale, "title": "bits per word (lower is better)"}
+    band = {
+        "mark": {"type": "area", "opacity": 0.25},
+        "encoding": {"x": x, "y": {"field": "from", **y}, "y2": {"field": "to"}},
+    }
+    line = {
+        "mark": {"type": "line", "point": True, "tooltip": True},
+        "encoding": {"x": x, "y": {"field": "bits", **y}},
+    }
+    rule = {
+        "data": {"values": [{"fraction": amount["fraction"]}]},
+        "mark": {"type": "rule", "strokeDash": [4, 3], "size": 2},
+        "encoding": {"x": x},
+    }
+    return _chart(
+        "Held-out bits by amount",
+        "Bits per word of held-out target text against the share of words selected, with the 95 % "
+        "interval of the difference to the fewest, and the share in use.",
+        data={"values": rows},
+        layer=[band, line, rule],
+    )
+
+
 def composition_chart(data: dict[str, Any]) -> Spec:
     """Share of each source in the corpus and in the selection.
 

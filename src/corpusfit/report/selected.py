@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.manifest import RunFolder
-from corpusfit.report.charts import composition_chart, map_chart, scores_chart
+from corpusfit.report.charts import amount_chart, composition_chart, map_chart, scores_chart
 from corpusfit.report.page import escaped, figure, paragraphs, plain_table, repeated
 from corpusfit.report.part import Part, Sheet
 from corpusfit.report.selection import selection_data
@@ -42,12 +42,15 @@ def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], r
                 f"{name}-composition",
                 "Share of each source in the corpus and in the selection, % of segments.",
             ),
+            _amount(name, manifest),
             _browser(name, data),
             _figures(manifest, sheets),
             repeated(name, manifest.get("repeat", []), manifest["plan"]),
         ]
     )
     charts = {f"{name}-scores": scores_chart(data), f"{name}-composition": composition_chart(data)}
+    if (manifest.get("amount") or {}).get("curve"):
+        charts[f"{name}-amount"] = amount_chart(manifest["amount"])
     if data["examples"]:
         charts[f"{name}-map"] = map_chart(data)
     return Part(name, title, _summary(manifest), shown, charts, list(sheets.values()), data)
@@ -71,8 +74,17 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
         f"Rows read: {counts['rows']:,}, of which {counts['documents']:,} documents scored and "
         f"{counts['rejected']:,} rows rejected.",
     ]
-    found = filter(None, [manifest.get("reason"), manifest["remark"]])
+    amount = (manifest.get("amount") or {}).get("reason")
+    found = filter(None, [manifest.get("reason"), amount, manifest["remark"]])
     return [*sentences, *found, *manifest["warnings"]]
+
+
+def _amount(name: str, manifest: dict[str, Any]) -> str:
+    """The chart of held-out bits by amount, for `--fraction auto`."""
+    amount = manifest.get("amount") or {}
+    if not amount.get("curve"):
+        return ""
+    return figure(f"{name}-amount", amount["reason"])
 
 
 def _slider(name: str, data: dict[str, Any]) -> str:
@@ -176,6 +188,16 @@ def _sheets(name: str, manifest: dict[str, Any], data: dict[str, Any]) -> dict[s
             ],
         ),
         "ranking": _ranking(name, manifest["ranking"] or []),
+        "amount": Sheet(
+            f"{name}-amount",
+            "Held-out bits by amount (lower is better), and the difference to the fewest with its "
+            "95 % interval",
+            ["fraction", "bits per word", "more than fewest", "interval from", "to"],
+            [
+                [p["fraction"], *(round(p[k], 4) for k in ("bits", "behind", "low", "high"))]
+                for p in (manifest.get("amount") or {}).get("curve", [])
+            ],
+        ),
         "cascade": Sheet(
             f"{name}-cascade",
             "Stages of the cascade",
@@ -229,7 +251,7 @@ def _ranking(name: str, ranking: list[dict[str, Any]]) -> Sheet:
     for v in ranking:
         figures = [v.get("bits"), *(v.get("behind") or [None] * 3)]
         figures += [figure for k in verdicts for figure in v[k] or (None, None)]
-        rounded = ["–" if figure is None else round(figure, 3) for figure in figures]
+        rounded = [None if figure is None else round(figure, 3) for figure in figures]
         rows.append((v["method"], v["family"], *rounded, round(v["cost"], 1)))
     caption = (
         "Methods on this target and corpus: bits per word of held-out target text (lower is "

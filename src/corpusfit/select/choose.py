@@ -14,8 +14,6 @@ from corpusfit.select.balance import allocate, ratios
 from corpusfit.select.top import Grouped, Selector, Threshold, find_threshold, find_thresholds
 from corpusfit.select.weights import Moments, draw_keys, importance, moments, relevance
 
-DEFAULT_FRACTION = 0.2
-
 
 @dataclass(frozen=True, slots=True)
 class ScoredPart:
@@ -219,7 +217,4 @@ def _amount(plan: ChoosePlan, parts: Parts) -> int:
         return plan.tokens
     if plan.segments is not None:
         return plan.segments
-    fraction = plan.fraction
-    if fraction is None:
-        fraction = 1.0 if plan.policy == "continuous" else DEFAULT_FRACTION
-    return max(1, round(fraction * sum(len(p.scores) for p in parts())))
+    return max(1, round(plan.share * sum(len(p.scores) for p in parts())))

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.plan import ChoosePlan
-from corpusfit.select.choose import DEFAULT_FRACTION
 
 _COMBINATIONS = 4_096
 _STEPS = 60
@@ -84,7 +83,7 @@ def last_stage_selection(
         budget = amount.tokens / max(1, all_tokens) * float(tokens.sum())
         count = int(np.searchsorted(np.cumsum(tokens[order]), budget, side="right"))
     else:
-        fraction = DEFAULT_FRACTION if amount.fraction is None else amount.fraction
+        fraction = amount.share
         if amount.segments is not None:
             fraction = amount.segments / max(1, segments)
         count = round(min(1.0, fraction) * len(scores))

@@ -44,6 +44,13 @@ SHOWN = {
             "recall": None,
         }
     ],
+    "summary.show_amount": [
+        {
+            "reason": "",
+            "fraction": 0.147,
+            "curve": [{"fraction": 0.147, "bits": 10.123, "behind": 1.2, "low": -1.1, "high": 1.3}],
+        }
+    ],
     "summary.show_ranking": [
         [
             {
