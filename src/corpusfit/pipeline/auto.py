@@ -17,7 +17,6 @@ from corpusfit.pipeline.samples import add_vectors
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
-from corpusfit.score.names import names as method_names
 
 CONTENDERS = (
     "dsir",
@@ -27,16 +26,13 @@ CONTENDERS = (
     "betr",
     "domain_classifier",
     "knn",
-    "cluster_ratio",
-    "consensus",
-    "domain_moore_lewis",
 )
 """The candidates of `auto`, cheapest first: on words, then on embeddings by the time of their fit.
 
 Of methods that held-out bits do not distinguish, `auto` takes the first in this order.
 """
 FALLBACK = ("cynical", "moore_lewis")
-"""What `auto` takes without a verdict: the first that it may use."""
+"""What `auto` takes without a verdict: the first that it may use (`alone`: not `cynical`)."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +45,7 @@ class Pick:
 
 def contenders(*, alone: bool = False) -> list[str]:
     """The candidates of `auto`; with `alone`, those that score each unit on its own."""
-    known = [n for n in CONTENDERS if n in method_names()]
-    return [n for n in known if not alone or issubclass(registry.load(n), Method)]
+    return [n for n in CONTENDERS if not alone or issubclass(registry.load(n), Method)]
 
 
 def pick(
