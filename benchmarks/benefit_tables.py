@@ -1,0 +1,2 @@
+def tables(found):
+    return "# x\n"
