@@ -263,7 +263,7 @@ def taken(
 
 
 def bits(texts: list[str], dev: list[str], vocabulary: int) -> float:
-    """Bits a word of unseen texts, their ends counted, under a trigram Kneser-Ney model of texts.
+    """Bits per word of unseen texts, their ends counted, under a trigram Kneser-Ney model of texts.
 
     The vocabulary is the corpus's, so that a word which the texts lack costs the same share of
     what discounting leaves, whatever was selected.

@@ -16,8 +16,8 @@ Numbers = NDArray[np.float64]
 BASELINE, TODAY = "random", "domain_moore_lewis"
 ROUNDS = 9_999
 PREDICTORS = {
-    "bits a word of unseen target text": ("cells", "bits", -1),
-    "bits a word by `rank`": ("verdicts", "bits", -1),
+    "bits per word of unseen target text": ("cells", "bits", -1),
+    "bits per word by `rank`": ("verdicts", "bits", -1),
     "agreement by `rank`": ("verdicts", "agreement", 1),
     "F1 by `rank`": ("verdicts", "f1", 1),
     "domain precision": ("cells", "precision", 1),
@@ -153,7 +153,7 @@ def tables(found: Mapping[str, Any]) -> str:
         parts += ["## Mean gain of each method", gains(block)]
     for title, text, value in (
         ("Fall of the loss", "Nats by which adaptation lowered it; higher is better.", fall_of),
-        ("Bits a word", "Of unseen target text; lower is better.", lambda c: c["bits"]),
+        ("Bits per word", "Of unseen target text; lower is better.", lambda c: c["bits"]),
         ("Domain precision", "Share of the words selected.", lambda c: c["precision"]),
     ):
         parts += [f"## {title}", text, by_target(found, value)]
@@ -165,11 +165,10 @@ def introduction(found: Mapping[str, Any], block: Block) -> str:
     p = found["protocol"]
     seeds = sorted({key.rsplit("/", 1)[1] for key in found["cells"]})
     sizes = ", ".join(
-        f"{key.rsplit('/', 1)[0]} {of['train']:,} and {of['judged']:,}"
+        f"{key.rsplit('/', 1)[0]} ({of['train']:,}, {of['judged']:,})"
         for key, of in found["targets"].items()
         if key.endswith(f"/{seeds[0] if seeds else ''}")
     )
-    of_seeds = sum(block.seeds)
     return (
         f"Can one know before adapting which selection will help? A method selects "
         f"{p['share']:.0%} of the words of a third of the corpus: segments by falling score, with "
@@ -177,19 +176,24 @@ def introduction(found: Mapping[str, Any], block: Block) -> str:
         "number of words (separated by white space). "
         f"`{p['model']}` is adapted on the selection for {p['steps']} steps of {p['batch']} x "
         f"{p['length']} tokens, learning rate {p['rate']:g}; the masked-LM loss in nats is of up "
-        f"to {p['heldout']} sequences of the target's dev texts. Bits a word are those of an "
+        f"to {p['heldout']} sequences of the target's dev texts. Bits per word are those of an "
         "interpolated Kneser-Ney trigram model of the selection on all these dev texts, with the "
         "vocabulary of the third of the corpus. The methods see only train texts; dev texts "
         "occurring in train or inside the corpus are left out, and the others are normalised "
         "(no tokenisation, no entity marks). A seed decides the third of the corpus, the texts, "
         f"the fit and the training. Methods that need embeddings use `{p['embedder']}`. Agreement "
         "and F1 are those of `corpusfit rank` with its defaults.\n\n"
-        f"{len(found['cells'])} cells are finished, of {len(seeds)} "
-        f"seed{'' if len(seeds) == 1 else 's'}. What compares methods is over the largest set of "
-        f"methods and targets without a gap: {len(block.methods)} methods, {len(block.targets)} "
-        f"targets, {of_seeds} target-seed pairs; a target's seeds are averaged first. Texts of a "
-        f"target (train and judged on): {sizes}."
+        f"{counted(len(found['cells']), 'finished cell')}, {counted(len(seeds), 'seed')}. The "
+        "methods are compared over the largest set of methods and targets without a gap: "
+        f"{counted(len(block.methods), 'method')}, {counted(len(block.targets), 'target')}, "
+        f"{counted(sum(block.seeds), 'pair')} of target and seed; the seeds of a target are "
+        f"averaged first. Texts of a target (train, dev): {sizes}."
     )
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def choices(block: Block) -> str:

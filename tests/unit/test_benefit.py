@@ -1,26 +1,37 @@
-"""The arithmetic of benchmarks/benefit_tables.py against closed forms and SciPy."""
+"""The arithmetic of benchmarks/benefit*.py against closed forms and SciPy."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import spearmanr
 
-PATH = Path(__file__).parents[2] / "benchmarks" / "benefit_tables.py"
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    del sys.modules[spec.name]
+    return module
 
 
 @pytest.fixture(scope="module")
 def made():
-    spec = importlib.util.spec_from_file_location("benefit_tables", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules[spec.name]
+    return loaded("benefit_tables")
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return loaded("benefit_cells")
 
 
 def cell(bits, fall, precision=0.5):
@@ -98,7 +109,7 @@ def test_interval_of_equal_values_has_no_width(made):
 def test_tables_state_regret_by_bits_and_of_each_method(made):
     rows = [line.split(" | ") for line in made.tables(results(grid())).splitlines()]
     said = {row[0]: row for row in rows if len(row) > 4}
-    assert said["| by bits a word of unseen target text"][1:4:2] == ["0.300", "25%"]
+    assert said["| by bits per word of unseen target text"][1:4:2] == ["0.300", "25%"]
     assert said["| always `x`"][1] == "0.250"
     assert said["| the best of each target (oracle)"][1] == "0.400"
 
@@ -108,3 +119,36 @@ def test_tables_of_a_file_without_cells_and_with_gaps(made):
     del gaps["b/y/0"]
     assert "–" in made.tables(results(gaps))
     assert made.tables(results({})).startswith("# ")
+
+
+def test_segments_are_selected_until_the_next_does_not_fit(cells):
+    documents = {"a": ["one two three", "", "four"], "b": ["five six seven"]}
+    columns = {
+        "source": ["a", "a", "a", "b"],
+        "row": [0, 0, 2, 0],
+        "start": [0, 4, 0, 0],
+        "end": [3, 13, 4, 14],
+        "score": [0.1, 0.7, 0.7, 0.2],
+    }
+    scored = SimpleNamespace(scores=lambda: [pa.table(columns)])
+    texts, sources = cells.taken(scored, documents, budget=5)
+    assert texts == ["two three", "four"]
+    assert sources.tolist() == ["a", "a"]
+
+
+def test_dev_texts_of_train_are_left_out_whatever_their_tokenisation(cells):
+    train = ["The << drug >> does n't help .", "other"]
+    assert cells.dev_apart(["The drug doesn't help.", "new"], train) == ["new"]
+
+
+def test_dev_texts_inside_a_document_are_left_out(cells):
+    held = "a sentence of more than eight different words that is somewhere else too"
+    documents = {"a": ["unrelated"], "b": [f"Before it. {held.capitalize()}. After it."]}
+    assert cells.outside(["short text", held], documents) == ["short text"]
+
+
+def test_bits_of_one_word_under_a_uniform_model(cells):
+    """Texts without any word of the model: each costs the same share of a larger vocabulary."""
+    texts = ["b c d"] * 3
+    few, many = (cells.bits(texts, ["x y z"], size) for size in (1_000, 2_000))
+    assert many - few == pytest.approx(3 / 4, abs=0.01)
