@@ -179,7 +179,7 @@ def outside(texts: list[str], documents: dict[str, list[str]]) -> list[str]:
 
 
 def measure(work: Work, name: str, method: str, seed: int, facts: dict[str, int]) -> dict[str, Any]:
-    """Select, train the n-gram model, adapt.
+    """Select, train the n-gram model, adapt; resumes where an earlier run was stopped.
 
     Args:
         work: where.
@@ -188,8 +188,8 @@ def measure(work: Work, name: str, method: str, seed: int, facts: dict[str, int]
         seed: decides the third of the corpus, the target's texts, the fit, and the training.
         facts: of the corpus, by `Work.facts`.
     """
-    target, cell = work.target(name, seed), work.folder / "cell" / f"{method}-{seed}"
-    shutil.rmtree(cell.parent, ignore_errors=True)  # of a run that was stopped
+    target = work.target(name, seed)
+    cell = work.folder / "cells" / target.folder.name / method
     started = time.perf_counter()
     scored = corpusfit.score(
         target=target.train,
@@ -198,6 +198,7 @@ def measure(work: Work, name: str, method: str, seed: int, facts: dict[str, int]
         method=method,
         embedder="static",
         seed=seed,
+        overwrite=True,
         machine=ONE,
     )
     selected_s = time.perf_counter() - started
@@ -223,6 +224,7 @@ def measure(work: Work, name: str, method: str, seed: int, facts: dict[str, int]
         rate=3e-4,
         seed=seed,
         settings=("train.evaluations=1", f"mix.heldout={HELDOUT}"),
+        overwrite=True,
         machine=Machine(workers=1, cache=cell / "cache"),
     )
     for when, losses in adapted.manifest["losses"].items():
