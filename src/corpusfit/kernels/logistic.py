@@ -14,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.kernels.sparse import Rows
+
 Array = NDArray[np.float64]
 
 _STEPS = 100
@@ -38,7 +40,7 @@ def balanced(positive: NDArray[np.bool_]) -> Array:
     return np.asarray((len(positive) / (2.0 * count))[positive.astype(np.int64)])
 
 
-def loss(at: Array, x: Array, share: Array, weight: Array, penalty: float) -> float:
+def loss(at: Array, x: Array | Rows, share: Array, weight: Array, penalty: float) -> float:
     """The loss that `logistic` minimises, at coefficients and intercept [d + 1]."""
     z = x @ at[:-1] + at[-1]
     cross = np.logaddexp(0.0, z) - share * z
@@ -46,7 +48,7 @@ def loss(at: Array, x: Array, share: Array, weight: Array, penalty: float) -> fl
 
 
 def logistic(
-    x: Array, share: Array, weight: Array, penalty: float, start: Array | None = None
+    x: Array | Rows, share: Array, weight: Array, penalty: float, start: Array | None = None
 ) -> Array:
     """Fit log odds that are linear in x.
 
@@ -54,7 +56,7 @@ def logistic(
     z_i = w x_i + b: the cross entropy of the shares; the intercept b is not penalised.
 
     Args:
-        x: float64 [n, d].
+        x: float64 [n, d], or sparse rows.
         share: float64 [n] in [0, 1], target probability of each row.
         weight: float64 [n], above 0.
         penalty: at least 0; with 0 the shares must leave the minimum finite.
@@ -85,7 +87,7 @@ def logistic(
 
 
 def _gradient(
-    at: Array, x: Array, share: Array, weight: Array, ridge: Array
+    at: Array, x: Array | Rows, share: Array, weight: Array, ridge: Array
 ) -> tuple[Array, Array]:
     """Gradient [d + 1], and each row's curvature [n]."""
     p = sigmoid(x @ at[:-1] + at[-1])
@@ -93,7 +95,7 @@ def _gradient(
     return np.append(residual @ x, residual.sum()) + ridge * at, weight * p * (1.0 - p)
 
 
-def _newton_step(x: Array, curve: Array, ridge: Array, gradient: Array) -> Array:
+def _newton_step(x: Array | Rows, curve: Array, ridge: Array, gradient: Array) -> Array:
     """The step that conjugate gradients find; it descends even if they stop early."""
     step = np.zeros_like(gradient)
     residual = -gradient

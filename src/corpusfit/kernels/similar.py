@@ -15,6 +15,8 @@ Reference: Zobel and Moffat (2006), Inverted files for text search engines, sect
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ from corpusfit.kernels.tokens import tokenise
 
 _SLACK = 1e-5  # more than the error of sums in float32, as a share of the text's length
 _BLOCK = 64
+_COMMON = 1 / 16  # share of the vectors above which a column costs less than a list
 
 
 @njit(cache=True, nogil=True)
@@ -145,7 +148,8 @@ def _best_mean(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _add(sums: NDArray[np.float32], q: np.float32, column: NDArray[np.float32]) -> None:
+def add_column(sums: NDArray[np.float32], q: np.float32, column: NDArray[np.float32]) -> None:
+    """Add q times a column [m] to the sums [m]."""
     for d in range(len(sums)):
         sums[d] += q * column[d]
 
@@ -214,7 +218,7 @@ def nearest_cosines(
             q = query[word]
             square += np.float64(q) ** 2
             if column_of[word] >= 0:
-                _add(sums, q, columns[column_of[word]])
+                add_column(sums, q, columns[column_of[word]])
             for at in range(lists[word], lists[word + 1]):
                 sums[docs[at]] += q * entries[at]
         if square > 0.0:
@@ -223,3 +227,35 @@ def nearest_cosines(
             out[i] = mean / length
         query[words[:different]] = 0
     return out
+
+
+def inverted(
+    terms: NDArray[np.int32], doc: NDArray[np.int32], values: NDArray[np.float32], v: int, m: int
+) -> dict[str, NDArray[Any]]:
+    """The e entries of m sparse vectors as lists of rare words and columns of common words.
+
+    Args:
+        terms: int32 [e], each entry's word, below v.
+        doc: int32 [e], its vector.
+        values: float32 [e].
+        v: number of words.
+        m: number of vectors.
+
+    Returns:
+        `lists`, `docs`, `entries`, `column_of` and `columns`, as in `nearest_cosines`.
+    """
+    often = np.flatnonzero(np.bincount(terms, minlength=v) > _COMMON * m)
+    column_of = np.full(v, -1, np.int32)
+    column_of[often] = np.arange(len(often))
+    columns = np.zeros((len(often), m), np.float32)
+    common = column_of[terms] >= 0
+    columns[column_of[terms[common]], doc[common]] = values[common]
+    terms, doc, values = terms[~common], doc[~common], values[~common]
+    order = np.argsort(terms, kind="stable")
+    return {
+        "lists": np.concatenate([[0], np.cumsum(np.bincount(terms, minlength=v))]),
+        "docs": doc[order],
+        "entries": values[order],
+        "column_of": column_of,
+        "columns": columns,
+    }

@@ -108,7 +108,7 @@ def test_gains_follow_the_definition(weight):
 
 @pytest.mark.parametrize("rounds", [1, 7, 60])
 def test_the_order_is_that_of_plain_python(rounds):
-    method = registry.corpus_method("cynical", {"rounds": rounds, "start": 0.2})
+    method = registry.corpus_method("cynical", {"pairs": 0.3, "rounds": rounds, "start": 0.2})
     ((_, scores),) = method.score_corpus(
         [(0, text_array(CORPUS))], text_array(TARGET), None, seed=0
     )

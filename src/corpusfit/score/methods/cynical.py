@@ -7,7 +7,7 @@ the target would fall under a unigram model of everything taken before, per word
 
 where p(v) is the word's share of the target, C(v) its count in what was taken, W the words taken,
 c(v) its count in the text and n the text's words; the same sum over pairs of words is added with a
-weight of 0.3. The best texts are taken until the round's budget, and all others are scored again.
+weight of 0.1. The best texts are taken until the round's budget, and all others are scored again.
 The order of taking is the score.
 Why: a method that scores each text alone takes ever more of what is most typical of the target.
 This one takes what the target still lacks, so that the words taken have the target's proportions.
@@ -45,7 +45,7 @@ class Cynical(RoundMethod):
     """Order in which texts lower the target's cross-entropy most (cynical selection).
 
     Attributes:
-        pairs: Weight of pairs of words, against 1 for single words (default: 0.3).
+        pairs: Weight of pairs of words, against 1 for single words (default: 0.1).
         rounds: Number of rounds; each takes the same multiple of the words before (default: 20).
         start: Words that count as taken at the start, with the corpus's own distribution, as a
             share of the corpus (default: 0.01).
@@ -54,7 +54,7 @@ class Cynical(RoundMethod):
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "lexical"
 
-    pairs: float = 0.3
+    pairs: float = 0.1
     rounds: int = 20
     start: float = 0.01
 

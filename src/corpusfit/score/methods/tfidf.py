@@ -26,14 +26,13 @@ from numpy.typing import NDArray
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
-from corpusfit.kernels.similar import cosines, nearest_cosines
+from corpusfit.kernels.similar import cosines, inverted, nearest_cosines
 from corpusfit.score.contract import Effect, Family, Method, Scorer
 from corpusfit.score.surface_forms import written_tokens
 from corpusfit.types import Reads, Texts, buffers
 
 _COMPARE = ("centroid", "nearest")
 _IDF = ("log", "ratio")
-_COMMON = 1 / 16  # share of the target texts above which a column costs less than a list
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ class Tfidf(Method[Texts]):
             k, mean = 0, _unit(np.bincount(terms, values, len(idf)))
             ends, terms, values, doc = ends[:1], terms[:0], values[:0], doc[:0]
         values = values.astype(np.float32)
-        index = _inverted(terms, doc, values, len(idf), len(ends) - 1)
+        index = inverted(terms, doc, values, len(idf), len(ends) - 1)
         return TfidfScorer(keys, places, idf, mean, ends, terms, values, k=k, **index)
 
     def _vocabulary(
@@ -198,24 +197,3 @@ def _bags(texts: Texts) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 def _unit(vector: NDArray[Any]) -> NDArray[np.float32]:
     length = float(np.sqrt((vector**2).sum()))
     return (vector / length if length > 0.0 else vector).astype(np.float32)
-
-
-def _inverted(
-    terms: NDArray[np.int32], doc: NDArray[np.int32], values: NDArray[np.float32], v: int, m: int
-) -> dict[str, NDArray[Any]]:
-    """Weights as lists of rare words and columns of common words, named as in `TfidfScorer`."""
-    often = np.flatnonzero(np.bincount(terms, minlength=v) > _COMMON * m)
-    column_of = np.full(v, -1, np.int32)
-    column_of[often] = np.arange(len(often))
-    columns = np.zeros((len(often), m), np.float32)
-    common = column_of[terms] >= 0
-    columns[column_of[terms[common]], doc[common]] = values[common]
-    terms, doc, values = terms[~common], doc[~common], values[~common]
-    order = np.argsort(terms, kind="stable")
-    return {
-        "lists": np.concatenate([[0], np.cumsum(np.bincount(terms, minlength=v))]),
-        "docs": doc[order],
-        "entries": values[order],
-        "column_of": column_of,
-        "columns": columns,
-    }
