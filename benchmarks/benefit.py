@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benefit_cells import DEV, HELDOUT, SHARE, TARGETS, TRAIN, Work, measure, ranked, verdicts
+from benefit_cells import DEV, HELDOUT, SHARE, TARGETS, TRAIN, Work, measure, verdicts
 from benefit_tables import tables
 from corpusfit.artifacts import write_bytes
 from corpusfit.errors import CorpusfitError
@@ -82,7 +82,7 @@ def done(found: Found, what: str, name: str, method: str, seed: int, methods: li
     """Whether a piece is among the results."""
     if what == "cell":
         return f"{name}/{method}/{seed}" in found["cells"]
-    return set(ranked(methods)) <= set(found["verdicts"].get(f"{name}/{seed}", ()))
+    return set(methods) <= set(found["verdicts"].get(f"{name}/{seed}", ()))
 
 
 def read(path: Path, protocol: Found) -> Found:

@@ -29,8 +29,6 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.pipeline import Machine
 from corpusfit.pipeline.ranking import candidates
-from corpusfit.score import registry
-from corpusfit.score.contract import Method
 from corpusfit.types import buffers, text_array
 
 TARGETS = {
@@ -278,8 +276,8 @@ def bits(texts: list[str], dev: list[str], vocabulary: int) -> float:
 
 
 def ranked(methods: list[str]) -> list[str]:
-    """What `corpusfit rank` ranks by default, and those of some methods that it can rank."""
-    return sorted({*candidates(), *(m for m in methods if issubclass(registry.load(m), Method))})
+    """What `corpusfit rank` ranks by default, and some methods."""
+    return sorted({*candidates(), *methods})
 
 
 def verdicts(work: Work, name: str, methods: list[str], seed: int) -> dict[str, Any]:
@@ -292,4 +290,8 @@ def verdicts(work: Work, name: str, methods: list[str], seed: int) -> dict[str, 
         seed=seed,
         machine=ONE,
     )
-    return {v.method: {k: getattr(v, k)[0] for k in VERDICTS if getattr(v, k, None)} for v in found}
+    said = {v.method: {k: getattr(v, k) for k in VERDICTS} for v in found}
+    return {
+        method: {k: v[0] if isinstance(v, tuple) else v for k, v in of.items() if v is not None}
+        for method, of in said.items()
+    }
