@@ -7,8 +7,9 @@ adaptation. Every finished cell is stored at once; a later run, on any machine, 
 missing.
 
 Run: .venv/bin/python benchmarks/benefit.py DATA MODEL WORK [--seeds 3] [--steps 150]
-     [--targets acl_arc,…] [--methods random,…] [--out FOLDER] [--tables]
-DATA has pile/, tasks/ and ner/; WORK keeps the inputs. --tables only writes the tables again.
+     [--targets acl_arc,…] [--methods random,…] [--again cynical,…] [--out FOLDER] [--tables]
+DATA has pile/, tasks/ and ner/; WORK keeps the inputs. --again forgets the cells that some methods
+have from earlier commits; --tables only writes the tables again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from corpusfit.errors import CorpusfitError
 from harness import machine
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-METHODS = "random,moore_lewis,domain_moore_lewis,consensus,dsir,knn,tfidf,domain_classifier"
+METHODS = (
+    "random,moore_lewis,cynical,domain_moore_lewis,consensus,betr,bm25,dsir,knn,tfidf,"
+    "domain_classifier"
+)
 FIRST = 4
 """Methods whose cells come before the verdicts of `rank`, so that a first table is soon there."""
 
@@ -41,6 +45,8 @@ def main() -> None:
     path = asked.out / "benefit.json"
     protocol = protocol_of(asked)
     work = Work(asked.data, asked.model, asked.work, asked.steps)
+    if asked.again:
+        write(asked.out, forget(read(path, protocol), asked.again, machine()["commit"][:9]))
     for what, name, method, seed in [] if asked.tables else pieces(asked):
         found = read(path, protocol)
         if done(found, what, name, method, seed, asked.methods):
@@ -96,6 +102,16 @@ def read(path: Path, protocol: Found) -> Found:
     return found
 
 
+def forget(found: Found, methods: list[str], commit: str) -> Found:
+    """The results without the cells that some methods have from other commits."""
+    kept = {
+        key: cell
+        for key, cell in found["cells"].items()
+        if key.rsplit("/", 2)[1] not in methods or cell["commit"] == commit
+    }
+    return found | {"cells": kept}
+
+
 def write(out: Path, found: Found) -> None:
     """benefit.json and benefit.md, each whole."""
     write_bytes(out / "benefit.json", (json.dumps(found, indent=1) + "\n").encode())
@@ -118,6 +134,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--targets", type=lambda given: given.split(","), default=list(TARGETS))
     parser.add_argument("--methods", type=lambda given: given.split(","), default=METHODS)
+    parser.add_argument("--again", type=lambda given: given.split(","), default=[])
     parser.add_argument("--out", type=lambda given: Path(given).resolve(), default=RESULTS)
     parser.add_argument("--tables", action="store_true")
     asked = parser.parse_args()
