@@ -45,7 +45,7 @@ TARGETS = {
 }
 """A task, or one label of it, and the prefix of the sources of its domain."""
 
-SHARE, ORDER, PARTS = 0.1, 3, 3
+SHARE, ORDER, PARTS = 0.02, 3, 3
 TRAIN, DEV, HELDOUT = 2_000, 1_000, 512
 VERDICTS = ("agreement", "f1", "auroc", "ap", "bits")
 ONE = Machine(workers=1)
