@@ -1,0 +1,143 @@
+"""Does bits predict benefit? The loss after adaptation beside what is known before it.
+
+For each target, method and seed: a fiftieth of the words of a third of the corpus is selected; bits a
+word of unseen target text under an n-gram model of the selection, the share from the target's
+domain, the verdicts of `corpusfit rank`, and the masked-LM loss on that text after equal steps of
+adaptation. Every finished cell is stored at once; a later run, on any machine, adds what is
+missing.
+
+Run: .venv/bin/python benchmarks/benefit.py DATA MODEL WORK [--seeds 3] [--steps 200]
+     [--targets acl_arc,…] [--methods random,…] [--again cynical,…] [--out FOLDER] [--tables]
+DATA has pile/, tasks/ and ner/; WORK keeps the inputs. --again forgets the cells that some methods
+have from earlier commits; --tables only writes the tables again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benefit_cells import DEV, HELDOUT, SHARE, TARGETS, TRAIN, Work, measure, verdicts
+from benefit_tables import tables
+from corpusfit.artifacts import write_bytes
+from corpusfit.errors import CorpusfitError
+from harness import machine
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+METHODS = (
+    "random,moore_lewis,cynical,domain_moore_lewis,consensus,betr,bm25,dsir,knn,tfidf,"
+    "domain_classifier"
+)
+
+Found = dict[str, Any]
+
+
+def main() -> None:
+    """Compute what is missing, and write after every cell."""
+    asked = arguments()
+    path = asked.out / "benefit.json"
+    protocol = protocol_of(asked)
+    work = Work(asked.data, asked.model, asked.work, asked.steps)
+    if asked.again:
+        write(asked.out, forget(read(path, protocol), asked.again, machine()["commit"][:9]))
+    for what, name, method, seed in [] if asked.tables else pieces(asked):
+        found = read(path, protocol)
+        if done(found, what, name, method, seed, asked.methods):
+            continue
+        started = time.perf_counter()
+        try:
+            facts = found["corpora"].get(str(seed)) or work.facts(seed)
+            texts = work.target(name, seed).facts
+            if what == "cell":
+                key, result = f"{name}/{method}/{seed}", measure(work, name, method, seed, facts)
+                result["commit"] = machine()["commit"][:9]
+            else:
+                key, result = f"{name}/{seed}", verdicts(work, name, asked.methods, seed)
+        except CorpusfitError as e:
+            print(f"{what} {name} {method} {seed}: {e}", flush=True)
+            continue
+        found = read(path, protocol)
+        found["corpora"][str(seed)] = facts
+        found["targets"][f"{name}/{seed}"] = texts
+        found[f"{what}s"][key] = result
+        found["machine"] = machine()
+        write(asked.out, found)
+        print(f"{time.perf_counter() - started:.0f} s", what, name, method, seed, flush=True)
+    write(asked.out, read(path, protocol))
+
+
+def pieces(asked: argparse.Namespace) -> Iterator[tuple[str, str, str, int]]:
+    """What to compute, in order: (kind, target, method, seed)."""
+    for seed in range(asked.seeds):
+        for method, name in itertools.product(asked.methods, asked.targets):
+            yield "cell", name, method, seed
+        for name in asked.targets:
+            yield "verdict", name, "", seed
+
+
+def done(found: Found, what: str, name: str, method: str, seed: int, methods: list[str]) -> bool:
+    """Whether a piece is among the results."""
+    if what == "cell":
+        return f"{name}/{method}/{seed}" in found["cells"]
+    return set(methods) <= set(found["verdicts"].get(f"{name}/{seed}", ()))
+
+
+def read(path: Path, protocol: Found) -> Found:
+    """The results so far; they must be of the same protocol, as cells are compared."""
+    if not path.exists():
+        kinds: tuple[str, ...] = ("corpora", "targets", "verdicts", "cells")
+        return {"protocol": protocol, **{kind: {} for kind in kinds}}
+    found: Found = json.loads(path.read_text("utf-8"))
+    if found["protocol"] != protocol:
+        raise SystemExit(f"{path} is of {found['protocol']}; asked was {protocol}.")
+    return found
+
+
+def forget(found: Found, methods: list[str], commit: str) -> Found:
+    """The results without the cells that some methods have from other commits."""
+    kept = {
+        key: cell
+        for key, cell in found["cells"].items()
+        if key.rsplit("/", 2)[1] not in methods or cell["commit"] == commit
+    }
+    return found | {"cells": kept}
+
+
+def write(out: Path, found: Found) -> None:
+    """benefit.json and benefit.md, each whole."""
+    write_bytes(out / "benefit.json", (json.dumps(found, indent=1) + "\n").encode())
+    write_bytes(out / "benefit.md", tables(found).encode())
+
+
+def protocol_of(asked: argparse.Namespace) -> Found:
+    """What all cells of a file share."""
+    sizes = {"share": SHARE, "train": TRAIN, "dev": DEV, "heldout": HELDOUT}
+    training = {"model": asked.model.name, "steps": asked.steps, "batch": 16, "length": 128}
+    return {**training, "rate": 3e-4, "embedder": "static", **sizes}
+
+
+def arguments() -> argparse.Namespace:
+    """The command line's arguments."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    for name in ("data", "model", "work"):
+        parser.add_argument(name, type=lambda given: Path(given).resolve())
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--targets", type=lambda given: given.split(","), default=list(TARGETS))
+    parser.add_argument("--methods", type=lambda given: given.split(","), default=METHODS)
+    parser.add_argument("--again", type=lambda given: given.split(","), default=[])
+    parser.add_argument("--out", type=lambda given: Path(given).resolve(), default=RESULTS)
+    parser.add_argument("--tables", action="store_true")
+    asked = parser.parse_args()
+    if wrong := set(asked.targets) - set(TARGETS):
+        parser.error(f"--targets must name some of {', '.join(TARGETS)}; got {', '.join(wrong)}")
+    return asked
+
+
+if __name__ == "__main__":
+    main()

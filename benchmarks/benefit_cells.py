@@ -1,0 +1,297 @@
+"""One cell of benchmarks/benefit.py: a target, a method and a seed, from texts to the loss.
+
+Inputs are made once in a work folder: the seed's third of the corpus, and each target's texts.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import zstandard
+
+import corpusfit
+from corpusfit.adapt.keys import alphanumeric, text_keys
+from corpusfit.artifacts import write_bytes
+from corpusfit.corpus import normalise
+from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
+from corpusfit.evaluate.formats.conll import read_conll
+from corpusfit.kernels.backoff import log_probabilities
+from corpusfit.kernels.characters import table as characters
+from corpusfit.kernels.kneser_ney import estimate, number_words
+from corpusfit.pipeline import Machine
+from corpusfit.pipeline.ranking import candidates
+from corpusfit.types import buffers, text_array
+
+TARGETS = {
+    "acl_arc": "cs_",
+    "scierc": "cs_",
+    "hyperpartisan": "news_",
+    "chemprot": "bio_",
+    "sst2": "reviews_",
+    "financial_phrasebank": "finance_",
+    "ag_news:Business": "finance_",
+    "ag_news:Sci/Tech": "news_",
+    "ncbi_disease": "bio_",
+    "imdb": "reviews_",
+}
+"""A task, or one label of it, and the prefix of the sources of its domain."""
+
+SHARE, ORDER, PARTS = 0.02, 3, 3
+TRAIN, DEV, HELDOUT = 2_000, 1_000, 512
+VERDICTS = ("agreement", "f1", "auroc", "ap", "bits")
+ONE = Machine(workers=1)
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where the inputs are made, and what from.
+
+    Attributes:
+        data: folder with pile/, tasks/ and ner/.
+        model: the model to adapt.
+        folder: what is made here is found again by a later run.
+        steps: training steps of every cell.
+    """
+
+    data: Path
+    model: Path
+    folder: Path
+    steps: int
+
+    def corpus(self, seed: int) -> Path:
+        """The seed's third of the corpus: documents of each source with that rest by three."""
+        folder = self.folder / f"third-{seed % PARTS}"
+        for path in sorted((self.data / "pile").glob("*.jsonl.zst")):
+            made = folder / path.name.removesuffix(".zst")
+            if not made.exists():
+                kept = [s for i, s in enumerate(lines(path)) if i % PARTS == seed % PARTS]
+                write_bytes(made, b"".join(kept))
+        return folder
+
+    def documents(self, seed: int) -> dict[str, list[str]]:
+        """Texts of the seed's corpus by source, one for every row."""
+        found = sorted(self.corpus(seed).glob("*.jsonl"))
+        return {p.name: [orjson.loads(line)["text"] for line in lines(p)] for p in found}
+
+    def facts(self, seed: int) -> dict[str, int]:
+        """Words of the seed's corpus, and the number of different words as n-gram models count."""
+        words, known = 0, np.empty(0, np.uint64)
+        for texts in self.documents(seed).values():
+            words += sum(len(text.split()) for text in texts)
+            identities = number_words(*buffers(text_array(texts)), characters(), False)[1]
+            known = np.union1d(known, identities)
+        return {"words": words, "vocabulary": len(known)}
+
+    def target(self, name: str, seed: int) -> Target:
+        """The target's texts; made unless they exist."""
+        folder = self.folder / f"{name.replace('/', '_').replace(':', '-')}-{seed}"
+        found = Target(folder)
+        if not (folder / "facts.json").exists():
+            train, dev = (self._different(name, part) for part in ("train", "dev"))
+            apart = dev_apart(dev, train)
+            drawn = some(apart, DEV, seed)
+            clean = outside(drawn, self.documents(seed))
+            facts = {"dev": len(dev), "in_train": len(dev) - len(apart), "judged": len(clean)}
+            facts |= {"in_corpus": len(drawn) - len(clean), "train": min(TRAIN, len(train))}
+            store(found.train, some(train, TRAIN, seed))
+            store(found.dev, clean)
+            write_bytes(folder / "facts.json", orjson.dumps(facts))
+        return found
+
+    def _different(self, name: str, part: str) -> list[str]:
+        """Different texts of a split; those of dev as printed, without tokenisation and marks."""
+        task, _, label = name.partition(":")
+        if (sentences := self.data / "ner" / task / f"{part}.conll").exists():
+            texts = [" ".join(words) for words in read_conll([str(sentences)], part).pieces]
+        else:
+            rows = map(orjson.loads, lines(self.data / "tasks" / task / f"{part}.jsonl.zst"))
+            texts = [row["text"] for row in rows if not label or row["label"] == label]
+        shown = [normalise(text) for text in texts]
+        kept = np.sort(np.unique(text_keys(shown), return_index=True)[1])
+        kept = [i for i in kept if alphanumeric(shown[i])]
+        return [(shown if part == "dev" else texts)[i] for i in kept]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target's texts in a folder: `train` to select by, `dev` to judge on."""
+
+    folder: Path
+
+    @property
+    def train(self) -> Path:
+        """The target of the selection, as the task has it."""
+        return self.folder / "train.jsonl"
+
+    @property
+    def dev(self) -> Path:
+        """Unseen texts, normalised."""
+        return self.folder / "dev.jsonl"
+
+    @cached_property
+    def facts(self) -> dict[str, int]:
+        """Counts of texts."""
+        found: dict[str, int] = orjson.loads((self.folder / "facts.json").read_bytes())
+        return found
+
+
+def lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, plain or zst."""
+    with path.open("rb") as f:
+        plain = zstandard.ZstdDecompressor().stream_reader(f) if path.suffix == ".zst" else f
+        yield from io.BufferedReader(plain)
+
+
+def store(path: Path, texts: list[str]) -> None:
+    """Write texts as JSON lines."""
+    write_bytes(path, b"".join(orjson.dumps({"text": text}) + b"\n" for text in texts))
+
+
+def some(texts: list[str], most: int, seed: int) -> list[str]:
+    """A seeded draw of at most so many texts, in their order."""
+    drawn = np.random.default_rng(seed).permutation(len(texts))[:most]
+    return [texts[i] for i in np.sort(drawn)]
+
+
+def dev_apart(dev: list[str], train: list[str]) -> list[str]:
+    """The dev texts whose letters and digits no train text has, after normalisation."""
+    seen = np.isin(text_keys(dev), text_keys(normalise(text) for text in train))
+    return [dev[i] for i in np.flatnonzero(~seen)]
+
+
+def outside(texts: list[str], documents: dict[str, list[str]]) -> list[str]:
+    """The texts that no document contains."""
+    finder, inside = ContaminationFinder(HeldoutIndex.of_texts(texts)), set[int]()
+    for found in documents.values():
+        inside |= set(finder.find(text_array(found)).watched.tolist())
+    return [text for i, text in enumerate(texts) if i not in inside]
+
+
+def measure(work: Work, name: str, method: str, seed: int, facts: dict[str, int]) -> dict[str, Any]:
+    """Select, train the n-gram model, adapt; resumes where an earlier run was stopped.
+
+    Args:
+        work: where.
+        name: the target, of `TARGETS`.
+        method: a scoring method.
+        seed: decides the third of the corpus, the target's texts, the fit, and the training.
+        facts: of the corpus, by `Work.facts`.
+    """
+    target = work.target(name, seed)
+    cell = work.folder / "cells" / target.folder.name / method
+    started = time.perf_counter()
+    scored = corpusfit.score(
+        target=target.train,
+        corpus=work.corpus(seed),
+        out=cell / "scores",
+        method=method,
+        embedder="static",
+        seed=seed,
+        overwrite=True,
+        machine=ONE,
+    )
+    selected_s = time.perf_counter() - started
+    texts, sources = taken(scored, work.documents(seed), SHARE * facts["words"])
+    words = np.array([len(text.split()) for text in texts])
+    inside = np.char.startswith(sources, TARGETS[name])
+    store(cell / "selected.jsonl", texts)
+    dev = [orjson.loads(line)["text"] for line in lines(target.dev)]
+    found = {
+        "bits": bits(texts, dev, facts["vocabulary"]),
+        "precision": float(words[inside].sum() / words.sum()),
+        "words": int(words.sum()),
+        "segments": len(texts),
+    }
+    adapted = corpusfit.adapt(
+        model=str(work.model),
+        data=cell / "selected.jsonl",
+        task=target.dev,
+        out=cell / "adapted",
+        steps=work.steps,
+        batch=16,
+        length=128,
+        rate=3e-4,
+        seed=seed,
+        settings=("train.evaluations=1", f"mix.heldout={HELDOUT}"),
+        overwrite=True,
+        machine=Machine(workers=1, cache=cell / "cache"),
+    )
+    for when, losses in adapted.manifest["losses"].items():
+        found[f"loss_{when}"] = losses["task"]
+    found["heldout"] = adapted.manifest["heldout"]["task"]
+    found |= {"selected_s": round(selected_s, 1), "adapted_s": adapted.manifest["seconds"]}
+    shutil.rmtree(cell)
+    return found
+
+
+def taken(
+    scored: Any, documents: dict[str, list[str]], budget: float
+) -> tuple[list[str], np.ndarray]:
+    """Segments by falling score until the next does not fit; ties by position.
+
+    Args:
+        scored: a run of `corpusfit.score`.
+        documents: the corpus by source.
+        budget: words, separated by white space.
+
+    Returns:
+        n texts; str [n], their sources.
+    """
+    columns: dict[str, list[Any]] = {k: [] for k in ("source", "row", "start", "end", "score")}
+    for part in scored.scores():
+        for name, values in columns.items():
+            values.extend(part.column(name).to_pylist())
+    texts, sources, left = [], [], budget
+    for at in np.argsort(-np.asarray(columns["score"], np.float32), kind="stable"):
+        source, row, start, end = (columns[k][at] for k in ("source", "row", "start", "end"))
+        text = documents[source][row][start:end]
+        left -= len(text.split())
+        if left < 0:
+            break
+        texts.append(text)
+        sources.append(source)
+    return texts, np.array(sources)
+
+
+def bits(texts: list[str], dev: list[str], vocabulary: int) -> float:
+    """Bits per word of unseen texts, their ends counted, under a trigram Kneser-Ney model of texts.
+
+    The vocabulary is the corpus's, so that a word which the texts lack costs the same share of
+    what discounting leaves, whatever was selected.
+    """
+    known = number_words(*buffers(text_array(texts)), characters(), False)
+    table = estimate(*known, ORDER, vocabulary)
+    data = buffers(text_array(dev))
+    log10, tokens = log_probabilities(table, ORDER, *data, characters(), False)
+    return float(-log10.sum() / tokens.sum() * np.log2(10.0))
+
+
+def ranked(methods: list[str]) -> list[str]:
+    """What `corpusfit rank` ranks by default, and some methods."""
+    return sorted({*candidates(), *methods})
+
+
+def verdicts(work: Work, name: str, methods: list[str], seed: int) -> dict[str, Any]:
+    """What `corpusfit rank` says of each method, means over its splits of the target."""
+    found = corpusfit.rank(
+        target=work.target(name, seed).train,
+        corpus=work.corpus(seed),
+        methods=ranked(methods),
+        embedder="static",
+        seed=seed,
+        machine=ONE,
+    )
+    said = {v.method: {k: getattr(v, k) for k in VERDICTS} for v in found}
+    return {
+        method: {k: v[0] if isinstance(v, tuple) else v for k, v in of.items() if v is not None}
+        for method, of in said.items()
+    }
