@@ -60,6 +60,18 @@ def test_segments_are_taken_whole_in_the_order_of_memory(run):
     assert [score for score, _ in found] == expected.tolist()
 
 
+def test_the_scorer_places_texts_as_the_rounds_did(run, inline):
+    done = run(fraction=1.0)
+    texts = text_array([segment["text"] for segment in done])
+    found = done.scorer().score(texts)
+    assert found == pytest.approx([row["score"] for row in scores(done)], abs=1e-4)
+    explained = corpusfit.explain(done.path, row="task.jsonl:3", machine=inline)
+    assert explained.raised
+    assert explained.score == pytest.approx(
+        corpusfit.explain(done.path, text=explained.text, machine=inline).score, abs=1e-4
+    )
+
+
 def test_the_task_is_taken_first(run):
     by_source = run().manifest["selected"]["by_source"]
     assert by_source["task.jsonl"]["selected"] > 0.9 * sum(

@@ -18,7 +18,7 @@ from corpusfit.jobs.explain import effects_of
 from corpusfit.jobs.fit import Sample
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan
 from corpusfit.score import registry
-from corpusfit.score.contract import Effect, Method, Scorer
+from corpusfit.score.contract import Effect, Scorer
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, read_as, taken_of, text_array
 
@@ -89,10 +89,12 @@ class Describe(Job[list[str], Described]):
             vectors = self._encoded(units)
             target_vectors = self.target.batch("embedding")[places]
         effects: list[list[Effect]] = [[] for _ in texts]
-        if isinstance(method, Method):
+        if method.scorer is not None:
             scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
             known = self.target.batch("both" if method.encodes else "text")
             target_scores = scorer.score(read_as(taken_of(known, places), method.reads))
+            if method.whole_segments:
+                units = [["".join(own)] for own in units]
             share = [1.0 if method.log_weights else 1.0 / max(1, len(own)) for own in units]
             effects = [effects_of(scorer, *each) for each in zip(units, share, strict=True)]
         return Described(vectors, effects, target_vectors, target_scores)

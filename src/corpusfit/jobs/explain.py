@@ -17,7 +17,7 @@ from corpusfit.errors import InputError
 from corpusfit.jobs.fit import Sample
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
-from corpusfit.score.contract import Effect, Method, Scorer
+from corpusfit.score.contract import Effect, Scorer
 from corpusfit.types import Paired, read_as, text_array
 
 
@@ -86,9 +86,12 @@ class Explain(Job[list[str], Explained]):
             batch = read_as(known, method.reads)
         else:
             by, nearest, batch = "words", self._nearest(texts, "words"), texts
-        if not isinstance(method, Method):
+        if method.scorer is None:
             return Explained(None, [], nearest, by, [])
         scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+        if method.whole_segments:
+            units = ["".join(units)]
+            batch = text_array(units)
         share = 1.0 if self.summed else 1 / len(units)
         score = float(scorer.score(batch).sum(dtype=np.float64)) * share
         learned = scorer.nearest(known.vectors)[: self.top] if method.encodes else []

@@ -27,7 +27,7 @@ from corpusfit.pipeline.run import Machine, Run
 from corpusfit.pipeline.scoring import tallies
 from corpusfit.plan import MethodPlan, Plan
 from corpusfit.score import registry, table
-from corpusfit.score.contract import Effect, Method
+from corpusfit.score.contract import Effect
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, taken, text_array
 
@@ -143,7 +143,7 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
         raise UsageError("--row and --text exclude each other. Pass one.")
     if text is not None and not text.strip():
         raise bad_setting("--text", "a text that is not empty", text)
-    if text is not None and not issubclass(registry.load(method), Method):
+    if text is not None and registry.load(method).scorer is None:
         raise bad_setting(
             "--text",
             f"left out for {method}, which cannot score a single text",

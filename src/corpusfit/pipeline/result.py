@@ -41,7 +41,7 @@ class Selection:
         """The fitted scorer: `score(batch)` for any texts or embeddings.
 
         Raises:
-            ModelError: the method scores the whole corpus at once and has no scorer.
+            ModelError: the method has no scorer.
         """
         path = RunFolder(self.path).fit / "scorer.safetensors"
         scorer: Scorer[Any] = restore(path, registry.scorer_class)

@@ -24,14 +24,17 @@ from corpusfit.jobs.rounds import (
 from corpusfit.jobs.score import mark_path
 from corpusfit.manifest import RunFolder
 from corpusfit.pipeline.run import Run
-from corpusfit.score.rounds import Round, RoundMethod
+from corpusfit.score.round_scorer import RoundScorer
+from corpusfit.score.rounds import Features, Round, RoundMethod
 from corpusfit.select.top import Selector, find_threshold
 
 _SHARDS = 16
 """Shards in a group: 64 MiB of text by default, whose counts a worker holds in memory at once."""
 
 
-def score_in_rounds(run: Run, folder: RunFolder, method: RoundMethod, target: Sample) -> None:
+def score_in_rounds(
+    run: Run, folder: RunFolder, name: str, method: RoundMethod, target: Sample
+) -> None:
     """Score the whole corpus.
 
     Every shard is counted once; a round then reads the counts, in a few groups of shards at a time,
@@ -53,6 +56,8 @@ def score_in_rounds(run: Run, folder: RunFolder, method: RoundMethod, target: Sa
     if any(mark_path(folder.scored, shard).name not in marked for shard in shards):
         rounds = _Rounds(run, files, method, len(features.weights))
         rounds.take()
+        scorer = rounds.scorer(features)
+        store(folder.fit / "scorer.safetensors", name, scorer)
         rounds.write(folder)
     remove(folder.rounds)
 
@@ -119,6 +124,12 @@ class _Rounds:
             sums[features] += counts
             total += words
         return sums, total
+
+    def scorer(self, features: Features) -> RoundScorer:
+        """What scores other texts by the rounds."""
+        rounds = len(self._method.budgets(1))
+        states = [BeforeRound.read(self._files.state(i + 1)) for i in range(rounds + 1)]
+        return RoundScorer.of(features, [s.taken for s in states[:-1]], [*states[-1].rounds])
 
     def write(self, folder: RunFolder) -> None:
         """Write the order of taking as scores."""

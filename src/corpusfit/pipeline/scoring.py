@@ -63,7 +63,7 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
             add_vectors(run, target)
             _background(run, store, counts, background)
     if isinstance(method, RoundMethod):
-        score_in_rounds(run, folder, method, target)
+        score_in_rounds(run, folder, used.name, method, target)
         return used
     if isinstance(method, CorpusMethod):
         _score_whole(run, folder, used, target, background, store)

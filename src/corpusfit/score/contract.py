@@ -116,6 +116,10 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
 """
     needs: ClassVar[str] = ""
     """The extra of corpusfit that the method needs, if any."""
+    scorer: ClassVar[type | None] = None
+    """The class of its stored scorers; None for a method that cannot score a single text."""
+    whole_segments: ClassVar[bool] = False
+    """Whether a segment is scored as one text, not by the mean of its units' scores."""
 
     @property
     def fits_on(self) -> Reads:

@@ -131,10 +131,9 @@ def label_method(name: str, options: Mapping[str, Any]) -> LabelMethod:
 
 def scorer_class(name: str) -> type[Scorer[Any]]:
     """The class of this method's stored scorers."""
-    method = load(name)
-    if not issubclass(method, Method):
+    cls: type[Scorer[Any]] | None = load(name).scorer
+    if cls is None:
         raise ModelError(f"Method {name} has no scorer: it does not score single texts.")
-    cls: type[Scorer[Any]] = method.scorer
     return cls
 
 

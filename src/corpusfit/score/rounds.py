@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,9 +154,13 @@ def order_scores(
 class RoundMethod(CorpusMethod):
     """A corpus method that takes texts in rounds, so that every step can be mapped over shards.
 
+    Its scorer is a `RoundScorer`, which says where a text would have come in the order.
+
     `pipeline/rounds.py` takes whole segments of a corpus of any size; `score_corpus` takes units
     that fit in memory, for `rank`.
     """
+
+    whole_segments: ClassVar[bool] = True
 
     @abstractmethod
     def learn(self, target: Texts) -> Features:

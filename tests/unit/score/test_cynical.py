@@ -13,6 +13,7 @@ import pytest
 from corpusfit.kernels.cynical import WORDLESS
 from corpusfit.kernels.tokens import reference
 from corpusfit.score import registry
+from corpusfit.score.round_scorer import RoundScorer
 from corpusfit.score.rounds import Round, order_scores
 from corpusfit.types import text_array
 
@@ -167,3 +168,21 @@ def test_a_target_with_no_word_of_the_corpus_still_orders_it():
     target = text_array(["слово", "ещё слово"])
     ((_, scores),) = method.score_corpus([(0, text_array(CORPUS))], target, None, seed=0)
     assert np.isfinite(scores).all()
+
+
+def test_effects_add_up_to_the_gain_in_the_text_s_round():
+    method = registry.corpus_method("cynical", {"rounds": 1, "pairs": 0.3})
+    features = method.learn(text_array(TARGET))
+    counted = features.count(text_array(CORPUS))
+    sums = np.zeros(len(features.weights), np.int64)
+    counted.add(np.ones(len(CORPUS), np.bool_), sums)
+    taken = method.begin(sums, int(counted.words.sum()))
+    scorer = RoundScorer.of(features, [taken], [Round(1_000, 1.0, -1.0)])
+    gains = taken.gains(features)(counted)
+    for text, gain_of_text in zip(CORPUS[:40], gains, strict=False):
+        effects = scorer.explain(text)
+        assert sum(e.effect for e in effects) == pytest.approx(gain_of_text, rel=1e-4, abs=1e-7)
+    assert scorer.explain("?!") == []
+    outside = scorer.explain("unheard words")
+    assert [e.part for e in outside] == ["unheard", "words"]
+    assert all(e.effect < 0 for e in outside)

@@ -11,9 +11,9 @@ weight of 0.1. The best texts are taken until the round's budget, and all others
 The order of taking is the score.
 Why: a method that scores each text alone takes ever more of what is most typical of the target.
 This one takes what the target still lacks, so that the words taken have the target's proportions.
-Trade-off: it compares words, not meaning. The score of a text depends on the whole corpus, so a new
-text cannot be scored. Axelrod takes one text at a time; here the texts of a round are scored
-together, which takes 20 passes over the counts instead of one for every text.
+Trade-off: it compares words, not meaning. A score depends on the whole corpus; the stored scorer
+says where a new text would have come. Axelrod takes one text at a time; here the texts of a round
+are scored together, which takes 20 passes over the counts instead of one for every text.
 Reference: Axelrod (2017), Cynical Selection of Language Model Training Data (arXiv 1709.02279). The
 pairs, the rounds and the start with the corpus's own counts are this project's; docs/auto.md.
 """
@@ -33,6 +33,7 @@ from corpusfit.kernels.cynical import number_features
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.kernels.tokens import BEGIN, END
 from corpusfit.score.contract import Family
+from corpusfit.score.round_scorer import RoundScorer
 from corpusfit.score.rounds import Features, RoundMethod, Taken
 from corpusfit.types import Reads, Texts, buffers
 
@@ -52,6 +53,7 @@ class Cynical(RoundMethod):
     """
 
     reads: ClassVar[Reads] = "text"
+    scorer: ClassVar[type] = RoundScorer
     family: ClassVar[Family] = "lexical"
 
     pairs: float = 0.1
