@@ -228,13 +228,14 @@ class AdapterPlan:
             positive(f"adapter.{name}", getattr(self, name))
 
 
-_FREE = (
+FREE = (
     ("model", "name"),
     ("read", "strict"),
     ("train", "micro_tokens"),
     ("train", "checkpoint_minutes"),
     ("train", "checkpoints"),
 )
+"""Settings that do not decide the weights: paths, and those that change rounding only."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +254,7 @@ class AdaptPlan(Settings):
     def decisive(self) -> dict[str, Any]:
         """The settings that decide the weights: all but paths and those that change rounding."""
         settings = self.as_dict()
-        for group, name in _FREE:
+        for group, name in FREE:
             del settings[group][name]
         return settings
 

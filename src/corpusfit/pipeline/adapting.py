@@ -22,7 +22,7 @@ from corpusfit.adapt.processes import start_accelerator
 from corpusfit.adapt.schedule import selection_loss
 from corpusfit.adapt.scratch import new_model
 from corpusfit.adapt.special_tokens import backend_tokenizer
-from corpusfit.adapt.trainer import Training, train
+from corpusfit.adapt.trainer import TrainerCallback, Training, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
@@ -71,6 +71,7 @@ def adapt(
     track: str = "",
     machine: Machine = HERE,
     overwrite: bool = False,
+    trial: TrainerCallback | None = None,
 ) -> Adapted:
     """Continue a model's pre-training.
 
@@ -91,6 +92,8 @@ def adapt(
         track: experiment tracker for the metrics; see `adapt/processes.py`.
         machine: where text is tokenised, and how progress is shown.
         overwrite: replace another training in `out`.
+        trial: callback of a training that only measures the loss on the task's texts and writes no
+            model; it may stop the training by an exception.
 
     Returns:
         The finished training.
@@ -113,15 +116,17 @@ def adapt(
         )
     if not isinstance(ready, Ready):
         return Adapted(out, ready)
+    if trial is not None:
+        ready = ready.measured_on_task()
     training, facts = assemble_training(ready, folder, hardware, accelerator, machine.progress)
     facts["repeat"] = _repeat(plan, data, task, replay, guard, guard_field)
     _check_settled(folder, facts, main=accelerator.is_main_process)
     if track:
         accelerator.init_trackers("corpusfit", config=_flat(facts))
     try:
-        history = _train(training, machine.progress)
+        history = _train(training, machine.progress, trial)
         facts["losses"] = _summary(history, training.plan.keep)
-        if accelerator.is_main_process:
+        if accelerator.is_main_process and trial is None:
             _save(ready, folder, history)
             facts["weights"] = {p.name: file_digest(p) for p in sorted(out.glob("*.safetensors"))}
             facts["seconds"] = round(time.perf_counter() - began, 1)
@@ -261,12 +266,14 @@ def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool)
         write_bytes(folder.settled, json.dumps(now).encode())
 
 
-def _train(training: Training, progress: Progress) -> list[dict[str, Any]]:
+def _train(
+    training: Training, progress: Progress, trial: TrainerCallback | None
+) -> list[dict[str, Any]]:
     """Run the training; returns its history."""
     steps = training.plan.steps or 0
     progress.begin("adapt", steps, "tokens")
     try:
-        return train(training, TrainingProgress(progress, steps))
+        return train(training, trial or TrainingProgress(progress, steps))
     finally:
         progress.end()
 

@@ -1,0 +1,59 @@
+"""The settings that a tuning tries: method, fraction of the corpus, and use of weights."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corpusfit.pipeline.tuning.plan import SearchPlan
+
+RANDOM = "random"
+"""Baseline that every tuning tries."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to select; a further choice, such as a second phase, is a further field.
+
+    Attributes:
+        method: scoring method.
+        fraction: fraction of the corpus.
+        weights: use of relevance weights: `off` or `resample`.
+    """
+
+    method: str
+    fraction: float
+    weights: str
+
+    @property
+    def label(self) -> str:
+        """The setting in a few words, for people."""
+        return f"{self.method} {self.fraction:g}" + f" {self.weights}" * (self.weights != "off")
+
+    @property
+    def key(self) -> str:
+        """The setting as the name of a file."""
+        return self.label.replace(" ", "-").replace(":", "-")
+
+
+def grid(plan: SearchPlan, methods: Sequence[str]) -> list[Setting]:
+    """Every setting, the baseline first, then in the order in which they are kept.
+
+    A budget that is too small for all drops the last ones: those farthest from the first method,
+    fraction and use of weights.
+
+    Args:
+        plan: names fractions and uses of weights.
+        methods: the methods, best first.
+    """
+    amounts, uses = plan.amounts(), plan.uses()
+    places = itertools.product(range(len(methods)), range(len(amounts)), range(len(uses)))
+    ordered = sorted(places, key=lambda place: (sum(place), place))
+    found = [Setting(RANDOM, max(amounts), "off")]
+    for method, amount, use in ordered:
+        setting = Setting(methods[method], amounts[amount], uses[use])
+        pointless = setting.weights != "off" and (setting.fraction == 1 or setting.method == RANDOM)
+        if not pointless:
+            found.append(setting)
+    return list(dict.fromkeys(found))
