@@ -26,8 +26,8 @@ def page() -> str:
         "# Settings",
         "",
         "All settings of `corpusfit select` and related commands; those of `adapt`, `evaluate`,",
-        "`clusters` and `tune` follow. Change a setting with `--set KEY=VALUE`, a `--plan` file in TOML,",
-        'or `settings=["KEY=VALUE"]` in Python. `docs/make_settings.py` writes this page.',
+        "`clusters` and `tune` follow. Change a setting with `--set KEY=VALUE`, a `--plan` file in",
+        'TOML, or `settings=["KEY=VALUE"]` in Python. `docs/make_settings.py` writes this page.',
         "",
     ]
     lines += _groups(Plan(), ("seed", "method"))

@@ -101,14 +101,12 @@ def tune(
     with exclusive(folder.work):
         found = _read(plan, inputs, folder, machine)
         folder.begin(found.identity(plan), overwrite=overwrite)
-        done = folder.finished()
-        if done is None:
-            done = _search(plan, inputs, found, folder, machine, began)
-            folder.finish(done)
+        if folder.finished() is None:
+            folder.finish(_search(plan, inputs, found, folder, machine, began))
         folder.free()
-        selection = Selection(folder.selection, _manifest_of(folder.selection))
         model = _train(plan, inputs, folder, machine) if train else None
-    return Tuned(out, done, selection, model)
+    selection = RunFolder(folder.selection).finished()
+    return Tuned(out, folder.finished() or {}, Selection(folder.selection, selection or {}), model)
 
 
 @dataclass(frozen=True)
@@ -199,9 +197,6 @@ def _search(
         machine=machine,
         overwrite=True,
     )
-    conclusions = concluded(trials, rungs, plan.search.margin)
-    for sentence in conclusions[1:]:
-        machine.progress.note(sentence)
     options = {"guard-field": inputs.guard_field}
     named = {
         "target": absolute(inputs.target),
@@ -230,7 +225,7 @@ def _search(
         "rungs": [dataclasses.asdict(rung) for rung in rungs],
         "trials": [dataclasses.asdict(trial) for trial in trials],
         "winner": dataclasses.asdict(winner),
-        "conclusions": conclusions,
+        "conclusions": concluded(trials, rungs, plan.search.margin),
         "warnings": search.quiet.warnings,
         "steps": sum(trial.done for trial in trials),
         "seconds": round(time.perf_counter() - began, 1),
@@ -294,11 +289,3 @@ def _train(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Mach
         guard_field=inputs.guard_field,
         machine=machine,
     )
-
-
-def _manifest_of(path: Path) -> dict[str, Any]:
-    """The manifest of the winner's selection."""
-    manifest = RunFolder(path).finished()
-    if manifest is None:
-        raise UsageError(f"{path} is not finished. Run the same command with --overwrite.")
-    return manifest
