@@ -17,6 +17,7 @@ def tune(
     target: Inputs,
     corpus: Inputs,
     out: Path | str,
+    replay: Inputs = (),
     guard: Inputs = (),
     guard_field: str = "",
     train: bool = False,
@@ -32,6 +33,7 @@ def tune(
         target: texts of the task, as in `select`; a part is held out to measure the loss on.
         corpus: texts to choose from, as in `select`.
         out: local folder that is new, empty, or of the same search, which resumes.
+        replay: general texts to mix into every adaptation, as in `adapt`.
         guard: held-out texts to decontaminate target and corpus against, as in `adapt`.
         guard_field: text field of the `guard` files (default: that of the target).
         train: also adapt the model on the winner's selection.
@@ -39,9 +41,10 @@ def tune(
         settings: further settings, such as `"search.eta=4"`.
         overwrite: replace a different search in `out`.
         machine: where to run, with how many workers, and where to show progress.
-        **words: model, budget, methods, fractions, weights, objective, steps (of the winner),
-            batch, length, rate, adapter, embedder, unit, text_field, seed: as the options of the
-            same name; methods, fractions and weights are sequences, or words separated by commas.
+        **words: model, budget, methods, fractions, weights, replay_share, objective, steps
+            and epochs (of the winner), batch, length, rate, adapter, embedder, unit, text_field,
+            seed: as the options of the same name; methods, fractions and weights are sequences, or
+            words separated by commas.
 
     Returns:
         The finished search; `selection` is the winner's, `trials()` lists every trial.
@@ -51,7 +54,9 @@ def tune(
     """
     return pipeline.tune(
         build_tune_plan(plan, settings, **words),
-        pipeline.TuneInputs(listed(target), listed(corpus), listed(guard), guard_field),
+        pipeline.TuneInputs(
+            listed(target), listed(corpus), listed(replay), listed(guard), guard_field
+        ),
         place(out, "--out"),
         train=train,
         machine=machine or Machine(),
@@ -63,6 +68,7 @@ def estimate_tuning(
     *,
     target: Inputs,
     corpus: Inputs,
+    replay: Inputs = (),
     guard: Inputs = (),
     guard_field: str = "",
     plan: TunePlan | Path | str | None = None,
@@ -77,6 +83,8 @@ def estimate_tuning(
     """
     return pipeline.estimate_tuning(
         build_tune_plan(plan, settings, **words),
-        pipeline.TuneInputs(listed(target), listed(corpus), listed(guard), guard_field),
+        pipeline.TuneInputs(
+            listed(target), listed(corpus), listed(replay), listed(guard), guard_field
+        ),
         machine=machine or Machine(),
     )

@@ -62,29 +62,47 @@ def tune(
         ),
     ] = None,
     methods: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
-            "--method",
-            metavar="NAME",
-            help="Method to try; repeatable (default: the best 4 of `corpusfit rank`)",
+            "--methods",
+            metavar="NAMES",
+            help="Methods to try, separated by commas (default: the best 4 of `corpusfit rank`)",
         ),
     ] = None,
     fractions: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
-            "--fraction",
-            metavar="NUMBER",
-            help="Share of the segments to try, above 0 and at most 1; repeatable (default: "
-            "0.1,0.05,0.2)",
+            "--fractions",
+            metavar="NUMBERS",
+            help="Shares of the segments to try, separated by commas, each above 0 and at most 1 "
+            "(default: 0.1,0.05,0.2)",
         ),
     ] = None,
     weights: Annotated[
-        list[str] | None,
+        str | None,
         typer.Option(
             "--weights",
-            metavar="[off|resample]",
-            help="Use of relevance weights to try: off (highest scores) or resample (segments "
-            "drawn in proportion to lambda); repeatable (default: off,resample)",
+            metavar="POLICIES",
+            help="Uses of relevance weights to try, separated by commas: off (highest scores), "
+            "resample (segments drawn in proportion to lambda) (default: off,resample)",
+        ),
+    ] = None,
+    replay: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--replay",
+            metavar="INPUT",
+            help="General texts to mix into every adaptation, against forgetting; repeatable "
+            "(default: none)",
+        ),
+    ] = None,
+    replay_share: Annotated[
+        float | None,
+        typer.Option(
+            "--replay-share",
+            metavar="NUMBER",
+            parser=o.number,
+            help="Replay tokens as a fraction of all training tokens (default: 0.05)",
         ),
     ] = None,
     guard: Annotated[
@@ -116,6 +134,15 @@ def tune(
             parser=o.whole_number,
             help="Training steps with --train (default: 3 passes over the selection, at most 2,000 "
             "steps on a CPU and 50,000 on a GPU)",
+        ),
+    ] = None,
+    epochs: Annotated[
+        float | None,
+        typer.Option(
+            "--epochs",
+            metavar="NUMBER",
+            parser=o.number,
+            help="Passes over the selection with --train (default: set by --steps)",
         ),
     ] = None,
     objective: Annotated[
@@ -156,7 +183,9 @@ def tune(
         methods=methods,
         fractions=fractions,
         weights=weights,
+        replay_share=replay_share,
         steps=steps,
+        epochs=epochs,
         objective=objective,
         adapter=adapter,
         embedder=embedder,
@@ -165,8 +194,8 @@ def tune(
         seed=seed,
     )
     machine = pipeline.Machine(workers=workers, cache=cache, progress=Bar())
-    texts: dict[str, Any] = {"target": target, "corpus": corpus, "guard": guard or ()}
-    texts |= {"guard_field": guard_field, "plan": built, "machine": machine}
+    texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
+    texts |= {"guard": guard or (), "guard_field": guard_field, "plan": built, "machine": machine}
     if dry_run:
         show_plan(api.estimate_tuning(**texts), json=json)
         return

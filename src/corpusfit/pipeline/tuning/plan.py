@@ -19,7 +19,7 @@ from corpusfit.adapt.plan import (
 from corpusfit.errors import bad_setting
 from corpusfit.plan import CutPlan, EmbedPlan, FitPlan, Plan, ReadPlan
 from corpusfit.score.names import require
-from corpusfit.settings import Settings, one_of, positive, seed_below
+from corpusfit.settings import Settings, positive, seed_below
 
 USES = ("off", "resample")
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?) ?(steps?|s|min|h)?")
@@ -68,13 +68,15 @@ class SearchPlan:
         if not unit and amount != int(amount):
             raise bad_setting("--budget", "a whole number of steps, or a time", self.budget)
         for name in self.method_names():
-            require(name)
+            require(name, "--methods")
             if name == "oracle":
                 cure = "Leave it out: tune uses no label of the corpus."
-                raise bad_setting("--method", "a method without labels", name, cure)
+                raise bad_setting("--methods", "a method without labels", name, cure)
         self.amounts()
-        for use in _parts(self.weights, "--weights", "off or resample"):
-            one_of("--weights", use, USES)
+        for use in self.uses():
+            if use not in USES:
+                cure = "For example --weights off,resample."
+                raise bad_setting("--weights", f"one or more of {', '.join(USES)}", use, cure)
         for name in ("keep", "least", "evaluations"):
             positive(f"search.{name}", getattr(self, name))
         for name, least in (("c", 0.0), ("margin", 0.0), ("eta", 2)):
@@ -110,7 +112,7 @@ class SearchPlan:
 
     def method_names(self) -> list[str]:
         """The methods that the user named; empty for those of the ranking."""
-        return _parts(self.methods, "--method", "names of methods") if self.methods else []
+        return _parts(self.methods, "--methods", "names of methods") if self.methods else []
 
     def amounts(self) -> list[float]:
         """The fractions of the corpus.
@@ -119,14 +121,14 @@ class SearchPlan:
             UsageError: one is not a number above 0 and at most 1.
         """
         found = []
-        for part in _parts(self.fractions, "--fraction", "numbers above 0 and at most 1"):
+        for part in _parts(self.fractions, "--fractions", "numbers above 0 and at most 1"):
             try:
                 found.append(float(part))
             except ValueError:
                 found.append(0.0)
             if not 0 < found[-1] <= 1:
-                cure = "For a tenth of the corpus: --fraction 0.1."
-                raise bad_setting("--fraction", "above 0 and at most 1", part, cure)
+                cure = "For a tenth of the corpus: --fractions 0.1."
+                raise bad_setting("--fractions", "above 0 and at most 1", part, cure)
         return found
 
     def uses(self) -> list[str]:

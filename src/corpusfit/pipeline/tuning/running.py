@@ -51,12 +51,14 @@ class TuneInputs:
     Attributes:
         target: the task's texts.
         corpus: texts to select from.
+        replay: general text to mix into every adaptation.
         guard: held-out texts of the task, in the form of `held_out`.
         guard_field: text field of the guard files.
     """
 
     target: Sequence[str]
     corpus: Sequence[str]
+    replay: Sequence[str] = ()
     guard: Sequence[str] = ()
     guard_field: str = ""
 
@@ -80,7 +82,7 @@ def tune(
 
     Args:
         plan: every setting that can change the result.
-        inputs: target, corpus and guard.
+        inputs: target, corpus, general text and guard.
         out: a new or empty folder of this machine, or one of the same search to resume.
         train: also adapt the model on the winner's selection, by the plan's steps.
         machine: where it runs.
@@ -115,6 +117,7 @@ class _Found:
 
     target: list[Source]
     corpus: list[Source]
+    replay: list[Source]
     guarded: dict[str, list[str]]
     base: str
 
@@ -125,6 +128,7 @@ class _Found:
             **plan.decisive(),
             "target": source_identity(self.target),
             "corpus": source_identity(self.corpus),
+            "replay": source_identity(self.replay),
             "guard": digest(self.guarded) if self.guarded else "",
             "base": self.base,
             "versions": {"corpusfit": versions()["corpusfit"]},
@@ -137,7 +141,7 @@ def _require_usable(inputs: TuneInputs, out: Path) -> None:
     Raises:
         UsageError: standard input, a folder in a store, or several processes that train together.
     """
-    for role in ("target", "corpus"):
+    for role in _ROLES:
         if "-" in getattr(inputs, role):
             cure = "Write it to a file first."
             allowed = "files: each method reads them again, and standard input ends"
@@ -155,12 +159,23 @@ def _read(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machi
     """Find and fingerprint the inputs."""
     read = dataclasses.replace(plan.read, text_field=inputs.guard_field or plan.read.text_field)
     with machine.start() as engine:
-        scan = partial(scan_with, engine)
-        target = corpus.find(inputs.target, plan.read, spool=folder.work, role="target")
-        sources = corpus.find(inputs.corpus, plan.read, spool=folder.work, role="corpus", scan=scan)
+        found = {
+            role: corpus.find(
+                getattr(inputs, role),
+                plan.read,
+                spool=folder.work,
+                role=role,
+                scan=partial(scan_with, engine),
+            )
+            for role in _ROLES
+            if getattr(inputs, role)
+        }
     guarded = held_out(inputs.guard, read, folder.work, machine.progress, setting="guard")
     base = fingerprint(find(plan.model.name, setting=MODEL))
-    return _Found(target, sources, guarded, base)
+    return _Found(found["target"], found["corpus"], found.get("replay", []), guarded, base)
+
+
+_ROLES = ("target", "corpus", "replay")
 
 
 def _search(
@@ -185,7 +200,7 @@ def _search(
             ("target", parts.clean),
         )
     )
-    search = Search(plan, folder, inputs.corpus, fit, heldout, guard, machine, began)
+    search = Search(plan, folder, inputs.corpus, inputs.replay, fit, heldout, guard, machine, began)
     rungs, trials = search.run()
     winner = trials[0]
     machine.progress.note(f"Selecting by the winner, {winner.setting.label}, on the whole target.")
@@ -198,11 +213,7 @@ def _search(
         overwrite=True,
     )
     options = {"guard-field": inputs.guard_field}
-    named = {
-        "target": absolute(inputs.target),
-        "corpus": absolute(inputs.corpus),
-        "guard": absolute(inputs.guard),
-    }
+    named = {role: absolute(getattr(inputs, role)) for role in (*_ROLES, "guard")}
     settings = plan.with_value("model.name", named_model(plan.model.name)).overrides()
     return {
         "command": "tune",
@@ -211,8 +222,7 @@ def _search(
         "plan": plan.as_dict(),
         "repeat": command_words("tune", named, options, settings),
         "given": named,
-        "target": [source_as_dict(source) for source in found.target],
-        "corpus": [source_as_dict(source) for source in found.corpus],
+        **{role: [source_as_dict(source) for source in getattr(found, role)] for role in _ROLES},
         "counts": {
             "target": len(parts.clean) + parts.guarded,
             "guarded": parts.guarded,
@@ -285,6 +295,7 @@ def _train(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Mach
         plan.adaptation(),
         [str(folder.selection)],
         folder.model,
+        replay=inputs.replay,
         guard=inputs.guard,
         guard_field=inputs.guard_field,
         machine=machine,

@@ -53,6 +53,7 @@ class Search:
         plan: the plan.
         folder: the tuning's folder.
         corpus: inputs to select from.
+        replay: general text to mix into every trial.
         fit: file of the target's texts to select by.
         heldout: file of the target's texts to measure the loss on.
         guard: file of the texts that no trial trains on: held-out and guarded ones.
@@ -63,6 +64,7 @@ class Search:
     plan: TunePlan
     folder: TuneFolder
     corpus: Sequence[str]
+    replay: Sequence[str]
     fit: str
     heldout: str
     guard: str
@@ -232,6 +234,7 @@ class Search:
                 [str(selection)],
                 place,
                 task=[self.heldout],
+                replay=self.replay,
                 guard=[self.guard],
                 machine=dataclasses.replace(machine, cache=self.folder.tokens),
                 trial=callback,
