@@ -305,6 +305,7 @@ class RunFolder(OutFolder):
         self.scored = self.work / "scored"
         self.fit = self.work / "fit"
         self.stages = self.work / "stages"
+        self.rounds = self.work / "rounds"
         self.looked_at = self.work / "examples"
         self.balanced = self.work / "clusters"
 
@@ -333,7 +334,7 @@ class RunFolder(OutFolder):
             (self.work / file).unlink(missing_ok=True)
         for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
             remove(folder)
-        for folder in (self.looked_at, self.balanced):
+        for folder in (self.rounds, self.looked_at, self.balanced):
             remove(folder)
         self.remove_written()
         for written in (self.examples, self.path / "rejects.jsonl"):

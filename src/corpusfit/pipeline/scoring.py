@@ -19,11 +19,13 @@ from corpusfit.kernels.chance import bottom_k
 from corpusfit.manifest import RunFolder, digest, source_identity
 from corpusfit.pipeline.label_scoring import score_labels, uses_labels
 from corpusfit.pipeline.ranking import pick
+from corpusfit.pipeline.rounds import score_in_rounds
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.rounds import RoundMethod
 
 RECIPE = 2
 """Raised when reading or cutting changes, so that older embeddings are not reused."""
@@ -53,6 +55,9 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     if chosen.name == "auto":
         chosen = pick(run, folder, target, background)
     method = registry.build(chosen.name, chosen.options)
+    if isinstance(method, RoundMethod):
+        score_in_rounds(run, folder, method, target)
+        return chosen
     if isinstance(method, CorpusMethod):
         _score_whole(run, folder, target, background, store)
         return chosen

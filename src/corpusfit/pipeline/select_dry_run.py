@@ -21,6 +21,7 @@ from corpusfit.pipeline.run import Machine, Run
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.rounds import RoundMethod
 from corpusfit.select.choose import DEFAULT_FRACTION
 
 _FIXED_S = 15.0
@@ -68,7 +69,8 @@ def estimate(
         if plan.method.name != "auto":
             used = registry.with_embedder(plan.method, plan.embed.embedder)
             method = registry.build(used.name, used.options)
-        whole = method if isinstance(method, CorpusMethod) else None
+        in_rounds = isinstance(method, RoundMethod)
+        whole = method if isinstance(method, CorpusMethod) and not in_rounds else None
         timed = texts[: UNITS * engine.workers]
         if plan.cascade.stages:
             shares = _shares(plan)
@@ -81,8 +83,8 @@ def estimate(
             seconds += units * times / rate
         elif whole is not None:
             seconds *= 1.5  # all workers read it once for the sample, then one worker twice
-        elif engine.workers > 1:
-            seconds /= engine.workers
+        elif in_rounds or engine.workers > 1:  # the rounds take about as long as reading twice
+            seconds *= (2 if in_rounds else 1) / engine.workers
         total = round(units * times)
         text_mb = characters * times / 1e6
         return {

@@ -105,6 +105,11 @@ class Selector:
         self._left = threshold.budget
         self._open = True
 
+    @property
+    def rest(self) -> Threshold:
+        """The threshold for the parts that follow."""
+        return Threshold(float(self._key), self._left if self._open else -1)
+
     def select(self, keys: NDArray[np.float32], costs: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Mark the selected segments of the next part; bool [n]."""
         selected = keys > self._key
