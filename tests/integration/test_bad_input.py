@@ -26,6 +26,7 @@ from corpusfit.errors import (
     UnknownMethodError,
     UsageError,
 )
+from corpusfit.pipeline.auto import FALLBACK
 
 GOOD = [json.dumps({"text": t}).encode() for t in prose("market", 6)]
 BAD = {
@@ -225,7 +226,7 @@ def test_a_small_target_works_and_says_what_is_unreliable(jsonl, pile, cli, tmp_
     assert (done.code, "Warning" in done.err) == (0, False)
 
 
-def test_a_target_of_one_text_ranks_methods(jsonl, pile, inline, tiny_static, tmp_path):
+def test_a_target_of_one_text_uses_the_stated_method(jsonl, pile, inline, tiny_static, tmp_path):
     run = corpusfit.select(
         target=jsonl("one.jsonl", prose("task", 1)),
         corpus=pile,
@@ -233,7 +234,9 @@ def test_a_target_of_one_text_ranks_methods(jsonl, pile, inline, tiny_static, tm
         machine=inline,
         embedder=str(tiny_static),
     )
-    assert run.manifest["method"]["name"] in {v["method"] for v in run.manifest["ranking"]}
+    assert run.manifest["ranking"] == []
+    assert run.manifest["method"]["name"] in FALLBACK
+    assert run.manifest["method"]["name"] in run.manifest["reason"]
     assert " 1 " in run.manifest["warnings"][0]
 
 

@@ -390,9 +390,17 @@ def test_rank(cli, inputs, tiny_static, tmp_path):
             assert deviation >= 0
     best = {v["method"]: v["auroc"][0] for v in found["ranking"]}
     assert best["domain_cosine"] > best["random"]
+    bits = {v["method"]: v["bits"] for v in found["ranking"]}
+    assert list(bits) == sorted(bits, key=bits.get)
+    best, *others = found["ranking"]
+    assert best["behind"] == [0, 0, 0]
+    for verdict in others:
+        difference, low, high = verdict["behind"]
+        assert low <= difference <= high
+        assert difference == pytest.approx(verdict["bits"] - best["bits"])
     done = cli(*arguments)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("Ranking of methods")
+    assert done.out.startswith("Ranking of methods: bits per word")
     assert done.out.count(" ± ") >= 3 * 4
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -425,7 +433,26 @@ def test_rank_leaves_out_what_cannot_be_used_unless_it_was_named(
 def test_the_methods_that_rank_compares_by_default():
     tried = ranking.candidates()
     assert {"knn", "tfidf", "cluster_ratio", "domain_classifier", "blend", "random"} <= {*tried}
-    assert not {"pyod", "domain_finetune", "textrank", "textgram", "oracle"} & {*tried}
+    assert {"textrank", "textgram", "ngram_coverage_unseen"} <= {*tried}
+    assert not {"pyod", "domain_finetune", "oracle"} & {*tried}
+
+
+def test_rank_compares_methods_that_score_the_corpus_as_a_whole(cli, inputs, tiny_static):
+    named = ("textrank", "ngram_coverage_unseen", "tfidf")
+    arguments = (a for name in named for a in ("--method", name))
+    found = cli("rank", *inputs, "--embedder", tiny_static, "--seeds", 1, *arguments, "--json")
+    ranking = {v["method"]: v for v in only_json(found)["ranking"]}
+    assert {*ranking} == {*named, "random"}
+    assert [m for m, v in ranking.items() if v["auroc"]] == [
+        m for m in ranking if m in ("tfidf", "random")
+    ]
+    assert all(v["bits"] > 0 and v["cost"] > 0 for v in ranking.values())
+
+
+def test_labels_cannot_be_ranked(cli, inputs):
+    failed = cli("rank", *inputs, "--method", "oracle")
+    assert (failed.code, failed.out) == (2, "")
+    assert "--method" in failed.err
 
 
 @pytest.mark.slow

@@ -66,9 +66,8 @@ MethodName = Annotated[
     typer.Option(
         "--method",
         metavar="NAME",
-        help="Scoring method, one of `corpusfit methods`; auto is domain_moore_lewis or, if "
-        "that cannot be fitted, the method that agrees most with methods of other kinds (default: "
-        "auto)",
+        help="Scoring method, one of `corpusfit methods`; auto uses the method whose selection "
+        "from a sample best predicts held-out target text (default: auto)",
     ),
 ]
 Embedder = Annotated[

@@ -14,14 +14,16 @@ from corpusfit.cli.summary import show_ranking
 
 EXAMPLE = """Rank the scoring methods on your target and corpus.
 
-Prints for each method its agreement with methods of other kinds (the criterion of `--method auto`
-where domain_moore_lewis cannot be fitted), F1, AUROC and average precision (AP) on held-out target
-texts as in TADPOLE, and the expected time per GB of text on this machine. Writes nothing.
+Each method selects a tenth of the words of a corpus sample; an n-gram model trained on them
+predicts target texts that neither the fit nor the selection used. Prints the bits per word (the
+criterion of `--method auto`; lower is better), the difference to the best method with its 95 %
+interval, and the seconds to fit and score the sample. Also prints the agreement with methods of
+other kinds, F1, AUROC and average precision (AP) on held-out target texts as in TADPOLE, and the
+expected time per GB of text on this machine. The method `random` is always ranked. Writes nothing.
 
-Without --method, ranks the methods that score each text by itself, except PyOD's detectors (to rank
-one: --method pyod:ECOD) and domain_finetune, which trains a network for minutes. Methods that need
-the whole corpus (textrank, textgram, ngram_coverage_unseen) or its labels (oracle) cannot be ranked
-on a sample.
+Without --method, ranks all methods that score texts, except PyOD's detectors (to rank one:
+--method pyod:ECOD) and domain_finetune, which trains a network for minutes. Methods that score the
+corpus as a whole (such as textrank) have only bits and times.
 
 Example:
 
@@ -42,7 +44,7 @@ def rank(
         typer.Option(
             "--method",
             metavar="NAME",
-            help="Method to rank; repeatable (default: all methods that score each text by itself)",
+            help="Method to rank; repeatable (default: all methods that score texts)",
         ),
     ] = None,
     seeds: Annotated[
@@ -51,7 +53,8 @@ def rank(
             "--seeds",
             metavar="N",
             parser=o.whole_number,
-            help="Number of random splits of the target (default: 3)",
+            help="Number of random splits of the target for agreement, F1, AUROC and AP "
+            "(default: 3)",
             show_default=False,
         ),
     ] = 3,

@@ -20,12 +20,9 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         _show_counts(out, counts)
     if manifest["budget"]:
         say(Decision(**manifest["budget"]).sentence())
+    say(manifest.get("reason") or f"Method: {method}.")
     if manifest["ranking"]:
-        reason = _WITHIN_BUDGET if manifest["budget"] else _MOST_AGREEMENT
-        say(f"Method: {method}, {_REASONS.get(method, reason)}")
         show_ranking(manifest["ranking"])
-    else:
-        say(f"Method: {method}.")
     if manifest.get("remark"):
         say(manifest["remark"])
     if manifest["cascade"]:
@@ -121,39 +118,51 @@ def _show_clusters(selected: Mapping[str, Any]) -> None:
 
 
 _ROWS = 30
-_WITHIN_BUDGET = "the cheapest, or the one with the highest agreement, within the budget."
-_MOST_AGREEMENT = "which has the highest agreement with methods of other kinds."
-_REASONS = {
-    "domain_moore_lewis": (
-        "which finds the domain by the agreement of methods of different kinds (see the table) and "
-        "scores segments of the domain by their likeness to the target's words."
-    )
-}
 
 
 def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
-    """Print the scores of every method, and the time per GB of text."""
+    """Print the verdicts on every method, its seconds on the sample, and the time per GB of text.
+
+    Rankings of older versions have no bits.
+    """
     from corpusfit.pipeline.budget import format_duration
 
+    columns = ["method", "family", "bits per word", "more than best", "95 % interval"]
+    verdicts = [name for name in _VERDICTS if any(v.get(name) for v in ranking)]
+    columns += [_VERDICTS[name] for name in verdicts]
+    columns += ["seconds", "units per second", "time per GB"]
     rows = [
         [
             v["method"],
             v["family"],
-            *(_spread(v[name]) for name in ("agreement", "f1", "auroc", "ap")),
-            f"{v['fit_s'][0]:.2f}",
+            *_bits(v),
+            *(_spread(v.get(name)) for name in verdicts),
+            f"{v.get('seconds', v['fit_s'][0]):.2f}",
             f"{v['rate'][0]:,.0f}",
             format_duration(v["cost"]),
         ]
         for v in ranking
     ]
-    columns = ["method", "family", "agreement", "F1", "AUROC", "AP"]
-    columns += ["seconds to fit", "units per second", "time per GB"]
-    title = "Ranking of methods: mean ± standard deviation over seeds (0 to 1, higher is better)"
+    title = "Ranking of methods: bits per word of held-out target text (lower is better)"
+    if verdicts:
+        title += "; the others are from 0 to 1 (higher is better), ± standard deviation over seeds"
     table(title, columns, rows, words=["family"])
 
 
-def _spread(value: Sequence[float]) -> str:
-    return f"{value[0]:.2f} ± {value[1]:.2f}"
+_VERDICTS = {"agreement": "agreement", "f1": "F1", "auroc": "AUROC", "ap": "AP"}
+
+
+def _bits(verdict: Mapping[str, Any]) -> list[str]:
+    """Bits per word, the difference to the best method, and its interval."""
+    if verdict.get("bits") is None:
+        return ["–"] * 3
+    difference, low, high = verdict["behind"]
+    interval = f"{low:.2f} to {high:.2f}" if low or high else "–"
+    return [f"{verdict['bits']:.2f}", f"{difference:.2f}", interval]
+
+
+def _spread(value: Sequence[float] | None) -> str:
+    return f"{value[0]:.2f} ± {value[1]:.2f}" if value else "–"
 
 
 def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:

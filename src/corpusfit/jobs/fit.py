@@ -42,10 +42,19 @@ class Sample:
         """The file with the n texts."""
         return self.folder / f"{self.name}.json"
 
-    def write_texts(self, texts: list[str], repeats: NDArray[np.int64] | None = None) -> None:
-        """Write n texts and how often each counts, int64 [n] (default: once)."""
-        plain = None if repeats is None else repeats.tolist()
-        write_bytes(self.texts, orjson.dumps({"texts": texts, "repeats": plain}))
+    def write_texts(
+        self,
+        texts: list[str],
+        repeats: NDArray[np.int64] | None = None,
+        documents: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Write n texts, how often each counts and its document, both int64 [n].
+
+        By default each counts once and is a document of its own.
+        """
+        plain = {"repeats": repeats, "documents": documents}
+        stored = {k: None if v is None else v.tolist() for k, v in plain.items()}
+        write_bytes(self.texts, orjson.dumps({"texts": texts, **stored}))
 
     def read_texts(self) -> list[str]:
         """The texts, each once."""
@@ -56,6 +65,11 @@ class Sample:
         """How often each text counts, int64 [n]."""
         stored = orjson.loads(self.texts.read_bytes())
         return np.array(stored["repeats"] or [1] * len(stored["texts"]), np.int64)
+
+    def documents(self) -> NDArray[np.int64] | None:
+        """The document of each text, int64 [n]; None if each is one, or if it was not stored."""
+        stored = orjson.loads(self.texts.read_bytes()).get("documents")
+        return None if stored is None else np.array(stored, np.int64)
 
     def batch(self, reads: str) -> Any:
         """The sample as a method reads it: Arrow texts, float32 [n, d], or both."""

@@ -29,8 +29,8 @@ from corpusfit.jobs.sample import ALL, Drawn, merge
 from corpusfit.jobs.score import mark_path
 from corpusfit.jobs.stage import JoinStages, Placing, ScoreStage, StageParts
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.auto import pick
 from corpusfit.pipeline.cascade_stages import Stage, stages_of
-from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
 from corpusfit.pipeline.scoring import warn_no_common_words
@@ -57,6 +57,7 @@ class _Ready:
         segments: number of segments in the corpus.
         tokens: number of word pieces in the corpus.
         remark: remark of the last stage's fit.
+        reason: why `auto` uses its method.
     """
 
     method: MethodPlan
@@ -64,6 +65,7 @@ class _Ready:
     segments: int
     tokens: int
     remark: str
+    reason: str = ""
 
     @property
     def passed(self) -> list[int]:
@@ -100,7 +102,7 @@ def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
     """
     stages = stages_of(run.plan)
     ready = _ready(run, folder, stages)
-    run.remark = ready.remark
+    run.remark, run.reason = ready.remark, ready.reason
     for stage in stages:
         _run_stage(run, folder, stages, stage, ready)
     _join(run, folder, stages)
@@ -152,7 +154,8 @@ def _ready(run: Run, folder: RunFolder, stages: list[Stage]) -> _Ready:
     sample.encode()
     method, remark = sample.fit()
     scores = sample.score(method)
-    ready = _Ready(method, sample.shares(scores), sample.segments, sample.tokens, remark)
+    shares = sample.shares(scores)
+    ready = _Ready(method, shares, sample.segments, sample.tokens, remark, run.reason)
     _require_passing(ready, stages)
     known = {name: sample.known[name] for name in ("shard", "place", "half")}
     write_arrays(folder.fit / "last.safetensors", {**known, "scores": scores[-1]}, {})
@@ -263,7 +266,8 @@ class _Samples:
         plain = [self.of(last, name) for name in ("target", "background")]
         method = last.method or run.plan.method
         if method.name == "auto":
-            method = pick(run, self.folder, *plain)
+            picked = pick(run, self.folder, *plain, alone=True)
+            method, run.reason = picked.method, picked.reason
         remarks = {}
         with run.stage("fit"):
             for stage in reversed(self.stages):

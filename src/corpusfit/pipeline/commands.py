@@ -15,6 +15,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import RunFolder, digest, source_as_dict, source_identity, versions
+from corpusfit.pipeline.auto import ranking_of
 from corpusfit.pipeline.balance import prepare_balance
 from corpusfit.pipeline.budget import Decision, apply_decision, read_decision, write_decision
 from corpusfit.pipeline.cascade import cascade_of, prepare_stages, score_cascade
@@ -22,7 +23,7 @@ from corpusfit.pipeline.cascade_stages import resolve_stages, stages_of
 from corpusfit.pipeline.cost_model import decide_by_budget
 from corpusfit.pipeline.language_check import warn_language_mismatch
 from corpusfit.pipeline.parallel_files import whole_lines, write_aligned
-from corpusfit.pipeline.ranking import SEEDS, Ranked, candidates, rank_methods, ranking_of
+from corpusfit.pipeline.ranking import SEEDS, Ranked, candidates, rank_methods
 from corpusfit.pipeline.reproduce import absolute, command_words
 from corpusfit.pipeline.result import Selection
 from corpusfit.pipeline.run import Machine, Run, find_again
@@ -31,7 +32,7 @@ from corpusfit.pipeline.scoring import prepare_encoder, require_strict, score_co
 from corpusfit.pipeline.selection import choose_segments, count_rows, write_selected
 from corpusfit.plan import ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
-from corpusfit.score.contract import SOURCE, LabelMethod, Method
+from corpusfit.score.contract import SOURCE, LabelMethod
 from corpusfit.types import Source
 
 HERE = Machine()
@@ -130,19 +131,14 @@ def rank(
         machine: where it runs.
 
     Returns:
-        The methods' verdicts and costs, best agreement first.
+        The methods' verdicts and costs, fewest held-out bits first.
     """
     if seeds < 1:
         raise bad_setting("--seeds", "1 or more", seeds)
     names = list(methods) or candidates()
-    others = [n for n in names if not issubclass(registry.load(n), Method)]
-    if others:
-        raise bad_setting(
-            "--method",
-            "a method that scores each unit on its own",
-            ", ".join(others),
-            "Other methods need the whole corpus and cannot be ranked on a sample.",
-        )
+    labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
+    if labels:
+        raise bad_setting("--method", "a method that scores texts, not labels", ", ".join(labels))
     with machine.start() as engine, machine.scratch() as work:
         engine.require_shared(work, "--cache")
         plan = whole_lines(plan, corpus_inputs)
@@ -287,6 +283,7 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         "encoders": run.encoders,
         "files": run.files,
         "ranking": ranking_of(folder),
+        "reason": run.reason,
         "remark": run.remark,
         "target": [source_as_dict(s) for s in run.target],
         "corpus": [source_as_dict(s) for s in run.sources],

@@ -99,6 +99,8 @@ class Run:
         plan: the plan in use; with a budget, the plan after its decision.
         asked: the plan that the command began with.
         clusters: fingerprint of the clusters that the selection is balanced by.
+        remark: finding of the fit for the user.
+        reason: why `auto` uses its method.
         role: option that names the sources.
     """
 
@@ -114,6 +116,7 @@ class Run:
     encoder: str | None = None
     encoders: dict[str, str] = field(default_factory=dict)
     remark: str = ""
+    reason: str = ""
     files: dict[str, str] = field(default_factory=dict)
     clusters: str = ""
     decision: Decision | None = None

@@ -55,17 +55,19 @@ def target_texts(run: Run, sample: Sample) -> int:
     different = list(source_of)
     numbered = Documents(np.arange(len(different)), text_array(different))
     cut, texts = cut_units(numbered, run.plan.cut)
-    sources = np.array(list(source_of.values()))[cut.row]
+    sources, documents = np.array(list(source_of.values()))[cut.row], cut.row
     if len(texts) > run.plan.fit.max_target:
         drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
         places = np.sort(drawn[: run.plan.fit.max_target])
         texts, sources = taken(texts, places), sources[places]
+        documents = documents[places]
     if len(different) < FEW:
         run.warn(
             f"The target has only {len(different)} different texts. With fewer than {FEW}, the "
             "ranking of methods and the scores of detectors are unreliable. Add texts to --target."
         )
-    sample.write_texts(texts.to_pylist(), repeats_by_share(sources, names, run.plan))
+    repeats = repeats_by_share(sources, names, run.plan)
+    sample.write_texts(texts.to_pylist(), repeats, documents)
     return len(texts)
 
 

@@ -17,8 +17,8 @@ from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.manifest import RunFolder, digest, source_identity
+from corpusfit.pipeline.auto import pick
 from corpusfit.pipeline.label_scoring import score_labels, uses_labels
-from corpusfit.pipeline.ranking import pick
 from corpusfit.pipeline.rounds import score_in_rounds
 from corpusfit.pipeline.run import Run
 from corpusfit.pipeline.samples import add_vectors, background_texts, target_texts
@@ -42,35 +42,37 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
     if uses_labels(run.plan.method):
         score_labels(run, folder, _scoring(run, folder, run.plan.method))
         return run.plan.method
-    store = None
-    if run.encoder is None:
+    used = run.plan.method
+    if used.name == "auto" or run.encoder is None:
         if not background.texts.exists():  # else a killed run has drawn it
             background_texts(run, background, run.plan.fit.background)
         warn_no_common_words(run, target, background)
-    else:
+    if used.name == "auto":
+        picked = pick(run, folder, target, background)
+        used, run.reason = picked.method, picked.reason
+    method = registry.build(used.name, used.options)
+    store = None
+    if method.encodes:
         store, counts = embed_corpus(run, run.plan.embed, run.encoder)
-        add_vectors(run, target)
-        _background(run, store, counts, background)
-    chosen = run.plan.method
-    if chosen.name == "auto":
-        chosen = pick(run, folder, target, background)
-    method = registry.build(chosen.name, chosen.options)
+        if run.plan.method.name != "auto":  # else it has encoded them
+            add_vectors(run, target)
+            _background(run, store, counts, background)
     if isinstance(method, RoundMethod):
         score_in_rounds(run, folder, method, target)
-        return chosen
+        return used
     if isinstance(method, CorpusMethod):
-        _score_whole(run, folder, target, background, store)
-        return chosen
+        _score_whole(run, folder, used, target, background, store)
+        return used
     with run.stage("fit"):
         scorer = folder.fit / "scorer.safetensors"
         job = Fit(target, background, scorer, run.plan.seed, network=not method.exact)
-        run.remark = run.one(job, chosen)
+        run.remark = run.one(job, used)
     if method.reads == "embedding" and store is not None:
-        _score_vectors(run, folder, chosen, store)
+        _score_vectors(run, folder, used, store)
     else:
         vectors = store if method.reads == "both" else None
-        _score_texts(run, folder, chosen, vectors, network=not method.exact)
-    return chosen
+        _score_texts(run, folder, used, vectors, network=not method.exact)
+    return used
 
 
 def prepare_encoder(run: Run) -> None:
@@ -163,8 +165,8 @@ def _background(run: Run, store: Path, counts: list[int], background: Sample) ->
     places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
     with run.stage("sample"):
         run.one(SampleVectors(store, background.vectors), places)
-    name = run.plan.method.name
-    if name != "auto" and registry.build(name, run.plan.method.options).fits_on == "embedding":
+    used = run.plan.method
+    if registry.build(used.name, used.options).fits_on == "embedding":
         return
     if background.texts.exists():  # a killed run has read them
         return
@@ -209,11 +211,16 @@ def _score_texts(
 
 
 def _score_whole(
-    run: Run, folder: RunFolder, target: Sample, background: Sample, store: Path | None
+    run: Run,
+    folder: RunFolder,
+    used: MethodPlan,
+    target: Sample,
+    background: Sample,
+    store: Path | None,
 ) -> None:
     plan = run.plan
     job = ScoreWhole(
-        *_scoring(run, folder, plan.method),
+        *_scoring(run, folder, used),
         sources=tuple(run.sources),
         read=plan.read,
         cut=plan.cut,
@@ -223,4 +230,4 @@ def _score_whole(
         seed=plan.seed,
     )
     with run.stage("score"):
-        run.one(job, plan.method)
+        run.one(job, used)

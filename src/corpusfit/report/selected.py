@@ -71,7 +71,8 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
         f"Rows read: {counts['rows']:,}, of which {counts['documents']:,} documents scored and "
         f"{counts['rejected']:,} rows rejected.",
     ]
-    return [*sentences, *filter(None, [manifest["remark"]]), *manifest["warnings"]]
+    found = filter(None, [manifest.get("reason"), manifest["remark"]])
+    return [*sentences, *found, *manifest["warnings"]]
 
 
 def _slider(name: str, data: dict[str, Any]) -> str:
@@ -174,26 +175,7 @@ def _sheets(name: str, manifest: dict[str, Any], data: dict[str, Any]) -> dict[s
                 )
             ],
         ),
-        "ranking": Sheet(
-            f"{name}-ranking",
-            "Methods on this target and corpus: mean and standard deviation (sd) over seeds. "
-            "Higher is better, except for seconds per GB",
-            [
-                "method",
-                "family",
-                *(f"{v}{end}" for v in _VERDICTS for end in ("", " sd")),
-                "seconds per GB",
-            ],
-            [
-                (
-                    v["method"],
-                    v["family"],
-                    *(round(figure, 3) for k in _VERDICTS for figure in v[k]),
-                    round(v["cost"], 1),
-                )
-                for v in manifest["ranking"] or []
-            ],
-        ),
+        "ranking": _ranking(name, manifest["ranking"] or []),
         "cascade": Sheet(
             f"{name}-cascade",
             "Stages of the cascade",
@@ -236,6 +218,26 @@ def _sheets(name: str, manifest: dict[str, Any], data: dict[str, Any]) -> dict[s
         ),
     }
     return {what: sheet for what, sheet in found.items() if sheet.rows}
+
+
+def _ranking(name: str, ranking: list[dict[str, Any]]) -> Sheet:
+    """The methods compared on a sample, with the verdicts that were measured."""
+    verdicts = [k for k in _VERDICTS if any(v.get(k) for v in ranking)]
+    columns = ["method", "family", "bits per word", "more than best", "interval from", "to"]
+    columns += [f"{v}{end}" for v in verdicts for end in ("", " sd")]
+    rows = []
+    for v in ranking:
+        figures = [v.get("bits"), *(v.get("behind") or [None] * 3)]
+        figures += [figure for k in verdicts for figure in v[k] or (None, None)]
+        rounded = ["–" if figure is None else round(figure, 3) for figure in figures]
+        rows.append((v["method"], v["family"], *rounded, round(v["cost"], 1)))
+    caption = (
+        "Methods on this target and corpus: bits per word of held-out target text (lower is "
+        "better), difference to the best method and its 95 % interval"
+    )
+    if verdicts:
+        caption += "; mean and standard deviation (sd) over seeds (higher is better)"
+    return Sheet(f"{name}-ranking", caption, [*columns, "seconds per GB"], rows)
 
 
 _VERDICTS = ("agreement", "f1", "auroc", "ap")

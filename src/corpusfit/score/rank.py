@@ -200,15 +200,15 @@ def verdicts(trials: Sequence[Trial]) -> list[Verdict]:
     ]
     found = []
     for method, of in by_method.items():
-        spread = {
-            name: _spread([getattr(t, name) for t in of])
+        figures = {
+            name: spread([getattr(t, name) for t in of])
             for name in ("f1", "auroc", "ap", "fit_s", "rate")
         }
-        vote = _spread([a[method] for a in agreed])
-        found.append(Verdict(method, families[method], vote, **spread))
+        vote = spread([a[method] for a in agreed])
+        found.append(Verdict(method, families[method], vote, **figures))
     return sorted(found, key=lambda v: (v.family == "baseline", -v.agreement[0], v.method))
 
 
-def _spread(values: Sequence[float]) -> tuple[float, float]:
+def spread(values: Sequence[float]) -> tuple[float, float]:
     """Mean and sample standard deviation (0 for one value)."""
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

@@ -11,6 +11,7 @@ import pytest
 from corpusfit.errors import UsageError
 from corpusfit.jobs.fit import Sample
 from corpusfit.manifest import RunFolder
+from corpusfit.pipeline.auto import pick
 from corpusfit.pipeline.budget import (
     Decision,
     apply_decision,
@@ -20,7 +21,6 @@ from corpusfit.pipeline.budget import (
     read_decision,
     write_decision,
 )
-from corpusfit.pipeline.ranking import LEADING, pick
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import AutoPlan, MethodPlan, Plan
 
@@ -148,17 +148,22 @@ def test_a_decision_holds_for_what_was_asked(tmp_path):
 
 @pytest.mark.parametrize(
     ("budget", "picked"),
-    [("", LEADING), ("100s", "knn"), ("20s", "pca"), ("5s", "pca")],
+    [("", "knn"), ("100s", "knn"), ("20s", "dsir"), ("5s", "dsir")],
 )
 def test_auto_picks_among_the_methods_that_fit(tmp_path, inline, budget, picked):
     folder = RunFolder(tmp_path)
-    ranking = [("knn", 50.0), (LEADING, 200.0), ("lof", 30.0), ("pca", 10.0)]
+    best = "dsir" if budget in ("20s", "5s") else "knn"
+    figures = {"knn": (9.0, 50.0), "consensus": (9.5, 200.0), "dsir": (9.8, 10.0)}
+    figures["random"] = (10.0, 5.0)
+    ranking = [
+        {"method": m, "bits": bits, "cost": cost, "behind": [bits - figures[best][0]] * 3}
+        for m, (bits, cost) in figures.items()
+    ]
     folder.fit.mkdir(parents=True)
-    data = json.dumps([{"method": method, "cost": cost} for method, cost in ranking])
-    (folder.fit / "ranking.json").write_text(data)
+    (folder.fit / "ranking.json").write_text(json.dumps(ranking))
     run = Run(planned(budget), inline, inline.start(), folder.work, [], [])
     sample = Sample(folder.fit, "not read")
-    assert pick(run, folder, sample, sample) == MethodPlan(picked)
+    assert pick(run, folder, sample, sample).method == MethodPlan(picked)
 
 
 @pytest.mark.parametrize(
