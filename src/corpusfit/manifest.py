@@ -173,10 +173,13 @@ class AdaptFolder(OutFolder):
         self.guard = self.work / "guard.safetensors"
         self.checkpoints = self.work / "checkpoints"
         self.best = self.work / "best.safetensors"
+        self.first = self.work / "first"
 
     def _has_work(self) -> bool:
-        """Whether the training has a checkpoint or is finished."""
-        return self.checkpoints.is_dir() or self.finished() is not None
+        """Whether a phase of the training has a checkpoint or is finished."""
+        if self.checkpoints.is_dir() or self.finished() is not None:
+            return True
+        return self.first.is_dir() and AdaptFolder(self.first)._has_work()
 
     def _clear(self) -> None:
         """Delete an earlier training and its model."""
@@ -187,7 +190,7 @@ class AdaptFolder(OutFolder):
 
     def free(self) -> None:
         """Delete what only resuming needs."""
-        for folder in (self.checkpoints, self.work / "tokens"):
+        for folder in (self.checkpoints, self.first, self.work / "tokens"):
             remove(folder)
         for file in (self.best, self.tokenizer, self.general, self.guard, self.settled):
             file.unlink(missing_ok=True)

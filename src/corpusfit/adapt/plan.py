@@ -113,7 +113,8 @@ class MixPlan:
         replay_share: replay tokens as a fraction of all training tokens, with --replay (default:
             0.05).
         heldout: held-out sequences of each kind of text, to measure the loss on (default: 256).
-        task_heldout: held-out share of the task's texts, with --data task (default: 0.1).
+        task_heldout: held-out share of the task's texts, with --data task or --then-task (default:
+            0.1).
     """
 
     replay_share: float = 0.05
@@ -228,6 +229,50 @@ class AdapterPlan:
             positive(f"adapter.{name}", getattr(self, name))
 
 
+@dataclass(frozen=True)
+class ThenTaskPlan:
+    """The second phase: continued training on the task's own texts (`--then-task`).
+
+    Settings that are not listed are those of the first phase.
+
+    Reference: Gururangan et al. (2020), Don't Stop Pretraining, section 5.
+
+    Attributes:
+        on: train on the texts of --task after those of --data (default: False).
+        steps: training steps (default: 100 passes over the task's texts, at least 50 steps and at
+            most 2,000 on a CPU or 50,000 on a GPU).
+        epochs: passes over the task's texts (default: set by `then_task.steps`).
+        batch: sequences per step (default: 8,192 tokens per step, such as 64 sequences of 128).
+        rate: highest learning rate of AdamW (default: 0.0001).
+        keep: model to keep: `last`, or `best` by the loss on held-out texts of the task (default:
+            best).
+        evaluations: number of measurements of the held-out losses (default: 20).
+    """
+
+    on: bool = False
+    steps: int | None = None
+    epochs: float | None = None
+    batch: int | None = None
+    rate: float = 1e-4
+    keep: str = "best"
+    evaluations: int = 20
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        if not self.on:
+            for setting, plain in vars(ThenTaskPlan()).items():
+                if (came := getattr(self, setting)) != plain:
+                    allowed, cure = "left out without --then-task", "Add --then-task."
+                    raise bad_setting(f"then_task.{setting}", allowed, came, cure)
+        if self.steps is not None and self.epochs is not None:
+            allowed = "left out with then_task.epochs"
+            raise bad_setting("then_task.steps", allowed, self.steps, "Set one of them.")
+        for name in ("steps", "epochs", "batch", "rate", "evaluations"):
+            if getattr(self, name) is not None:
+                positive(f"then_task.{name}", getattr(self, name))
+        one_of("then_task.keep", self.keep, ("last", "best"))
+
+
 FREE = (
     ("model", "name"),
     ("read", "strict"),
@@ -249,6 +294,7 @@ class AdaptPlan(Settings):
     mix: MixPlan = MixPlan()
     train: TrainPlan = TrainPlan()
     adapter: AdapterPlan = AdapterPlan()
+    then_task: ThenTaskPlan = ThenTaskPlan()
     seed: int = 0
 
     def decisive(self) -> dict[str, Any]:
@@ -256,6 +302,8 @@ class AdaptPlan(Settings):
         settings = self.as_dict()
         for group, name in FREE:
             del settings[group][name]
+        if not self.then_task.on:
+            del settings["then_task"]  # as in the digests of runs of one phase
         return settings
 
     def check(self) -> AdaptPlan:
@@ -265,7 +313,7 @@ class AdaptPlan(Settings):
             UsageError: names the setting, what is allowed, what came, and the cure.
         """
         groups = (self.model, self.read, self.objective, self.weights, self.mix)
-        for group in (*groups, self.train, self.adapter):
+        for group in (*groups, self.train, self.adapter, self.then_task):
             group.check()
         if self.model.init and self.adapter.kind:
             cure = "Leave out one of them; an untrained model needs all weights trained."
@@ -273,5 +321,12 @@ class AdaptPlan(Settings):
         if self.model.new_head and self.adapter.kind:
             cure = "Leave out one of them; with an adapter, a new head would stay untrained."
             raise bad_setting("--adapter", "left out with --new-head", self.adapter.kind, cure)
+        merged = not self.adapter.kind or (self.adapter.kind, self.adapter.save) == (
+            "lora",
+            "merged",
+        )
+        if self.then_task.on and not merged:
+            cure = "Or merge the adapter: --adapter lora --set adapter.save=merged."
+            raise bad_setting("--then-task", "left out with --adapter", self.adapter.kind, cure)
         seed_below("--seed", self.seed)
         return self

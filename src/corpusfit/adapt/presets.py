@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from corpusfit.adapt.plan import AdaptPlan, TrainPlan
+from corpusfit.adapt.plan import AdaptPlan, ThenTaskPlan, TrainPlan, WeightsPlan
 from corpusfit.errors import bad_setting
 
 _TADPOLE = {
@@ -48,7 +48,11 @@ Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, sections 3.3 and 4.1; Gurura
 Don't Stop Pretraining (`tapt`)."""
 
 _CONTINUOUS_STEPS = 100_000
-_PASSES = 3
+PASSES = 3
+"""Passes over the data that the default number of steps makes, within its limits."""
+TASK_PASSES = 100
+"""Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
+_TASK_TOKENS = 64 * 128
 _LENGTH = {"cpu": 128, "cuda": 512}
 _BATCH = {"cpu": 16, "cuda": 256}
 _MOST_STEPS = {"cpu": 2_000, "cuda": 50_000}
@@ -110,8 +114,30 @@ def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
     return length
 
 
-def resolve_training(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
-    """The training plan with all defaults filled in, and its description."""
+def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
+    """The plan of the second phase of `--then-task`, on the task's texts.
+
+    Its sequences are as long as those of the first phase, so that held-out losses compare.
+
+    Args:
+        plan: plan of both phases.
+        length: tokens in a sequence.
+    """
+    own = dataclasses.asdict(plan.then_task)
+    del own["on"]
+    own["batch"] = own["batch"] or max(1, _TASK_TOKENS // length)
+    train = dataclasses.replace(plan.train, length=length, **own)
+    return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
+
+
+def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple[TrainPlan, str]:
+    """The training plan with all defaults filled in, and its description.
+
+    Args:
+        plan: plan of the adaptation.
+        size: size of the data and the model.
+        passes: passes over the data of the default number of steps, within its limits.
+    """
     train = plan.train
     length = length_of(plan, size.longest, size.device)
     batch = train.batch or _BATCH[size.device]
@@ -122,15 +148,15 @@ def resolve_training(plan: AdaptPlan, size: Size) -> tuple[TrainPlan, str]:
     if steps is None and train.epochs is not None:
         steps = max(1, math.ceil(size.rows * train.epochs / batch))
     if steps is None:
-        wanted = math.ceil(_PASSES * size.rows / batch)
+        wanted = math.ceil(passes * size.rows / batch)
         steps = min(_MOST_STEPS[size.device], max(_LEAST_STEPS, wanted))
     whole = dataclasses.replace(
         train, length=length, batch=batch, rate=rate, steps=steps, epochs=None
     )
-    passes = steps * batch / max(1, size.rows)
+    made = steps * batch / max(1, size.rows)
     words = (
         f"{plan.objective.name} for {steps:,} steps of {batch:,} sequences of {length} tokens, "
-        f"{passes:.1f} passes over {size.tokens:,} tokens, learning rate {rate:g} "
+        f"{made:.1f} passes over {size.tokens:,} tokens, learning rate {rate:g} "
         f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
     )
     return whole, words

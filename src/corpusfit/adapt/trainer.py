@@ -79,6 +79,7 @@ class Training:
         micro_rows: maximum number of sequences per forward pass.
         width: tokens in a row; 0 for the length of the longest row of a forward pass.
         seed: random seed.
+        done: steps of an earlier phase, which trackers count too.
     """
 
     plan: TrainPlan
@@ -93,6 +94,7 @@ class Training:
     micro_rows: int
     width: int
     seed: int
+    done: int = 0
 
 
 @dataclass(frozen=True)
@@ -282,7 +284,7 @@ class TrainingLoop:
         self.callback.record(record)
         figures = {k: v for k, v in record.items() if k not in ("step", "heldout")}
         figures |= {f"heldout/{k}": v for k, v in record.get("heldout", {}).items()}
-        self.work.accelerator.log(figures, step=record["step"])
+        self.work.accelerator.log(figures, step=self.work.done + record["step"])
 
     def _save(self, step: int, at: tuple[int, int]) -> None:
         self._kept = step

@@ -103,7 +103,8 @@ def adapt(
         data: texts to train on: the folder of a `select`, inputs as for its `corpus`, or `"task"`
             for the task's own texts.
         out: local folder that is new, empty, or of the same training, which resumes.
-        task: texts of the task to measure the loss on (default: the target of the selection).
+        task: texts of the task to measure the loss on (default: the target of the selection); with
+            `then_task=True` the texts of a second phase, too.
         replay: general texts to mix in, against forgetting.
         guard: held-out texts to decontaminate `data` against: a task's folder or `hub:NAME` (its
             dev and test splits), or files.
@@ -115,7 +116,8 @@ def adapt(
         overwrite: replace a different training in `out`.
         machine: where to tokenise, and where to show progress.
         **words: model, init, new_head, objective, whole_word, weights, replay_share, steps, epochs,
-            batch, length, rate, adapter, text_field, seed: as the options of the same name.
+            batch, length, rate, adapter, then_task, text_field, seed: as the options of the same
+            name.
 
     Returns:
         The finished training; its folder is an adapter, or a model that
@@ -158,7 +160,7 @@ def estimate_adaptation(
 
     Returns:
         sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,
-        disk_mb.
+        disk_mb; with `then_task=True` these for both phases, and for each in `phases`.
     """
     return pipeline.estimate_adaptation(
         build_adapt_plan(plan, settings, preset, data, **words),

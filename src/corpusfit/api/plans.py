@@ -54,6 +54,7 @@ _ADAPT_WORDS = {
     "length": "train.length",
     "rate": "train.rate",
     "adapter": "adapter.kind",
+    "then_task": "then_task.on",
     "text_field": "read.text_field",
     "seed": "seed",
 }

@@ -17,6 +17,7 @@ Example:
 
 \b
   corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
+  corpusfit adapt --model bert-base-uncased --data out/ --task imdb/ --then-task --out both/
 
 Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run the
 same command to resume a stopped training. To use several GPUs, put `accelerate launch -m` before
@@ -70,8 +71,8 @@ def adapt(
         typer.Option(
             "--task",
             metavar="INPUT",
-            help="Texts of the task to measure the loss on; repeatable (default: the target of the "
-            "selection in --data)",
+            help="Texts of the task to measure the loss on, and with --then-task to train on; "
+            "repeatable (default: the target of the selection in --data)",
         ),
     ] = None,
     replay: Annotated[
@@ -80,6 +81,14 @@ def adapt(
             "--replay",
             metavar="INPUT",
             help="General texts to mix in, against forgetting; repeatable (default: none)",
+        ),
+    ] = None,
+    then_task: Annotated[
+        bool | None,
+        typer.Option(
+            "--then-task",
+            help="After --data, train on the texts of --task in a second phase; of a task's "
+            "folder, on its train split, with its dev and test in --guard",
         ),
     ] = None,
     guard: Annotated[
@@ -236,6 +245,7 @@ def adapt(
         length=length,
         rate=rate,
         adapter=adapter,
+        then_task=then_task,
         text_field=text_field,
         seed=seed,
     )
@@ -262,14 +272,20 @@ def adapt(
 
 
 def show_adapted(manifest: dict[str, Any], out: str) -> None:
-    """Print the held-out losses before and after."""
+    """Print the held-out losses before and after, and after the first phase of two."""
     before, after = (manifest["losses"][when] for when in ("before", "after"))
+    first = [phase["losses"]["after"] for phase in manifest.get("phases", ())[:1]]
     rows = [
-        [name, f"{loss:.3f}", f"{after[name]:.3f}", f"{after[name] - loss:+.3f}"]
+        [
+            name,
+            *(f"{losses[name]:.3f}" for losses in (before, *first, after)),
+            f"{after[name] - loss:+.3f}",
+        ]
         for name, loss in before.items()
     ]
     title = "Held-out loss in nats per token (lower is better)"
-    table(title, ["text", "before", "after", "change"], rows)
+    names = ["after --data", "after --task"] if first else ["after"]
+    table(title, ["text", "before", *names, "change"], rows)
     if manifest["plan"]["adapter"]["kind"]:
         say(f"Adapter: {out} (for --model of `corpusfit evaluate`; see docs/adapting.md).")
     else:

@@ -14,12 +14,13 @@ from typing import Any
 import orjson
 
 from corpusfit import corpus
-from corpusfit.adapt.plan import AdaptPlan, MixPlan, WeightsPlan
-from corpusfit.adapt.presets import Size, resolve_training
+from corpusfit.adapt.plan import AdaptPlan, MixPlan, ThenTaskPlan, WeightsPlan
+from corpusfit.adapt.presets import PASSES, TASK_PASSES, Size, resolve_training, task_phase
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Progress
 from corpusfit.pipeline.adapting import adapt
-from corpusfit.pipeline.inputs import find_training_inputs
+from corpusfit.pipeline.contamination.heldout import training_splits
+from corpusfit.pipeline.inputs import find_training_inputs, require_task
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.select_dry_run import peak
 from corpusfit.plan import ReadPlan
@@ -43,39 +44,70 @@ def estimate_adaptation(
     """Train a few steps on the first MiB of the data in a temporary folder, and project.
 
     Takes what `adapt` takes. The model is loaded, and downloaded if needed. Memory that grows after
-    the first steps and the time in which `guard` reads all of the data are not measured.
+    the first steps and the time in which `guard` reads all of the data are not measured. A second
+    phase is measured with the base model.
 
     Returns:
-        sources, stored_mb, tokens (of the data, projected), parameters, trained, steps, words,
-        step_s, seconds, memory_mb, disk_mb.
+        sources, stored_mb, tokens (of the data, projected), parameters, trained, length, steps,
+        words, step_s, seconds, memory_mb, disk_mb. With a second phase, these are those of the
+        first, but sums of steps, seconds and disk_mb and the mean of step_s; `phases` has both.
 
     Raises:
         CorpusfitError: the same errors as `adapt`.
     """
     plan = plan.check()
+    if plan.then_task.on:
+        task, _ = training_splits(data, task, machine.progress)
+    field = guard_field or plan.read.text_field
     with TemporaryDirectory(prefix="corpusfit-") as scratch:
         work = Path(scratch)
         with machine.start() as engine:
             texts = find_training_inputs(data, task, replay, plan.read, work, engine, machine)
-        sources = texts.data or texts.task
-        sample, share = _sample(sources, texts.read, work)
-        short = dataclasses.replace(
-            plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last"
-        )
-        small = dataclasses.replace(
-            plan, read=ReadPlan(), weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
-        )
-        clock = _Clock()
-        quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
-        field = guard_field or plan.read.text_field
-        manifest = adapt(
-            small, [str(sample)], work / "model", guard=guard, guard_field=field, machine=quiet
-        ).manifest
+
+        def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
+            here = work / f"{passes} passes"
+            return _projected(plan, sources, read, passes, here, guard, field, machine)
+
+        one = dataclasses.replace(plan, then_task=ThenTaskPlan())
+        first = phase(one, texts.data or texts.task, texts.read, PASSES)
+        if not plan.then_task.on:
+            return dict(first)
+        require_task(texts)
+        own = task_phase(plan, first["length"])
+        second = phase(own, texts.task, texts.task_read, TASK_PASSES)
+    both = {name: first[name] + second[name] for name in ("steps", "seconds", "disk_mb")}
+    both["step_s"] = both["seconds"] / both["steps"]
+    both["memory_mb"] = max(first["memory_mb"], second["memory_mb"])
+    words = f"{first['words']} Then, on the task's text: {second['words']}"
+    return {**first, **both, "words": words, "phases": [first, second]}
+
+
+def _projected(
+    plan: AdaptPlan,
+    sources: list[Source],
+    read: ReadPlan,
+    passes: int,
+    work: Path,
+    guard: Sequence[str],
+    guard_field: str,
+    machine: Machine,
+) -> dict[str, Any]:
+    """The projection of one phase, from a few steps in a folder of its own."""
+    sample, share = _sample(sources, read, work)
+    short = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
+    small = dataclasses.replace(
+        plan, read=ReadPlan(), weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
+    )
+    clock = _Clock()
+    quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
+    manifest = adapt(
+        small, [str(sample)], work / "model", guard=guard, guard_field=guard_field, machine=quiet
+    ).manifest
     counted = manifest["counts"]["data"]["tokens"], manifest["rows"]
     tokens, rows = (round(n / share) for n in counted)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, parameters, length, manifest["device"])
-    train, words = resolve_training(plan, size)
+    train, words = resolve_training(plan, size, passes)
     steps = train.steps or 0
     checkpoints = _CHECKPOINT_BYTES * manifest["trained"] * (train.checkpoints + 1)
     return {
@@ -84,6 +116,7 @@ def estimate_adaptation(
         "tokens": tokens,
         "parameters": parameters,
         "trained": manifest["trained"],
+        "length": length,
         "steps": steps,
         "words": words,
         "step_s": clock.step,

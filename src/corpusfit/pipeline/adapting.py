@@ -6,37 +6,34 @@ import dataclasses
 import itertools
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from corpusfit.adapt.adapters import Base, save_adapter
-from corpusfit.adapt.models import LoadedModel, open_model, save_model
+from corpusfit.adapt.models import LoadedModel, open_model
 from corpusfit.adapt.objectives import objective
 from corpusfit.adapt.plan import TASK, AdaptPlan
-from corpusfit.adapt.presets import length_of
+from corpusfit.adapt.presets import TASK_PASSES, length_of, task_phase
 from corpusfit.adapt.processes import start_accelerator
-from corpusfit.adapt.schedule import selection_loss
 from corpusfit.adapt.scratch import new_model
 from corpusfit.adapt.special_tokens import backend_tokenizer
-from corpusfit.adapt.trainer import TrainerCallback, Training, train
+from corpusfit.adapt.trainer import TrainerCallback
 from corpusfit.artifacts import write_bytes
-from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
-from corpusfit.errors import ChangedInputError, bad_setting
+from corpusfit.errors import bad_setting
 from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
 from corpusfit.pipeline.contamination.filter import find_contaminated
-from corpusfit.pipeline.contamination.heldout import held_out
-from corpusfit.pipeline.inputs import TrainingInputs, find_training_inputs
-from corpusfit.pipeline.progress import TrainingProgress
+from corpusfit.pipeline.contamination.heldout import held_out, held_out_of_task, training_splits
+from corpusfit.pipeline.inputs import TrainingInputs, find_training_inputs, require_task
 from corpusfit.pipeline.reproduce import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.training_data import sample_texts, sharpness, training_text
-from corpusfit.pipeline.training_setup import ROLES, Ready, assemble_training
+from corpusfit.pipeline.training_phases import PhaseRunner
+from corpusfit.pipeline.training_setup import ROLES, Ready
 
 HERE = Machine()
 
@@ -78,13 +75,16 @@ def adapt(
     With several processes, the first one prepares the text, and each needs the text on its machine
     or on shared storage.
 
-    Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020).
+    Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020),
+    section 5, for both phases.
 
     Args:
         plan: every setting that can change the result.
         data: the folder of a selection, or inputs in the form of `--corpus`, or `task`.
         out: a new or empty folder of this machine, or one of the same training to resume.
-        task: the task's texts, to measure the loss on (default: the selection's target).
+        task: the task's texts, to measure the loss on (default: the selection's target). If the
+            plan has a second phase, it trains on them: on the train split of a task's folder or
+            `hub:NAME`, whose dev and test join `guard`.
         replay: general text to mix in.
         guard: tasks or files in the form of `held_out`; data and general text that contain one of
             their texts are left out.
@@ -116,19 +116,11 @@ def adapt(
         )
     if not isinstance(ready, Ready):
         return Adapted(out, ready)
-    if trial is not None:
-        ready = ready.measured_on_task()
-    training, facts = assemble_training(ready, folder, hardware, accelerator, machine.progress)
-    facts["repeat"] = _repeat(plan, data, task, replay, guard, guard_field)
-    _check_settled(folder, facts, main=accelerator.is_main_process)
-    if track:
-        accelerator.init_trackers("corpusfit", config=_flat(facts))
+    runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
     try:
-        history = _train(training, machine.progress, trial)
-        facts["losses"] = _summary(history, training.plan.keep)
+        facts = runner.run(ready, folder)
+        facts["repeat"] = _repeat(plan, data, task, replay, guard, guard_field)
         if accelerator.is_main_process and trial is None:
-            _save(ready, folder, history)
-            facts["weights"] = {p.name: file_digest(p) for p in sorted(out.glob("*.safetensors"))}
             facts["seconds"] = round(time.perf_counter() - began, 1)
             folder.finish(facts)
             folder.free()
@@ -167,10 +159,17 @@ def _prepare(
 ) -> Ready | dict[str, Any]:
     """The model and the text, or the manifest of a finished training."""
     _require_outside(folder.path, [plan.model.name, *itertools.chain(*inputs)])
+    data, task, replay, guard = inputs
+    own: Sequence[str] = ()
+    if plan.then_task.on:
+        task, own = training_splits(data, task, machine.progress)
     with machine.start() as engine:
-        texts = find_training_inputs(*inputs[:3], plan.read, folder.work, engine, machine)
+        texts = find_training_inputs(data, task, replay, plan.read, folder.work, engine, machine)
+        if plan.then_task.on:
+            require_task(texts)
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
-        guarded = held_out(inputs[3], read, folder.work, machine.progress, setting="guard")
+        guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
+        guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)
         opened = _opened(plan, texts, itertools.chain(*guarded.values()), hardware, machine)
         identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
         folder.begin(identity, overwrite=overwrite)
@@ -187,10 +186,17 @@ def _prepare(
         room = length - aim.overhead()
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
-            dropped, counts = find_contaminated(guarded, texts, plan.read, folder, engine, machine)
+            dropped, counts = find_contaminated(
+                guarded, texts, plan.read, folder, engine, machine, then_task=plan.then_task.on
+            )
         text = training_text(plan, texts, folder, room, end, engine, machine, dropped=dropped)
         text.figures.update({"guard": counts} if guarded else {})
-    return Ready(plan, texts, opened, aim, text, length)
+    ready = Ready(plan, texts, opened, aim, text, length)
+    if text.then is None:
+        return ready
+    own_plan = task_phase(plan, length)
+    then = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
+    return dataclasses.replace(ready, then=then)
 
 
 def _require_outside(out: Path, inputs: Iterable[str]) -> None:
@@ -207,7 +213,8 @@ def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> di
 
     A model is identified by its content, not by its path.
     """
-    decides = texts.on_task or not texts.own_task or plan.train.keep == "best"  # else only measured
+    trains = texts.on_task or plan.then_task.on or plan.train.keep == "best"
+    decides = trains or not texts.own_task  # else the task's texts are only measured on
     return {
         "command": "adapt",
         **plan.decisive(),
@@ -243,66 +250,3 @@ def _opened(
         seed=plan.seed,
         on_warn=machine.progress.warn,
     )
-
-
-def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:
-    """Store the resolved settings, or compare those of a resumed training with them.
-
-    Raises:
-        ChangedInputError: another machine or library resolves them differently.
-    """
-    now = {name: facts[name] for name in ("precision", "device", "packed", "processes")}
-    now |= {name: facts["training"][name] for name in ("steps", "batch", "length", "rate")}
-    if folder.checkpoints.is_dir() and folder.settled.exists():
-        before = json.loads(folder.settled.read_text("utf-8"))
-        changed = [f"{n} was {before.get(n)}, is {v}" for n, v in now.items() if before.get(n) != v]
-        if changed:
-            raise ChangedInputError(
-                f"{folder.path} holds a training with other settings: {'; '.join(changed)}. Resume "
-                "on the machine where it began, or set these settings; or choose another --out, "
-                "or pass --overwrite."
-            )
-    if main:
-        write_bytes(folder.settled, json.dumps(now).encode())
-
-
-def _train(
-    training: Training, progress: Progress, trial: TrainerCallback | None
-) -> list[dict[str, Any]]:
-    """Run the training; returns its history."""
-    steps = training.plan.steps or 0
-    progress.begin("adapt", steps, "tokens")
-    try:
-        return train(training, trial or TrainingProgress(progress, steps))
-    finally:
-        progress.end()
-
-
-def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:
-    """Held-out losses before and after, of the kept weights; empty without held-out text."""
-    measured = [r["heldout"] for r in history if "heldout" in r] or [{}]
-    after = min(measured, key=selection_loss) if keep == "best" else measured[-1]
-    return {"before": measured[0], "after": after}
-
-
-def _save(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
-    """Write the model, or the adapter, and the losses."""
-    opened, plan = ready.opened, ready.plan
-    lines = "".join(json.dumps(record) + "\n" for record in history)
-    write_bytes(folder.path / "losses.jsonl", lines.encode())
-    if plan.adapter.kind:
-        base = Base(opened.name, opened.fingerprint)
-        save_adapter(opened.model, opened.tokenizer, plan.adapter, base, folder.path)
-    else:
-        save_model(opened.model, opened.tokenizer, folder.path)
-
-
-def _flat(facts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Plain values by path, for trackers."""
-    found: dict[str, Any] = {}
-    for key, value in facts.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, int | float | str | bool):
-            found[f"{prefix}{key}"] = value
-    return found

@@ -93,6 +93,13 @@ def find_training_inputs(
     return TrainingInputs(chosen, tasks, general, manifest, folder, plain, task_read, own)
 
 
+def require_task(texts: TrainingInputs) -> None:
+    """Raise `UsageError` without texts for the second phase of `--then-task`."""
+    if not texts.task:
+        cure = "For example --task train.jsonl."
+        raise bad_setting("--task", "set with --then-task", "nothing", cure)
+
+
 def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]:
     """The folder and the manifest of the data's selection; None if the data is no selection.
 

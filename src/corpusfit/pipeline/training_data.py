@@ -68,6 +68,7 @@ class TrainingText:
         replay: general chunks to mix in, if any.
         heldout: held-out tokens and chunks, by the kind of text.
         figures: counts, by the kind of text.
+        then: the task's chunks, to train on after the data, if the plan asks for that.
     """
 
     tokens: tuple[Tokens, ...]
@@ -75,6 +76,7 @@ class TrainingText:
     replay: Chunks | None
     heldout: dict[str, tuple[Tokens, Chunks]] = field(default_factory=dict)
     figures: dict[str, Any] = field(default_factory=dict)
+    then: TrainingText | None = None
 
 
 def training_text(
@@ -92,7 +94,7 @@ def training_text(
 
     No copy of a held-out text is trained on. Without `--replay`, general text is the selection's
     sample of its corpus: texts of the sample that are trained on are left out, but longer segments
-    that contain one are not found.
+    that contain one are not found. Both phases of `--then-task` measure the same held-out texts.
 
     Args:
         plan: plan of the adaptation.
@@ -130,23 +132,31 @@ def training_text(
     if texts.task and not texts.on_task:
         reading = dataclasses.replace(make, read=texts.task_read)
         task, figures[TASK] = reading.corpus(TASK, texts.task)
-        heldout[TASK] = task, _heldout_chunks(task, room, plan)
-        _require_text(heldout[TASK][1], figures[TASK])
+        _require_text(task, figures[TASK])
+        then, measured = _task_chunks(task, room, plan, dropped)
+        if len(measured):
+            heldout[TASK] = task, measured
     if len(held):
         heldout[name] = data, held
     replay = None
     general = _general_text(texts, dataclasses.replace(make, read=plan.read), folder, figures)
     if general is not None and texts.replay:
-        whole = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, store=1)
-        whole = exclude_keys(whole, general.keys, dropped)
-        replay, measured = split_heldout(whole, general.keys, plan.mix.heldout, plan.seed)
+        chunks = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, store=1)
+        chunks = exclude_keys(chunks, general.keys, dropped)
+        replay, measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed)
         replay = exclude_keys(replay, general.keys, _keys(heldout))
         heldout["general"] = general, measured
     train = exclude_keys(train, data.keys, _keys(heldout))
     if general is not None and not texts.replay:
         heldout["general"] = general, _heldout_chunks(general, room, plan, data.keys[train.text])
-    stores = (data,) if general is None else (data, general)
-    return TrainingText(stores, train, replay, heldout, figures)
+    others = () if general is None else (general,)
+    whole = TrainingText((data, *others), train, replay, heldout, figures)
+    if not plan.then_task.on:
+        return whole
+    then = exclude_keys(then, task.keys, _keys(heldout))
+    _require_task_text(then, plan, measured=TASK in heldout)
+    second = dataclasses.replace(whole, tokens=(task, *others), train=then)
+    return dataclasses.replace(whole, then=second)
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
@@ -155,13 +165,38 @@ def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
     return np.concatenate([np.empty(0, np.uint64), *found])
 
 
-def _require_text(chunks: Chunks, figures: dict[str, Any]) -> None:
+def _task_chunks(
+    task: Tokens, room: int, plan: AdaptPlan, dropped: NDArray[np.uint64]
+) -> tuple[Chunks, Chunks]:
+    """The task's chunks that the second phase may train on, and those to measure the loss on."""
+    chunks, share = cut_chunks(task.lengths, np.ones(len(task), np.float32), room), 1.0
+    if plan.then_task.on:
+        chunks, share = exclude_keys(chunks, task.keys, dropped), plan.mix.task_heldout
+    return split_heldout(chunks, task.keys, plan.mix.heldout, plan.seed, share)
+
+
+def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
     """Raise `EmptyInputError` for a task without a usable text."""
-    if not len(chunks):
+    if not tokens.lengths.any():
         reasons = ", ".join(figures["reasons"]) or "empty input"
         raise EmptyInputError(
             f"--task has no usable text ({reasons}). Set --text-field to the field with the text, "
             "or name another file."
+        )
+
+
+def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> None:
+    """Raise `EmptyInputError` without text for the second phase, or to choose its best model."""
+    if not len(chunks):
+        raise EmptyInputError(
+            "No text of --task is left for --then-task: each contains a text of --guard or of the "
+            "task's dev or test split, or equals a held-out text. Name other texts, or leave out "
+            "--then-task."
+        )
+    if not measured and plan.then_task.keep == "best":
+        raise EmptyInputError(
+            "--task has only one distinct text, so none can be held out to choose the best model. "
+            "Name more texts, or pass --set then_task.keep=last."
         )
 
 

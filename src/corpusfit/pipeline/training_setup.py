@@ -17,7 +17,7 @@ from corpusfit.adapt.packing import Packing, find_packing
 from corpusfit.adapt.passes import Passes
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.prediction import Predictor
-from corpusfit.adapt.presets import Size, resolve_training
+from corpusfit.adapt.presets import PASSES, Size, resolve_training
 from corpusfit.adapt.trainer import Training
 from corpusfit.embed.hardware import Hardware
 from corpusfit.engine import Progress
@@ -33,7 +33,18 @@ _MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """The prepared inputs of a training."""
+    """The prepared inputs of a training.
+
+    Attributes:
+        plan: its plan.
+        texts: the texts.
+        opened: the model.
+        objective: training objective.
+        text: chunks to train on and to measure on.
+        length: tokens in a sequence.
+        passes: passes over the text of the default number of steps.
+        then: the second phase, on the task's texts, if any; it trains the model of the first.
+    """
 
     plan: AdaptPlan
     texts: TrainingInputs
@@ -41,6 +52,8 @@ class Ready:
     objective: Objective
     text: TrainingText
     length: int
+    passes: int = PASSES
+    then: Ready | None = None
 
     def measured_on_task(self) -> Ready:
         """The same training with the loss on the task's texts as the only held-out loss."""
@@ -49,9 +62,17 @@ class Ready:
 
 
 def assemble_training(
-    ready: Ready, folder: AdaptFolder, hardware: Hardware, accelerator: Any, progress: Progress
+    ready: Ready,
+    folder: AdaptFolder,
+    hardware: Hardware,
+    accelerator: Any,
+    progress: Progress,
+    done: int = 0,
 ) -> tuple[Training, dict[str, Any]]:
-    """The training, and its facts for the manifest; progress gets a summary."""
+    """The training, and its facts for the manifest; progress gets a summary.
+
+    `done` is the number of steps of an earlier phase.
+    """
     plan, text, opened, aim = ready.plan, ready.text, ready.opened, ready.objective
     model = opened.model.to(accelerator.device)
     predictor = Predictor(model)
@@ -68,7 +89,7 @@ def assemble_training(
         longest=opened.longest,
         device=hardware.device,
     )
-    settings, summary = resolve_training(plan, size)
+    settings, summary = resolve_training(plan, size, ready.passes)
     progress.note(summary + _weights_text(ready))
     training = Training(
         plan=settings,
@@ -83,6 +104,7 @@ def assemble_training(
         micro_rows=rows,
         width=ready.length if packing else 0,
         seed=plan.seed,
+        done=done,
     )
     return training, _facts(ready, training, hardware, summary)
 

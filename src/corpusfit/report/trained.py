@@ -43,13 +43,14 @@ def trained_part(name: str, title: str, models: Sequence[Found]) -> Part:
             ["model", "text", "step", "loss"],
             [list(row.values()) for row in history],
         ),
+        *_phases(models, name),
     ]
     shown = [
         *(
             figure(chart, "Loss on held-out text, nats per token; lower is better.")
             for chart in charts
         ),
-        plain_table(sheets[0]),
+        *(plain_table(sheet) for sheet in (sheets[0], *sheets[2:])),
     ]
     if len(models) == 1:
         manifest = models[0].manifest
@@ -74,12 +75,31 @@ def _history(model: Found) -> list[dict[str, Any]]:
 
 def _row(model: Found) -> list[Any]:
     losses = model.manifest["losses"]
+    phases = model.manifest.get("phases", [model.manifest])
     return [
         model.title,
-        model.manifest["training"]["steps"],
-        model.manifest["tokens"],
+        sum(phase["training"]["steps"] for phase in phases),
+        sum(phase["tokens"] for phase in phases),
         *(losses[when].get(kind) for kind in _TEXTS for when in _WHEN),
     ]
+
+
+def _phases(models: Sequence[Found], name: str) -> list[Sheet]:
+    """A table of the losses after each phase, if a model was trained in two (`--then-task`)."""
+    rows = [
+        [
+            model.title,
+            {"data": "selection", "task": "task's text"}[phase["phase"]],
+            phase["training"]["steps"],
+            phase["tokens"],
+            *(phase["losses"]["after"].get(kind) for kind in _TEXTS),
+        ]
+        for model in models
+        for phase in model.manifest.get("phases", ())
+    ]
+    title = "Held-out loss after each phase: nats per token, lower is better"
+    columns = ["model", "trained on", "steps", "tokens", *_TEXTS]
+    return [Sheet(f"{name}-phases", title, columns, rows)] if rows else []
 
 
 def _summary(model: Found) -> list[str]:

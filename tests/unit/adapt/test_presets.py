@@ -9,7 +9,15 @@ import pytest
 
 from corpusfit import api
 from corpusfit.adapt.plan import AdaptPlan, TrainPlan
-from corpusfit.adapt.presets import PRESETS, Size, length_of, preset, resolve_training
+from corpusfit.adapt.presets import (
+    PRESETS,
+    TASK_PASSES,
+    Size,
+    length_of,
+    preset,
+    resolve_training,
+    task_phase,
+)
 from corpusfit.errors import UsageError
 
 HERE = Size(tokens=1_000_000, rows=8_000, parameters=110_000_000, longest=512, device="cpu")
@@ -65,6 +73,43 @@ def test_the_tasks_own_text():
     assert (train.batch, train.length) == (64, 128)  # 256 short texts, packed
     assert plan_of(data="task") == plan
     assert plan_of(data="elsewhere").train == TrainPlan()
+
+
+def test_the_second_phase_has_the_settings_of_tapt():
+    """Except the length, which is that of the first phase, and how often it measures."""
+    plan = plan_of(then_task=True, weights="lambda", settings=["train.warmup=0.2"])
+    second, tapt = task_phase(plan, 128), plan_of("tapt").train
+    assert (second.weights.policy, second.then_task.on) == ("off", False)
+    train = second.train
+    assert (train.rate, train.batch, train.length) == (tapt.rate, tapt.batch, tapt.length)
+    assert (train.keep, tapt.epochs, train.warmup) == (tapt.keep, TASK_PASSES, 0.2)
+    assert task_phase(plan, 512).train.batch == 16  # 8,192 tokens in any length
+    assert task_phase(plan, 10_000).train.batch == 1
+    changed = plan_of(then_task=True, settings=["then_task.batch=3", "then_task.keep=last"])
+    assert (task_phase(changed, 128).train.batch, task_phase(changed, 128).train.keep) == (
+        3,
+        "last",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "device", "steps"),
+    [(10, "cpu", 50), (320, "cpu", 500), (6_250, "cpu", 2_000), (64_000, "cuda", 50_000)],
+)
+def test_the_second_phase_is_bounded_as_the_first(rows, device, steps):
+    """100 passes in steps of 64, at least 50 and at most what the device's default allows."""
+    second = task_phase(plan_of(then_task=True), 128)
+    size = dataclasses.replace(HERE, rows=rows, device=device)
+    assert resolve_training(second, size, TASK_PASSES)[0].steps == steps
+    plan = plan_of(then_task=True, settings=["then_task.epochs=100"])
+    asked = resolve_training(task_phase(plan, 128), size, TASK_PASSES)[0]
+    assert asked.steps == math.ceil(rows * 100 / 64)
+
+
+def test_a_second_phase_is_part_of_a_plans_identity_only_if_it_is_on():
+    assert "then_task" not in plan_of().decisive()
+    assert plan_of(then_task=True).decisive()["then_task"]["on"] is True
+    assert AdaptPlan.from_dict(plan_of(then_task=True).as_dict()).then_task.on
 
 
 def test_options_override_a_preset():

@@ -210,6 +210,32 @@ def adapted_with(setting, value):
     return recipe(selector("base"), changed)
 
 
+def test_the_digest_of_a_run_of_one_phase_has_no_second_phase(tmp_path):
+    """The values are those from before the plan had the group `then_task`."""
+    graph = build_graph(inputs(recipe(selector("base"), selector("knn")), tmp_path))
+    before = ["17d9e71ebeb9888cbdb25c48e8afe91f", "e13a45db09e627a5e41a05e2974040ae"]
+    assert sorted(graph.adaptations) == before
+
+
+@pytest.mark.parametrize("name", ["general", "random", "knn"])
+def test_a_second_phase_on_the_task_is_a_model_for_that_task(tmp_path, name):
+    """It reads the task's train texts, is guarded by its dev and test, and is not shared."""
+    plain = recipe(selector("base"), selector(name))
+    plan = AdaptPlan().with_value("then_task.on", True)
+    asked = recipe(selector("base"), dataclasses.replace(selector(name), adapt=plan))
+    steps = build_graph(inputs(asked, tmp_path)).adaptations
+    assert len(steps) == 2
+    assert not steps.keys() & build_graph(inputs(plain, tmp_path)).adaptations.keys()
+    for step in steps.values():
+        (text,) = step.task
+        folder = text.removesuffix("train.jsonl")
+        assert sorted(step.guard) == [f"{folder}dev.jsonl", f"{folder}test.jsonl"]
+        assert not step.shared
+    graph = build_graph(inputs(asked, tmp_path))
+    predicted = {cell.selector for cell in predictors_of(inputs(asked, tmp_path), graph)}
+    assert name not in predicted  # it has memorised the texts that a predictor measures
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [

@@ -25,6 +25,8 @@ def find_contaminated(
     folder: AdaptFolder,
     engine: Engine,
     machine: Machine,
+    *,
+    then_task: bool = False,
 ) -> tuple[NDArray[np.uint64], dict[str, Any]]:
     """The keys of all contaminated texts: those that contain a held-out text.
 
@@ -37,11 +39,13 @@ def find_contaminated(
         folder: folder of the run; the result is kept there until the run is finished.
         engine: started engine.
         machine: how progress and the result are shown.
+        then_task: whether a second phase trains on the task's texts.
 
     Returns:
         uint64 [k], increasing, and counts: `texts`, the different held-out texts; and for `data`
-        and `replay` the texts that were read (`texts`), the contaminated ones (`holders`) and the
-        held-out texts that were found (`held`).
+        and `replay`, and for `task` if a second phase trains on it, the texts that were read
+        (`texts`), the contaminated ones (`holders`) and the held-out texts that were found
+        (`held`).
     """
     if folder.guard.exists():
         arrays, figures = read_arrays(folder.guard)
@@ -50,6 +54,8 @@ def find_contaminated(
     figures = {"texts": int(held_out.texts.max(initial=-1)) + 1}
     keys = np.empty(0, np.uint64)
     roles = {"data": (texts.data or texts.task, texts.read), "replay": (texts.replay, read)}
+    if then_task:
+        roles["task"] = texts.task, texts.task_read
     for role, (sources, how) in roles.items():
         if sources:
             found = find_leaks(held_out, sources, how, folder.work, engine, machine)

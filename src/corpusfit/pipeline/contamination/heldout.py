@@ -11,7 +11,7 @@ from corpusfit.corpus import hub
 from corpusfit.corpus.formats import format_of
 from corpusfit.corpus.rejects import EMPTY_LINE
 from corpusfit.engine import Progress
-from corpusfit.errors import EmptyInputError, InputError
+from corpusfit.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.evaluate.formats.brat import read_brat
 from corpusfit.evaluate.formats.conll import read_conll
 from corpusfit.evaluate.splits import TaskFiles, find_splits, form_of_name
@@ -35,7 +35,13 @@ class _Part:
 
 
 def held_out(
-    inputs: Sequence[str], read: ReadPlan, spool: Path, progress: Progress, *, setting: str
+    inputs: Sequence[str],
+    read: ReadPlan,
+    spool: Path,
+    progress: Progress,
+    *,
+    setting: str,
+    field: str = "",
 ) -> dict[str, list[str]]:
     """The held-out texts, by split.
 
@@ -54,6 +60,7 @@ def held_out(
         spool: folder for a copy of standard input.
         progress: shows what is held out beyond dev and test, and rows without a text.
         setting: name of the option, for errors.
+        field: option that names the text field, for errors (default: `setting` and "-field").
 
     Raises:
         CorpusfitError: an input cannot be found or read, or has no text.
@@ -65,8 +72,8 @@ def held_out(
             splits.setdefault(name, []).extend(texts)
     if inputs and not any(splits.values()):
         raise EmptyInputError(
-            f"--{setting} has no usable row ({reasons}). Set --{setting}-field to the field with "
-            "the text, or name other files."
+            f"--{setting} has no usable row ({reasons}). Set --{field or f'{setting}-field'} to "
+            "the field with the text, or name other files."
         )
     del reasons.counts[corpus.kind(EMPTY_LINE)]
     if reasons.counts:
@@ -75,6 +82,58 @@ def held_out(
             f"{reasons}."
         )
     return splits
+
+
+def training_splits(
+    data: Sequence[str], task: Sequence[str], progress: Progress
+) -> tuple[list[str], list[str]]:
+    """The texts of a task for `adapt --then-task`, and its dev and test texts.
+
+    Args:
+        data: the texts of the first phase.
+        task: inputs; of a task's folder or `hub:NAME`, only the train split is trained on.
+        progress: warns of a task whose dev or test split is drawn from train.
+
+    Returns:
+        Inputs in the form of `--corpus`: those to train on, and those to hold out.
+
+    Raises:
+        UsageError: the data is the task's text already, or the task's texts are no rows.
+        InputError: a folder or dataset has no train split.
+    """
+    if list(data) == ["task"]:
+        cure = "Leave out --then-task, or name a selection as --data."
+        raise bad_setting("--then-task", "left out with --data task", True, cure)
+    train: list[str] = []
+    held: list[str] = []
+    for place in task:
+        if not _has_splits(place, Path(place).expanduser()):
+            train.append(place)
+            continue
+        found = find_splits(place, "auto", "--task")
+        if found.form != "rows":
+            cure = "Write its training texts to a .jsonl file, and name that."
+            raise bad_setting("--task", "rows, such as .jsonl, with --then-task", place, cure)
+        train += found.places["train"]
+        own = [split for split in ("dev", "test") if split in found.places]
+        held += [each for split in own for each in found.places[split]]
+        if len(own) < 2:
+            progress.warn(
+                f"--task {found.name} does not have both a dev and a test split. An evaluation "
+                "draws the missing one from train, which --then-task trains on. Make all three "
+                "with `corpusfit split`."
+            )
+    return train, held
+
+
+def held_out_of_task(
+    places: Sequence[str], read: ReadPlan, spool: Path, progress: Progress
+) -> dict[str, list[str]]:
+    """The dev and test texts that `training_splits` found, by file; raises as `held_out`."""
+    if places:
+        progress.note(f"Also in --guard: the dev and test texts of --task ({', '.join(places)}).")
+    found = held_out(places, read, spool, progress, setting="guard", field="text-field")
+    return {f"--task {name}": texts for name, texts in found.items()}
 
 
 def _parts(inputs: Sequence[str], progress: Progress, setting: str) -> Iterator[_Part]:

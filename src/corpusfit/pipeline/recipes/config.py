@@ -87,6 +87,11 @@ class Selector:
         return self.strategy not in WITHOUT_SELECTION
 
     @property
+    def trains_on_task(self) -> bool:
+        """Whether its models are trained on the task's texts, alone or in a second phase."""
+        return self.strategy == TASK or self.adapt.then_task.on
+
+    @property
     def has_scores(self) -> bool:
         """Whether its scores are graded, so that fractions and weights apply."""
         return self.selects and self.strategy != ORACLE
@@ -109,6 +114,9 @@ class Selector:
             needed = f"set for {self.name}, as all models train for the same number of steps"
             cure = "For instance, put train.steps = 2000 in [adapt] (TADPOLE, section 4.1)."
             raise bad_setting("adapt.train.steps", needed, "nothing", cure)
+        if self.strategy == TASK and self.adapt.then_task.on:
+            cure = "Set it for the other selectors: [selector.NAME.adapt.then_task]."
+            raise bad_setting("adapt.then_task.on", f"left out for {self.name}", True, cure)
 
 
 @dataclass(frozen=True)

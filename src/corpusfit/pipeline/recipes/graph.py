@@ -74,7 +74,8 @@ def _adaptation(
     stored, recipe = inputs.tasks[cell.task, cell.size], inputs.recipe
     training_task = _training_task(inputs, selector, cell)
     best = selector.adapt.train.keep == "best"  # the task's held-out loss picks the weights
-    shared = not best and (
+    own = best or selector.trains_on_task  # else the task's texts are only measured on
+    shared = not own and (
         selector.name == GENERAL or (selector.name == RANDOM and _ignores_task(selector))
     )
     guard_tasks = list(inputs.tasks.values()) if shared else [stored, training_task]
@@ -84,14 +85,13 @@ def _adaptation(
         selection = _selection(inputs, selector, cell, number)
         graph.selections.setdefault(selection.key, selection)
         data, key = (str(inputs.folder.selections / selection.key),), selection.key
-    trains_on_task = best or selector.strategy == TASK  # else its texts are only measured on
     plan = adapt_plan(recipe, selector, cell, number)
     identity = {
         "plan": fingerprints.adapting(plan),
         "model": inputs.models[cell.model],
         "selection": key,
         "data": inputs.pile if selector.name == GENERAL else {},
-        "texts": training_task.texts if trains_on_task else "",
+        "texts": training_task.texts if own else "",
         "guard": sorted(held_out),
     }
     return AdaptNode(
@@ -99,7 +99,7 @@ def _adaptation(
         plan,
         key,
         data,
-        (str(inputs.folder.texts(training_task.key, "train")),) if trains_on_task else (),
+        (str(inputs.folder.texts(training_task.key, "train")),) if own else (),
         _held_out_files(inputs, held_out.values()),
         shared,
         f"{_model_text(cell)} for {'all tasks' if shared else _task_text(stored)}"

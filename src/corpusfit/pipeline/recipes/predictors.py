@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
-from corpusfit.adapt.plan import TASK, AdapterPlan, AdaptPlan, WeightsPlan
+from corpusfit.adapt.plan import AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job
 from corpusfit.manifest import RunFolder
@@ -88,10 +88,10 @@ def predictors_of(
 ) -> dict[Cell, PredictorNode]:
     """The predictors by cell: every model of a row, with a selection whose target is the row's.
 
-    Empty without the base, as all losses are compared with its loss. The `task` selector is left
-    out, as it has memorised the texts; so are adapters, which a masked language model is not opened
-    with, and augmentations, which change only the score. For selections that all tasks share
-    (`random`, `oracle`), KL is measured only where their own target is the row's.
+    Empty without the base, as all losses are compared with its loss. Models trained on the row's
+    task are left out, as they have memorised the texts; so are adapters, which a masked language
+    model is not opened with, and augmentations, which change only the score. For selections that
+    all tasks share (`random`, `oracle`), KL is measured only where their own target is the row's.
 
     Reference: TADPOLE, Figures 2 and 3; Xie et al. (2023), Data Selection for Language Models via
     Importance Resampling, section 4.
@@ -107,7 +107,9 @@ def predictors_of(
     plan = adapt_plan(inputs.recipe, selectors[BASE], next(iter(graph.cells)), 0)
     found: dict[Cell, PredictorNode] = {}
     for cell in graph.cells:
-        if cell.adapter or cell.augment or cell.selector == TASK:
+        selector = selectors[cell.selector]
+        memorised = selector.trains_on_task and not selector.of
+        if cell.adapter or cell.augment or memorised:
             continue
         own = [s for s in _row_selections(inputs, graph, cell.row) if s.key not in failed]
         keys = tuple(s.key for s in own)
