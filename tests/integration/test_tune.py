@@ -210,8 +210,7 @@ class Verdict:
 )
 def test_methods_with_fewest_held_out_bits_are_tried(tune, monkeypatch, bits, tried):
     verdicts = [*map(Verdict, ("moore_lewis", "tfidf", "dsir"), bits)]
-    monkeypatch.setattr(search, "rank", lambda *_, **__: verdicts)
-    monkeypatch.setattr(search, "ALWAYS", ())
+    monkeypatch.setattr(search, "rank_by_bits", lambda *_, **__: verdicts)
     words = {**ONE, "budget": "12 steps", "methods": ()}
     run = tune(**words, settings=["search.keep=2"])
     assert {row["method"] for row in run.trials()} == {"random", *tried}

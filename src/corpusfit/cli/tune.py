@@ -66,7 +66,8 @@ def tune(
         typer.Option(
             "--methods",
             metavar="NAMES",
-            help="Methods to try, separated by commas (default: the best 4 of `corpusfit rank`)",
+            help="Methods to try, separated by commas (default: the 4 with the fewest held-out "
+            "bits among those of `corpusfit select --method auto`)",
         ),
     ] = None,
     fractions: Annotated[

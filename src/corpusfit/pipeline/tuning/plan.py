@@ -33,8 +33,8 @@ class SearchPlan:
     Attributes:
         budget: training steps of all trials together, such as `2000 steps`, or a time for scoring
             and trials, such as `90s`, `30min` or `2h` (default: 2000 steps).
-        methods: methods to try, separated by commas (default: the `search.keep` best methods by
-            the ranking of `corpusfit rank`).
+        methods: methods to try, separated by commas (default: the `search.keep` methods with the
+            fewest held-out bits among those of `auto`).
         fractions: fractions of the corpus to select, separated by commas (default: 0.1,0.05,0.2).
         weights: uses of relevance weights, separated by commas: `off` (the highest scores) or
             `resample` (segments drawn in proportion to lambda) (default: off,resample).

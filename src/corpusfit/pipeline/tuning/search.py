@@ -15,7 +15,8 @@ from corpusfit.engine import Progress
 from corpusfit.errors import InputError, TrainingError
 from corpusfit.manifest import AdaptFolder, TuneFolder
 from corpusfit.pipeline.adapting import adapt
-from corpusfit.pipeline.commands import choose, rank, score
+from corpusfit.pipeline.auto import contenders
+from corpusfit.pipeline.commands import choose, rank_by_bits, score
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.score_copies import copy_scores
 from corpusfit.pipeline.tuning.grid import RANDOM, Setting, grid
@@ -24,11 +25,7 @@ from corpusfit.pipeline.tuning.schedule import Rung, halving
 from corpusfit.pipeline.tuning.timing import steps_within
 from corpusfit.pipeline.tuning.trial import EarlyStopError, Trial, TrialCallback, order
 from corpusfit.score import registry
-from corpusfit.score.contract import Method
-from corpusfit.score.names import names as method_names
-
-ALWAYS = ("cynical",)
-"""Methods that are tried though they cannot be ranked on a sample, if they exist."""
+from corpusfit.score.contract import CorpusMethod, Method
 
 
 class QuietProgress(Progress):
@@ -108,29 +105,31 @@ class Search:
         return rungs, trials
 
     def _methods(self) -> list[str]:
-        """The methods to try: those that the user named, or the best of the ranking; best first."""
+        """The methods to try, by held-out bits: all that the user named, or the best of `auto`'s.
+
+        Methods without held-out bits come first among those that the user named.
+        """
         named = self.plan.search.method_names()
-        ranked = [n for n in named if n != "auto" and issubclass(registry.load(n), Method)]
-        if named and not ranked:
+        ranked = [name for name in named or contenders() if _is_ranked(name)]
+        if not ranked:
             return named
         if not self.folder.ranking.exists():
-            verdicts = rank(
+            verdicts = rank_by_bits(
                 self.plan.selection("auto"),
                 [self.fit],
                 self.corpus,
-                methods=ranked,
+                ranked,
+                named=bool(named),
                 machine=self.machine,
             )
-            rows = [dataclasses.asdict(verdict) for verdict in verdicts]
+            rows = [{"method": v.method, "bits": v.bits} for v in verdicts]
             write_bytes(self.folder.ranking, json.dumps(rows).encode())
         rows = json.loads(self.folder.ranking.read_bytes())
-        self.bits = {r["method"]: r["bits"] for r in rows if r.get("bits") is not None}
-        best = [r["method"] for r in rows]
-        best.sort(key=lambda method: self.bits.get(method, 0.0))
+        self.bits = {row["method"]: row["bits"] for row in rows if row["bits"] is not None}
         if named:
-            return sorted(named, key=lambda n: best.index(n) if n in best else -1)
-        always = [name for name in ALWAYS if name in method_names() and name not in best]
-        return [*always, *(n for n in best if n != RANDOM)][: self.plan.search.keep]
+            return sorted(named, key=lambda name: self.bits.get(name, 0.0))
+        usable = [row["method"] for row in rows if row["method"] != RANDOM]
+        return sorted(usable, key=lambda n: self.bits.get(n, 0.0))[: self.plan.search.keep]
 
     def _score(self, settings: Sequence[Setting]) -> None:
         """Score the corpus by every method of some settings."""
@@ -258,6 +257,14 @@ class Search:
         for place in self.folder.selections.glob("*"):
             if place.name not in keys:
                 remove(place)
+
+
+def _is_ranked(name: str) -> bool:
+    """Whether held-out bits are measured for a method: it scores texts, and trains no network."""
+    if name == "auto":
+        return False
+    method = registry.load(name)
+    return issubclass(method, Method | CorpusMethod) and method.exact
 
 
 def described(trial: Trial) -> str:
