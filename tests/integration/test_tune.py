@@ -16,6 +16,7 @@ from corpusfit import pipeline
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError, InputError, TrainingError, UsageError
 from corpusfit.pipeline.contamination.filter import find_contaminated
+from corpusfit.pipeline.training_phases import PhaseRunner
 from corpusfit.pipeline.tuning import search
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -158,8 +159,8 @@ def test_a_held_out_text_in_the_corpus_is_not_trained_on(tune, pile, task, monke
     (pile / "copy.jsonl").write_bytes(task.read_bytes())
     seen = []
 
-    def find(splits, *rest):
-        found = find_contaminated(splits, *rest)
+    def find(splits, *rest, **more):
+        found = find_contaminated(splits, *rest, **more)
         seen.append(found[1]["data"]["held"])
         return found
 
@@ -194,6 +195,41 @@ def test_a_budget_in_time_is_one_in_steps_by_the_speed_of_a_first_trial(tune, mo
     assert measured[0][:2] == (3600, 2)
     assert min(measured[0]) > 0
     assert len(measured) == 1
+
+
+def test_a_second_phase_trains_on_the_texts_that_were_selected_by(tune, inline, monkeypatch):
+    """It shares the selection, starts at the loss of the first, and never sees a held-out text."""
+    phases = []
+
+    def run(self, ready, folder):
+        if ready.then is not None:
+            tokens, chunks = ready.then.text.tokens[0], ready.then.text.train
+            measured, held = ready.text.heldout["task"]
+            phases.append((set(tokens.keys[chunks.text]), set(measured.keys[held.text])))
+        return plain(self, ready, folder)
+
+    plain = PhaseRunner.run
+    monkeypatch.setattr(PhaseRunner, "run", run)
+    words = {**ONE, "budget": "24 steps", "then_task": ["no", "yes"]}
+    found = tune(**words, train=True, steps=2)
+    by_label = {row["label"]: row for row in found.trials()}
+    assert set(by_label) == {"random 0.3", "moore_lewis 0.3", "moore_lewis 0.3 then task"}
+    (trained, measured), *_ = phases
+    assert len(trained) == found.manifest["counts"]["fit"]
+    assert len(measured) == found.manifest["counts"]["heldout"]
+    assert not trained & measured
+    (steps,) = (
+        [step for step, _ in t["losses"]]
+        for t in found.manifest["trials"]
+        if t["setting"]["then_task"]
+    )
+    assert steps == [0, 3, 6, 7, 8]
+    assert {t["losses"][0][1] for t in found.manifest["trials"]} == {found.manifest["base"]}
+    won = found.winner["then_task"]
+    assert found.model.manifest["plan"]["then_task"]["on"] == won
+    with pytest.raises(KeyboardInterrupt):
+        tune("killed", **words, machine=dataclasses.replace(inline, progress=Killing(110)))
+    assert outcome(tune("killed", **words)) == outcome(found)
 
 
 @dataclasses.dataclass

@@ -98,6 +98,7 @@ _TUNE_WORDS = {
     "methods": "search.methods",
     "fractions": "search.fractions",
     "weights": "search.weights",
+    "then_task": "search.then_task",
     "objective": "objective.name",
     "replay_share": "mix.replay_share",
     "steps": "train.steps",
@@ -183,9 +184,9 @@ def build_tune_plan(
 ) -> TunePlan:
     """A tuning's plan; raises as `build_plan`.
 
-    Methods, fractions and weights may be sequences.
+    Methods, fractions, weights and then_task may be sequences.
     """
-    for word in ("methods", "fractions", "weights"):
+    for word in ("methods", "fractions", "weights", "then_task"):
         given = words.get(word)
         if given is not None and not isinstance(given, str):
             several = given if isinstance(given, Sequence) else [given]

@@ -41,10 +41,10 @@ def tune(
         settings: further settings, such as `"search.eta=4"`.
         overwrite: replace a different search in `out`.
         machine: where to run, with how many workers, and where to show progress.
-        **words: model, budget, methods, fractions, weights, replay_share, objective, steps
-            and epochs (of the winner), batch, length, rate, adapter, embedder, unit, text_field,
-            seed: as the options of the same name; methods, fractions and weights are sequences, or
-            words separated by commas.
+        **words: model, budget, methods, fractions, weights, then_task, replay_share, objective,
+            steps and epochs (of the winner), batch, length, rate, adapter, embedder, unit,
+            text_field, seed: as the options of the same name; methods, fractions, weights and
+            then_task are sequences, or words separated by commas.
 
     Returns:
         The finished search; `selection` is the winner's, `trials()` lists every trial.

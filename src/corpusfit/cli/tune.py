@@ -88,6 +88,15 @@ def tune(
             "resample (segments drawn in proportion to lambda) (default: off,resample)",
         ),
     ] = None,
+    then_task: Annotated[
+        str | None,
+        typer.Option(
+            "--then-task",
+            metavar="ANSWERS",
+            help="Whether to train on the target's own texts in a second phase: no, yes, or no,yes "
+            "to try both (default: no)",
+        ),
+    ] = None,
     replay: Annotated[
         list[str] | None,
         typer.Option(
@@ -184,6 +193,7 @@ def tune(
         methods=methods,
         fractions=fractions,
         weights=weights,
+        then_task=then_task,
         replay_share=replay_share,
         steps=steps,
         epochs=epochs,
@@ -216,14 +226,12 @@ def show_tuned(out: Path, manifest: Mapping[str, Any], trials: list[dict[str, An
     """Print the last trial of each setting, and what the search shows."""
     from corpusfit.pipeline.budget import format_duration
 
-    last: dict[tuple[Any, ...], dict[str, Any]] = {}
+    last: dict[str, dict[str, Any]] = {}
     for trial in trials:
-        last.setdefault((trial["method"], trial["fraction"], trial["weights"]), trial)
+        last.setdefault(trial["label"], trial)
     rows = [
         [
-            trial["method"],
-            f"{trial['fraction']:g}",
-            trial["weights"],
+            trial["label"],
             f"{trial['steps']:,}" + "*" * trial["stopped"],
             "failed" if trial["error"] else f"{trial['loss']:.3f}",
             "–" if trial["error"] else f"{trial['change']:+.3f}",
@@ -232,9 +240,9 @@ def show_tuned(out: Path, manifest: Mapping[str, Any], trials: list[dict[str, An
         ]
         for trial in last.values()
     ]
-    columns = ["method", "fraction", "weights", "steps", "loss", "change", "bits", "seconds"]
+    columns = ["setting", "steps", "loss", "change", "bits", "seconds"]
     title = "Each setting's longest trial: held-out loss in nats per token (lower is better)"
-    table(title, columns, rows, words=["weights"])
+    table(title, columns, rows)
     if any(trial["stopped"] for trial in last.values()):
         say("* Stopped early.")
     for sentence in manifest["conclusions"]:

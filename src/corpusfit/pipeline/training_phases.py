@@ -54,6 +54,7 @@ class PhaseRunner:
             return self._phase(ready, folder, [])
         main, inner = self.accelerator.is_main_process, AdaptFolder(folder.first)
         before = inner.finished()
+        resumed = before is not None
         if before is None:
             before = self._phase(ready, inner, [])
             if main:
@@ -70,6 +71,8 @@ class PhaseRunner:
         )
         lines = (inner.path / "losses.jsonl").read_text("utf-8").splitlines()
         earlier = [{"phase": "data", **json.loads(line)} for line in lines]
+        if self.trial is not None and resumed:
+            self.trial.resume(earlier[-1]["step"], earlier)
         after = self._phase(dataclasses.replace(ready.then, opened=opened), folder, earlier)
         return _both(ready, before, after)
 
@@ -91,7 +94,7 @@ class PhaseRunner:
         facts["losses"] = _summary(history, training.plan.keep)
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
-        if main and self.trial is None:
+        if main and (self.trial is None or ready.then is not None):  # a second phase needs it
             _save(ready, folder, [*earlier, *history])
             files = sorted(folder.path.glob("*.safetensors"))
             facts["weights"] = {file.name: file_digest(file) for file in files}

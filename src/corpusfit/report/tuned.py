@@ -57,20 +57,21 @@ def tuned_part(name: str, title: str, run: Found) -> Part:
     return Part(name, title, summary, paragraphs(summary) + "".join(shown), charts, [sheet])
 
 
-_COLUMNS = ("method", "fraction", "weights", "rung", "steps")
+_COLUMNS = ("method", "fraction", "weights", "then_task", "rung", "steps")
 
 
 def _label(setting: dict[str, Any]) -> str:
     """A setting in a few words."""
     use = "" if setting["weights"] == "off" else f" {setting['weights']}"
-    return f"{setting['method']} {setting['fraction']:g}{use}"
+    then = " then task" if setting["then_task"] else ""
+    return f"{setting['method']} {setting['fraction']:g}{use}{then}"
 
 
 def _row(trial: dict[str, Any], base: float) -> list[Any]:
     setting, losses = trial["setting"], trial["losses"]
     done, loss = losses[-1] if losses and not trial["error"] else (0, None)
     return [
-        *(setting[name] for name in _COLUMNS[:3]),
+        *(setting[name] for name in _COLUMNS[:4]),
         trial["rung"],
         done,
         loss,

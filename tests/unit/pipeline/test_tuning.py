@@ -130,6 +130,17 @@ def test_the_grid_has_every_setting_once_and_the_baseline_first():
     assert {s.method for s in drawn} == {"a", "b"}
 
 
+def test_a_second_phase_is_a_choice_like_the_others():
+    found = grid(SearchPlan(fractions="0.1", weights="off", then_task="yes,no"), ["a"])
+    assert [s.label for s in found] == ["random 0.1", "a 0.1 then task", "a 0.1"]
+    assert found[1].selection == found[2]
+    plan = PLAN.adaptation(20, then_task=True, batch=16)
+    assert (plan.train.steps, plan.then_task.steps) == (15, 5)
+    assert (plan.train.batch, plan.then_task.batch) == (16, 16)
+    assert PLAN.adaptation(20).train.steps == 20
+    assert not PLAN.adaptation(20).then_task.on
+
+
 def test_drawing_centres_lambda_where_the_fraction_ends():
     """The 0.1 quantile of the standard normal distribution is -1.281552 (published tables)."""
     plan = PLAN.selection("dsir", 0.1, "resample")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,22 +15,30 @@ RANDOM = "random"
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to select; a further choice, such as a second phase, is a further field.
+    """One way to select and adapt; a further choice is a further field.
 
     Attributes:
         method: scoring method.
         fraction: fraction of the corpus.
         weights: use of relevance weights: `off` or `resample`.
+        then_task: whether a second phase trains on the target's own texts.
     """
 
     method: str
     fraction: float
     weights: str
+    then_task: bool = False
+
+    @property
+    def selection(self) -> Setting:
+        """The setting of the same selection without a second phase."""
+        return dataclasses.replace(self, then_task=False)
 
     @property
     def label(self) -> str:
         """The setting in a few words, for people."""
-        return f"{self.method} {self.fraction:g}" + f" {self.weights}" * (self.weights != "off")
+        weights = f" {self.weights}" * (self.weights != "off")
+        return f"{self.method} {self.fraction:g}{weights}" + " then task" * self.then_task
 
     @property
     def key(self) -> str:
@@ -47,12 +56,13 @@ def grid(plan: SearchPlan, methods: Sequence[str]) -> list[Setting]:
         plan: names fractions and uses of weights.
         methods: the methods, best first.
     """
-    amounts, uses = plan.amounts(), plan.uses()
-    places = itertools.product(range(len(methods)), range(len(amounts)), range(len(uses)))
+    amounts, uses, phases = plan.amounts(), plan.uses(), plan.phases()
+    axes = (methods, amounts, uses, phases)
+    places = itertools.product(*(range(len(axis)) for axis in axes))
     ordered = sorted(places, key=lambda place: (sum(place), place))
     found = [Setting(RANDOM, max(amounts), "off")]
-    for method, amount, use in ordered:
-        setting = Setting(methods[method], amounts[amount], uses[use])
+    for method, amount, use, phase in ordered:
+        setting = Setting(methods[method], amounts[amount], uses[use], phases[phase] == "yes")
         pointless = setting.weights != "off" and (setting.fraction == 1 or setting.method == RANDOM)
         if not pointless:
             found.append(setting)

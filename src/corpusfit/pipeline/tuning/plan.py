@@ -21,6 +21,8 @@ from corpusfit.plan import CutPlan, EmbedPlan, FitPlan, Plan, ReadPlan
 from corpusfit.score.names import require
 from corpusfit.settings import Settings, positive, seed_below
 
+_SECOND = 4
+"""One step in so many of a trial is in its second phase."""
 USES = ("off", "resample")
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?) ?(steps?|s|min|h)?")
 _SECONDS = {"s": 1, "min": 60, "h": 3600}
@@ -38,6 +40,8 @@ class SearchPlan:
         fractions: fractions of the corpus to select, separated by commas (default: 0.1,0.05,0.2).
         weights: uses of relevance weights, separated by commas: `off` (the highest scores) or
             `resample` (segments drawn in proportion to lambda) (default: off,resample).
+        then_task: whether a second phase trains on the target's own texts, separated by commas:
+            `no`, `yes` (a quarter of a trial's steps, as `adapt --then-task`) (default: no).
         keep: number of methods to try without `search.methods` (default: 4).
         c: steepness C of lambda with `resample`, whose midpoint is at the fraction (default: 5.0).
         eta: one setting in `eta` passes on to the next rung (default: 3).
@@ -54,6 +58,7 @@ class SearchPlan:
     methods: str = ""
     fractions: str = "0.1,0.05,0.2"
     weights: str = "off,resample"
+    then_task: str = "no"
     keep: int = 4
     c: float = 5.0
     eta: int = 3
@@ -67,6 +72,17 @@ class SearchPlan:
         amount, unit = self._budget()
         if not unit and amount != int(amount):
             raise bad_setting("--budget", "a whole number of steps, or a time", self.budget)
+        self._check_choices()
+        for name in ("keep", "least", "evaluations"):
+            positive(f"search.{name}", getattr(self, name))
+        for name, least in (("c", 0.0), ("margin", 0.0), ("eta", 2)):
+            if not least <= getattr(self, name) < float("inf"):
+                raise bad_setting(f"search.{name}", f"{least:g} or more", getattr(self, name))
+        if not 0 < self.heldout < 1:
+            raise bad_setting("search.heldout", "between 0 and 1", self.heldout)
+
+    def _check_choices(self) -> None:
+        """Raise `UsageError` for something that cannot be tried."""
         for name in self.method_names():
             require(name, "--methods")
             if name == "oracle":
@@ -77,13 +93,10 @@ class SearchPlan:
             if use not in USES:
                 cure = "For example --weights off,resample."
                 raise bad_setting("--weights", f"one or more of {', '.join(USES)}", use, cure)
-        for name in ("keep", "least", "evaluations"):
-            positive(f"search.{name}", getattr(self, name))
-        for name, least in (("c", 0.0), ("margin", 0.0), ("eta", 2)):
-            if not least <= getattr(self, name) < float("inf"):
-                raise bad_setting(f"search.{name}", f"{least:g} or more", getattr(self, name))
-        if not 0 < self.heldout < 1:
-            raise bad_setting("search.heldout", "between 0 and 1", self.heldout)
+        for answer in self.phases():
+            if answer not in ("no", "yes"):
+                cure = "For example --then-task no,yes."
+                raise bad_setting("--then-task", "one or more of no, yes", answer, cure)
 
     def _budget(self) -> tuple[float, str]:
         """The number of the budget and its unit: empty for steps, or s, min, h."""
@@ -134,6 +147,10 @@ class SearchPlan:
     def uses(self) -> list[str]:
         """The uses of relevance weights."""
         return _parts(self.weights, "--weights", "off or resample")
+
+    def phases(self) -> list[str]:
+        """Whether there is a second phase on the target's own texts: no, yes or both."""
+        return _parts(self.then_task, "--then-task", "no or yes")
 
 
 def _parts(text: str, setting: str, allowed: str) -> list[str]:
@@ -204,11 +221,24 @@ class TunePlan(Settings):
             values["choose"] |= {"policy": weights, "c": self.search.c, "alpha": alpha}
         return plan.with_values(values)
 
-    def adaptation(self, steps: int | None = None) -> AdaptPlan:
-        """The plan of an adaptation; with `steps`, that of a trial."""
-        train: dict[str, Any] = {}
+    def adaptation(
+        self, steps: int | None = None, *, then_task: bool = False, batch: int = 0
+    ) -> AdaptPlan:
+        """The plan of an adaptation; with `steps`, that of a trial.
+
+        Args:
+            steps: training steps of a trial, a quarter of them in the second phase if it has one.
+            then_task: whether there is a second phase, on the target's texts.
+            batch: sequences per step of a trial, in both phases alike; 0 for the plan's.
+        """
+        values: dict[str, Any] = {"then_task": {"on": then_task}}
         if steps is not None:
-            train = {"steps": steps, "evaluations": self.search.evaluations, "keep": "last"}
+            second = max(1, steps // _SECOND) if then_task else 0
+            short = {"evaluations": self.search.evaluations, "keep": "last"}
+            values["train"] = {"steps": steps - second, **short}
+            if then_task:
+                values["train"] |= {"batch": batch or self.train.batch}
+                values["then_task"] |= {"steps": second, "batch": batch, **short}
         plan = AdaptPlan(
             model=self.model,
             read=self.read,
@@ -220,4 +250,4 @@ class TunePlan(Settings):
         )
         if steps is not None:
             plan = plan.with_value("train.epochs", None)
-        return plan.with_values({"train": train})
+        return plan.with_values(values)

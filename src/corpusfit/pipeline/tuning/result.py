@@ -8,6 +8,7 @@ from typing import Any
 
 from corpusfit.pipeline.adapting import Adapted
 from corpusfit.pipeline.result import Selection
+from corpusfit.pipeline.tuning.grid import Setting
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def rows_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     base = manifest["base"]
     return [
         {
+            "label": Setting(**trial["setting"]).label,
             **trial["setting"],
             "rung": trial["rung"],
             "steps": trial["losses"][-1][0] if trial["losses"] else 0,

@@ -205,7 +205,7 @@ def _search(
     winner = trials[0]
     machine.progress.note(f"Selecting by the winner, {winner.setting.label}, on the whole target.")
     select(
-        plan.selection(**dataclasses.asdict(winner.setting)),
+        plan.selection(winner.setting.method, winner.setting.fraction, winner.setting.weights),
         [clean] if parts.guarded else inputs.target,
         inputs.corpus,
         folder.selection,
@@ -290,11 +290,13 @@ def concluded(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> 
 
 
 def _train(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machine) -> Adapted:
-    """Adapt the model on the winner's selection."""
+    """Adapt the model on the winner's selection, then on the target if the winner does."""
+    then_task = (folder.finished() or {})["winner"]["setting"]["then_task"]
     return adapt(
-        plan.adaptation(),
+        plan.adaptation(then_task=then_task),
         [str(folder.selection)],
         folder.model,
+        task=[str(folder.texts / "target.jsonl")],
         replay=inputs.replay,
         guard=inputs.guard,
         guard_field=inputs.guard_field,

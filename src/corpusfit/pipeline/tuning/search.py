@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corpusfit.adapt.presets import BATCH
 from corpusfit.artifacts import remove, write_bytes
+from corpusfit.embed.hardware import resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import InputError, TrainingError
 from corpusfit.manifest import AdaptFolder, TuneFolder
@@ -68,11 +70,13 @@ class Search:
     machine: Machine
     began: float
     quiet: QuietProgress = field(init=False)
+    batch: int = field(init=False)
     bits: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make the progress of the steps within trials."""
+        """Make the progress of the steps within trials, and find the default batch."""
         self.quiet = QuietProgress(self.machine.progress)
+        self.batch = BATCH[resolve(self.plan.train, "train").device]
 
     def run(self) -> tuple[list[Rung], list[Trial]]:
         """Run or resume the search; the rungs, and all trials, those of the last rung first.
@@ -229,7 +233,9 @@ class Search:
             shutil.copyfile(known, own)
         try:
             adapt(
-                self.plan.adaptation(steps),
+                self.plan.adaptation(
+                    steps, then_task=setting.then_task, batch=self.plan.train.batch or self.batch
+                ),
                 [str(selection)],
                 place,
                 task=[self.heldout],
@@ -237,6 +243,7 @@ class Search:
                 guard=[self.guard],
                 machine=dataclasses.replace(machine, cache=self.folder.tokens),
                 trial=callback,
+                then=[self.fit] if setting.then_task else (),
             )
         finally:
             if own.exists() and not known.exists():
@@ -244,7 +251,7 @@ class Search:
 
     def _selection(self, setting: Setting, machine: Machine) -> Path:
         """The folder of a setting's selection, chosen from the scores of its method."""
-        place = self.folder.selections / setting.key
+        place = self.folder.selections / setting.selection.key
         if not (place / "manifest.json").exists():
             plan = self.plan.selection(setting.method, setting.fraction, setting.weights)
             copy_scores(self.folder.scores / setting.method.replace(":", "-"), place)
@@ -253,7 +260,7 @@ class Search:
 
     def _drop_selections(self, kept: Sequence[Setting]) -> None:
         """Delete the selections of other settings."""
-        keys = {setting.key for setting in kept}
+        keys = {setting.selection.key for setting in kept}
         for place in self.folder.selections.glob("*"):
             if place.name not in keys:
                 remove(place)

@@ -104,7 +104,7 @@ class TrialCallback(TrainerCallback):
         self._rung, self._before, self._margin = rung, before, margin
         self._progress, self._quiet = progress, quiet
         self.losses: list[tuple[int, float]] = []
-        self.tokens, self.moved = 0, 0
+        self.tokens, self.moved, self._before_phase = 0, 0, 0
         self._began = self._ended = time.perf_counter()
 
     @property
@@ -120,27 +120,37 @@ class TrialCallback(TrainerCallback):
 
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
         """Take over what was measured before."""
-        self.losses = [(r["step"], r["heldout"][TASK]) for r in history if "heldout" in r]
+        for record in history:
+            self._keep(record)
         self.moved += step
         self._progress.advance(step, 0)
 
     def record(self, record: Mapping[str, Any]) -> None:
-        """Keep a loss.
+        """Keep a loss, and compare it.
 
         Raises:
             EarlyStopError: from half of the steps on, when enough trials are ahead at that step.
         """
-        if "heldout" not in record:
+        if not self._keep(record):
             return
-        step, loss = record["step"], record["heldout"][TASK]
+        step, loss = self.losses[-1]
         self._ended = time.perf_counter()
-        if not self.losses:
+        if len(self.losses) == 1:
             self._began = self._ended
-        self.losses.append((step, loss))
         if self._rung.steps <= 2 * step < 2 * self._rung.steps:
             others = [found for trial in self._before if (found := trial.at(step)) is not None]
             if is_behind(loss, others, self._rung.passed, self._margin):
                 raise EarlyStopError
+
+    def _keep(self, record: Mapping[str, Any]) -> bool:
+        """Keep the loss of a record, by steps of both phases; whether it has a new one."""
+        if "heldout" not in record:
+            return False
+        if record["step"] == 0 and self.losses:  # the second phase begins with the same loss
+            self._before_phase = self.losses[-1][0]
+            return False
+        self.losses.append((self._before_phase + record["step"], record["heldout"][TASK]))
+        return True
 
     def warn(self, message: str) -> None:
         """Pass a warning on."""
