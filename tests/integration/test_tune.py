@@ -54,7 +54,8 @@ def test_it_leaves_the_winners_selection_model_and_every_trial(tune):
     found = run.manifest
     assert found == json.loads((run.path / "manifest.json").read_text("utf-8"))
     assert [(r["trials"], r["steps"]) for r in found["rungs"]] == [(5, 5), (2, 13)]
-    assert run.winner == {"method": "moore_lewis", "fraction": 0.2, "weights": "off"}
+    won = {"method": "moore_lewis", "fraction": 0.2, "weights": "off", "then_task": False}
+    assert run.winner == won
     rows = run.trials()
     assert len(rows) == 7
     plain = (str, float, int, bool, type(None))
@@ -182,6 +183,7 @@ def test_a_method_that_selects_too_little_fails_alone(tune, monkeypatch):
     assert [(row["method"], row["loss"]) for row in failed] == [("random", None)]
 
 
+@pytest.mark.slow
 def test_a_budget_in_time_is_one_in_steps_by_the_speed_of_a_first_trial(tune, monkeypatch):
     measured = []
 
@@ -197,7 +199,8 @@ def test_a_budget_in_time_is_one_in_steps_by_the_speed_of_a_first_trial(tune, mo
     assert len(measured) == 1
 
 
-def test_a_second_phase_trains_on_the_texts_that_were_selected_by(tune, inline, monkeypatch):
+@pytest.mark.slow
+def test_a_second_phase_trains_on_the_texts_that_were_selected_by(tune, monkeypatch):
     """It shares the selection, starts at the loss of the first, and never sees a held-out text."""
     phases = []
 
@@ -227,8 +230,17 @@ def test_a_second_phase_trains_on_the_texts_that_were_selected_by(tune, inline, 
     assert {t["losses"][0][1] for t in found.manifest["trials"]} == {found.manifest["base"]}
     won = found.winner["then_task"]
     assert found.model.manifest["plan"]["then_task"]["on"] == won
+    begin = PhaseRunner._phase
+    kills = iter([KeyboardInterrupt])
+
+    def phase(self, ready, folder, earlier):
+        for kill in kills if earlier else ():
+            raise kill
+        return begin(self, ready, folder, earlier)
+
+    monkeypatch.setattr(PhaseRunner, "_phase", phase)
     with pytest.raises(KeyboardInterrupt):
-        tune("killed", **words, machine=dataclasses.replace(inline, progress=Killing(110)))
+        tune("killed", **words)
     assert outcome(tune("killed", **words)) == outcome(found)
 
 
@@ -240,6 +252,7 @@ class Verdict:
     bits: float | None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bits", "tried"),
     [((9.0, 8.0, 8.5), ["tfidf", "dsir"]), ((None,) * 3, ["moore_lewis", "tfidf"])],
@@ -285,6 +298,7 @@ def test_a_small_target_and_another_search_in_the_folder_are_named(tune, jsonl):
         tune(budget="7 steps")
 
 
+@pytest.mark.slow
 def test_the_table_and_the_report(tune, cli, tmp_path, tiny_lm, task, pile):
     """The command prints what the function returns; the page has the picture and the selection."""
     words = ["tune", "--model", tiny_lm, "--target", task, "--corpus", pile, "--out"]

@@ -136,7 +136,8 @@ def training_text(
         phase, then, measured = task, *_task_chunks(task, room, plan, dropped, split=not texts.then)
         if texts.then:
             phase, _ = reading.corpus("then", texts.then)
-            then = _task_chunks(phase, room, plan, dropped, split=True)[0]
+            then = cut_chunks(phase.lengths, np.ones(len(phase), np.float32), room)
+            then = exclude_keys(then, phase.keys, dropped)
         if len(measured):
             heldout[TASK] = task, measured
     if len(held):

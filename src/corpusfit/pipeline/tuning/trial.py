@@ -104,7 +104,7 @@ class TrialCallback(TrainerCallback):
         self._rung, self._before, self._margin = rung, before, margin
         self._progress, self._quiet = progress, quiet
         self.losses: list[tuple[int, float]] = []
-        self.tokens, self.moved, self._before_phase = 0, 0, 0
+        self._tokens, self._counted, self.moved, self._before_phase = 0, 0, 0, 0
         self._began = self._ended = time.perf_counter()
 
     @property
@@ -112,9 +112,15 @@ class TrialCallback(TrainerCallback):
         """Seconds from the first measurement to the last."""
         return self._ended - self._began
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of all steps, those of an earlier command by the mean of this one's."""
+        return round(self._tokens * self.moved / max(1, self._counted))
+
     def step(self, steps: int, tokens: int) -> None:
         """Count a step."""
-        self.tokens += tokens
+        self._tokens += tokens
+        self._counted += steps
         self.moved += steps
         self._progress.advance(steps, tokens)
 
