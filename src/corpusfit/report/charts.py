@@ -233,7 +233,12 @@ def trials_chart(rows: Sequence[dict[str, Any]]) -> Spec:
             "y": _LOSS,
             "color": {"field": "method", "type": "nominal", "title": None, "scale": _TWENTY},
             "detail": {"field": "trial"},
-            "strokeWidth": {"field": "rung", "type": "ordinal", "title": "rung"},
+            "strokeWidth": {
+                "field": "rung",
+                "type": "ordinal",
+                "title": "rung",
+                "scale": {"range": [1, 3]},
+            },
             "tooltip": [{"field": name} for name in ("trial", "step", "loss")],
         },
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 import re
@@ -212,6 +213,10 @@ def test_conclusions_say_what_is_not_shown():
     assert "a 0.1; held-out loss on the target 5.000 → 4.000" in text
     assert "No difference shown, within 0.01: b 0.1." in text
     assert "4.400 with a 0.1, and 4.900 with random text" in text
+    stopped = dataclasses.replace(trials[-1], losses=((0, 5.0), (5, 4.95)), stopped=True)
+    halfway = dataclasses.replace(trials[2], losses=((0, 5.0), (5, 4.7), (10, 4.4)))
+    text = " ".join(concluded([*trials[:2], halfway, trials[3], stopped], rungs, 0.01))
+    assert "At 5 steps the loss is 4.700 with a 0.1, and 4.950 with random text" in text
     worse = [trial(RANDOM, 5.1, rung=2), trial("a", 5.2, rung=2), trial(RANDOM, 5.1)]
     text = " ".join(concluded(worse, rungs, 0.01))
     assert "Random text was best" in text

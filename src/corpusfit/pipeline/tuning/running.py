@@ -277,10 +277,11 @@ def concluded(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> 
         found.append(f"No difference shown, within {margin:g}: {', '.join(level)}.")
     chance = next(t for t in trials if t.setting.method == RANDOM)
     rival = next((t for t in trials if t.rung == chance.rung and t.setting == winner.setting), None)
-    if rival is not None and rival is not chance and not chance.error:
+    at = rival.at(chance.done) if rival is not None and not chance.error else None
+    if at is not None and rival is not chance:
         found.append(
-            f"At {rival.steps:,} steps the loss is {rival.loss:.3f} with {winner.setting.label}, "
-            f"and {chance.loss:.3f} with random text."
+            f"At {chance.done:,} steps the loss is {at:.3f} with {winner.setting.label}, and "
+            f"{chance.loss:.3f} with random text."
         )
     if winner.setting.method == RANDOM:
         found.append("Random text was best: no method tried helps this model at this budget.")
