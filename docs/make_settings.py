@@ -13,6 +13,7 @@ from pathlib import Path
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
+from corpusfit.pipeline.tuning.plan import TunePlan
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.names import names as method_names
@@ -24,9 +25,9 @@ def page() -> str:
     lines = [
         "# Settings",
         "",
-        "All settings of `corpusfit select` and related commands; those of `adapt`, `evaluate` and",
-        "`clusters` follow. Change a setting with `--set KEY=VALUE`, a `--plan` file in TOML,",
-        'or `settings=["KEY=VALUE"]` in Python. `docs/make_settings.py` writes this page.',
+        "All settings of `corpusfit select` and related commands; those of `adapt`, `evaluate`,",
+        "`clusters` and `tune` follow. Change a setting with `--set KEY=VALUE`, a `--plan` file in",
+        'TOML, or `settings=["KEY=VALUE"]` in Python. `docs/make_settings.py` writes this page.',
         "",
     ]
     lines += _groups(Plan(), ("seed", "method"))
@@ -43,6 +44,10 @@ def page() -> str:
     lines += ["# Settings of `corpusfit clusters`", ""]
     lines += ["Also `read`, `cut`, `embed` and `seed`, as above.", ""]
     lines += _groups(ClustersPlan(), ("seed", "read", "cut", "embed"))
+    lines += ["# Settings of `corpusfit tune`", ""]
+    lines += ["Also `read`, `cut`, `embed`, `fit` and `seed`, as for `select`; and `model`,"]
+    lines += ["`objective`, `mix`, `train` and `adapter`, as for `adapt`.", ""]
+    lines += _groups(TunePlan(), tuple(f.name for f in dataclasses.fields(TunePlan))[1:])
     return "\n".join(lines).rstrip() + "\n"
 
 

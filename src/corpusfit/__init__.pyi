@@ -9,6 +9,7 @@ from .api.exploring import clusters
 from .api.reporting import report
 from .api.selecting import audit, choose, explain, rank, score, select
 from .api.splitting import overlaps, split
+from .api.tuning import tune
 from .errors import CorpusfitError
 from .evaluate.plan import EvaluatePlan
 from .explore.plan import ClustersPlan
@@ -26,6 +27,8 @@ from .pipeline.retrieving import Retrieval
 from .pipeline.run import Machine
 from .pipeline.splitting import Split
 from .pipeline.tokenizer_fertility import Tokenized
+from .pipeline.tuning.plan import TunePlan
+from .pipeline.tuning.result import Tuned
 from .plan import Plan
 
 __all__ = [
@@ -48,6 +51,8 @@ __all__ = [
     "Split",
     "SplitOverlap",
     "Tokenized",
+    "TunePlan",
+    "Tuned",
     "adapt",
     "audit",
     "choose",
@@ -66,4 +71,5 @@ __all__ = [
     "select",
     "split",
     "tokenizers",
+    "tune",
 ]

@@ -42,6 +42,7 @@ def test_the_package_loads_no_module_of_its_own():
         ("select --target a --corpus b --out c --fraction 1.5", 2, "1.5"),
         ("adapt --data a --out c --model m --objective nosuch", 2, "nosuch"),
         ("evaluate --model m --task t --out c --set finetune.nosuch=1", 2, "nosuch"),
+        ("tune --model m --target a --corpus b --out c --budget soon", 2, "soon"),
     ],
 )
 def test_wrong_usage_is_found_before_anything_heavy_is_imported(args, code, named):

@@ -19,6 +19,7 @@ from corpusfit.cli.app import app
 from corpusfit.errors import UsageError
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
+from corpusfit.pipeline.tuning.plan import TunePlan
 from corpusfit.plan import Plan
 from corpusfit.settings import Settings
 
@@ -30,6 +31,7 @@ PLANS = {
     "adapt": (AdaptPlan().with_value("model.name", "m"), plans._ADAPT_WORDS),
     "evaluate": (EvaluatePlan().with_value("model.name", "m"), plans._EVALUATE_WORDS),
     "clusters": (ClustersPlan(), plans._CLUSTERS_WORDS),
+    "tune": (TunePlan().with_value("model.name", "m"), plans._TUNE_WORDS),
 }
 DEFAULT = re.compile(r"\(default: ((?:[^()]|\([^()]*\))+)\)\.?$")
 
@@ -127,7 +129,7 @@ def test_an_options_help_stands_alone_and_ends_with_its_default(command, option)
         plan = PLANS.get(command.name, PLANS["select"])[0]
         value = getattr(getattr(plan, group), name) if name else plan.seed
         if value not in (None, "", "m", "auto"):
-            assert default[1].replace(",", "") == str(value)
+            assert default[1].replace(",", "") == str(value).replace(",", "")
 
 
 @pytest.mark.parametrize("command", PLANS)
@@ -184,6 +186,11 @@ TOGETHER = [
     ("evaluate", ["augment.kind=backtranslate"], "backtranslate"),
     ("evaluate", ["augment.mt=a"], "--mt a"),
     ("clusters", ["mixture.k=5;10"], "5;10"),
+    ("tune", ["search.budget=2 days"], "2 days"),
+    ("tune", ["search.fractions=0.1,2"], "'2'"),
+    ("tune", ["search.weights=lambda"], "lambda"),
+    ("tune", ["model.init=tiny"], "model.init=tiny"),
+    ("tune", ["fit.shares=a:1"], "a:1"),
 ]
 
 

@@ -273,13 +273,14 @@ class ThenTaskPlan:
         one_of("then_task.keep", self.keep, ("last", "best"))
 
 
-_FREE = (
+FREE = (
     ("model", "name"),
     ("read", "strict"),
     ("train", "micro_tokens"),
     ("train", "checkpoint_minutes"),
     ("train", "checkpoints"),
 )
+"""Settings that do not decide the weights: paths, and those that change rounding only."""
 
 
 @dataclass(frozen=True)
@@ -299,7 +300,7 @@ class AdaptPlan(Settings):
     def decisive(self) -> dict[str, Any]:
         """The settings that decide the weights: all but paths and those that change rounding."""
         settings = self.as_dict()
-        for group, name in _FREE:
+        for group, name in FREE:
             del settings[group][name]
         if not self.then_task.on:
             del settings["then_task"]  # as in the digests of runs of one phase

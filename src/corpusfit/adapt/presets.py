@@ -54,7 +54,7 @@ TASK_PASSES = 100
 """Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
 _TASK_TOKENS = 64 * 128
 _LENGTH = {"cpu": 128, "cuda": 512}
-_BATCH = {"cpu": 16, "cuda": 256}
+BATCH = {"cpu": 16, "cuda": 256}
 _MOST_STEPS = {"cpu": 2_000, "cuda": 50_000}
 _LEAST_STEPS = 50
 _SMALL_MODEL = 50_000_000
@@ -140,7 +140,7 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     """
     train = plan.train
     length = length_of(plan, size.longest, size.device)
-    batch = train.batch or _BATCH[size.device]
+    batch = train.batch or BATCH[size.device]
     rate = train.rate
     if rate is None:
         rate = _FROM_SCRATCH if plan.model.init else _RATES[size.parameters < _SMALL_MODEL]

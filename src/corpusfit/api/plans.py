@@ -12,6 +12,7 @@ from corpusfit.adapt.presets import preset as preset_of
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
+from corpusfit.pipeline.tuning.plan import TunePlan
 from corpusfit.plan import Plan
 from corpusfit.score.names import require
 from corpusfit.settings import Settings
@@ -91,6 +92,28 @@ _CLUSTERS_WORDS = {
 }
 """The keywords of a clustering and their settings."""
 
+_TUNE_WORDS = {
+    "model": "model.name",
+    "budget": "search.budget",
+    "methods": "search.methods",
+    "fractions": "search.fractions",
+    "weights": "search.weights",
+    "then_task": "search.then_task",
+    "objective": "objective.name",
+    "replay_share": "mix.replay_share",
+    "steps": "train.steps",
+    "epochs": "train.epochs",
+    "batch": "train.batch",
+    "length": "train.length",
+    "rate": "train.rate",
+    "adapter": "adapter.kind",
+    "embedder": "embed.embedder",
+    "unit": "cut.unit",
+    "text_field": "read.text_field",
+    "seed": "seed",
+}
+"""The keywords of a tuning and their settings."""
+
 _P = TypeVar("_P", bound=Settings)
 
 
@@ -154,6 +177,21 @@ def build_clusters_plan(
     numbers = ",".join(map(str, k)) if isinstance(k, Sequence) and not isinstance(k, str) else k
     words["k"] = None if numbers is None else str(numbers)
     return _built(ClustersPlan(), _CLUSTERS_WORDS, plan, settings, words).check()
+
+
+def build_tune_plan(
+    plan: TunePlan | Path | str | None, settings: Sequence[str], **words: Any
+) -> TunePlan:
+    """A tuning's plan; raises as `build_plan`.
+
+    Methods, fractions, weights and then_task may be sequences.
+    """
+    for word in ("methods", "fractions", "weights", "then_task"):
+        given = words.get(word)
+        if given is not None and not isinstance(given, str):
+            several = given if isinstance(given, Sequence) else [given]
+            words[word] = ",".join(map(str, several)) or None
+    return _built(TunePlan(), _TUNE_WORDS, plan, settings, words).check()
 
 
 def _built(

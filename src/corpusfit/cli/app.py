@@ -13,7 +13,18 @@ from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError
 
 COMMANDS = (
-    *("demo", "clusters", "select", "score", "choose", "explain", "audit", "rank", "methods"),
+    *(
+        "demo",
+        "clusters",
+        "select",
+        "score",
+        "choose",
+        "explain",
+        "audit",
+        "rank",
+        "tune",
+        "methods",
+    ),
     *("split", "contamination", "forecast", "compose", "adapt", "evaluate", "run", "report"),
     *("retrieval", "tokenizers"),
 )

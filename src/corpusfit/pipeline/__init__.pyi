@@ -20,6 +20,10 @@ from .run import Machine
 from .select_dry_run import estimate
 from .splitting import Split, SplitPlan, split
 from .tokenizer_fertility import Figure, Tokenized, tokenizers
+from .tuning.dry_run import estimate_tuning
+from .tuning.plan import TunePlan
+from .tuning.result import Tuned
+from .tuning.running import TuneInputs, tune
 
 __all__ = [
     "Adapted",
@@ -40,6 +44,9 @@ __all__ = [
     "SplitOverlap",
     "SplitPlan",
     "Tokenized",
+    "TuneInputs",
+    "TunePlan",
+    "Tuned",
     "adapt",
     "audit",
     "choose",
@@ -49,6 +56,7 @@ __all__ = [
     "estimate_adaptation",
     "estimate_composition",
     "estimate_evaluation",
+    "estimate_tuning",
     "evaluate",
     "explain",
     "forecast",
@@ -62,4 +70,5 @@ __all__ = [
     "select",
     "split",
     "tokenizers",
+    "tune",
 ]

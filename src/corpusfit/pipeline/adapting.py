@@ -20,6 +20,7 @@ from corpusfit.adapt.presets import TASK_PASSES, length_of, task_phase
 from corpusfit.adapt.processes import start_accelerator
 from corpusfit.adapt.scratch import new_model
 from corpusfit.adapt.special_tokens import backend_tokenizer
+from corpusfit.adapt.trainer import TrainerCallback
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
@@ -27,7 +28,12 @@ from corpusfit.errors import bad_setting
 from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
 from corpusfit.pipeline.contamination.filter import find_contaminated
 from corpusfit.pipeline.contamination.heldout import held_out, held_out_of_task, training_splits
-from corpusfit.pipeline.inputs import TrainingInputs, find_training_inputs, require_task
+from corpusfit.pipeline.inputs import (
+    TrainingInputs,
+    find_training_inputs,
+    require_task,
+    with_task_phase,
+)
 from corpusfit.pipeline.reproduce import absolute, command_words, named_model
 from corpusfit.pipeline.run import Machine
 from corpusfit.pipeline.training_data import sample_texts, sharpness, training_text
@@ -67,6 +73,8 @@ def adapt(
     track: str = "",
     machine: Machine = HERE,
     overwrite: bool = False,
+    trial: TrainerCallback | None = None,
+    then: Sequence[str] = (),
 ) -> Adapted:
     """Continue a model's pre-training.
 
@@ -90,6 +98,9 @@ def adapt(
         track: experiment tracker for the metrics; see `adapt/processes.py`.
         machine: where text is tokenised, and how progress is shown.
         overwrite: replace another training in `out`.
+        trial: callback of a training that only measures the loss on the task's texts and writes no
+            model; it may stop the training by an exception.
+        then: texts of the second phase, if the loss is measured on all of `task`.
 
     Returns:
         The finished training.
@@ -106,17 +117,17 @@ def adapt(
     if not accelerator.is_main_process:
         machine = dataclasses.replace(machine, progress=Progress())
     with accelerator.main_process_first():  # the other processes find the files
-        inputs = (data, task, replay, guard)
+        inputs = (data, task, replay, guard, then)
         ready = _prepare(
             plan, inputs, folder, hardware, machine, guard_field=guard_field, overwrite=overwrite
         )
     if not isinstance(ready, Ready):
         return Adapted(out, ready)
-    runner = PhaseRunner(hardware, accelerator, machine.progress, track)
+    runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
     try:
         facts = runner.run(ready, folder)
         facts["repeat"] = _repeat(plan, data, task, replay, guard, guard_field)
-        if accelerator.is_main_process:
+        if accelerator.is_main_process and trial is None:
             facts["seconds"] = round(time.perf_counter() - began, 1)
             folder.finish(facts)
             folder.free()
@@ -145,7 +156,7 @@ def _repeat(
 
 def _prepare(
     plan: AdaptPlan,
-    inputs: tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]],
+    inputs: tuple[Sequence[str], ...],
     folder: AdaptFolder,
     hardware: Hardware,
     machine: Machine,
@@ -155,7 +166,7 @@ def _prepare(
 ) -> Ready | dict[str, Any]:
     """The model and the text, or the manifest of a finished training."""
     _require_outside(folder.path, [plan.model.name, *itertools.chain(*inputs)])
-    data, task, replay, guard = inputs
+    data, task, replay, guard, then = inputs
     own: Sequence[str] = ()
     if plan.then_task.on:
         task, own = training_splits(data, task, machine.progress)
@@ -163,6 +174,7 @@ def _prepare(
         texts = find_training_inputs(data, task, replay, plan.read, folder.work, engine, machine)
         if plan.then_task.on:
             require_task(texts)
+            texts = with_task_phase(texts, then, folder.work)
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
         guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)
@@ -191,8 +203,8 @@ def _prepare(
     if text.then is None:
         return ready
     own_plan = task_phase(plan, length)
-    then = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
-    return dataclasses.replace(ready, then=then)
+    phase = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
+    return dataclasses.replace(ready, then=phase)
 
 
 def _require_outside(out: Path, inputs: Iterable[str]) -> None:

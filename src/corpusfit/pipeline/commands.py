@@ -140,6 +140,36 @@ def rank(
     labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
     if labels:
         raise bad_setting("--method", "a method that scores texts, not labels", ", ".join(labels))
+    return _ranked(plan, target, corpus_inputs, names, seeds, machine, named=bool(methods))
+
+
+def rank_by_bits(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    names: Sequence[str],
+    *,
+    named: bool,
+    machine: Machine,
+) -> list[Ranked]:
+    """Rank methods by held-out bits alone, as `auto` does; takes what `rank` takes.
+
+    With `named`, a method that cannot be used here is an error; else it is left out.
+    """
+    return _ranked(plan, target, corpus_inputs, names, 0, machine, named=named)
+
+
+def _ranked(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    names: Sequence[str],
+    seeds: int,
+    machine: Machine,
+    *,
+    named: bool,
+) -> list[Ranked]:
+    """Draw a sample of the corpus, and rank methods on it."""
     with machine.start() as engine, machine.scratch() as work:
         engine.require_shared(work, "--cache")
         plan = whole_lines(plan, corpus_inputs)
@@ -153,7 +183,7 @@ def rank(
                 run.one(PrepareEncoder(run.cache), plan.embed)
             for sample in samples:
                 add_vectors(run, sample)
-        return rank_methods(run, names, *samples, seeds, named=bool(methods))
+        return rank_methods(run, names, *samples, seeds, named=named)
 
 
 def _identity(run: Run) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +35,7 @@ class TrainingInputs:
         read: how the data's rows become texts.
         task_read: how the task's rows become texts; a selection's own setting for its target.
         own_task: whether the task is the selection's target.
+        then: texts of a second phase other than the task's, read as these; empty for the task's.
     """
 
     data: list[Source]
@@ -44,6 +46,7 @@ class TrainingInputs:
     read: ReadPlan = field(default_factory=ReadPlan)
     task_read: ReadPlan = field(default_factory=ReadPlan)
     own_task: bool = False
+    then: list[Source] = field(default_factory=list)
 
     @property
     def on_task(self) -> bool:
@@ -98,6 +101,14 @@ def require_task(texts: TrainingInputs) -> None:
     if not texts.task:
         cure = "For example --task train.jsonl."
         raise bad_setting("--task", "set with --then-task", "nothing", cure)
+
+
+def with_task_phase(texts: TrainingInputs, then: Sequence[str], spool: Path) -> TrainingInputs:
+    """The same texts with those of a second phase, which are read as the task's."""
+    if not then:
+        return texts
+    found = corpus.find(then, texts.task_read, spool=spool, role="task")
+    return dataclasses.replace(texts, then=found)
 
 
 def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]:

@@ -133,7 +133,11 @@ def training_text(
         reading = dataclasses.replace(make, read=texts.task_read)
         task, figures[TASK] = reading.corpus(TASK, texts.task)
         _require_text(task, figures[TASK])
-        then, measured = _task_chunks(task, room, plan, dropped)
+        phase, then, measured = task, *_task_chunks(task, room, plan, dropped, split=not texts.then)
+        if texts.then:
+            phase, _ = reading.corpus("then", texts.then)
+            then = cut_chunks(phase.lengths, np.ones(len(phase), np.float32), room)
+            then = exclude_keys(then, phase.keys, dropped)
         if len(measured):
             heldout[TASK] = task, measured
     if len(held):
@@ -153,9 +157,9 @@ def training_text(
     whole = TrainingText((data, *others), train, replay, heldout, figures)
     if not plan.then_task.on:
         return whole
-    then = exclude_keys(then, task.keys, _keys(heldout))
+    then = exclude_keys(then, phase.keys, _keys(heldout))
     _require_task_text(then, plan, measured=TASK in heldout)
-    second = dataclasses.replace(whole, tokens=(task, *others), train=then)
+    second = dataclasses.replace(whole, tokens=(phase, *others), train=then)
     return dataclasses.replace(whole, then=second)
 
 
@@ -166,11 +170,14 @@ def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
 
 
 def _task_chunks(
-    task: Tokens, room: int, plan: AdaptPlan, dropped: NDArray[np.uint64]
+    task: Tokens, room: int, plan: AdaptPlan, dropped: NDArray[np.uint64], *, split: bool
 ) -> tuple[Chunks, Chunks]:
-    """The task's chunks that the second phase may train on, and those to measure the loss on."""
+    """The task's chunks that the second phase may train on, and those to measure the loss on.
+
+    Without `split` the loss is measured on all of them, as without a second phase.
+    """
     chunks, share = cut_chunks(task.lengths, np.ones(len(task), np.float32), room), 1.0
-    if plan.then_task.on:
+    if plan.then_task.on and split:
         chunks, share = exclude_keys(chunks, task.keys, dropped), plan.mix.task_heldout
     return split_heldout(chunks, task.keys, plan.mix.heldout, plan.seed, share)
 

@@ -12,7 +12,7 @@ from corpusfit.adapt.adapters import Base, save_adapter
 from corpusfit.adapt.models import open_model, save_model
 from corpusfit.adapt.plan import TASK, ModelPlan
 from corpusfit.adapt.schedule import selection_loss
-from corpusfit.adapt.trainer import Training, train
+from corpusfit.adapt.trainer import TrainerCallback, Training, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware
@@ -34,12 +34,15 @@ class PhaseRunner:
         accelerator: Accelerate's `Accelerator`.
         progress: shows progress.
         track: experiment tracker, or "".
+        trial: callback of a training that only measures the loss on the task's texts and writes no
+            model, if it is one.
     """
 
     hardware: Hardware
     accelerator: Any
     progress: Progress
     track: str
+    trial: TrainerCallback | None = None
 
     def run(self, ready: Ready, folder: AdaptFolder) -> dict[str, Any]:
         """Train all phases; returns the facts for the manifest.
@@ -51,6 +54,7 @@ class PhaseRunner:
             return self._phase(ready, folder, [])
         main, inner = self.accelerator.is_main_process, AdaptFolder(folder.first)
         before = inner.finished()
+        resumed = before is not None
         if before is None:
             before = self._phase(ready, inner, [])
             if main:
@@ -67,6 +71,8 @@ class PhaseRunner:
         )
         lines = (inner.path / "losses.jsonl").read_text("utf-8").splitlines()
         earlier = [{"phase": "data", **json.loads(line)} for line in lines]
+        if self.trial is not None and resumed:
+            self.trial.resume(earlier[-1]["step"], earlier)
         after = self._phase(dataclasses.replace(ready.then, opened=opened), folder, earlier)
         return _both(ready, before, after)
 
@@ -75,6 +81,8 @@ class PhaseRunner:
     ) -> dict[str, Any]:
         """Train a phase and write its model, and the losses after those of an earlier phase."""
         done = earlier[-1]["step"] if earlier else 0
+        if self.trial is not None:
+            ready = ready.measured_on_task()
         training, facts = assemble_training(
             ready, folder, self.hardware, self.accelerator, self.progress, done
         )
@@ -82,15 +90,24 @@ class PhaseRunner:
         _check_settled(folder, facts, main=main)
         if self.track and not self.accelerator.trackers:
             self.accelerator.init_trackers("corpusfit", config=_flat(facts))
-        history = _train(training, self.progress)
+        history = self._train(training)
         facts["losses"] = _summary(history, training.plan.keep)
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
-        if main:
+        if main and (self.trial is None or ready.then is not None):  # a second phase needs it
             _save(ready, folder, [*earlier, *history])
             files = sorted(folder.path.glob("*.safetensors"))
             facts["weights"] = {file.name: file_digest(file) for file in files}
         return facts
+
+    def _train(self, training: Training) -> list[dict[str, Any]]:
+        """Run the training; returns its history."""
+        steps = training.plan.steps or 0
+        self.progress.begin("adapt", steps, "tokens")
+        try:
+            return train(training, self.trial or TrainingProgress(self.progress, steps))
+        finally:
+            self.progress.end()
 
 
 def _both(ready: Ready, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -129,16 +146,6 @@ def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool)
             )
     if main:
         write_bytes(folder.settled, json.dumps(now).encode())
-
-
-def _train(training: Training, progress: Progress) -> list[dict[str, Any]]:
-    """Run the training; returns its history."""
-    steps = training.plan.steps or 0
-    progress.begin("adapt", steps, "tokens")
-    try:
-        return train(training, TrainingProgress(progress, steps))
-    finally:
-        progress.end()
 
 
 def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:

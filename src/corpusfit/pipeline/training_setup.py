@@ -15,7 +15,7 @@ from corpusfit.adapt.models import LoadedModel
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.packing import Packing, find_packing
 from corpusfit.adapt.passes import Passes
-from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.presets import PASSES, Size, resolve_training
 from corpusfit.adapt.trainer import Training
@@ -54,6 +54,11 @@ class Ready:
     length: int
     passes: int = PASSES
     then: Ready | None = None
+
+    def measured_on_task(self) -> Ready:
+        """The same training with the loss on the task's texts as the only held-out loss."""
+        heldout = {TASK: self.text.heldout[TASK]}
+        return dataclasses.replace(self, text=dataclasses.replace(self.text, heldout=heldout))
 
 
 def assemble_training(

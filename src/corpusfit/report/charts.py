@@ -253,15 +253,62 @@ def training_chart(rows: Sequence[dict[str, Any]], title: str, by: str) -> Spec:
         mark={"type": "line", "point": True, "tooltip": True},
         encoding={
             "x": {"field": "step", "type": "quantitative", "title": "step"},
-            "y": {
-                "field": "loss",
-                "type": "quantitative",
-                "title": "loss, nats per token",
-                "scale": {"zero": False},
-            },
+            "y": _LOSS,
             "color": {"field": by, "type": "nominal", "title": None},
         },
     )
+
+
+def trials_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """Loss by step of trials: rows of trial, setting, method, rung, step, loss."""
+    return _chart(
+        "Held-out loss of every trial",
+        "Loss on held-out text of the target by training step, one line per trial.",
+        data={"values": list(rows)},
+        mark={"type": "line", "point": True, "tooltip": True},
+        encoding={
+            "x": {"field": "step", "type": "quantitative", "title": "step"},
+            "y": _LOSS,
+            "color": {"field": "method", "type": "nominal", "title": None, "scale": _TWENTY},
+            "detail": {"field": "trial"},
+            "strokeWidth": {
+                "field": "rung",
+                "type": "ordinal",
+                "title": "rung",
+                "scale": {"range": [1, 3]},
+            },
+            "tooltip": [{"field": name} for name in ("trial", "step", "loss")],
+        },
+    )
+
+
+def bits_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+    """Loss after a trial by the method's held-out bits: rows of setting, method, bits, loss."""
+    return _chart(
+        "Held-out bits and loss after adaptation",
+        "Loss after a short adaptation by the method's held-out bits per word.",
+        data={"values": list(rows)},
+        mark={"type": "point", "filled": True, "size": 70},
+        encoding={
+            "x": {
+                "field": "bits",
+                "type": "quantitative",
+                "title": "held-out bits per word",
+                "scale": {"zero": False},
+            },
+            "y": _LOSS,
+            "color": {"field": "method", "type": "nominal", "title": None, "scale": _TWENTY},
+            "tooltip": [{"field": name} for name in ("setting", "bits", "loss")],
+        },
+    )
+
+
+_LOSS = {
+    "field": "loss",
+    "type": "quantitative",
+    "title": "loss, nats per token",
+    "scale": {"zero": False},
+}
 
 
 def results_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:

@@ -22,7 +22,7 @@ class Found:
     """A finished run.
 
     Attributes:
-        kind: the command that made it: clusters, select, adapt, evaluate or run.
+        kind: the command that made it: clusters, select, adapt, evaluate, tune or run.
         path: its folder.
         manifest: content of `manifest.json`; for a recipe, of `table.json`.
         title: name on the page.
@@ -37,8 +37,8 @@ class Found:
 def found_in(folders: Sequence[Path]) -> list[Found]:
     """Every run in some folders, in their order.
 
-    A folder that is no run itself is searched. A recipe brings its selections and models, unless
-    they were deleted.
+    A folder that is no run itself is searched. A recipe and a search bring their selections and
+    models, unless they were deleted.
 
     Raises:
         InputError: a folder holds no finished run.
@@ -61,8 +61,8 @@ def _no_run(folder: Path) -> str:
         return f"{folder} holds scores and no selection. First: corpusfit choose {folder}"
     return (
         f"{folder} holds no finished run. Name the --out folder of `corpusfit select`, adapt, "
-        "evaluate, clusters or run, or a folder with several of these. To resume a stopped run, "
-        "repeat its command."
+        "evaluate, clusters, tune or run, or a folder with several of these. To resume a stopped "
+        "run, repeat its command."
     )
 
 
@@ -85,6 +85,9 @@ def _runs(folder: Path, named: Path, depth: int) -> Iterator[Found]:
         yield from _recipe(folder, recipe, _name(folder, named))
     elif kind := _kind(manifest):
         yield Found(kind, folder, manifest, _name(folder, named))
+        if kind == "tune":
+            yield from _kept(folder / "selection", "the winner's selection", {})
+            yield from _kept(folder / "model", "the winner's model", {})
     elif depth and folder.is_dir():
         for below in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
             if below.is_dir():
@@ -115,7 +118,7 @@ def _kind(manifest: dict[str, Any]) -> str:
     if manifest.get("selected") and "counts" in manifest:
         return "select"
     command = manifest.get("command", "")
-    return command if command in ("adapt", "evaluate", "clusters") else ""
+    return command if command in ("adapt", "evaluate", "clusters", "tune") else ""
 
 
 def _name(folder: Path, named: Path) -> str:

@@ -17,6 +17,7 @@ from corpusfit.report.part import Part, Sheet, Spec
 from corpusfit.report.reading import Found, found_in
 from corpusfit.report.selected import selected_part
 from corpusfit.report.trained import trained_part
+from corpusfit.report.tuned import tuned_part
 from corpusfit.report.vega import as_png, as_svg
 
 _ROOM = 4_500_000
@@ -62,6 +63,8 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield evaluated_part(f"evaluation-{i}", f"Evaluation: {run.title}", run.manifest)
     for i, run in enumerate(numbered["clusters"], 1):
         yield explored_part(f"domains-{i}", run)
+    for i, run in enumerate(numbered["tune"], 1):
+        yield tuned_part(f"search-{i}", f"Search: {run.title}", run)
     selections, models = numbered["select"], numbered["adapt"]
     if len(selections) > 1:
         yield beside_part("beside", selections, most=_MOST)
@@ -74,7 +77,7 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield selected_part(f"selection-{i}", title, run.path, run.manifest, room)
 
 
-_ORDER = ("run", "evaluate", "clusters", "select", "adapt")
+_ORDER = ("run", "evaluate", "clusters", "tune", "select", "adapt")
 
 
 def write_figures(parts: Sequence[Part], folder: Path) -> None:

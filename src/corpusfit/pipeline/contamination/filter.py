@@ -55,7 +55,7 @@ def find_contaminated(
     keys = np.empty(0, np.uint64)
     roles = {"data": (texts.data or texts.task, texts.read), "replay": (texts.replay, read)}
     if then_task:
-        roles["task"] = texts.task, texts.task_read
+        roles["task"] = texts.then or texts.task, texts.task_read
     for role, (sources, how) in roles.items():
         if sources:
             found = find_leaks(held_out, sources, how, folder.work, engine, machine)

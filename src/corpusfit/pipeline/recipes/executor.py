@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from corpusfit.artifacts import remove, write_bytes
+from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job
 from corpusfit.evaluate.task import load_task
 from corpusfit.manifest import RecipeFolder, RunFolder
@@ -29,6 +28,7 @@ from corpusfit.pipeline.recipes.predictors import PredictorJob, PredictorNode, p
 from corpusfit.pipeline.recipes.status import LABELS, PendingSteps, device_of, pending_steps
 from corpusfit.pipeline.recipes.workers import AdaptJob, Report, TuneJob, run_step
 from corpusfit.pipeline.run import Machine
+from corpusfit.pipeline.score_copies import copy_scores
 
 T = TypeVar("T", AdaptNode, TuneNode, PredictorNode)
 
@@ -125,14 +125,7 @@ def _run_selection(step: SelectNode, context: RecipeContext) -> dict[str, Any]:
             target, pile = [str(step.target)], context.inputs.recipe.corpus
             select(step.plan, target, pile, place, machine=context.machine, overwrite=True)
             return record | {"scored": True}
-        aside = place.with_name(f"{place.name}.copy")
-        for left in (aside, place):
-            remove(left)
-        unwanted = shutil.ignore_patterns(
-            *("selected", "manifest.json", "chosen.json", "examples", "examples.parquet")
-        )
-        shutil.copytree(scored[0], aside, ignore=unwanted)
-        aside.rename(place)
+        copy_scores(scored[0], place)
     choose(place, step.plan.choose, machine=context.machine)
     return record
 

@@ -1,0 +1,271 @@
+"""`corpusfit tune`: find what to select for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corpusfit import api, pipeline
+from corpusfit.cli import options as o
+from corpusfit.cli.adapt import show_adapted
+from corpusfit.cli.report import write_report
+from corpusfit.cli.show import Bar, as_json, say, table
+
+EXAMPLE = """Find what to select for your model and task.
+
+Tries methods, amounts and weights by short adaptations of the model. Settings that fall behind on
+held-out texts of the target are dropped, and the others train longer (successive halving). Leaves
+the winner's selection in FOLDER/selection and, with --train, its model in FOLDER/model. Run the
+same command to resume a stopped search.
+
+Example:
+
+\b
+  corpusfit tune --model bert-base-uncased --target train.jsonl --corpus corpus/ \\
+    --guard task/ --out tuned/ --budget 30min"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("tune", help=EXAMPLE)(tune)
+
+
+def tune(
+    target: o.Target,
+    corpus: o.Corpus,
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Folder for the results; a stopped search resumes there",
+        ),
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="MODEL",
+            help="Model to adapt: a model folder or a Hugging Face hub id",
+        ),
+    ],
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="AMOUNT",
+            help="Training steps of all trials together, or a time for scoring and trials, such as "
+            "90s, 30min or 2h (default: 2000 steps)",
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            metavar="NAMES",
+            help="Methods to try, separated by commas (default: the 4 with the fewest held-out "
+            "bits among those of `corpusfit select --method auto`)",
+        ),
+    ] = None,
+    fractions: Annotated[
+        str | None,
+        typer.Option(
+            "--fractions",
+            metavar="NUMBERS",
+            help="Shares of the segments to try, separated by commas, each above 0 and at most 1 "
+            "(default: 0.1,0.05,0.2)",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="POLICIES",
+            help="Uses of relevance weights to try, separated by commas: off (highest scores), "
+            "resample (segments drawn in proportion to lambda) (default: off,resample)",
+        ),
+    ] = None,
+    then_task: Annotated[
+        str | None,
+        typer.Option(
+            "--then-task",
+            metavar="ANSWERS",
+            help="Whether to train on the target's own texts in a second phase: no, yes, or no,yes "
+            "to try both (default: no)",
+        ),
+    ] = None,
+    replay: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--replay",
+            metavar="INPUT",
+            help="General texts to mix into every adaptation, against forgetting; repeatable "
+            "(default: none)",
+        ),
+    ] = None,
+    replay_share: Annotated[
+        float | None,
+        typer.Option(
+            "--replay-share",
+            metavar="NUMBER",
+            parser=o.number,
+            help="Replay tokens as a fraction of all training tokens (default: 0.05)",
+        ),
+    ] = None,
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            metavar="INPUT",
+            help="Held-out texts to decontaminate --target and --corpus against: a task's folder "
+            "(its dev and test splits) or files; repeatable (default: none)",
+        ),
+    ] = None,
+    guard_field: Annotated[
+        str,
+        typer.Option(
+            "--guard-field",
+            metavar="NAME",
+            help="Text field of the --guard files (default: --text-field)",
+            show_default=False,
+        ),
+    ] = "",
+    train: Annotated[
+        bool, typer.Option("--train", help="Also adapt the model on the winner's selection")
+    ] = False,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps",
+            metavar="N",
+            parser=o.whole_number,
+            help="Training steps with --train (default: 3 passes over the selection, at most 2,000 "
+            "steps on a CPU and 50,000 on a GPU)",
+        ),
+    ] = None,
+    epochs: Annotated[
+        float | None,
+        typer.Option(
+            "--epochs",
+            metavar="NUMBER",
+            parser=o.number,
+            help="Passes over the selection with --train (default: set by --steps)",
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective",
+            metavar="[mlm|mlm+nsp|causal]",
+            help="Training objective (default: mlm)",
+        ),
+    ] = None,
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            "--adapter",
+            metavar="[pfeiffer|lora]",
+            help="Adapter to train in place of the model's weights (default: none)",
+        ),
+    ] = None,
+    embedder: o.Embedder = None,
+    unit: o.Unit = None,
+    text_field: o.TextField = None,
+    seed: o.Seed = None,
+    workers: o.Workers = None,
+    cache: o.Cache = None,
+    plan: o.PlanFile = None,
+    settings: Annotated[list[str] | None, o.settings_such_as("train.rate=1e-4")] = None,
+    overwrite: o.Overwrite = False,
+    dry_run: o.DryRun = False,
+    no_report: o.NoReport = False,
+    json: o.Json = False,
+) -> None:
+    """Parse, call, print."""
+    built = api.build_tune_plan(
+        plan,
+        settings or (),
+        model=model,
+        budget=budget,
+        methods=methods,
+        fractions=fractions,
+        weights=weights,
+        then_task=then_task,
+        replay_share=replay_share,
+        steps=steps,
+        epochs=epochs,
+        objective=objective,
+        adapter=adapter,
+        embedder=embedder,
+        unit=unit,
+        text_field=text_field,
+        seed=seed,
+    )
+    machine = pipeline.Machine(workers=workers, cache=cache, progress=Bar())
+    texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
+    texts |= {"guard": guard or (), "guard_field": guard_field, "plan": built, "machine": machine}
+    if dry_run:
+        show_plan(api.estimate_tuning(**texts), json=json)
+        return
+    found = api.tune(**texts, out=out, train=train, overwrite=overwrite)
+    if json:
+        model_facts = found.model.manifest if found.model else None
+        as_json({"out": str(out), **found.manifest, "model": model_facts})
+    else:
+        show_tuned(found.path, found.manifest, found.trials())
+        if found.model is not None:
+            show_adapted(found.model.manifest, str(found.model.path))
+    if not no_report:
+        write_report(found.path, quiet=json)
+
+
+def show_tuned(out: Path, manifest: Mapping[str, Any], trials: list[dict[str, Any]]) -> None:
+    """Print the last trial of each setting, and what the search shows."""
+    from corpusfit.pipeline.budget import format_duration
+
+    last: dict[str, dict[str, Any]] = {}
+    for trial in trials:
+        last.setdefault(trial["label"], trial)
+    rows = [
+        [
+            trial["label"],
+            f"{trial['steps']:,}" + "*" * trial["stopped"],
+            "failed" if trial["error"] else f"{trial['loss']:.3f}",
+            "–" if trial["error"] else f"{trial['change']:+.3f}",
+            "–" if trial["bits"] is None else f"{trial['bits']:.2f}",
+            f"{trial['seconds']:,.0f}",
+        ]
+        for trial in last.values()
+    ]
+    columns = ["setting", "steps", "loss", "change", "bits", "seconds"]
+    title = "Each setting's longest trial: held-out loss in nats per token (lower is better)"
+    table(title, columns, rows)
+    if any(trial["stopped"] for trial in last.values()):
+        say("* Stopped early.")
+    for sentence in manifest["conclusions"]:
+        say(sentence)
+    took = format_duration(manifest["seconds"])
+    say(f"{len(trials)} trials, {manifest['steps']:,} training steps, {took}.")
+    say(f"Selection: {out / 'selection'} (for --data of `corpusfit adapt`).")
+
+
+def show_plan(estimate: Mapping[str, Any], *, json: bool) -> None:
+    """Print the dry run."""
+    if json:
+        as_json(estimate)
+        return
+    rows = [
+        [str(number), str(rung["trials"]), f"{rung['steps']:,}", str(rung["passed"])]
+        for number, rung in enumerate(estimate["rungs"], 1)
+    ]
+    columns = ["rung", "trials", "steps of each", "pass on"]
+    table(f"Rungs for {estimate['settings']} settings", columns, rows)
+    say(
+        f"Expected: {estimate['seconds'] / 60:,.0f} min ({estimate['scoring_s'] / 60:,.0f} min to "
+        f"score, {estimate['steps']:,} steps of {estimate['step_s']:.2f} s), "
+        f"{estimate['memory_mb']:,.0f} MB of memory, {estimate['disk_mb']:,.0f} MB of disk "
+        "(measured over a few steps; nothing was written)."
+    )
