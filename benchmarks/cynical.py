@@ -10,7 +10,7 @@ The scripts draw their first scores at random and follow Perl's order of hash ke
 
 PEER is a folder with amittai-cynical-selection.pl and its two vocabulary scripts, on PERL5LIB are
 List::MoreUtils, Sort::Key::Top, Array::Heap and Array::Heap::ModifiablePriorityQueue. From Perl
-5.36 on the pragma `sort` refuses the scripts' '_mergesort', which has been Perl's only sort since
+5.36 on the pragma `sort` refuses the scripts' '_mergesort', which has been Perl's default since
 5.8; an empty pragma stands in for it.
 Reference: Axelrod (2017), Cynical Selection of Language Model Training Data (arXiv 1709.02279).
 
