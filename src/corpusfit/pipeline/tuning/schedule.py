@@ -38,9 +38,8 @@ def halving(settings: int, budget: int, *, eta: int, least: int) -> list[Rung]:
     rung k has ceil(n / eta^k) trials of floor(budget / (R trials)) steps. A trial begins anew in
     each rung, as its learning rate depends on its steps.
 
-    Reference: Jamieson and Talwalkar (2016), Non-stochastic Best Arm Identification and
-    Hyperparameter Optimization, Figure 3; sizes are rounded up, so that the last rung compares at
-    least two settings.
+    Reference: Jamieson and Talwalkar (2016), Non-stochastic Best Arm Identification, Figure 3;
+    sizes are rounded up, so that the last rung compares at least two settings.
 
     Args:
         settings: number of settings; at least 2.
