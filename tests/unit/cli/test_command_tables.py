@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from pathlib import Path
 from types import SimpleNamespace as Made
 
 import pytest
@@ -234,6 +235,26 @@ SHOWN = {
             ],
         )
     ],
+    "tune.show_plan": [
+        {
+            "settings": MANY,
+            "rungs": [{"trials": MANY, "steps": MANY, "passed": MANY}],
+            "seconds": 1e9,
+            "scoring_s": 1e9,
+            "steps": MANY,
+            "step_s": 12.3,
+            "memory_mb": 1e9,
+            "disk_mb": 1e9,
+        }
+    ],
+    "tune.show_tuned": [
+        Path("tuned"),
+        {"conclusions": [LONG], "seconds": 1e9, "steps": MANY},
+        [
+            {"label": "domain_moore_lewis 0.05 resample, then task", "steps": MANY, "stopped": True}
+            | {"error": "", "loss": 12.345, "change": -1.234, "bits": 10.12, "seconds": 1e7}
+        ],
+    ],
 }
 for split in SHOWN["tokenizers._show"][0].splits:
     split.continued = split.fertility = FIGURE
@@ -275,8 +296,9 @@ def test_figures_are_whole_and_no_line_is_too_wide(checked, name, width):
     module_name, function = name.split(".")
     module = importlib.import_module(f"corpusfit.cli.{module_name}")
     seen = checked(module, width)
-    json = {"json": False} if name == "run.show_missing" else {}
-    getattr(module, function)(*SHOWN[name], **json)
+    shown = getattr(module, function)
+    json = {"json": False} if "json" in inspect.signature(shown).parameters else {}
+    shown(*SHOWN[name], **json)
     assert seen
 
 
