@@ -117,7 +117,7 @@ def cynical(
     return -taking(starts, columns, counts, lengths, lists, having, share, searched).astype(float)
 
 
-@njit(cache=True)
+@njit
 def change(
     words: NDArray[np.int64], counts: NDArray[np.int64], taken: Numbers, share: Numbers
 ) -> float:
@@ -129,7 +129,7 @@ def change(
     return gain
 
 
-@njit(cache=True)
+@njit
 def taking(
     starts: NDArray[np.int64],
     words: NDArray[np.int64],
