@@ -9,7 +9,8 @@ missing.
 Run: .venv/bin/python benchmarks/benefit.py DATA MODEL WORK [--seeds 3] [--steps 200]
      [--targets acl_arc,…] [--methods random,…] [--again cynical,…] [--out FOLDER] [--tables]
 DATA has pile/, tasks/ and ner/; WORK keeps the inputs. --again forgets the cells that some methods
-have from earlier commits; --tables only writes the tables again.
+have from earlier commits; --tables only writes the tables again. Methods named peer_… are other
+tools and papers as published (peers.py; requirements-bench.txt has their packages).
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ from benefit_tables import tables
 from corpusfit.artifacts import write_bytes
 from corpusfit.errors import CorpusfitError
 from harness import machine
+from peers import PEERS
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 METHODS = (
     "random,moore_lewis,cynical,domain_moore_lewis,consensus,betr,bm25,dsir,knn,tfidf,"
-    "domain_classifier"
+    "domain_classifier,peer_dsir,peer_fasttext,peer_cynical"
 )
 
 Found = dict[str, Any]
@@ -84,7 +86,7 @@ def done(found: Found, what: str, name: str, method: str, seed: int, methods: li
     """Whether a piece is among the results."""
     if what == "cell":
         return f"{name}/{method}/{seed}" in found["cells"]
-    return set(methods) <= set(found["verdicts"].get(f"{name}/{seed}", ()))
+    return set(methods) - {*PEERS} <= set(found["verdicts"].get(f"{name}/{seed}", ()))
 
 
 def read(path: Path, protocol: Found) -> Found:

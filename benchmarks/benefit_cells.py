@@ -30,6 +30,7 @@ from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.pipeline import Machine
 from corpusfit.pipeline.ranking import candidates
 from corpusfit.types import buffers, text_array
+from peers import PEERS, Peer, peer_of
 
 TARGETS = {
     "acl_arc": "cs_",
@@ -80,7 +81,7 @@ class Work:
     def documents(self, seed: int) -> dict[str, list[str]]:
         """Texts of the seed's corpus by source, one for every row."""
         found = sorted(self.corpus(seed).glob("*.jsonl"))
-        return {p.name: [orjson.loads(line)["text"] for line in lines(p)] for p in found}
+        return {p.name: texts_of(p) for p in found}
 
     def facts(self, seed: int) -> dict[str, int]:
         """Words of the seed's corpus, and the number of different words as n-gram models count."""
@@ -182,29 +183,31 @@ def measure(work: Work, name: str, method: str, seed: int, facts: dict[str, int]
     Args:
         work: where.
         name: the target, of `TARGETS`.
-        method: a scoring method.
+        method: a scoring method, or one of `PEERS`.
         seed: decides the third of the corpus, the target's texts, the fit, and the training.
         facts: of the corpus, by `Work.facts`.
     """
     target = work.target(name, seed)
     cell = work.folder / "cells" / target.folder.name / method
+    documents = work.documents(seed)
     started = time.perf_counter()
     scored = corpusfit.score(
         target=target.train,
         corpus=work.corpus(seed),
         out=cell / "scores",
-        method=method,
+        method="random" if method in PEERS else method,
         embedder="static",
         seed=seed,
         overwrite=True,
         machine=ONE,
     )
+    peer = peer_of(method, texts_of(target.train), seed)
+    texts, sources = taken(scored, documents, SHARE * facts["words"], peer)
     selected_s = time.perf_counter() - started
-    texts, sources = taken(scored, work.documents(seed), SHARE * facts["words"])
     words = np.array([len(text.split()) for text in texts])
     inside = np.char.startswith(sources, TARGETS[name])
     store(cell / "selected.jsonl", texts)
-    dev = [orjson.loads(line)["text"] for line in lines(target.dev)]
+    dev = texts_of(target.dev)
     found = {
         "bits": bits(texts, dev, facts["vocabulary"]),
         "precision": float(words[inside].sum() / words.sum()),
@@ -233,8 +236,13 @@ def measure(work: Work, name: str, method: str, seed: int, facts: dict[str, int]
     return found
 
 
+def texts_of(path: Path) -> list[str]:
+    """The texts of JSON lines."""
+    return [orjson.loads(line)["text"] for line in lines(path)]
+
+
 def taken(
-    scored: Any, documents: dict[str, list[str]], budget: float
+    scored: Any, documents: dict[str, list[str]], budget: float, peer: Peer | None = None
 ) -> tuple[list[str], np.ndarray]:
     """Segments by falling score until the next does not fit; ties by position.
 
@@ -242,6 +250,7 @@ def taken(
         scored: a run of `corpusfit.score`.
         documents: the corpus by source.
         budget: words, separated by white space.
+        peer: scores the segments in place of the run.
 
     Returns:
         n texts; str [n], their sources.
@@ -250,16 +259,16 @@ def taken(
     for part in scored.scores():
         for name, values in columns.items():
             values.extend(part.column(name).to_pylist())
-    texts, sources, left = [], [], budget
-    for at in np.argsort(-np.asarray(columns["score"], np.float32), kind="stable"):
-        source, row, start, end = (columns[k][at] for k in ("source", "row", "start", "end"))
-        text = documents[source][row][start:end]
-        left -= len(text.split())
+    *places, scores = columns.values()
+    every = [documents[of][row][start:end] for of, row, start, end in zip(*places, strict=True)]
+    falling = -peer(every) if peer else -np.asarray(scores, np.float32)
+    chosen, left = [], budget
+    for at in np.argsort(falling, kind="stable"):
+        left -= len(every[at].split())
         if left < 0:
             break
-        texts.append(text)
-        sources.append(source)
-    return texts, np.array(sources)
+        chosen.append(at)
+    return [every[at] for at in chosen], np.array([columns["source"][at] for at in chosen])
 
 
 def bits(texts: list[str], dev: list[str], vocabulary: int) -> float:
@@ -276,8 +285,8 @@ def bits(texts: list[str], dev: list[str], vocabulary: int) -> float:
 
 
 def ranked(methods: list[str]) -> list[str]:
-    """What `corpusfit rank` ranks by default, and some methods."""
-    return sorted({*candidates(), *methods})
+    """What `corpusfit rank` ranks by default, and some methods, without peers."""
+    return sorted({*candidates(), *methods} - {*PEERS})
 
 
 def verdicts(work: Work, name: str, methods: list[str], seed: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +20,9 @@ def loaded(name):
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.path.insert(0, str(FOLDER))  # for its imports of its neighbours
     spec.loader.exec_module(module)
+    sys.path.remove(str(FOLDER))
     del sys.modules[spec.name]
     return module
 
@@ -32,6 +35,11 @@ def made():
 @pytest.fixture(scope="module")
 def cells():
     return loaded("benefit_cells")
+
+
+@pytest.fixture(scope="module")
+def peers():
+    return loaded("peers")
 
 
 def cell(bits, fall, precision=0.5):
@@ -134,6 +142,72 @@ def test_segments_are_selected_until_the_next_does_not_fit(cells):
     texts, sources = cells.taken(scored, documents, budget=5)
     assert texts == ["two three", "four"]
     assert sources.tolist() == ["a", "a"]
+
+
+RNG = np.random.default_rng(0)
+TOPIC, OTHER = ([f"{letter}{i}" for i in range(40)] for letter in "at")
+WANTED = [" ".join(RNG.choice(TOPIC, 30)) for _ in range(40)]
+TEXTS = [" ".join(RNG.choice(of, n)) for n in (60, 130) for of in (TOPIC, OTHER) for _ in range(25)]
+NEEDS = {"peer_dsir": "data_selection", "peer_fasttext": "fasttext"}
+
+
+@pytest.mark.parametrize("name", ["peer_dsir", "peer_fasttext", "peer_cynical"])
+def test_peer_scores_every_text_and_gets_the_same_budget(cells, peers, name):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    columns = {
+        "source": ["a"] * len(TEXTS),
+        "row": list(range(len(TEXTS))),
+        "start": [0] * len(TEXTS),
+        "end": [len(text) for text in TEXTS],
+        "score": np.zeros(len(TEXTS)),
+    }
+    scored = SimpleNamespace(scores=lambda: [pa.table(columns)])
+    peer = peers.peer_of(name, WANTED, seed=0)
+    scores = peer(TEXTS)
+    assert scores.shape == (len(TEXTS),)
+    assert np.isfinite(scores).all()
+    assert (peer(TEXTS) == scores).all()
+    texts, _ = cells.taken(scored, {"a": TEXTS}, 1_500, peer)
+    assert 1_500 - 130 < sum(len(text.split()) for text in texts) <= 1_500
+    assert np.mean([text[0] == "a" for text in texts]) > 0.7
+
+
+def change_by_formula(words, taken, share, total):
+    """Axelrod (2017): penalty of the length plus gain of the words, with the scripts' smoothing."""
+    gain = sum(
+        share[w] * np.log((taken[w] + 0.01) / (taken[w] + n)) for w, n in Counter(words).items()
+    )
+    n = len(words)
+    return gain + np.log((n + 0.02) / 0.01 if total == 0 else (total + n) / total)
+
+
+@pytest.mark.parametrize("by_word", [False, True])
+def test_cynical_peer_takes_what_a_search_by_the_formula_takes(peers, by_word):
+    rng = np.random.default_rng(1)
+    texts = [" ".join(rng.choice(TOPIC[:9] + OTHER[:9], rng.integers(3, 12))) for _ in range(40)]
+    target = Counter(" ".join(WANTED).split())
+    share = Counter({w: n / target.total() for w, n in target.items()})
+    available = Counter(" ".join(texts).split())
+    taken, left, order = Counter(), dict(enumerate(text.split() for text in texts)), []
+    while left:
+        among = left
+        if by_word:
+            there = {w for words in left.values() for w in words if share[w] and available[w] > 2}
+            if not there:
+                break
+            best = min(there, key=lambda w: share[w] * np.log((taken[w] + 0.01) / (taken[w] + 1)))
+            among = {i: words for i, words in left.items() if best in words}
+        total = taken.total()
+        i = min(among, key=lambda i: change_by_formula(among[i], taken, share, total))
+        taken.update(left.pop(i))
+        order.append(i)
+    scores = peers.cynical(texts, WANTED, seed=0, by_word=by_word)
+    assert np.argsort(-scores, kind="stable").tolist() == [*order, *left]
+
+
+def test_peers_are_not_ranked(cells):
+    assert not {*cells.ranked(["random", *cells.PEERS])} & {*cells.PEERS}
 
 
 def test_dev_texts_of_train_are_left_out_whatever_their_tokenisation(cells):
