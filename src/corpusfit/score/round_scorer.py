@@ -67,22 +67,23 @@ class RoundScorer(Scorer[Texts]):
         return order_scores(gains, number, [Round(*b) for b in bounds])
 
     def explain(self, text: str) -> list[Effect]:
-        """How much each n-gram raised the gain of a text in its round, in nats per word.
+        """How much each n-gram raised the gain of a text in its round, against what words cost.
 
-        A word of the text costs as much as any other, so words that the target lacks lower it. The
-        effects add up to the gain.
+        All words of the text together cost about 1, so words that the target lacks lower it, each
+        by 1 / n; an effect of 0.5 pays for half of the text. The effects add up to the gain times
+        the words taken, divided by the sum of the weights.
         """
         ids, written = written_tokens(text)
         if not written:
             return []
-        number = int(self._placed(text_array([text]))[1][0]) - 1
-        taken, n = self.taken(number), len(written)
+        taken, n = self.taken(self._round_of(text)), len(written)
         parts = Counter(zip(ids.tolist(), written, strict=True))
         if self.pairs and n > 1:
             both = keys_of(np.stack((ids[:-1], ids[1:]), axis=1)).tolist()
             names = [" ".join(written[i : i + 2]) for i in range(n - 1)]
             parts.update(zip(both, names, strict=True))
-        cost = float(self.weights.sum()) * np.log1p(n / taken.words) / n
+        scale = taken.words / (float(self.weights.sum()) * n)
+        cost = np.log1p(n / taken.words) * taken.words / n
         effects = dict.fromkeys(written, 0.0)
         for word in written:
             effects[word] -= cost / n
@@ -91,9 +92,19 @@ class RoundScorer(Scorer[Texts]):
             if known:
                 feature = int(self.table[slot, 1])
                 before = max(float(taken.counts[feature]), _LEAST)
-                rise = float(self.weights[feature]) * np.log1p(count / before) / n
+                rise = float(self.weights[feature]) * np.log1p(count / before) * scale
                 effects[name] = effects.get(name, 0.0) + rise
         return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
+
+    def _round_of(self, text: str) -> int:
+        """The round that would take a text, from 0; reads only the counts of its own features."""
+        found = self.features.count(text_array([text]))
+        before = np.maximum(self.counts[:, found.features], _LEAST)
+        n, scale = int(found.words[0]), float(self.weights.sum())
+        rises = np.log1p(found.counts / before) @ self.weights[found.features]
+        gains = ((rises - scale * np.log1p(n / self.words)) / n).astype(np.float32)
+        passed = np.flatnonzero(gains >= self.thresholds)
+        return int(passed[0]) if len(passed) else len(self.words) - 1
 
     def _placed(self, batch: Texts) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
         """The gain of each text in the round that would take it, and the number of that round."""
