@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from corpusfit.evaluate.correlation import Within, correlation_within
 
 Numbers = NDArray[np.float64]
-BASELINE, TODAY = "random", "domain_moore_lewis"
+BASELINE, EARLIER = "random", "domain_moore_lewis"
 ROUNDS = 9_999
 PREDICTORS = {
     "bits per word of unseen target text": ("cells", "bits", -1),
@@ -253,7 +253,7 @@ def shown(of: Within | None) -> str:
 
 def gains(block: Block) -> str:
     """Mean fall of the loss by method, and its difference to the baselines'."""
-    against = [m for m in (BASELINE, TODAY) if m in block.methods]
+    against = [m for m in (BASELINE, EARLIER) if m in block.methods]
     lines = []
     for m in np.argsort(-block.fall.mean(0), kind="stable"):
         cells = [f"`{block.methods[m]}`", f"{block.fall[:, m].mean():.3f}"]
