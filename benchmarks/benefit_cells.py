@@ -101,7 +101,7 @@ class Work:
             apart = dev_apart(dev, train)
             drawn = some(apart, DEV, seed)
             clean = outside(drawn, self.documents(seed))
-            facts = {"dev": len(dev), "in_train": len(dev) - len(apart), "judged": len(clean)}
+            facts = {"dev": len(dev), "in_train": len(dev) - len(apart), "evaluated": len(clean)}
             facts |= {"in_corpus": len(drawn) - len(clean), "train": min(TRAIN, len(train))}
             store(found.train, some(train, TRAIN, seed))
             store(found.dev, clean)

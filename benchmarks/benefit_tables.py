@@ -165,7 +165,7 @@ def introduction(found: Mapping[str, Any], block: Block) -> str:
     p = found["protocol"]
     seeds = sorted({key.rsplit("/", 1)[1] for key in found["cells"]})
     sizes = ", ".join(
-        f"{key.rsplit('/', 1)[0]} ({of['train']:,}, {of['judged']:,})"
+        f"{key.rsplit('/', 1)[0]} ({of['train']:,}, {of['evaluated']:,})"
         for key, of in found["targets"].items()
         if key.endswith(f"/{seeds[0] if seeds else ''}")
     )
