@@ -59,13 +59,13 @@ def forget(run):
 def test_a_budget_for_words_alone(run, task, pile, tmp_path, inline):
     found = run(CHEAP)
     manifest = found.manifest
-    assert manifest["budget"]["chosen"] == manifest["method"]["name"] == "tfidf"
-    assert list(manifest["budget"]["costs"])[::2] == ["minilm", "tfidf"]
+    assert manifest["budget"]["chosen"] == manifest["method"]["name"] == "moore_lewis"
+    assert list(manifest["budget"]["costs"])[::2] == ["minilm", "moore_lewis"]
     assert manifest["encoder"] is None
     assert manifest["warnings"] == []
     assert manifest["plan"]["method"]["name"] == "auto"
     named = corpusfit.select(
-        target=task, corpus=pile, out=tmp_path / "named", machine=inline, method="tfidf"
+        target=task, corpus=pile, out=tmp_path / "named", machine=inline, method="moore_lewis"
     )
     assert digests(found.path) == digests(named.path)
 
@@ -76,7 +76,7 @@ def test_a_budget_for_static_embeddings(run, costs, tiny_static, task, pile, tmp
     assert decision["chosen"] == str(tiny_static)
     assert decision["costs"]["minilm"] == pytest.approx(NETWORK, rel=1e-3)
     assert decision["costs"][str(tiny_static)] == pytest.approx(STATIC, rel=1e-3)
-    assert "tfidf" not in decision["costs"]
+    assert "moore_lewis" not in decision["costs"]
     assert found.manifest["plan"]["embed"]["embedder"] == "minilm"  # as it was asked for
     ranking = found.manifest["ranking"]
     for v in ranking:
@@ -99,9 +99,9 @@ def test_a_run_that_fits_goes_on_as_without_a_budget(run, tiny_static):
 def test_if_nothing_fits_the_cheapest_is_taken_with_a_warning(run, monkeypatch):
     monkeypatch.setattr(CostPerGigabyte, "lexical", lambda *_: 1e5 * HOUR)
     found = run("1h")
-    assert found.manifest["method"]["name"] == "tfidf"
+    assert found.manifest["method"]["name"] == "moore_lewis"
     (warning,) = found.manifest["warnings"]
-    assert re.search(r"--budget 1h.*tfidf", warning)
+    assert re.search(r"--budget 1h.*moore_lewis", warning)
 
 
 @pytest.mark.parametrize("budget", [MIDDLE, CHEAP])
@@ -158,7 +158,7 @@ def test_an_embedder_that_cannot_be_had_is_left_out(run, monkeypatch, tiny_stati
 
     monkeypatch.setattr(CostPerGigabyte, "encoding", encoding)
     found = run(DEAR)
-    assert found.manifest["budget"]["chosen"] == "tfidf"
+    assert found.manifest["budget"]["chosen"] == "moore_lewis"
     left_out = [w for w in found.manifest["warnings"] if w.startswith("--budget ")]
     assert ["minilm" in left_out[0], str(tiny_static) in left_out[1]] == [True, True]
 

@@ -14,9 +14,9 @@ from corpusfit.plan import MethodPlan, Plan
 
 FAST = "static"
 """The embedder that is tried after the run's own."""
-WORDS = "tfidf"
-"""The method if no encoder fits: the best lexical method of docs/benchmarks.md and among the
-fastest. A vote of lexical methods would only repeat their family's opinion (score/rank.py)."""
+WORDS = "moore_lewis"
+"""The method if no encoder fits: of the methods that read a text once, on words alone, the one
+whose selections lower the loss most (docs/results/benefit.md)."""
 
 
 @dataclass(frozen=True)

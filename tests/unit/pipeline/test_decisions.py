@@ -24,7 +24,7 @@ from corpusfit.pipeline.budget import (
 from corpusfit.pipeline.run import Run
 from corpusfit.plan import AutoPlan, MethodPlan, Plan
 
-COSTS = {"minilm": 9_000.0, "static": 100.0, "tfidf": 5.0}
+COSTS = {"minilm": 9_000.0, "static": 100.0, "moore_lewis": 5.0}
 
 
 def planned(budget, *more):
@@ -89,8 +89,8 @@ def test_a_named_method_needs_no_budget():
         ("9000s", "minilm", ["minilm"]),
         ("20min", "static", ["minilm", "static"]),
         ("0.01@0.10", "static", ["minilm", "static"]),
-        ("99s", "tfidf", ["minilm", "static", "tfidf"]),
-        ("1s", "tfidf", ["minilm", "static", "tfidf"]),
+        ("99s", "moore_lewis", ["minilm", "static", "moore_lewis"]),
+        ("1s", "moore_lewis", ["minilm", "static", "moore_lewis"]),
     ],
 )
 def test_the_first_that_fits_and_nothing_after_it(budget, chosen, measured):
@@ -101,7 +101,7 @@ def test_the_first_that_fits_and_nothing_after_it(budget, chosen, measured):
 
 
 def test_if_nothing_fits_the_cheapest():
-    slow_words = {**COSTS, "tfidf": 200.0}
+    slow_words = {**COSTS, "moore_lewis": 200.0}
     found = decide(planned("80s"), slow_words.get)
     assert (found.chosen, found.fits) == ("static", False)
     said = found.excess()
@@ -111,22 +111,22 @@ def test_if_nothing_fits_the_cheapest():
 
 def test_what_cannot_be_had_is_passed_over():
     found = decide(planned("20min"), {**COSTS, "static": None}.get)
-    assert found.chosen == "tfidf"
-    assert list(found.costs) == ["minilm", "tfidf"]
+    assert found.chosen == "moore_lewis"
+    assert list(found.costs) == ["minilm", "moore_lewis"]
 
 
 def test_static_is_tried_after_networks_only(tiny_static):
-    assert candidates("minilm") == ["minilm", "static", "tfidf"]
+    assert candidates("minilm") == ["minilm", "static", "moore_lewis"]
     for static in ("static", "static:minilm", str(tiny_static)):
-        assert candidates(static) == [static, "tfidf"]
+        assert candidates(static) == [static, "moore_lewis"]
 
 
 def test_the_plan_follows_the_decision():
     plan = planned("20min", "cut.gamma=3")
     static = apply_decision(plan, decide(plan, COSTS.get))
     assert static == plan.with_value("embed.embedder", "static")
-    words = apply_decision(plan, Decision("1s", 1.0, "tfidf", COSTS))
-    assert words == plan.with_value("method.name", "tfidf")
+    words = apply_decision(plan, Decision("1s", 1.0, "moore_lewis", COSTS))
+    assert words == plan.with_value("method.name", "moore_lewis")
 
 
 def test_a_decision_names_budget_costs_and_choice():
@@ -134,7 +134,7 @@ def test_a_decision_names_budget_costs_and_choice():
     for part in ("--budget 20min", "20.0 min per GB", "minilm takes 2.5 h", "static takes 1.7 min"):
         assert part in said
     assert said.endswith("embeddings by static.")
-    assert decide(planned("9s"), COSTS.get).sentence().endswith("(tfidf).")
+    assert decide(planned("9s"), COSTS.get).sentence().endswith("(moore_lewis).")
 
 
 def test_a_decision_holds_for_what_was_asked(tmp_path):
