@@ -70,8 +70,8 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
 
     from corpusfit.adapt.plan import AdaptPlan, MixPlan, ModelPlan, TrainPlan
     from corpusfit.engine import Progress
-    from corpusfit.pipeline.adapting import adapt
-    from corpusfit.pipeline.run import Machine
+    from corpusfit.workflows.adaptation.adapting import adapt
+    from corpusfit.workflows.context import Machine
 
     class Steps(Progress):
         training = False

@@ -23,13 +23,13 @@ from corpusfit import corpus
 from corpusfit.embed import load, prepare
 from corpusfit.jobs.reading import read_shard
 from corpusfit.jobs.sample import ALL, SampleTexts, merge
-from corpusfit.pipeline.run import default_cache
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.names import names as method_names
 from corpusfit.score.rank import trial, verdicts
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, text_array
+from corpusfit.workflows.context import default_cache
 from harness import RESULTS, machine
 
 DOMAINS = {

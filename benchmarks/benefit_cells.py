@@ -27,9 +27,9 @@ from corpusfit.evaluate.formats.conll import read_conll
 from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
-from corpusfit.pipeline import Machine
-from corpusfit.pipeline.ranking import candidates
 from corpusfit.types import buffers, text_array
+from corpusfit.workflows import Machine
+from corpusfit.workflows.selection.ranking import candidates
 from peers import PEERS, Peer, peer_of
 
 TARGETS = {

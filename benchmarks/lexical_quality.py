@@ -26,12 +26,12 @@ from sklearn.metrics import average_precision_score
 
 from corpusfit import corpus
 from corpusfit.embed import load, prepare
-from corpusfit.pipeline.run import default_cache
 from corpusfit.plan import EmbedPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 from corpusfit.score.names import names as method_names
 from corpusfit.types import text_array
+from corpusfit.workflows.context import default_cache
 from harness import RESULTS, machine
 
 DOMAINS = {

@@ -31,10 +31,10 @@ from sentence_transformers import util
 
 from auto import sample, target, units
 from corpusfit.embed import load, prepare
-from corpusfit.pipeline.run import default_cache
 from corpusfit.plan import Plan
 from corpusfit.score.methods.textgram import TextGram
 from corpusfit.types import Paired, text_array
+from corpusfit.workflows.context import default_cache
 from harness import paired
 
 DEFAULT, TRUE = 1e-6, 1e-12

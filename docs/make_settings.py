@@ -13,11 +13,11 @@ from pathlib import Path
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
-from corpusfit.pipeline.tuning.plan import TunePlan
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.names import names as method_names
 from corpusfit.settings import Settings
+from corpusfit.workflows.tuning.plan import TunePlan
 
 
 def page() -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from corpusfit.engine import Engine
-from corpusfit.pipeline import Machine
+from corpusfit.workflows import Machine
 
 # Few examples in the loop; `make slow` asks for many.
 hypothesis.settings.register_profile("few", max_examples=60, deadline=None)
@@ -94,7 +94,7 @@ def inline():
 @pytest.fixture
 def inline_cli(monkeypatch):
     """Commands run in this process do their work in it too."""
-    monkeypatch.setattr("corpusfit.pipeline.Machine", InlineMachine)
+    monkeypatch.setattr("corpusfit.workflows.Machine", InlineMachine)
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from corpusfit import corpus
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.embed import load, prepare
-from corpusfit.pipeline.run import default_cache
 from corpusfit.plan import EmbedPlan
 from corpusfit.types import Paired, Vectors, text_array
+from corpusfit.workflows.context import default_cache
 
 ENCODERS = ("minilm", "static")
 WORDS = 60

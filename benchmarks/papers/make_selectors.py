@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 import data
-from corpusfit.pipeline.ranking import SEEDS
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod, Method
 from corpusfit.score.names import names as method_names
 from corpusfit.score.rank import trial, verdicts
 from corpusfit.types import Paired, read_as
+from corpusfit.workflows.selection.ranking import SEEDS
 from data import ENCODERS, TARGETS, Setting
 from measure import average_precision, scored
 from report import Report, cell, of_seeds, percent, spread, table

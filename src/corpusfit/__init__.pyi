@@ -13,23 +13,23 @@ from .api.tuning import tune
 from .errors import CorpusfitError
 from .evaluate.plan import EvaluatePlan
 from .explore.plan import ClustersPlan
-from .pipeline.adapting import Adapted
-from .pipeline.auditing import Audit
-from .pipeline.clustering import Clustered
-from .pipeline.composing import Composition
-from .pipeline.contamination.report import Contamination
-from .pipeline.evaluating import Evaluated
-from .pipeline.explaining import Explanation
-from .pipeline.forecasting import Forecast
-from .pipeline.overlap import SplitOverlap
-from .pipeline.result import Selection
-from .pipeline.retrieving import Retrieval
-from .pipeline.run import Machine
-from .pipeline.splitting import Split
-from .pipeline.tokenizer_fertility import Tokenized
-from .pipeline.tuning.plan import TunePlan
-from .pipeline.tuning.result import Tuned
 from .plan import Plan
+from .workflows.adaptation.adapting import Adapted
+from .workflows.analysis.auditing import Audit
+from .workflows.analysis.clustering import Clustered
+from .workflows.analysis.explaining import Explanation
+from .workflows.analysis.retrieving import Retrieval
+from .workflows.analysis.tokenizer_fertility import Tokenized
+from .workflows.contamination.report import Contamination
+from .workflows.context import Machine
+from .workflows.evaluation.evaluating import Evaluated
+from .workflows.evaluation.forecasting import Forecast
+from .workflows.mixing.composing import Composition
+from .workflows.result import Selection
+from .workflows.splitting.overlap import SplitOverlap
+from .workflows.splitting.splitting import Split
+from .workflows.tuning.plan import TunePlan
+from .workflows.tuning.result import Tuned
 
 __all__ = [
     "AdaptPlan",

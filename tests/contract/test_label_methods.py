@@ -8,10 +8,10 @@ import math
 import pytest
 
 from corpusfit.errors import ModelError, UsageError
-from corpusfit.pipeline.ranking import candidates
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
 from corpusfit.score.names import names as method_names
+from corpusfit.workflows.selection.ranking import candidates
 
 NAMES = [n for n in method_names() if issubclass(registry.load(n), LabelMethod)]
 SETTINGS = {"oracle": {"domain": "bio_*"}}

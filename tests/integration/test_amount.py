@@ -11,9 +11,9 @@ import corpusfit
 from corpusfit.artifacts import read_arrays as restored
 from corpusfit.embed import load as load_encoder
 from corpusfit.errors import UsageError
-from corpusfit.pipeline import amount, scoring
-from corpusfit.pipeline.amount import GRID
 from corpusfit.plan import DEFAULT_FRACTION, EmbedPlan
+from corpusfit.workflows.selection import amount, scoring
+from corpusfit.workflows.selection.amount import GRID
 
 
 @pytest.fixture

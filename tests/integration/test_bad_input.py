@@ -26,7 +26,7 @@ from corpusfit.errors import (
     UnknownMethodError,
     UsageError,
 )
-from corpusfit.pipeline.auto import FALLBACK
+from corpusfit.workflows.selection.auto import FALLBACK
 
 GOOD = [json.dumps({"text": t}).encode() for t in prose("market", 6)]
 BAD = {

@@ -13,10 +13,10 @@ from journeys import digests, prose
 import corpusfit
 from corpusfit import Selection
 from corpusfit.cli.app import app
-from corpusfit.pipeline import commands as pipeline_commands
-from corpusfit.pipeline import ranking
-from corpusfit.pipeline.cost_model import CostPerGigabyte
 from corpusfit.score.names import names as method_names
+from corpusfit.workflows.selection import commands as select_commands
+from corpusfit.workflows.selection import ranking
+from corpusfit.workflows.selection.cost_model import CostPerGigabyte
 
 
 def commands():
@@ -433,7 +433,7 @@ def test_rank_leaves_out_what_cannot_be_used_unless_it_was_named(
     failed = cli(*arguments, "--method", "random", "--method", "domain_finetune")
     assert (failed.code, failed.out) == (2, "")
     assert "Error: method.embedder must be a transformer" in failed.err
-    monkeypatch.setattr(pipeline_commands, "candidates", lambda: ["random", "domain_finetune"])
+    monkeypatch.setattr(select_commands, "candidates", lambda: ["random", "domain_finetune"])
     done = cli(*arguments, "--json")
     assert [v["method"] for v in only_json(done)["ranking"]] == ["random"]
     assert "Warning: domain_finetune is left out of the ranking: method.embedder" in done.err

@@ -36,7 +36,7 @@ def find(pile, tiny_encoder, tmp_path, inline):
 
 
 def test_what_is_found_is_written(find, tiny_static, monkeypatch):
-    monkeypatch.setattr("corpusfit.pipeline.clustering.WORD_VECTORS", str(tiny_static))
+    monkeypatch.setattr("corpusfit.workflows.analysis.clustering.WORD_VECTORS", str(tiny_static))
     found = find(baselines=True)
     said = found.manifest
     assert said["units"] == 180

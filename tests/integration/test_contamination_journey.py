@@ -13,9 +13,9 @@ import corpusfit
 from corpusfit import api
 from corpusfit.corpus import find
 from corpusfit.errors import EmptyInputError, InputError
-from corpusfit.pipeline.inputs import TrainingInputs
-from corpusfit.pipeline.training_data import sample_texts
 from corpusfit.plan import ReadPlan
+from corpusfit.workflows.adaptation.training_data import sample_texts
+from corpusfit.workflows.inputs import TrainingInputs
 
 SETTINGS = ["train.device=cpu", "train.precision=fp32"]
 

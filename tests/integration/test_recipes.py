@@ -100,7 +100,7 @@ def inline_steps(inline):
     """What steps give to workers of their own is done in this process too."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("workers", "predictors"):
-            patch.setattr(f"corpusfit.pipeline.recipes.{module}.Machine", type(inline))
+            patch.setattr(f"corpusfit.workflows.experiments.{module}.Machine", type(inline))
         yield
 
 
@@ -259,7 +259,7 @@ def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
     assert [k["column"] for k in links] == ["oracle", "dsir"] * 2
     assert all(k["kl"] is not None for k in links)
     taken = [
-        {segment["source"] for segment in corpusfit.pipeline.Selection(folder, {})}
+        {segment["source"] for segment in corpusfit.workflows.Selection(folder, {})}
         for folder in (ran.path / "selections").iterdir()
         if json.loads((folder / "manifest.json").read_text("utf-8"))["method"]["name"] == "oracle"
     ]

@@ -368,7 +368,7 @@ def test_the_command_line(cli, pairs, rows, tmp_path):
 
 
 def test_a_file_that_changes_under_it(split, rows, monkeypatch):
-    from corpusfit.pipeline import splitting
+    from corpusfit.workflows.splitting import splitting
 
     kept = splitting.one_to_one, splitting.Groups.of_keys
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from corpusfit.cli.app import COMMANDS
-from corpusfit.pipeline.recipes.loader import read_recipe
+from corpusfit.workflows.experiments.loader import read_recipe
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,9 +19,9 @@ from corpusfit.cli.app import app
 from corpusfit.errors import UsageError
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
-from corpusfit.pipeline.tuning.plan import TunePlan
 from corpusfit.plan import Plan
 from corpusfit.settings import Settings
+from corpusfit.workflows.tuning.plan import TunePlan
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = tomllib.loads((ROOT / "tests/glossary.toml").read_text("utf-8"))["words"]

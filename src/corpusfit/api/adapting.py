@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit import pipeline
+from corpusfit import workflows
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.api.plans import Inputs, build_adapt_plan, listed
 from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
-from corpusfit.pipeline import (
-    Adapted,
-    Contamination,
-    Forecast,
-    Machine,
-)
 from corpusfit.plan import ReadPlan
+from corpusfit.workflows import Adapted, Contamination, Forecast, Machine
 
 
 def contamination(
@@ -44,7 +39,7 @@ def contamination(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    return pipeline.report_contamination(
+    return workflows.report_contamination(
         listed(task),
         listed(data),
         read=ReadPlan() if text_field is None else ReadPlan(text_field=text_field),
@@ -74,7 +69,7 @@ def forecast(
         For each selection the KL reduction, the loss of the model on the task's text before
         training, and the conclusions in sentences.
     """
-    return pipeline.forecast(
+    return workflows.forecast(
         build_adapt_plan(plan, settings, None, data, **words),
         listed(data),
         machine=machine or Machine(),
@@ -129,7 +124,7 @@ def adapt(
     folder = place(out, "--out")
     if not is_local(folder):
         raise bad_setting("--out", "a folder of this machine", str(out))
-    return pipeline.adapt(
+    return workflows.adapt(
         build_adapt_plan(plan, settings, preset, data, **words),
         listed(data),
         folder,
@@ -162,7 +157,7 @@ def estimate_adaptation(
         sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,
         disk_mb; with `then_task=True` these for both phases, and for each in `phases`.
     """
-    return pipeline.estimate_adaptation(
+    return workflows.estimate_adaptation(
         build_adapt_plan(plan, settings, preset, data, **words),
         listed(data),
         task=listed(task),

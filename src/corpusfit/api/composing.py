@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from corpusfit import pipeline
+from corpusfit import workflows
 from corpusfit.artifacts import place
 from corpusfit.compose.recipe import Recipe, read_recipe
-from corpusfit.pipeline import Composition, Machine
+from corpusfit.workflows import Composition, Machine
 
 
 def compose(
@@ -32,7 +32,7 @@ def compose(
     Raises:
         CorpusfitError: see `corpusfit.errors`; finished steps are kept.
     """
-    return pipeline.compose(
+    return workflows.compose(
         _read(recipe), place(out, "--out"), machine=machine or Machine(), overwrite=overwrite
     )
 
@@ -45,7 +45,7 @@ def estimate_composition(
     Returns:
         languages, counts, documents, taken, unit, seconds, disk_mb, warnings.
     """
-    return pipeline.estimate_composition(_read(recipe), machine=machine or Machine())
+    return workflows.estimate_composition(_read(recipe), machine=machine or Machine())
 
 
 def _read(recipe: Recipe | Path | str) -> Recipe:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from corpusfit import pipeline
+from corpusfit import workflows
 from corpusfit.api.plans import Inputs, build_plan, listed
 from corpusfit.errors import bad_setting
-from corpusfit.pipeline import Machine, Retrieval, Tokenized
 from corpusfit.plan import EmbedPlan, FitPlan, Plan
+from corpusfit.workflows import Machine, Retrieval, Tokenized
 
 
 def retrieval(
@@ -40,7 +40,7 @@ def retrieval(
     plan = build_plan(None, settings, seed=seed)
     embed = dataclasses.replace(plan.embed, embedder=EmbedPlan().embedder)
     _require(settings, plan, Plan(embed=embed, seed=plan.seed), "embed, except embed.embedder")
-    return pipeline.retrieval(
+    return workflows.retrieval(
         listed(model), listed(pairs), plan.embed, seed=plan.seed, machine=machine or Machine()
     )
 
@@ -78,7 +78,7 @@ def tokenizers(
     fit = FitPlan(background=plan.fit.background)
     allowed = Plan(read=plan.read, cut=plan.cut, fit=fit, seed=plan.seed)
     _require(settings, plan, allowed, "read, of cut, or fit.background")
-    return pipeline.tokenizers(
+    return workflows.tokenizers(
         listed(tokenizer), listed(specific), listed(general), plan, machine=machine or Machine()
     )
 

@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit import pipeline
+from corpusfit import workflows
 from corpusfit.api.plans import build_evaluate_plan
 from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.pipeline import (
-    Evaluated,
-    Machine,
-    Missing,
-    Ran,
-)
-from corpusfit.pipeline.recipes.config import Recipe
-from corpusfit.pipeline.recipes.loader import read_recipe
+from corpusfit.workflows import Evaluated, Machine, Missing, Ran
+from corpusfit.workflows.experiments.config import Recipe
+from corpusfit.workflows.experiments.loader import read_recipe
 
 
 def evaluate(
@@ -59,7 +54,7 @@ def evaluate(
     folder = place(out, "--out")
     if not is_local(folder):
         raise bad_setting("--out", "a folder of this machine", str(out))
-    return pipeline.evaluate(
+    return workflows.evaluate(
         build_evaluate_plan(plan, settings, **words),
         str(task),
         folder,
@@ -87,7 +82,7 @@ def estimate_evaluation(
     Returns:
         fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
     """
-    return pipeline.estimate_evaluation(
+    return workflows.estimate_evaluation(
         build_evaluate_plan(plan, settings, **words),
         str(task),
         models=2 if base else 1,
@@ -121,7 +116,7 @@ def run(
     Raises:
         CorpusfitError: see `corpusfit.errors`; finished steps are kept.
     """
-    return pipeline.run_recipe(
+    return workflows.run_recipe(
         _recipe(recipe, keep_overlap=keep_overlap),
         place(out, "--out"),
         file=None if isinstance(recipe, Recipe) else Path(recipe),
@@ -141,7 +136,7 @@ def missing(
     """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
     found = _recipe(recipe, keep_overlap=keep_overlap)
     machine = machine or Machine()
-    return pipeline.missing(found, place(out, "--out"), machine=machine, overwrite=overwrite)
+    return workflows.missing(found, place(out, "--out"), machine=machine, overwrite=overwrite)
 
 
 def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit import pipeline
+from corpusfit import workflows
 from corpusfit.api.plans import Inputs, build_clusters_plan, listed
 from corpusfit.artifacts import place
 from corpusfit.explore.plan import ClustersPlan
-from corpusfit.pipeline import Clustered, Machine
+from corpusfit.workflows import Clustered, Machine
 
 
 def clusters(
@@ -43,7 +43,7 @@ def clusters(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    return pipeline.clusters(
+    return workflows.clusters(
         build_clusters_plan(plan, settings, **words),
         listed(corpus),
         place(out, "--out"),

@@ -12,10 +12,10 @@ from corpusfit.adapt.presets import preset as preset_of
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
-from corpusfit.pipeline.tuning.plan import TunePlan
 from corpusfit.plan import Plan
 from corpusfit.score.names import require
 from corpusfit.settings import Settings
+from corpusfit.workflows.tuning.plan import TunePlan
 
 Inputs: TypeAlias = str | Path | Sequence[str | Path]
 

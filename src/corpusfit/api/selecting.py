@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit import pipeline
+from corpusfit import workflows
 from corpusfit.api.plans import Inputs, build_plan, listed
 from corpusfit.artifacts import place
 from corpusfit.errors import bad_setting
-from corpusfit.pipeline import (
-    Audit,
-    Explanation,
-    Machine,
-    Selection,
-)
-from corpusfit.pipeline.ranking import Ranked
 from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
+from corpusfit.workflows import Audit, Explanation, Machine, Selection
+from corpusfit.workflows.selection.ranking import Ranked
 
 
 def select(
@@ -54,7 +49,7 @@ def select(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    return pipeline.select(
+    return workflows.select(
         build_plan(plan, settings, **words),
         listed(target),
         listed(corpus),
@@ -76,7 +71,7 @@ def score(
     **words: Any,
 ) -> Selection:
     """Score as `select` does, without a selection."""
-    return pipeline.score(
+    return workflows.score(
         build_plan(plan, settings, **words),
         listed(target),
         listed(corpus),
@@ -101,7 +96,7 @@ def estimate(
         sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; with a budget also
         `budget`, the decision; for a cascade also shares, and whether these are assumed.
     """
-    return pipeline.estimate(
+    return workflows.estimate(
         build_plan(plan, settings, **words),
         listed(target),
         listed(corpus),
@@ -136,7 +131,7 @@ def choose(
             ", ".join(names),
             "To change other settings, score again with another --out.",
         )
-    return pipeline.choose(place(out, "DIR"), plan.choose, machine=machine or Machine())
+    return workflows.choose(place(out, "DIR"), plan.choose, machine=machine or Machine())
 
 
 def explain(
@@ -160,7 +155,7 @@ def explain(
         The score, the words that raised and lowered the score, and the nearest target texts.
     """
     machine = machine or Machine(workers=1)
-    return pipeline.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
+    return workflows.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 
 def audit(
@@ -181,7 +176,7 @@ def audit(
     Returns:
         Counts of the corpus and the selection by domain; with `domain` also precision and recall.
     """
-    return pipeline.audit(
+    return workflows.audit(
         place(out, "DIR"),
         truth=truth,
         domain=[domain] if isinstance(domain, str) else list(domain),
@@ -216,7 +211,7 @@ def rank(
     Returns:
         The scores of each method and its cost in seconds per GB of text, by falling agreement.
     """
-    return pipeline.rank(
+    return workflows.rank(
         build_plan(plan, settings, method=methods[0] if len(methods) == 1 else None, **words),
         listed(target),
         listed(corpus),

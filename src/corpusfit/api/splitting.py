@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpusfit import pipeline
+from corpusfit import workflows
 from corpusfit.api.plans import Inputs, listed
 from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
-from corpusfit.pipeline import Machine, Split, SplitOverlap, SplitPlan
 from corpusfit.plan import ReadPlan
+from corpusfit.workflows import Machine, Split, SplitOverlap, SplitPlan
 
 
 def split(
@@ -49,7 +49,7 @@ def split(
     folder = place(out, "--out")
     if not is_local(folder):
         raise bad_setting("--out", "a folder of this machine", str(out))
-    return pipeline.split(
+    return workflows.split(
         SplitPlan(dev, test, near, seed, _read(text_field, strict=strict)),
         listed(data),
         folder,
@@ -80,7 +80,7 @@ def overlaps(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    return pipeline.overlaps(
+    return workflows.overlaps(
         listed(folders),
         read=_read(text_field, strict=False),
         near=near,

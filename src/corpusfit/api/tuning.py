@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit import pipeline
+from corpusfit import workflows
 from corpusfit.api.plans import Inputs, build_tune_plan, listed
 from corpusfit.artifacts import place
-from corpusfit.pipeline import Machine, Tuned, TunePlan
+from corpusfit.workflows import Machine, Tuned, TunePlan
 
 
 def tune(
@@ -52,9 +52,9 @@ def tune(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    return pipeline.tune(
+    return workflows.tune(
         build_tune_plan(plan, settings, **words),
-        pipeline.TuneInputs(
+        workflows.TuneInputs(
             listed(target), listed(corpus), listed(replay), listed(guard), guard_field
         ),
         place(out, "--out"),
@@ -81,9 +81,9 @@ def estimate_tuning(
     Returns:
         rungs, settings, steps, step_s, scoring_s, seconds, memory_mb, disk_mb.
     """
-    return pipeline.estimate_tuning(
+    return workflows.estimate_tuning(
         build_tune_plan(plan, settings, **words),
-        pipeline.TuneInputs(
+        workflows.TuneInputs(
             listed(target), listed(corpus), listed(replay), listed(guard), guard_field
         ),
         machine=machine or Machine(),

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, table
 
@@ -251,7 +251,7 @@ def adapt(
     )
     texts: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field}
-    machine = pipeline.Machine(workers=workers, cache=cache, progress=Bar())
+    machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
     if dry_run:
         show_projected(api.estimate_adaptation(**texts, plan=built, machine=machine), json=json)
         return

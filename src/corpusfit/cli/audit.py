@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 
 if TYPE_CHECKING:
-    from corpusfit.pipeline.auditing import Finding
+    from corpusfit.workflows.analysis.auditing import Finding
 
 EXAMPLE = """Compare a run with known domains, by precision and recall.
 
@@ -59,7 +59,7 @@ def audit(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    machine = pipeline.Machine(engine, workers, progress=Bar())
+    machine = workflows.Machine(engine, workers, progress=Bar())
     found = api.audit(folder, truth=truth, domain=domain or (), machine=machine)
     if json:
         as_json({"out": str(folder), **dataclasses.asdict(found)})
@@ -69,7 +69,7 @@ def audit(
         _show_finding(found, found.finding)
 
 
-def _show_domains(found: pipeline.Audit) -> None:
+def _show_domains(found: workflows.Audit) -> None:
     """Print the domains of the corpus and of the selection."""
     columns = ["domain", "segments", "share of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
@@ -96,7 +96,7 @@ def _show_domains(found: pipeline.Audit) -> None:
         )
 
 
-def _show_finding(found: pipeline.Audit, finding: Finding) -> None:
+def _show_finding(found: workflows.Audit, finding: Finding) -> None:
     """Print how well the searched domain was found."""
     typer.echo(
         f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "

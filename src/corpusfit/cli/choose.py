@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json
@@ -47,7 +47,7 @@ def choose(
     run = api.choose(
         folder,
         settings=settings or (),
-        machine=pipeline.Machine(engine, workers, cache, Bar()),
+        machine=workflows.Machine(engine, workers, cache, Bar()),
         fraction=fraction,
         segments=segments,
         tokens=tokens,

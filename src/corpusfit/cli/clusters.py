@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, one_line, percent, table
@@ -120,7 +120,7 @@ def clusters(
         plan=plan,
         settings=settings or (),
         overwrite=overwrite,
-        machine=pipeline.Machine(engine, workers, cache, Bar()),
+        machine=workflows.Machine(engine, workers, cache, Bar()),
         k=k,
         components=components,
         sample=sample,

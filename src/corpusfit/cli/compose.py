@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 
@@ -47,7 +47,7 @@ def compose(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    machine = pipeline.Machine(engine, workers, cache, progress=Bar())
+    machine = workflows.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
         show_projected(api.estimate_composition(recipe, machine=machine), json=json)
         return

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 
@@ -70,7 +70,7 @@ def contamination(
         data=data,
         text_field=text_field,
         task_field=task_field,
-        machine=pipeline.Machine(workers=workers, cache=cache, progress=Bar()),
+        machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),
     )
     if json:
         as_json(_plain(found))
@@ -78,7 +78,7 @@ def contamination(
         _show(found)
 
 
-def _plain(found: pipeline.Contamination) -> dict[str, Any]:
+def _plain(found: workflows.Contamination) -> dict[str, Any]:
     """All fields but the keys, which are too large for JSON numbers."""
     fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found) if f.name != "keys"}
     return {
@@ -88,7 +88,7 @@ def _plain(found: pipeline.Contamination) -> dict[str, Any]:
     }
 
 
-def _show(found: pipeline.Contamination) -> None:
+def _show(found: workflows.Contamination) -> None:
     """Print the counts and the examples."""
     rows = []
     for name, split in found.splits.items():

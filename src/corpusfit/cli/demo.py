@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.evaluate import show_evaluated
@@ -68,7 +68,7 @@ def demo(
         f"{truth} of them {TARGET_FAMILY}."
     )
     again: dict[str, Any] = {
-        "machine": pipeline.Machine(workers=workers, cache=cache, progress=Bar()),
+        "machine": workflows.Machine(workers=workers, cache=cache, progress=Bar()),
         "overwrite": True,
     }
     request = {"target": task / "train.jsonl", "corpus": corpus, "segments": truth, **again}

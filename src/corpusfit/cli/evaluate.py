@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.errors import bad_setting
@@ -200,7 +200,7 @@ def evaluate(
             mt_back=mt_back,
             seed=seed,
         ),
-        "machine": pipeline.Machine(workers=workers, progress=Bar()),
+        "machine": workflows.Machine(workers=workers, progress=Bar()),
     }
     if dry_run:
         show_projected(api.estimate_evaluation(**request), json=json)

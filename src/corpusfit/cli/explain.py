@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, say, table
 
@@ -65,7 +65,7 @@ def explain(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    machine = pipeline.Machine(workers=1, cache=cache, progress=Bar())
+    machine = workflows.Machine(workers=1, cache=cache, progress=Bar())
     found = api.explain(folder, row=row, text=text, top=top, machine=machine)
     if json:
         as_json(dataclasses.asdict(found))
@@ -101,7 +101,7 @@ def _neighbours(title: str, found: list[Neighbour]) -> None:
     table(title, ["cosine", "text"], rows, words=["text"])
 
 
-def _headline(found: pipeline.Explanation) -> str:
+def _headline(found: workflows.Explanation) -> str:
     where = "The text"
     if found.source is not None:
         where = f"{found.source}, row {found.row}, segment {found.segment} of {found.segments}"

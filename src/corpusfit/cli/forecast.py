@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, table
 
@@ -73,7 +73,7 @@ def forecast(
     found = api.forecast(
         data=data,
         settings=settings or (),
-        machine=pipeline.Machine(workers=workers, cache=cache, progress=Bar()),
+        machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),
         model=model,
         objective=objective,
         length=length,
@@ -85,7 +85,7 @@ def forecast(
         show_forecast(found)
 
 
-def show_forecast(found: pipeline.Forecast) -> None:
+def show_forecast(found: workflows.Forecast) -> None:
     """Print the figures of the selections, and the conclusions."""
     columns = ["selection", "segments", "KL of corpus", "KL of selection", "reduction"]
     columns += ["relative reduction", "task n-grams covered"]

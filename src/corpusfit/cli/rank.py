@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_ranking
@@ -77,7 +77,7 @@ def rank(
         seeds=seeds,
         plan=plan,
         settings=settings or (),
-        machine=pipeline.Machine(engine, workers, cache, Bar()),
+        machine=workflows.Machine(engine, workers, cache, Bar()),
         embedder=embedder,
         unit=unit,
         text_field=text_field,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, short_names, table
 
@@ -64,7 +64,7 @@ def retrieval(
         pairs=pairs,
         settings=settings or (),
         seed=seed,
-        machine=pipeline.Machine(engine, workers, cache, Bar()),
+        machine=workflows.Machine(engine, workers, cache, Bar()),
     )
     if json:
         as_json(dataclasses.asdict(found))
@@ -72,7 +72,7 @@ def retrieval(
         _show(found)
 
 
-def _show(found: pipeline.Retrieval) -> None:
+def _show(found: workflows.Retrieval) -> None:
     """Print a table per test set."""
     names = short_names(found.models)
     for name, blank in found.blank.items():

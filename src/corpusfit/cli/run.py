@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, say, table
@@ -56,7 +56,7 @@ def run(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    machine = pipeline.Machine(engine, workers, cache, progress=Bar())
+    machine = workflows.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
         found = api.missing(
             recipe, out=out, keep_overlap=keep_overlap, machine=machine, overwrite=overwrite
@@ -90,7 +90,7 @@ def show_table(shown: Table) -> None:
     typer.echo()
 
 
-def show_missing(found: pipeline.Missing, *, json: bool) -> None:
+def show_missing(found: workflows.Missing, *, json: bool) -> None:
     """Print the dry run."""
     if json:
         as_json(dataclasses.asdict(found))

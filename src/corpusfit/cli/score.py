@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_estimate, show_run
@@ -62,7 +62,7 @@ def score(
         strict=strict,
         seed=seed,
     )
-    machine = pipeline.Machine(engine, workers, cache, Bar())
+    machine = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:
         show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)
         return

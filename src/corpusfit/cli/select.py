@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json
@@ -77,7 +77,7 @@ def select(
         strict=strict,
         seed=seed,
     )
-    machine = pipeline.Machine(engine, workers, cache, Bar())
+    machine = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:
         show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)
         return

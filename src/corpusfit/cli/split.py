@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 from corpusfit.errors import bad_setting
@@ -96,7 +96,7 @@ def split(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    machine = pipeline.Machine(workers=workers, progress=Bar())
+    machine = workflows.Machine(workers=workers, progress=Bar())
     if check:
         _require_check_alone(data=data, out=out, dev=dev, test=test, strict=strict, seed=seed)
         found = api.overlaps(check, near=near, text_field=text_field, machine=machine)

@@ -11,7 +11,7 @@ from corpusfit.cli.show import as_json, percent, say, table
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
     """Print the summary of a finished run, or of another selection `again` from its scores."""
-    from corpusfit.pipeline.budget import Decision
+    from corpusfit.workflows.budget import Decision
 
     counts, method = manifest["counts"], manifest["method"]["name"]
     if again:
@@ -144,7 +144,7 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
 
     Rankings of older versions have no bits.
     """
-    from corpusfit.pipeline.budget import format_duration
+    from corpusfit.workflows.budget import format_duration
 
     columns = ["method", "family", "bits per word", "more than best", "95 % interval"]
     verdicts = [name for name in _VERDICTS if any(v.get(name) for v in ranking)]
@@ -186,7 +186,7 @@ def _spread(value: Sequence[float] | None) -> str:
 
 def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
     """Print the dry run."""
-    from corpusfit.pipeline.budget import Decision
+    from corpusfit.workflows.budget import Decision
 
     if json:
         as_json(estimate)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, short_names, table
 
@@ -75,7 +75,7 @@ def tokenizers(
         settings=settings or (),
         text_field=text_field,
         seed=seed,
-        machine=pipeline.Machine(engine, workers, cache, Bar()),
+        machine=workflows.Machine(engine, workers, cache, Bar()),
     )
     if json:
         as_json(dataclasses.asdict(found))
@@ -83,7 +83,7 @@ def tokenizers(
         _show(found)
 
 
-def _show(found: pipeline.Tokenized) -> None:
+def _show(found: workflows.Tokenized) -> None:
     """Print the figures of each tokenizer, and the differences from the first."""
     names = short_names(found.tokenizers)
     rows = [
@@ -119,7 +119,7 @@ def _show(found: pipeline.Tokenized) -> None:
         table(title, columns, gaps, words=["figure"], keys=2)
 
 
-def _difference(found: pipeline.Figure, figure: str) -> str:
+def _difference(found: workflows.Figure, figure: str) -> str:
     """A difference with its interval."""
     if figure == "continued":
         value, low, high = (100 * x for x in (found.value, found.low, found.high))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpusfit import api, pipeline
+from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.report import write_report
@@ -204,7 +204,7 @@ def tune(
         text_field=text_field,
         seed=seed,
     )
-    machine = pipeline.Machine(workers=workers, cache=cache, progress=Bar())
+    machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
     texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field, "plan": built, "machine": machine}
     if dry_run:
@@ -224,7 +224,7 @@ def tune(
 
 def show_tuned(out: Path, manifest: Mapping[str, Any], trials: list[dict[str, Any]]) -> None:
     """Print the last trial of each setting, and what the search shows."""
-    from corpusfit.pipeline.budget import format_duration
+    from corpusfit.workflows.budget import format_duration
 
     last: dict[str, dict[str, Any]] = {}
     for trial in trials:

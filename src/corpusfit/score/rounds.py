@@ -156,8 +156,8 @@ class RoundMethod(CorpusMethod):
 
     Its scorer is a `RoundScorer`, which says where a text would have come in the order.
 
-    `pipeline/rounds.py` takes whole segments of a corpus of any size; `score_corpus` takes units
-    that fit in memory, for `rank`.
+    `workflows/selection/rounds.py` takes whole segments of a corpus of any size; `score_corpus`
+    takes units that fit in memory, for `rank`.
     """
 
     whole_segments: ClassVar[bool] = True

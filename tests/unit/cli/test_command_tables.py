@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from corpusfit.cli import show
 from corpusfit.evaluate.tables import Score
 from corpusfit.evaluate.tables import Table as Results
-from corpusfit.pipeline import Figure
+from corpusfit.workflows import Figure
 
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
 LONG = "Donaudampfschifffahrtsgesellschaft " * 6

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusfit.pipeline.examples import SCHEMA
 from corpusfit.report.examples import read_examples
+from corpusfit.workflows.selection.examples import SCHEMA
 
 
 @pytest.fixture

@@ -1,0 +1,74 @@
+"""The package's names; `__init__.py` loads each when it is first used."""
+
+from .adaptation.adapting import Adapted, adapt
+from .adaptation.dry_run import estimate_adaptation
+from .analysis.auditing import Audit, audit
+from .analysis.clustering import Clustered, clusters
+from .analysis.explaining import Explanation, explain
+from .analysis.retrieving import Retrieval, retrieval
+from .analysis.tokenizer_fertility import Figure, Tokenized, tokenizers
+from .contamination.report import Contamination, report_contamination
+from .context import Machine
+from .evaluation.dry_run import estimate_evaluation
+from .evaluation.evaluating import Evaluated, evaluate
+from .evaluation.forecasting import Forecast, forecast
+from .experiments.running import Ran, run_recipe
+from .experiments.status import Missing, missing
+from .mixing.composing import Composition, compose, estimate_composition
+from .result import Selection
+from .selection.commands import choose, rank, score, select
+from .selection.dry_run import estimate
+from .splitting.overlap import SplitOverlap, overlaps
+from .splitting.splitting import Split, SplitPlan, split
+from .tuning.dry_run import estimate_tuning
+from .tuning.plan import TunePlan
+from .tuning.result import Tuned
+from .tuning.running import TuneInputs, tune
+
+__all__ = [
+    "Adapted",
+    "Audit",
+    "Clustered",
+    "Composition",
+    "Contamination",
+    "Evaluated",
+    "Explanation",
+    "Figure",
+    "Forecast",
+    "Machine",
+    "Missing",
+    "Ran",
+    "Retrieval",
+    "Selection",
+    "Split",
+    "SplitOverlap",
+    "SplitPlan",
+    "Tokenized",
+    "TuneInputs",
+    "TunePlan",
+    "Tuned",
+    "adapt",
+    "audit",
+    "choose",
+    "clusters",
+    "compose",
+    "estimate",
+    "estimate_adaptation",
+    "estimate_composition",
+    "estimate_evaluation",
+    "estimate_tuning",
+    "evaluate",
+    "explain",
+    "forecast",
+    "missing",
+    "overlaps",
+    "rank",
+    "report_contamination",
+    "retrieval",
+    "run_recipe",
+    "score",
+    "select",
+    "split",
+    "tokenizers",
+    "tune",
+]

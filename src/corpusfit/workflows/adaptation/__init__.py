@@ -1,0 +1,1 @@
+"""Adapt a language model: adapt."""

@@ -1,0 +1,260 @@
+"""The command `adapt`: continued pre-training of a model on a selection or other text."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from corpusfit.adapt.models import LoadedModel, open_model
+from corpusfit.adapt.objectives import objective
+from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.presets import TASK_PASSES, length_of, task_phase
+from corpusfit.adapt.processes import start_accelerator
+from corpusfit.adapt.scratch import new_model
+from corpusfit.adapt.special_tokens import backend_tokenizer
+from corpusfit.adapt.trainer import TrainerCallback
+from corpusfit.artifacts import write_bytes
+from corpusfit.embed.hardware import Hardware, resolve
+from corpusfit.engine import Progress
+from corpusfit.errors import bad_setting
+from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
+from corpusfit.workflows.adaptation.training_data import sample_texts, sharpness, training_text
+from corpusfit.workflows.adaptation.training_phases import PhaseRunner
+from corpusfit.workflows.adaptation.training_setup import ROLES, Ready
+from corpusfit.workflows.contamination.filter import find_contaminated
+from corpusfit.workflows.contamination.heldout import held_out, held_out_of_task, training_splits
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.inputs import (
+    TrainingInputs,
+    find_training_inputs,
+    require_task,
+    with_task_phase,
+)
+from corpusfit.workflows.reproduce import absolute, command_words, named_model
+
+HERE = Machine()
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """A finished adaptation: a folder with a model for `AutoModel.from_pretrained`, or an adapter.
+
+    Attributes:
+        path: the folder.
+        manifest: content of `manifest.json`.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+    def history(self) -> list[dict[str, Any]]:
+        """Training and held-out losses by step: the records of `losses.jsonl`."""
+        lines = (self.path / "losses.jsonl").read_text("utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+
+def adapt(
+    plan: AdaptPlan,
+    data: Sequence[str],
+    out: Path,
+    *,
+    task: Sequence[str] = (),
+    replay: Sequence[str] = (),
+    guard: Sequence[str] = (),
+    guard_field: str = "",
+    track: str = "",
+    machine: Machine = HERE,
+    overwrite: bool = False,
+    trial: TrainerCallback | None = None,
+    then: Sequence[str] = (),
+) -> Adapted:
+    """Continue a model's pre-training.
+
+    With several processes, the first one prepares the text, and each needs the text on its machine
+    or on shared storage.
+
+    Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020),
+    section 5, for both phases.
+
+    Args:
+        plan: every setting that can change the result.
+        data: the folder of a selection, or inputs in the form of `--corpus`, or `task`.
+        out: a new or empty folder of this machine, or one of the same training to resume.
+        task: the task's texts, to measure the loss on (default: the selection's target). If the
+            plan has a second phase, it trains on them: on the train split of a task's folder or
+            `hub:NAME`, whose dev and test join `guard`.
+        replay: general text to mix in.
+        guard: tasks or files in the form of `held_out`; data and general text that contain one of
+            their texts are left out.
+        guard_field: text field of the guard files (default: `plan.read.text_field`).
+        track: experiment tracker for the metrics; see `adapt/processes.py`.
+        machine: where text is tokenised, and how progress is shown.
+        overwrite: replace another training in `out`.
+        trial: callback of a training that only measures the loss on the task's texts and writes no
+            model; it may stop the training by an exception.
+        then: texts of the second phase, if the loss is measured on all of `task`.
+
+    Returns:
+        The finished training.
+
+    Raises:
+        CorpusfitError: see `errors.py`; the last checkpoint is kept.
+    """
+    began = time.perf_counter()
+    plan = plan.check()
+    hardware = resolve(plan.train, "train")
+    folder = AdaptFolder(out)
+    folder.claim()
+    accelerator = start_accelerator(hardware.device, track, out)
+    if not accelerator.is_main_process:
+        machine = dataclasses.replace(machine, progress=Progress())
+    with accelerator.main_process_first():  # the other processes find the files
+        inputs = (data, task, replay, guard, then)
+        ready = _prepare(
+            plan, inputs, folder, hardware, machine, guard_field=guard_field, overwrite=overwrite
+        )
+    if not isinstance(ready, Ready):
+        return Adapted(out, ready)
+    runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
+    try:
+        facts = runner.run(ready, folder)
+        facts["repeat"] = _repeat(plan, data, task, replay, guard, guard_field)
+        if accelerator.is_main_process and trial is None:
+            facts["seconds"] = round(time.perf_counter() - began, 1)
+            folder.finish(facts)
+            folder.free()
+        accelerator.wait_for_everyone()
+    finally:
+        accelerator.end_training()  # ends the process group too; no process waits after this
+    return Adapted(out, folder.finished() or facts)
+
+
+def _repeat(
+    plan: AdaptPlan,
+    data: Sequence[str],
+    task: Sequence[str],
+    replay: Sequence[str],
+    guard: Sequence[str],
+    guard_field: str,
+) -> list[str]:
+    """The command that repeats the run; with `--data task`, it sets every setting of the preset."""
+    on_task = list(data) == [TASK]
+    inputs = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
+    inputs = {"data": list(data) if on_task else absolute(data), **inputs}
+    plan = plan.with_value("model.name", named_model(plan.model.name))
+    settings = plan.overrides(all_of_them=on_task)
+    return command_words("adapt", inputs, {"guard-field": guard_field}, settings)
+
+
+def _prepare(
+    plan: AdaptPlan,
+    inputs: tuple[Sequence[str], ...],
+    folder: AdaptFolder,
+    hardware: Hardware,
+    machine: Machine,
+    *,
+    guard_field: str,
+    overwrite: bool,
+) -> Ready | dict[str, Any]:
+    """The model and the text, or the manifest of a finished training."""
+    _require_outside(folder.path, [plan.model.name, *itertools.chain(*inputs)])
+    data, task, replay, guard, then = inputs
+    own: Sequence[str] = ()
+    if plan.then_task.on:
+        task, own = training_splits(data, task, machine.progress)
+    with machine.start() as engine:
+        texts = find_training_inputs(data, task, replay, plan.read, folder.work, engine, machine)
+        if plan.then_task.on:
+            require_task(texts)
+            texts = with_task_phase(texts, then, folder.work)
+        read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
+        guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
+        guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)
+        opened = _opened(plan, texts, itertools.chain(*guarded.values()), hardware, machine)
+        identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
+        folder.begin(identity, overwrite=overwrite)
+        done = folder.finished()
+        if done is not None:
+            folder.free()  # in case a kill came between `finish` and `free`
+            return done
+        aim = objective(plan.objective, opened.special)
+        length = length_of(plan, opened.longest, hardware.device)
+        write_bytes(
+            folder.tokenizer, backend_tokenizer(opened.tokenizer, opened.name).to_str().encode()
+        )
+        end = opened.special.end if plan.objective.name == "causal" else None
+        room = length - aim.overhead()
+        dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
+        if guarded:
+            dropped, counts = find_contaminated(
+                guarded, texts, plan.read, folder, engine, machine, then_task=plan.then_task.on
+            )
+        text = training_text(plan, texts, folder, room, end, engine, machine, dropped=dropped)
+        text.figures.update({"guard": counts} if guarded else {})
+    ready = Ready(plan, texts, opened, aim, text, length)
+    if text.then is None:
+        return ready
+    own_plan = task_phase(plan, length)
+    phase = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
+    return dataclasses.replace(ready, then=phase)
+
+
+def _require_outside(out: Path, inputs: Iterable[str]) -> None:
+    """Make sure that no input is inside `out`, where --overwrite would delete it."""
+    for name in filter(None, inputs):
+        path = Path(name).expanduser()
+        if path.exists() and path.resolve().is_relative_to(out.resolve()):
+            allowed = "a folder that does not contain the model or the texts"
+            raise bad_setting("--out", allowed, str(out), "Choose another folder.")
+
+
+def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
+    """What must be equal to resume a training; other settings change no weight.
+
+    A model is identified by its content, not by its path.
+    """
+    trains = texts.on_task or plan.then_task.on or plan.train.keep == "best"
+    decides = trains or not texts.own_task  # else the task's texts are only measured on
+    return {
+        "command": "adapt",
+        **plan.decisive(),
+        **{role: source_identity(getattr(texts, role)) for role in ROLES},
+        **({} if decides else {"task": {}}),
+        "lambda": list(sharpness(plan, texts)),
+        "base": opened.fingerprint,
+        "versions": {"corpusfit": versions()["corpusfit"]},
+    }
+
+
+def _opened(
+    plan: AdaptPlan,
+    texts: TrainingInputs,
+    guarded: Iterable[str],
+    hardware: Hardware,
+    machine: Machine,
+) -> LoadedModel:
+    """The plan's model: a pre-trained or a new one."""
+    if plan.model.init:
+        return new_model(
+            plan.model.init,
+            plan.objective.name,
+            sample_texts(texts, plan.seed, guarded),
+            vocabulary=plan.model.vocabulary,
+            attention=hardware.attention,
+            seed=plan.seed,
+        )
+    return open_model(
+        plan.model,
+        plan.objective.name,
+        attention=hardware.attention,
+        seed=plan.seed,
+        on_warn=machine.progress.warn,
+    )

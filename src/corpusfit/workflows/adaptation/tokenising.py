@@ -1,0 +1,128 @@
+"""Turns texts into token ids once per tokenizer, kept in the cache by content."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from corpusfit import corpus
+from corpusfit.adapt.tokens import Tokens, finished, read_tally
+from corpusfit.artifacts import remove, write_bytes
+from corpusfit.embed.contract import file_digest
+from corpusfit.engine import Engine
+from corpusfit.errors import ChangedInputError
+from corpusfit.jobs.reading import Reasons
+from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
+from corpusfit.manifest import digest, source_identity
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Source
+from corpusfit.workflows.context import Machine
+
+
+@dataclass(frozen=True)
+class Tokenising:
+    """Turns texts into token ids; those of the same texts and tokenizer are reused.
+
+    Token ids take 2 bytes each on this machine's disk.
+
+    Attributes:
+        read: how rows become texts.
+        tokenizer: file of the tokenizer.
+        place: folder for all token ids, by content.
+        end: id that ends a text, if any.
+    """
+
+    read: ReadPlan
+    tokenizer: Path
+    place: Path
+    end: int | None
+    engine: Engine
+    machine: Machine
+
+    def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
+        """Token ids of a corpus."""
+        out = self._folder("corpus", sources)
+        names = tuple(s.name for s in sources)
+        job = TokeniseShard(self.read, names, self.tokenizer, out, self.end)
+        done = finished(out)
+        pieces = (s for s in corpus.shards(sources, self.read) if s.index not in done)
+        return self._tokens(kind, sources, out, job, pieces)
+
+    def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
+        """Token ids of a selection, with its scores."""
+        out = self._folder("selected", sources)
+        job = TokeniseSelected(self.tokenizer, out, self.end)
+        done = finished(out)
+        pieces = [(i, Path(s.url)) for i, s in enumerate(sources) if i not in done]
+        return self._tokens(kind, sources, out, job, pieces)
+
+    def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
+        """Token ids of texts in memory, which are written to a file first."""
+        write_bytes(spool, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
+        sources = corpus.find([str(spool)], ReadPlan(), spool=spool.parent, role=kind)
+        return dataclasses.replace(self, read=ReadPlan()).corpus(kind, sources)
+
+    def _folder(self, how: str, sources: list[Source]) -> Path:
+        """The folder for the token ids of some sources."""
+        identity = {
+            "how": f"{how} 2",  # 2: with keys
+            "sources": source_identity(sources),
+            "read": dataclasses.asdict(self.read),
+            "tokenizer": file_digest(self.tokenizer),
+            "end": self.end,
+        }
+        return self.place / digest(identity)
+
+    def _tokens(
+        self, kind: str, sources: list[Source], out: Path, job: Any, pieces: Iterable[Any]
+    ) -> tuple[Tokens, dict[str, Any]]:
+        """The tokens in a folder; a file with the counts marks it as complete."""
+        mark = out / "counts.json"
+        counts = json.loads(mark.read_text("utf-8")) if mark.exists() else {}
+        if counts.get("parts") != len(finished(out)):
+            mark.unlink(missing_ok=True)
+            progress = self.machine.progress
+            progress.begin(f"tokenise {kind}", 0, "tokens")
+            for _, tally in self.engine.map(job, pieces):
+                progress.advance(1, tally.tokens)
+            progress.end()
+            _require_unchanged(sources, out)
+            counts = _total_counts(out)
+            write_bytes(mark, json.dumps(counts).encode())
+        return Tokens.open(out), counts
+
+
+def _total_counts(out: Path) -> dict[str, Any]:
+    """Counts over all parts of a kind; rows = texts + rejected."""
+    total = Counter(parts=0, rows=0, texts=0, rejected=0, empty=0, characters=0, tokens=0)
+    reasons = Reasons()
+    for number in sorted(finished(out)):
+        tally = read_tally(out, number)
+        reasons.add(tally["rejects"])
+        total.update(
+            parts=1,
+            rows=tally["documents"] + len(tally["rejects"]),
+            texts=tally["documents"],
+            rejected=len(tally["rejects"]),
+            **{name: tally[name] for name in ("empty", "characters", "tokens")},
+        )
+    return {**total, "reasons": dict(reasons.counts.most_common())}
+
+
+def _require_unchanged(sources: list[Source], out: Path) -> None:
+    """Make sure that no source changed since its fingerprint; otherwise delete the token ids."""
+    for source in sources:
+        stored = source.format != "hub"
+        if stored and corpus.content(source) != source.fingerprint:
+            remove(out)
+            raise ChangedInputError(
+                f"{source.name} changed while it was read. Run the same command again when no "
+                "process writes to the file."
+            )

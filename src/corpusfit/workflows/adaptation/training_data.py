@@ -1,0 +1,279 @@
+"""The chunks that a model trains on and those held out to measure the loss."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit import corpus
+from corpusfit.adapt.chunks import Chunks, cut_chunks, exclude_keys, split_heldout
+from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.tokens import Tokens
+from corpusfit.artifacts import is_local
+from corpusfit.engine import Engine
+from corpusfit.errors import EmptyInputError, bad_setting
+from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
+from corpusfit.jobs.fit import Sample
+from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.manifest import AdaptFolder, RunFolder
+from corpusfit.score import table
+from corpusfit.select.weights import moments, relevance
+from corpusfit.workflows.adaptation.tokenising import Tokenising
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.inputs import TrainingInputs
+
+_SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with more
+_OVERSAMPLING = 3
+
+
+def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
+    """A sample of about ten million characters of the data, from random shards.
+
+    Args:
+        texts: the data.
+        seed: random seed.
+        guarded: held-out texts; texts that contain one are left out.
+    """
+    watch = ContaminationFinder(HeldoutIndex.of_texts(guarded))
+    sources = texts.data or texts.task
+    size = sum(s.size for s in sources)
+    left = _SAMPLE_CHARACTERS
+    for shard in corpus.shards(sources, texts.read):
+        drawn = (
+            uniform(place_keys(seed, shard.index, 1))[0] * size < _OVERSAMPLING * _SAMPLE_CHARACTERS
+        )
+        if not drawn and shard.index:
+            continue
+        found = corpus.documents(shard, texts.read)[0].texts
+        holders = set(watch.find(found).text.tolist())
+        for text in (t for i, t in enumerate(found.to_pylist()) if i not in holders):
+            yield text[:left]
+            left -= len(text)
+            if left <= 0:
+                return
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingText:
+    """Chunks to train on and to measure on.
+
+    Attributes:
+        tokens: tokens of the data, and of general text if there is any.
+        train: the data's chunks, with their weights.
+        replay: general chunks to mix in, if any.
+        heldout: held-out tokens and chunks, by the kind of text.
+        figures: counts, by the kind of text.
+        then: the task's chunks, to train on after the data, if the plan asks for that.
+    """
+
+    tokens: tuple[Tokens, ...]
+    train: Chunks
+    replay: Chunks | None
+    heldout: dict[str, tuple[Tokens, Chunks]] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
+    then: TrainingText | None = None
+
+
+def training_text(
+    plan: AdaptPlan,
+    texts: TrainingInputs,
+    folder: AdaptFolder,
+    room: int,
+    end: int | None,
+    engine: Engine,
+    machine: Machine,
+    *,
+    dropped: NDArray[np.uint64],
+) -> TrainingText:
+    """Tokenise the texts, weight them, cut them into chunks, and hold some out.
+
+    No copy of a held-out text is trained on. Without `--replay`, general text is the selection's
+    sample of its corpus: texts of the sample that are trained on are left out, but longer segments
+    that contain one are not found. Both phases of `--then-task` measure the same held-out texts.
+
+    Args:
+        plan: plan of the adaptation.
+        texts: the texts.
+        folder: folder of the run, with the tokenizer.
+        room: tokens per chunk.
+        end: id that ends a text, if any.
+        engine: started engine.
+        machine: where token ids are cached, and how progress is shown.
+        dropped: uint64, keys of contaminated texts, which are neither trained on nor held out.
+
+    Raises:
+        CorpusfitError: no text can be read, or the data has no weights for the weighting policy.
+    """
+    cache = machine.cache_folder()
+    cache_place = (cache if is_local(cache) else folder.work) / "tokens"
+    make = Tokenising(texts.read, folder.tokenizer, cache_place, end, engine, machine)
+    figures: dict[str, Any] = {}
+    heldout: dict[str, tuple[Tokens, Chunks]] = {}
+    if texts.on_task:
+        data, figures[TASK] = make.corpus(TASK, texts.task)
+        share, name = plan.mix.task_heldout, TASK
+    else:
+        make_data = make.selected if texts.selection else make.corpus
+        data, figures["data"] = make_data("data", texts.data)
+        share, name = 0.05, "data"
+    chunks = cut_chunks(data.lengths, weights_of(plan, data, texts), room)
+    clean = exclude_keys(chunks, data.keys, dropped)
+    if len(chunks) and not len(clean):
+        raise EmptyInputError(
+            "Every text of --data contains a text of --guard, so none is left to train on. Name "
+            "other data."
+        )
+    train, held = split_heldout(clean, data.keys, plan.mix.heldout, plan.seed, share)
+    if texts.task and not texts.on_task:
+        reading = dataclasses.replace(make, read=texts.task_read)
+        task, figures[TASK] = reading.corpus(TASK, texts.task)
+        _require_text(task, figures[TASK])
+        phase, then, measured = task, *_task_chunks(task, room, plan, dropped, split=not texts.then)
+        if texts.then:
+            phase, _ = reading.corpus("then", texts.then)
+            then = cut_chunks(phase.lengths, np.ones(len(phase), np.float32), room)
+            then = exclude_keys(then, phase.keys, dropped)
+        if len(measured):
+            heldout[TASK] = task, measured
+    if len(held):
+        heldout[name] = data, held
+    replay = None
+    general = _general_text(texts, dataclasses.replace(make, read=plan.read), folder, figures)
+    if general is not None and texts.replay:
+        chunks = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, store=1)
+        chunks = exclude_keys(chunks, general.keys, dropped)
+        replay, measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed)
+        replay = exclude_keys(replay, general.keys, _keys(heldout))
+        heldout["general"] = general, measured
+    train = exclude_keys(train, data.keys, _keys(heldout))
+    if general is not None and not texts.replay:
+        heldout["general"] = general, _heldout_chunks(general, room, plan, data.keys[train.text])
+    others = () if general is None else (general,)
+    whole = TrainingText((data, *others), train, replay, heldout, figures)
+    if not plan.then_task.on:
+        return whole
+    then = exclude_keys(then, phase.keys, _keys(heldout))
+    _require_task_text(then, plan, measured=TASK in heldout)
+    second = dataclasses.replace(whole, tokens=(phase, *others), train=then)
+    return dataclasses.replace(whole, then=second)
+
+
+def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
+    """The keys of all held-out texts."""
+    found = [tokens.keys[chunks.text] for tokens, chunks in heldout.values()]
+    return np.concatenate([np.empty(0, np.uint64), *found])
+
+
+def _task_chunks(
+    task: Tokens, room: int, plan: AdaptPlan, dropped: NDArray[np.uint64], *, split: bool
+) -> tuple[Chunks, Chunks]:
+    """The task's chunks that the second phase may train on, and those to measure the loss on.
+
+    Without `split` the loss is measured on all of them, as without a second phase.
+    """
+    chunks, share = cut_chunks(task.lengths, np.ones(len(task), np.float32), room), 1.0
+    if plan.then_task.on and split:
+        chunks, share = exclude_keys(chunks, task.keys, dropped), plan.mix.task_heldout
+    return split_heldout(chunks, task.keys, plan.mix.heldout, plan.seed, share)
+
+
+def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
+    """Raise `EmptyInputError` for a task without a usable text."""
+    if not tokens.lengths.any():
+        reasons = ", ".join(figures["reasons"]) or "empty input"
+        raise EmptyInputError(
+            f"--task has no usable text ({reasons}). Set --text-field to the field with the text, "
+            "or name another file."
+        )
+
+
+def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> None:
+    """Raise `EmptyInputError` without text for the second phase, or to choose its best model."""
+    if not len(chunks):
+        raise EmptyInputError(
+            "No text of --task is left for --then-task: each contains a text of --guard or of the "
+            "task's dev or test split, or equals a held-out text. Name other texts, or leave out "
+            "--then-task."
+        )
+    if not measured and plan.then_task.keep == "best":
+        raise EmptyInputError(
+            "--task has only one distinct text, so none can be held out to choose the best model. "
+            "Name more texts, or pass --set then_task.keep=last."
+        )
+
+
+def _heldout_chunks(
+    tokens: Tokens, room: int, plan: AdaptPlan, trained: NDArray[np.uint64] | None = None
+) -> Chunks:
+    """Chunks to measure on, of different texts; of texts that are not trained on, if any."""
+    chunks = cut_chunks(tokens.lengths, np.ones(len(tokens), np.float32), room)
+    if trained is not None:
+        apart = exclude_keys(chunks, tokens.keys, trained)
+        chunks = apart if len(apart) else chunks
+    return split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
+
+
+def _general_text(
+    texts: TrainingInputs, make: Tokenising, folder: AdaptFolder, figures: dict[str, Any]
+) -> Tokens | None:
+    """General text: that of --replay, or the selection's sample of its corpus."""
+    if texts.replay:
+        general, figures["general"] = make.corpus("general", texts.replay)
+        return general
+    if texts.folder is None:
+        return None
+    sample = Sample(RunFolder(texts.folder).fit, "background")
+    if not sample.texts.exists():
+        return None
+    general, figures["general"] = make.texts("general", sample.read_texts(), folder.general)
+    return general
+
+
+def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArray[np.float32]:
+    """float32 [n]: the relevance weight of each text, 1 with --weights off.
+
+    Reference: TADPOLE, section 3.2 (lambda) and appendix E.
+
+    Raises:
+        UsageError: the data is no selection, or not one that the policy applies to.
+    """
+    policy = plan.weights.policy
+    if policy == "off":
+        return np.ones(len(tokens), np.float32)
+    if texts.selection is None or texts.folder is None:
+        cure = "Name the folder of a `corpusfit select` as --data."
+        raise bad_setting("--weights", "off for data that is no selection", policy, cure)
+    chosen = texts.selection["plan"]["choose"]
+    if texts.selection.get("cascade"):
+        cure = "Select with one method, as scores of different stages are not comparable."
+        raise bad_setting("--weights", "off for the selection of a cascade", policy, cure)
+    everything = chosen["policy"] == "continuous"
+    if policy == "mask+lambda" and chosen["policy"] == "resample":
+        cure = "Use --weights off, as the selection was drawn by the weights already."
+        raise bad_setting("--weights", "off for a selection by resampling", policy, cure)
+    if policy == "mask+lambda" and everything:
+        cure = f"Or choose a part first: corpusfit choose {texts.folder} --fraction 0.2"
+        allowed = "lambda or resample for a selection of all segments"
+        raise bad_setting("--weights", allowed, policy, cure)
+    if policy != "mask+lambda" and not everything:
+        cure = f"Or select all segments first: corpusfit choose {texts.folder} --weights continuous"
+        allowed = "mask+lambda or off for a selection of some segments"
+        raise bad_setting("--weights", allowed, policy, cure)
+    c, alpha = sharpness(plan, texts)
+    paths = (path for _, path in table.parts(RunFolder(texts.folder).scores))
+    over = moments(np.asarray(table.read_columns(p, "score")[0], np.float32) for p in paths)
+    return relevance(tokens.scores, over, c=c, alpha=alpha)
+
+
+def sharpness(plan: AdaptPlan, texts: TrainingInputs) -> tuple[float, float]:
+    """C and alpha of lambda: the plan's, or else the selection's; 0 and 0 without weights."""
+    if plan.weights.policy == "off" or texts.selection is None:
+        return 0.0, 0.0
+    chosen = texts.selection["plan"]["choose"]
+    c = chosen["c"] if plan.weights.c is None else plan.weights.c
+    return c, chosen["alpha"] if plan.weights.alpha is None else plan.weights.alpha

@@ -1,0 +1,173 @@
+"""Assembles a training from a model and its text: adapter, sizes, passes, held-out sequences."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from corpusfit.adapt.adapters import add_adapter
+from corpusfit.adapt.batches import ChunkTokens
+from corpusfit.adapt.checkpoints import Checkpoints
+from corpusfit.adapt.chunks import effective_size
+from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.models import LoadedModel
+from corpusfit.adapt.objectives import Network, Objective
+from corpusfit.adapt.packing import Packing, find_packing
+from corpusfit.adapt.passes import Passes
+from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.prediction import Predictor
+from corpusfit.adapt.presets import PASSES, Size, resolve_training
+from corpusfit.adapt.trainer import Training
+from corpusfit.embed.hardware import Hardware
+from corpusfit.engine import Progress
+from corpusfit.manifest import AdaptFolder, source_as_dict, versions
+from corpusfit.workflows.adaptation.training_data import TrainingText
+from corpusfit.workflows.inputs import TrainingInputs
+
+ROLES = ("data", "task", "replay")
+"""Roles of the texts that a command reads."""
+
+_MICRO_TOKENS = {"cpu": 4_096, "cuda": 16_384}
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """The prepared inputs of a training.
+
+    Attributes:
+        plan: its plan.
+        texts: the texts.
+        opened: the model.
+        objective: training objective.
+        text: chunks to train on and to measure on.
+        length: tokens in a sequence.
+        passes: passes over the text of the default number of steps.
+        then: the second phase, on the task's texts, if any; it trains the model of the first.
+    """
+
+    plan: AdaptPlan
+    texts: TrainingInputs
+    opened: LoadedModel
+    objective: Objective
+    text: TrainingText
+    length: int
+    passes: int = PASSES
+    then: Ready | None = None
+
+    def measured_on_task(self) -> Ready:
+        """The same training with the loss on the task's texts as the only held-out loss."""
+        heldout = {TASK: self.text.heldout[TASK]}
+        return dataclasses.replace(self, text=dataclasses.replace(self.text, heldout=heldout))
+
+
+def assemble_training(
+    ready: Ready,
+    folder: AdaptFolder,
+    hardware: Hardware,
+    accelerator: Any,
+    progress: Progress,
+    done: int = 0,
+) -> tuple[Training, dict[str, Any]]:
+    """The training, and its facts for the manifest; progress gets a summary.
+
+    `done` is the number of steps of an earlier phase.
+    """
+    plan, text, opened, aim = ready.plan, ready.text, ready.opened, ready.objective
+    model = opened.model.to(accelerator.device)
+    predictor = Predictor(model)
+    packing = _packing(ready, predictor)
+    if plan.adapter.kind:
+        add_adapter(model, plan.adapter, plan.seed)
+    micro = plan.train.micro_tokens or _MICRO_TOKENS[hardware.device]
+    rows = max(1, micro // ready.length)
+    passes = _passes(ready, hardware.device, pack=packing is not None)
+    size = Size(
+        tokens=int(text.train.length.sum()),
+        rows=passes.count(0),
+        parameters=sum(p.numel() for p in model.parameters()),
+        longest=opened.longest,
+        device=hardware.device,
+    )
+    settings, summary = resolve_training(plan, size, ready.passes)
+    progress.note(summary + _weights_text(ready))
+    training = Training(
+        plan=settings,
+        objective=aim,
+        network=Network(predictor, model, packing, hardware.precision == "bf16"),
+        chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale),
+        passes=passes,
+        heldout=Heldout.of(text.heldout, aim, rows=rows, seed=plan.seed),
+        checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
+        best=folder.best,
+        accelerator=accelerator,
+        micro_rows=rows,
+        width=ready.length if packing else 0,
+        seed=plan.seed,
+        done=done,
+    )
+    return training, _facts(ready, training, hardware, summary)
+
+
+def _weights_text(ready: Ready) -> str:
+    """The effective number of chunks under the weights, for the user."""
+    if ready.plan.weights.policy == "off":
+        return ""
+    chunks = ready.text.train
+    size = effective_size(chunks.weight)
+    return f" With the weights, the effective number of chunks is {size:,.0f} of {len(chunks):,}."
+
+
+def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
+    """How rows are packed with several chunks, if the model supports it."""
+    if not ready.objective.packs:
+        return None
+    causal = ready.plan.objective.name == "causal"
+    return find_packing(predictor, ready.opened.special, ready.length, causal=causal)
+
+
+def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
+    """The order of the data; rows that are not packed are grouped by length.
+
+    It does not depend on `train.micro_tokens`, which may change when a training is resumed.
+    """
+    plan, text = ready.plan, ready.text
+    return Passes(
+        text.train,
+        text.replay,
+        plan.mix.replay_share if text.replay is not None else 0.0,
+        length=ready.length,
+        overhead=ready.objective.overhead(),
+        draw=plan.weights.policy == "resample",
+        pack=pack,
+        batch=max(1, _MICRO_TOKENS[device] // ready.length),
+        seed=plan.seed,
+    )
+
+
+def _facts(ready: Ready, training: Training, hardware: Hardware, summary: str) -> dict[str, Any]:
+    """The facts of the training for the manifest."""
+    model, text = ready.opened.model, ready.text
+    return {
+        "command": "adapt",
+        "corpusfit": versions()["corpusfit"],
+        "versions": versions(),
+        "plan": ready.plan.as_dict(),
+        "training": dataclasses.asdict(training.plan),
+        "words": summary,
+        "base": {"name": ready.opened.name, "fingerprint": ready.opened.fingerprint},
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
+        "precision": hardware.precision,
+        "device": hardware.device,
+        "processes": training.accelerator.num_processes,
+        "packed": bool(training.width),
+        "fill": round(training.passes.fill(0), 4) if training.width else None,
+        **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
+        "counts": text.figures,
+        "chunks": len(text.train),
+        "rows": training.passes.count(0),
+        "tokens": int(text.train.length.sum()),
+        "effective_chunks": round(effective_size(text.train.weight), 1),
+        "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},
+    }

@@ -1,0 +1,1 @@
+"""What users look at beside a selection: explain, audit, clusters, retrieval, tokenizers."""

@@ -1,0 +1,82 @@
+"""Leaves texts that contain held-out texts out of a training (`adapt --guard`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.artifacts import read_arrays, write_arrays
+from corpusfit.engine import Engine
+from corpusfit.evaluate.contamination import HeldoutIndex
+from corpusfit.manifest import AdaptFolder
+from corpusfit.plan import ReadPlan
+from corpusfit.workflows.contamination.match import find_leaks
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.inputs import TrainingInputs
+
+
+def find_contaminated(
+    splits: Mapping[str, Sequence[str]],
+    texts: TrainingInputs,
+    read: ReadPlan,
+    folder: AdaptFolder,
+    engine: Engine,
+    machine: Machine,
+    *,
+    then_task: bool = False,
+) -> tuple[NDArray[np.uint64], dict[str, Any]]:
+    """The keys of all contaminated texts: those that contain a held-out text.
+
+    A contaminated text, a document or a segment, is left out whole.
+
+    Args:
+        splits: the held-out texts, by split.
+        texts: the texts to train on.
+        read: how the rows of general text become texts.
+        folder: folder of the run; the result is kept there until the run is finished.
+        engine: started engine.
+        machine: how progress and the result are shown.
+        then_task: whether a second phase trains on the task's texts.
+
+    Returns:
+        uint64 [k], increasing, and counts: `texts`, the different held-out texts; and for `data`
+        and `replay`, and for `task` if a second phase trains on it, the texts that were read
+        (`texts`), the contaminated ones (`holders`) and the held-out texts that were found
+        (`held`).
+    """
+    if folder.guard.exists():
+        arrays, figures = read_arrays(folder.guard)
+        return arrays["keys"], figures
+    held_out = HeldoutIndex.of_texts(t for found in splits.values() for t in found)
+    figures = {"texts": int(held_out.texts.max(initial=-1)) + 1}
+    keys = np.empty(0, np.uint64)
+    roles = {"data": (texts.data or texts.task, texts.read), "replay": (texts.replay, read)}
+    if then_task:
+        roles["task"] = texts.then or texts.task, texts.task_read
+    for role, (sources, how) in roles.items():
+        if sources:
+            found = find_leaks(held_out, sources, how, folder.work, engine, machine)
+            holders, found_count = found.holders(), len(np.unique(found.watched))
+            figures[role] = {"texts": found.texts, "holders": holders, "held": found_count}
+            keys = np.union1d(keys, found.keys)
+            _report(machine, role, figures)
+    write_arrays(folder.guard, {"keys": keys}, figures)
+    return keys, figures
+
+
+def _report(machine: Machine, role: str, figures: dict[str, Any]) -> None:
+    """Show the user what was found."""
+    counts = figures[role]
+    if counts["holders"]:
+        machine.progress.warn(
+            f"{counts['held']:,} of the {figures['texts']:,} texts of --guard are in --{role}: "
+            f"{counts['holders']:,} of {counts['texts']:,} texts contain one and are left out."
+        )
+    else:
+        machine.progress.note(
+            f"None of the {figures['texts']:,} texts of --guard is in --{role} "
+            f"({counts['texts']:,} texts)."
+        )

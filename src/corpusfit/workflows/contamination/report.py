@@ -1,0 +1,202 @@
+"""The command `contamination`: reports held-out texts of a task in text to train on."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.errors import EmptyInputError
+from corpusfit.evaluate.contamination import HeldoutIndex
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Source
+from corpusfit.workflows.contamination.heldout import held_out
+from corpusfit.workflows.contamination.match import Leaks, find_all_leaks
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.inputs import find_training_inputs
+
+_EXAMPLES = 6
+
+
+@dataclass(frozen=True)
+class SplitContamination:
+    """Contamination by one split of a task.
+
+    Attributes:
+        texts: number of different texts of the split.
+        found: number of those that a text to train on contains.
+        holders: number of texts to train on that contain one.
+        sources: number of those texts by origin, in descending order.
+    """
+
+    texts: int
+    found: int
+    holders: int
+    sources: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One find.
+
+    Attributes:
+        split: split of the task.
+        text: the task's text.
+        containment: share of its 5-grams that was found (an estimate for a long text).
+        source: origin of the text that contains it.
+        row: row of that text in its file.
+        excerpt: excerpt of that text, from about where the match begins.
+    """
+
+    split: str
+    text: str
+    containment: float
+    source: str
+    row: int
+    excerpt: str
+
+
+@dataclass(frozen=True, eq=False)
+class Contamination:
+    """Contamination of text to train on by a task's held-out texts.
+
+    Attributes:
+        texts: number of texts to train on.
+        size: their size in bytes.
+        holders: number of those that contain a held-out text.
+        splits: contamination by split.
+        examples: a few finds of each split, from the highest to the lowest containment.
+        rows: contaminated rows, by source.
+        keys: uint64, different keys of the contaminated texts (`adapt/keys.py`), increasing.
+        seconds: time of reading and matching.
+    """
+
+    texts: int
+    size: int
+    holders: int
+    splits: dict[str, SplitContamination]
+    examples: list[Example]
+    rows: dict[str, list[int]]
+    keys: NDArray[np.uint64]
+    seconds: float
+
+
+def report_contamination(
+    task: Sequence[str],
+    data: Sequence[str],
+    *,
+    read: ReadPlan,
+    task_field: str = "",
+    machine: Machine,
+) -> Contamination:
+    """Report which of a task's held-out texts are in text to train on.
+
+    The text is read once, a parallel corpus once for each side.
+
+    Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
+
+    Args:
+        task: the task, in the form of `held_out`; labels are not needed.
+        data: the folder of a selection, or inputs in the form of `--corpus`.
+        read: how rows become texts, of both.
+        task_field: text field of the task's files (default: that of the data).
+        machine: where it runs.
+
+    Raises:
+        CorpusfitError: an input cannot be found or read, or has no text.
+    """
+    read.check()
+    with machine.start() as engine, machine.scratch() as spool:
+        engine.require_shared(spool, "--cache")
+        task_read = dataclasses.replace(read, text_field=task_field or read.text_field)
+        splits = held_out(task, task_read, spool, machine.progress, setting="task")
+        watched = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
+        texts = find_training_inputs(data, (), (), read, spool, engine, machine)
+        began = time.perf_counter()
+        origin = "source" if texts.selection is not None else ""
+        leaks = find_all_leaks(
+            watched, texts.data, texts.read, spool, engine, machine, origin=origin
+        )
+        seconds = time.perf_counter() - began
+    if not leaks.texts:
+        raise EmptyInputError(
+            f"--data has no usable row ({leaks.reasons}). Set --text-field to the field with the "
+            "text."
+        )
+    return _reported(splits, watched, leaks, texts.data, seconds)
+
+
+def _reported(
+    splits: Mapping[str, list[str]],
+    watched: HeldoutIndex,
+    leaks: Leaks,
+    sources: Sequence[Source],
+    seconds: float,
+) -> Contamination:
+    """The finds, by split and by source."""
+    counts: dict[str, SplitContamination] = {}
+    examples: list[Example] = []
+    for name, texts in splits.items():
+        numbers = watched.numbers(texts)
+        pairs = np.flatnonzero(np.isin(leaks.watched, numbers))
+        counts[name] = _counted(leaks, numbers, pairs)
+        examples += _examples(name, leaks, dict(zip(numbers.tolist(), texts, strict=True)), pairs)
+    different = np.unique(leaks.places(), axis=0)
+    rows: dict[str, list[int]] = {}
+    for source, row in different.tolist():
+        rows.setdefault(sources[source].name, []).append(row)
+    return Contamination(
+        leaks.texts,
+        leaks.size,
+        len(different),
+        counts,
+        examples,
+        rows,
+        np.unique(leaks.keys),
+        round(seconds, 3),
+    )
+
+
+def _counted(
+    leaks: Leaks, numbers: NDArray[np.int64], pairs: NDArray[np.int64]
+) -> SplitContamination:
+    """The contamination by a split, from the numbers of its texts and of their pairs."""
+    _, first = np.unique(leaks.places()[pairs], axis=0, return_index=True)
+    origins = Counter(leaks.origins[p] for p in pairs[first])
+    return SplitContamination(
+        len(numbers),
+        int(np.isin(numbers, leaks.watched).sum()),
+        len(first),
+        dict(sorted(origins.items(), key=lambda c: (-c[1], c[0]))),
+    )
+
+
+def _examples(
+    split: str, leaks: Leaks, texts: Mapping[int, str], pairs: NDArray[np.int64]
+) -> list[Example]:
+    """A few finds of a split, whose texts are given by number."""
+    return [
+        Example(
+            split,
+            texts[int(leaks.watched[pair])],
+            round(float(leaks.containment[pair]), 3),
+            leaks.origins[pair],
+            int(leaks.rows[pair]),
+            leaks.excerpts[pair],
+        )
+        for pair in _spread(leaks, pairs)
+    ]
+
+
+def _spread(leaks: Leaks, pairs: NDArray[np.int64]) -> list[int]:
+    """A few pairs to show, from the highest to the lowest containment."""
+    shown = [p for p in pairs.tolist() if p in leaks.excerpts]
+    shown.sort(key=lambda p: (-leaks.containment[p], p))
+    if len(shown) <= _EXAMPLES:
+        return shown
+    return [shown[int(i)] for i in np.linspace(0, len(shown) - 1, _EXAMPLES)]

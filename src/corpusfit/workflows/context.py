@@ -1,0 +1,250 @@
+"""What the steps of one command share: plan, sources, workers, work folder, progress."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import resource
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from corpusfit import corpus
+from corpusfit.artifacts import place, remove
+from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
+from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
+from corpusfit.jobs.reading import Reasons
+from corpusfit.jobs.survey import scan_with
+from corpusfit.plan import Plan, ReadPlan
+from corpusfit.types import Shard, Source
+from corpusfit.workflows.budget import Decision
+
+ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "ray": RayEngine}
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+def default_cache() -> Path:
+    """Folder of embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
+    folder = os.environ.get("CORPUSFIT_CACHE")
+    if folder:
+        return place(folder, "CORPUSFIT_CACHE")
+    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a command runs and how it shows progress; nothing here changes a result.
+
+    Attributes:
+        engine: `local` or `ray`.
+        workers: number of worker processes; None for one per core, or per CPU of a Ray cluster.
+        cache: folder or URL for embeddings and distilled models; None for the user's cache.
+        progress: shows progress and warnings.
+    """
+
+    engine: str = "local"
+    workers: int | None = None
+    cache: Path | str | None = None
+    progress: Progress = field(default_factory=Progress)
+
+    def start(self) -> Engine:
+        """The engine, not yet started.
+
+        Raises:
+            UsageError: there is no engine of this name.
+        """
+        if self.engine not in ENGINES:
+            raise bad_setting("--engine", " or ".join(ENGINES), self.engine)
+        return ENGINES[self.engine](self.workers)
+
+    def for_training(self, device: str) -> Machine:
+        """The machine for several trainings: one at a time on a local GPU."""
+        alone = self.engine == "local" and device == "cuda"
+        return dataclasses.replace(self, workers=1) if alone else self
+
+    def cache_folder(self) -> Path:
+        """The cache folder.
+
+        Raises:
+            UsageError: the cache is a URL that cannot be written to.
+        """
+        return place(self.cache, "--cache") if self.cache else default_cache()
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A temporary folder that every worker sees, removed after the command."""
+        if self.engine == "local":
+            with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
+                yield Path(folder)
+            return
+        shared = self.cache_folder() / f"scratch-{uuid.uuid4().hex}"
+        try:
+            yield shared
+        finally:
+            remove(shared)
+
+
+@dataclass
+class Run:
+    """A running command.
+
+    Attributes:
+        plan: the plan in use; with a budget, the plan after its decision.
+        asked: the plan that the command began with.
+        clusters: fingerprint of the clusters that the selection is balanced by.
+        remark: finding of the fit for the user.
+        reason: why `auto` uses its method.
+        role: option that names the sources.
+    """
+
+    plan: Plan
+    machine: Machine
+    engine: Engine
+    work: Path
+    target: list[Source]
+    sources: list[Source]
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    shard_count: int = 0
+    encoder: str | None = None
+    encoders: dict[str, str] = field(default_factory=dict)
+    remark: str = ""
+    reason: str = ""
+    files: dict[str, str] = field(default_factory=dict)
+    clusters: str = ""
+    decision: Decision | None = None
+    role: str = "corpus"
+    asked: Plan = field(init=False)
+
+    @property
+    def cache(self) -> Path:
+        """The cache folder."""
+        return self.machine.cache_folder()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The corpus's source names, by number."""
+        return tuple(s.name for s in self.sources)
+
+    @property
+    def size(self) -> int:
+        """The corpus's stored bytes."""
+        return sum(s.size for s in self.sources)
+
+    def __post_init__(self) -> None:
+        """Note the plan, and when the inputs were last written."""
+        self.asked = self.plan
+        self._written = {s.url: _written(s) for s in (*self.target, *self.sources)}
+
+    def require_unchanged(self) -> None:
+        """Check that no input changed since the command began.
+
+        Raises:
+            ChangedInputError: an input changed; the message names the first.
+        """
+        for source in (*self.target, *self.sources):
+            touched = _written(source) != self._written[source.url]
+            if touched and corpus.content(source) != source.fingerprint:
+                raise ChangedInputError(
+                    f"{source.name} changed while it was read. Run the command again with "
+                    "--overwrite when nothing writes to this file."
+                )
+
+    def warn(self, message: str) -> None:
+        """Show a warning once, and store it for the manifest."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            self.machine.progress.warn(message)
+
+    @contextlib.contextmanager
+    def stage(self, name: str, total: float = 0) -> Iterator[None]:
+        """Time a stage and show its progress."""
+        started = time.perf_counter()
+        self.machine.progress.begin(name, total)
+        try:
+            yield
+        finally:
+            self.machine.progress.end()
+            took = time.perf_counter() - started
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
+
+    def over_shards(
+        self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
+    ) -> Iterator[R]:
+        """Run a job on every shard that is not done, with progress by bytes; sets `shard_count`."""
+        with self.stage(name, self.size):
+            yield from self.engine.map(job, (s for s in self.shards() if not done(s.index)))
+
+    def over(self, name: str, job: Job[P, R], pieces: list[P]) -> Iterator[R]:
+        """Run a job on a list of pieces, with progress by pieces."""
+        with self.stage(name, len(pieces)):
+            for result in self.engine.map(job, pieces):
+                self.machine.progress.advance(1)
+                yield result
+
+    def one(self, job: Job[P, R], piece: P) -> R:
+        """Run a job once, in a worker."""
+        return next(iter(list(self.engine.map(job, [piece]))))
+
+    def shards(self) -> Iterator[Shard]:
+        """The corpus's shards, with progress by stored bytes."""
+        for shard in shards_of(self.sources, self.plan.read, self.machine):
+            self.shard_count = shard.index + 1
+            yield shard
+
+    def nothing_read(self, rejected: Reasons) -> EmptyInputError:
+        """The error for a corpus without a usable row."""
+        return EmptyInputError(
+            f"--{self.role} has no usable row ({rejected}). Name the text field with "
+            f"--text-field, or give other files to --{self.role}."
+        )
+
+
+def shards_of(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Iterator[Shard]:
+    """The shards of some sources, with progress by stored bytes."""
+    before: Counter[int] = Counter()
+    for shard in corpus.shards(sources, read):
+        machine.progress.advance(shard.position - before[shard.source])
+        before[shard.source] = shard.position
+        yield shard
+
+
+def find_again(
+    sources: Sequence[Source], read: ReadPlan, engine: Engine, out: Path
+) -> list[Source]:
+    """The sources of an earlier run in `out`, found again.
+
+    Raises:
+        ChangedInputError: a source changed since it was scored.
+        InputError: a source is gone.
+    """
+    now, changed = corpus.found_again(sources, read, partial(scan_with, engine))
+    if changed:
+        raise ChangedInputError(
+            f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
+            "score again with `corpusfit select` and another --out."
+        )
+    return now
+
+
+def peak(who: int) -> float:
+    """Peak resident memory in MB; Linux counts in KiB, macOS in bytes."""
+    return resource.getrusage(who).ru_maxrss / (1e6 if sys.platform == "darwin" else 976.6)
+
+
+def _written(source: Source) -> list[tuple[int, int]] | None:
+    """Sizes and modification times of local files; None if unknown."""
+    try:
+        stats = [Path(file).stat() for file in corpus.files_of(source)]
+    except OSError:
+        return None
+    return [(stat.st_size, stat.st_mtime_ns) for stat in stats]

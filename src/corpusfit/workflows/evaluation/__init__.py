@@ -1,0 +1,1 @@
+"""Evaluate a model on a task, and forecast its gain: evaluate, forecast."""

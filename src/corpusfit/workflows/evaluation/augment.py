@@ -1,0 +1,94 @@
+"""Augments a task's training examples and stores the result; translation resumes after a stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from corpusfit.artifacts import remove
+from corpusfit.embed.hardware import resolve_device
+from corpusfit.evaluate.augment import augment_examples, replace_words, require_allowed
+from corpusfit.evaluate.plan import AugmentPlan
+from corpusfit.evaluate.task import Examples, store_examples
+from corpusfit.jobs.backtranslate import Backtranslate, Passage
+from corpusfit.manifest import digest
+from corpusfit.workflows.context import Machine
+
+TEXTS_PER_PIECE = 64
+"""Texts per piece, minutes of work; another number changes the last bits of a draw."""
+
+
+def write_augmented_examples(
+    examples: Examples,
+    plan: AugmentPlan,
+    out: Path,
+    *,
+    kind: str,
+    labels: Sequence[str],
+    seed: int,
+    device: str,
+    machine: Machine,
+) -> None:
+    """Augment training examples; `load_examples` reads the result.
+
+    Words are replaced in this process; texts are translated by the workers, in pieces that are
+    kept. A piece is identified by the models' names, so a model that changes in its folder during
+    a translation is not noticed.
+
+    Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2.
+
+    Args:
+        examples: the training split.
+        plan: kind of augmentation, and number of new examples for each example.
+        out: file for the new examples; finished translations are in a folder beside it.
+        kind: kind of task, `classification` or `tagging`.
+        labels: names of the labels, by number.
+        seed: random seed.
+        device: device of the translation, `auto`, `cpu` or `cuda`.
+        machine: where it runs, and how progress is shown.
+
+    Raises:
+        UsageError: labelled words would be translated, or no word may be replaced.
+        ModelError: a translation model cannot be used; the message names the setting.
+    """
+    if plan.kind != "backtranslate":
+        store_examples(replace_words(examples, plan, kind=kind, labels=labels, seed=seed), out)
+        return
+    require_allowed(plan, kind)
+    texts = [text for pieces in examples.pieces for text in pieces]
+    job = Backtranslate(plan.mt, plan.mt_back, plan.copies, seed, device)
+    folder = out.with_suffix(".parts")
+    found = _translated(texts, job, folder, machine)
+    store_examples(augment_examples(examples, found, plan.copies), out)
+    remove(folder)
+
+
+def _translated(texts: list[str], job: Backtranslate, folder: Path, machine: Machine) -> list[str]:
+    """All translations; the workers make the missing ones."""
+    settings = dataclasses.asdict(job)
+    pieces = []
+    for first in range(0, len(texts), TEXTS_PER_PIECE):
+        own = tuple(texts[first : first + TEXTS_PER_PIECE])
+        name = digest({**settings, "first": first, "texts": own})
+        pieces.append(Passage(own, first, folder / f"{name}.json"))
+    missing = [piece for piece in pieces if not piece.out.exists()]
+    if missing:
+        _translate(missing, job, folder, machine)
+    return [text for piece in pieces for text in json.loads(piece.out.read_bytes())]
+
+
+def _translate(
+    pieces: Sequence[Passage], job: Backtranslate, folder: Path, machine: Machine
+) -> None:
+    """Translate pieces, in parallel; on a GPU one at a time."""
+    machine = machine.for_training(resolve_device(job.device, "finetune"))
+    machine.progress.begin("translate", sum(len(p.texts) for p in pieces), "texts")
+    try:
+        with machine.start() as engine:
+            engine.require_shared(folder.parent, "--out")
+            for done in engine.map(job, pieces):
+                machine.progress.advance(done, done)
+    finally:
+        machine.progress.end()

@@ -1,0 +1,82 @@
+"""A dry run of `evaluate`: fine-tunes for a few steps and estimates the time of all."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from corpusfit.evaluate.network import trains_adapter
+from corpusfit.evaluate.outcome import Outcome
+from corpusfit.evaluate.plan import EvaluatePlan, settled
+from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.task import Examples, Task, nested_places, store_task
+from corpusfit.jobs.finetune import FineTune, FineTuning
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.evaluation.evaluating import training_sizes
+
+_STEPS = 8
+
+
+def estimate_evaluation(
+    plan: EvaluatePlan,
+    task: str,
+    *,
+    models: int,
+    seeds: int,
+    train_sizes: Sequence[int],
+    machine: Machine,
+) -> dict[str, Any]:
+    """Measure a few steps, and estimate the time of the evaluation.
+
+    The estimate counts every epoch, as early stopping cannot be known in advance, and takes a third
+    of the time of training for prediction.
+
+    Args:
+        plan: as for `evaluate`.
+        task: as for `evaluate`.
+        models: number of models.
+        seeds: fine-tunings of each model.
+        train_sizes: as for `evaluate`.
+        machine: where it runs.
+
+    Returns:
+        fine_tunings, train, dev, test (examples), examples_per_second (of one fine-tuning, in
+        training), seconds, words.
+    """
+    found = read_task(task, plan.task, seed=plan.seed)
+    adapter = trains_adapter(plan.model)
+    finetune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).finetune
+    epochs, batch = finetune.epochs or 1, finetune.batch or 1
+    sizes = [s or len(found.train) for s in training_sizes(train_sizes, len(found.train))]
+    sizes = [s * (1 + plan.augment.copies * bool(plan.augment.kind)) for s in sizes]
+    count = len(sizes) * models * seeds
+    speed, at_once = _measure(plan, found, _STEPS * batch, machine)
+    answered = (epochs + 1) * len(found.dev) + len(found.test)
+    work = sum(epochs * size + answered / 3 for size in sizes) * models * seeds
+    return {
+        "fine_tunings": count,
+        **{split: len(getattr(found, split)) for split in ("train", "dev", "test")},
+        "examples_per_second": speed,
+        "seconds": round(work / speed / min(at_once, count), 1),
+        "words": " ".join(found.notes),
+    }
+
+
+def _measure(plan: EvaluatePlan, task: Task, most: int, machine: Machine) -> tuple[float, int]:
+    """Examples per second of an epoch over a few, in a worker; and fine-tunings in parallel."""
+
+    def subset(examples: Examples) -> Examples:
+        return examples.take(nested_places(len(examples), most, plan.seed))
+
+    sample = dataclasses.replace(
+        task, train=subset(task.train), dev=subset(task.dev), test=subset(task.test)
+    )
+    one = plan.with_value("finetune.epochs", 1)
+    with machine.scratch() as folder, machine.start() as engine:
+        store_task(sample, folder / "task.json")
+        piece = FineTuning(folder / "task.json", one, 0, plan.seed, None, folder / "outcome.json")
+        (out,) = engine.map(FineTune(), [piece])
+        outcome = Outcome.read(out)
+        at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers
+    return outcome.examples_per_second, at_once

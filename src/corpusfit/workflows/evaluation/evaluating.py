@@ -1,0 +1,305 @@
+"""The command `evaluate`: fine-tune models on a task with several seeds and compare them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.embed.hardware import resolve, resolve_device
+from corpusfit.errors import bad_setting
+from corpusfit.evaluate.network import head_fingerprint
+from corpusfit.evaluate.outcome import Outcome
+from corpusfit.evaluate.overlaps import split_overlaps
+from corpusfit.evaluate.plan import EvaluatePlan, metric_of
+from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
+from corpusfit.evaluate.task import Task, store_task, task_digest
+from corpusfit.jobs.finetune import FineTune, FineTuning
+from corpusfit.manifest import EvaluateFolder, versions
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.evaluation.augment import write_augmented_examples
+from corpusfit.workflows.reproduce import absolute, command_words, named_model
+
+HERE = Machine()
+OURS, BASE = "model", "base"
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A finished evaluation.
+
+    Attributes:
+        path: the folder.
+        manifest: content of `manifest.json`, with `results` and `comparisons`.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+    def outcomes(self, model: str = OURS, size: int = 0) -> list[Outcome]:
+        """The outcomes by seed, of `model` or `base`; `size` as in `train_sizes`, 0 for all."""
+        fingerprint = self.manifest["models"][model]["fingerprint"]
+        folder, seeds = EvaluateFolder(self.path), range(self.manifest["seeds"])
+        return [Outcome.read(folder.outcome(fingerprint, size, seed)) for seed in seeds]
+
+
+def evaluate(
+    plan: EvaluatePlan,
+    task: str,
+    out: Path,
+    *,
+    base: str = "",
+    seeds: int = 8,
+    train_sizes: Sequence[int] = (),
+    machine: Machine = HERE,
+    overwrite: bool = False,
+) -> Evaluated:
+    """Fine-tune a model and its base with several seeds, and compare them.
+
+    Every answer of every seed is kept, so the same folder takes more seeds and sizes later.
+
+    Reference: TADPOLE, section 4 and Table 3; mDAPT, section 4.
+
+    Args:
+        plan: every setting that can change a score.
+        task: a folder, a file or a dataset in the form of `read_task`.
+        out: a new or empty folder, or one of the same evaluation with any seeds and sizes.
+        base: model to compare with.
+        seeds: fine-tunings of each model, with the plan's random seed and those after it.
+        train_sizes: numbers of training examples, each in turn (default: all).
+        machine: where it runs, and how progress is shown.
+        overwrite: replace another evaluation in `out`.
+
+    Returns:
+        The finished evaluation.
+
+    Raises:
+        CorpusfitError: see `errors.py`; finished fine-tunings are kept.
+    """
+    plan = plan.check()
+    if seeds < 1:
+        raise bad_setting("--seeds", "1 or more", seeds)
+    found = read_task(task, plan.task, seed=plan.seed)
+    sizes = training_sizes(train_sizes, len(found.train))
+    folder = EvaluateFolder(out)
+    folder.claim()
+    models = {OURS: _Model(plan.model.name, head_fingerprint(plan.model.name))}
+    if base:
+        models[BASE] = _Model(base, head_fingerprint(base, "--base"))
+    folder.begin(_identity(plan, found), overwrite=overwrite)
+    common = split_overlaps(found)
+    for note in (*found.notes, *common.notes()):
+        machine.progress.warn(note)
+    evaluation = _Evaluation(plan, found, folder, models, sizes, seeds)
+    evaluation.fine_tune(machine)
+    results, comparisons = evaluation.results(), evaluation.comparisons()
+    for warning in _warnings(results):
+        machine.progress.warn(warning)
+    given: dict[str, str | int] = {
+        "model": named_model(plan.model.name),
+        "base": named_model(base),
+        "seeds": seeds,
+        "train-size": ",".join(map(str, train_sizes)),
+    }
+    settings = plan.with_value("model.name", "").overrides()
+    facts = {
+        "command": "evaluate",
+        "repeat": command_words("evaluate", {"task": absolute([task])}, given, settings),
+        "versions": versions(),
+        "plan": plan.as_dict(),
+        "models": {role: dataclasses.asdict(model) for role, model in models.items()},
+        "task": _description(found),
+        "overlaps": common.as_dict(),
+        "seeds": seeds,
+        "metric": evaluation.metric,
+        "results": results,
+        "comparisons": comparisons,
+    }
+    folder.finish(facts)
+    return Evaluated(out, facts)
+
+
+def training_sizes(asked: Sequence[int], n: int) -> list[int]:
+    """The training sizes, each once, in ascending order; 0 is all examples."""
+    for size in asked:
+        if not 1 <= size <= n:
+            raise bad_setting("--train-size", f"1 to {n:,}, the number of training examples", size)
+    return sorted(set(asked)) or [0]
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A model that is evaluated: its name and its fingerprint."""
+
+    name: str
+    fingerprint: str
+
+
+def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
+    """What must be equal to compare outcomes; models are in the outcomes' own names."""
+    settings = plan.as_dict()
+    del settings["model"]["name"]
+    hardware = resolve(plan.finetune, "finetune")
+    settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
+    for name in filter(settings["augment"].get, ("mt", "mt_back")):
+        flag = f"--{name.replace('_', '-')}"
+        settings["augment"][name] = head_fingerprint(settings["augment"][name], flag)
+    known = versions()
+    libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
+    return {
+        "command": "evaluate",
+        **settings,
+        "task": {task.name: task_digest(task)},
+        "versions": {"corpusfit": known["corpusfit"], **libraries},
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Evaluation:
+    """All fine-tunings of an evaluation."""
+
+    plan: EvaluatePlan
+    task: Task
+    folder: EvaluateFolder
+    models: Mapping[str, _Model]
+    sizes: Sequence[int]
+    seeds: int
+
+    @property
+    def metric(self) -> str:
+        """The metric that is compared."""
+        return metric_of(self.plan.task, self.task.kind)
+
+    def fine_tune(self, machine: Machine) -> None:
+        """Run missing fine-tunings, in parallel; on a GPU one at a time."""
+        pieces = self._missing()
+        if not pieces:
+            return
+        store_task(self.task, self.folder.task)
+        for size in self.sizes:
+            self._augment(size, machine)
+        machine = machine.for_training(resolve_device(self.plan.finetune.device, "finetune"))
+        progress = machine.progress
+        progress.begin("fine-tune", len(pieces), "models")
+        try:
+            with machine.start() as engine:
+                engine.require_shared(self.folder.path, "--out")
+                for _ in engine.map(FineTune(), pieces):
+                    progress.advance(1, 1)
+        finally:
+            progress.end()
+
+    def _missing(self) -> list[FineTuning]:
+        """The missing fine-tunings; two names of one model count once."""
+        found = {}
+        for size, seed in itertools.product(self.sizes, range(self.seeds)):
+            extra = self.folder.companions(size) if self.plan.augment.kind else None
+            for model in self.models.values():
+                plan = self.plan.with_value("model.name", model.name)
+                out = self.folder.outcome(model.fingerprint, size, seed)
+                found[out] = FineTuning(self.folder.task, plan, size, plan.seed + seed, extra, out)
+        return [piece for out, piece in found.items() if not out.exists()]
+
+    def _augment(self, size: int, machine: Machine) -> None:
+        """Augment the training examples of a size, if the plan asks for it."""
+        plan, place = self.plan, self.folder.companions(size)
+        if not plan.augment.kind or place.exists():
+            return
+        task = self.task.first(size, plan.seed) if size else self.task
+        write_augmented_examples(
+            task.train,
+            plan.augment,
+            place,
+            kind=task.kind,
+            labels=task.labels,
+            seed=plan.seed,
+            device=plan.finetune.device,
+            machine=machine,
+        )
+
+    def outcomes(self, role: str, size: int) -> list[Outcome]:
+        """The outcomes by seed."""
+        model = self.models[role].fingerprint
+        return [Outcome.read(self.folder.outcome(model, size, s)) for s in range(self.seeds)]
+
+    def results(self) -> list[dict[str, Any]]:
+        """Means with standard deviations and intervals, of each model and size."""
+        found = []
+        for size, role in itertools.product(self.sizes, self.models):
+            outcomes = self.outcomes(role, size)
+            low, high = interval(self._tallies(outcomes), self.metric, seed=self.plan.seed)
+            found.append(_result(role, outcomes) | {"low": low, "high": high})
+        return found
+
+    def comparisons(self) -> list[dict[str, Any]]:
+        """The comparisons with the base at each size, corrected for their number (Holm)."""
+        if BASE not in self.models:
+            return []
+        compared = []
+        for size in self.sizes:
+            ours, other = (self._tallies(self.outcomes(role, size)) for role in (OURS, BASE))
+            compared.append(compare(ours, other, self.metric, seed=self.plan.seed))
+        found = []
+        adjusted = holm([comparison.p for comparison in compared])
+        for size, comparison, p in zip(self.sizes, compared, adjusted, strict=True):
+            words = verdict(comparison, comparison.p if p is None else p)
+            figures = {**dataclasses.asdict(comparison), "p_adjusted": p, "verdict": words}
+            found.append({"size": size or len(self.task.train), **figures})
+        return found
+
+    def _tallies(self, outcomes: Sequence[Outcome]) -> list[NDArray[np.int64]]:
+        return [outcome.tallies(self.task) for outcome in outcomes]
+
+
+def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Mean and standard deviation over seeds of every metric, and the time."""
+    first = outcomes[0]
+    spreads: dict[str, Any] = {}
+    for split, names in first.scores.items():
+        for name in names:
+            mean, sd = spread([o.scores[split][name] for o in outcomes])
+            spreads.setdefault(split, {})[name] = {"mean": mean, "sd": sd}
+    return {
+        "model": role,
+        "size": first.size,
+        **spreads,
+        "tune": first.tune,
+        "truncated": first.truncated,
+        "best_epochs": [o.best for o in outcomes],
+        "seconds": round(sum(o.seconds for o in outcomes), 1),
+        "cpu_seconds": round(sum(o.cpu_seconds for o in outcomes), 1),
+    }
+
+
+def _warnings(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Warnings about the results."""
+    first = results[0]
+    truncated = [f"{count:,} of {split}" for split, count in first["truncated"].items() if count]
+    if truncated:
+        length = first["tune"]["length"]
+        counts = ", ".join(truncated)
+        yield f"Examples longer than {length} tokens are truncated (--length): {counts}."
+    if any(result["tune"] != first["tune"] for result in results):
+        yield (
+            "The two models were fine-tuned with different settings: of an adapter's folder, only "
+            "the adapter is trained. The manifest has the settings of each."
+        )
+
+
+def _description(task: Task) -> dict[str, Any]:
+    """The task's figures, and the notes from reading it."""
+    return {
+        "name": task.name,
+        "kind": task.kind,
+        "labels": task.labels,
+        "learnable": task.learnable,
+        **{split: len(getattr(task, split)) for split in ("train", "dev", "test")},
+        "notes": task.notes,
+    }

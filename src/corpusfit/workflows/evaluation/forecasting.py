@@ -1,0 +1,280 @@
+"""The command `forecast`: KL reduction of selections and loss of a model before adaptation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.adapt.chunks import cut_chunks, split_heldout
+from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.models import LoadedModel, open_model
+from corpusfit.adapt.objectives import Network, objective
+from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.prediction import Predictor
+from corpusfit.adapt.presets import length_of
+from corpusfit.adapt.special_tokens import backend_tokenizer
+from corpusfit.artifacts import is_local, write_bytes
+from corpusfit.embed.hardware import resolve
+from corpusfit.engine import Engine
+from corpusfit.errors import InputError, bad_setting
+from corpusfit.evaluate.forecast import (
+    FEATURES,
+    LAYERS,
+    PARTS,
+    Counts,
+    TaskNgrams,
+    count,
+    layers,
+    reduction,
+)
+from corpusfit.evaluate.predictors import GainPredictors, describe
+from corpusfit.jobs.fit import Sample
+from corpusfit.jobs.forecast import CountSelected
+from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
+from corpusfit.types import Source, taken
+from corpusfit.workflows.adaptation.tokenising import Tokenising
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.inputs import TrainingInputs, find_training_inputs
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Predictors of the gain of adapting a model.
+
+    Attributes:
+        model: name of the model.
+        prospects: one per selection, in the order of the inputs.
+        words: the result in sentences.
+    """
+
+    model: str
+    prospects: list[GainPredictors]
+    words: list[str]
+
+
+def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forecast:
+    """Measure the predictors of the gain; it writes nothing but token ids to the cache.
+
+    It compares the n-grams of the task, of a sample of the corpus and of the selected text, and
+    measures the base model's loss on the first two, in seconds. The losses are those that `adapt`
+    reports before it trains, except that general text that will be trained on is not left out.
+
+    Reference: Xie et al. (2023), section 4; TADPOLE, Figures 2 and 3.
+
+    Args:
+        plan: plan of an adaptation, with the model's name.
+        data: folders of selections.
+        machine: where text is counted and tokenised.
+
+    Raises:
+        UsageError: the data is no selection, or the model is untrained.
+        CorpusfitError: a selection or the model cannot be read.
+    """
+    plan = plan.check()
+    if plan.model.init:
+        raise bad_setting(
+            "--model", "a trained model", f"init = {plan.model.init}", "Leave init out."
+        )
+    with machine.start() as engine, machine.scratch() as scratch:
+        engine.require_shared(scratch, "--cache")
+        folder = AdaptFolder(scratch)
+        selections = [_selection(name, plan, folder, engine, machine) for name in data]
+        meter = _open_meter(plan, folder, engine, machine)
+        general = _samples(selections)
+        measured = dict[str, dict[str, float]]()
+        for selection in selections:
+            if selection.task_and_corpus not in measured:
+                sample = general[selection.corpus]
+                measured[selection.task_and_corpus] = meter.losses(selection.texts, sample)
+        counted = [_count_selection(s, general[s.corpus], engine, machine) for s in selections]
+    size = min(int(found.sum()) for c in counted for found in (c.sample, c.total.layers))
+    prospects = [
+        GainPredictors(
+            selection.name,
+            selection.manifest["method"]["name"],
+            selection.task,
+            c.total.texts,
+            reduction(c.target, c.sample, c.total.layers, c.known.share(c.total.seen), size),
+            measured[selection.task_and_corpus],
+        )
+        for selection, c in zip(selections, counted, strict=True)
+    ]
+    return Forecast(plan.model.name, prospects, describe(prospects, plan.model.name))
+
+
+@dataclass(frozen=True)
+class _SelectionInputs:
+    """A selection with its task and corpus.
+
+    Attributes:
+        name: the name that the user gave.
+        texts: its texts, and those of its task.
+        manifest: its manifest.
+        target: the target's texts.
+        sample: sample of its corpus; not every selection keeps one.
+        task: fingerprint of its target's texts.
+        corpus: fingerprint of its corpus.
+    """
+
+    name: str
+    texts: TrainingInputs
+    manifest: dict[str, Any]
+    target: Sample
+    sample: Sample
+    task: str
+    corpus: str
+
+    @property
+    def task_and_corpus(self) -> str:
+        """Fingerprints of task and corpus, which decide the losses."""
+        return f"{self.task} {self.corpus}"
+
+
+def _selection(
+    name: str, plan: AdaptPlan, folder: AdaptFolder, engine: Engine, machine: Machine
+) -> _SelectionInputs:
+    """Find a selection.
+
+    Raises:
+        UsageError: the input is no selection.
+    """
+    texts = find_training_inputs([name], (), (), plan.read, folder.path, engine, machine)
+    if texts.folder is None or texts.selection is None:
+        cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
+        raise bad_setting("--data", "the folder of a corpusfit select", name, cure)
+    target, sample = (Sample(RunFolder(texts.folder).fit, n) for n in ("target", "background"))
+    corpus = digest(source_identity([Source(**s) for s in texts.selection["corpus"]]))
+    task = digest(target.read_texts())
+    return _SelectionInputs(name, texts, texts.selection, target, sample, task, corpus)
+
+
+def _samples(selections: Sequence[_SelectionInputs]) -> dict[str, Sample]:
+    """By corpus, the first sample of it that a selection keeps, for all selections of the corpus.
+
+    Raises:
+        InputError: no selection of a corpus keeps a sample.
+    """
+    found: dict[str, Sample] = {}
+    for selection in selections:
+        if selection.sample.texts.exists():
+            found.setdefault(selection.corpus, selection.sample)
+    for selection in selections:
+        if selection.corpus not in found:
+            raise InputError(
+                f"--data {selection.name} keeps no sample of its corpus to compare with. Add a "
+                "selection from the same corpus by a method that reads text."
+            )
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """N-gram counts of a selection, its task and its corpus.
+
+    Attributes:
+        target: float64 [buckets], of the target.
+        known: the target's n-grams.
+        sample: float64 [PARTS, LAYERS, buckets], of the sample of the corpus.
+        total: counts of the selected text.
+    """
+
+    target: NDArray[np.float64]
+    known: TaskNgrams
+    sample: NDArray[np.float64]
+    total: Counts
+
+
+def _count_selection(
+    selection: _SelectionInputs, sample: Sample, engine: Engine, machine: Machine
+) -> _Counts:
+    """Count the n-grams of one selection."""
+    texts, chosen = selection.texts, selection.manifest["plan"]["choose"]["policy"]
+    target, general = selection.target.batch("text"), sample.batch("text")
+    job = CountSelected(selection.target, chosen == "continuous")
+    known = TaskNgrams.of(target)
+    nothing = np.zeros((LAYERS, FEATURES.buckets))
+    total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
+    machine.progress.begin("count n-grams", len(texts.data), "segments")
+    for part in engine.map(job, (Path(s.url) for s in texts.data)):
+        total = total.plus(part)
+        machine.progress.advance(1, part.texts)
+    machine.progress.end()
+    parts = [layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
+    return _Counts(count(target), known, np.stack(parts), total)
+
+
+@dataclass(frozen=True, eq=False)
+class _LossMeter:
+    """Measures the base model's loss, as `adapt` does before it trains.
+
+    Attributes:
+        plan: plan of the adaptation.
+        opened: the model, on its device.
+        network: the network that calls it.
+        rows: sequences per batch.
+        length: tokens per sequence.
+        tokenising: turns texts into token ids.
+        folder: folder for temporary files.
+    """
+
+    plan: AdaptPlan
+    opened: LoadedModel
+    network: Network
+    rows: int
+    length: int
+    tokenising: Tokenising
+    folder: AdaptFolder
+
+    def losses(self, texts: TrainingInputs, general: Sample) -> dict[str, float]:
+        """Mean loss per predicted token, in nats, on the task's text and on general text."""
+        aim = objective(self.plan.objective, self.opened.special)
+        found = {}
+        if texts.task:
+            found["task"] = replace(self.tokenising, read=texts.task_read).corpus(TASK, texts.task)
+        found["general"] = self.tokenising.texts(
+            "general", general.read_texts(), self.folder.general
+        )
+        kinds = {}
+        for kind, (tokens, _) in found.items():
+            room = self.length - aim.overhead()
+            chunks = cut_chunks(tokens.lengths, np.ones(len(tokens), np.float32), room)
+            most = self.plan.mix.heldout
+            kinds[kind] = tokens, split_heldout(chunks, tokens.keys, most, self.plan.seed, 1.0)[1]
+        measured = Heldout.of(kinds, aim, rows=self.rows, seed=self.plan.seed)
+        return measured.losses(aim, self.network)
+
+
+def _open_meter(
+    plan: AdaptPlan, folder: AdaptFolder, engine: Engine, machine: Machine
+) -> _LossMeter:
+    """Open the model."""
+    hardware = resolve(plan.train, "train")
+    opened = open_model(
+        plan.model,
+        plan.objective.name,
+        attention=hardware.attention,
+        seed=plan.seed,
+        on_warn=machine.progress.warn,
+    )
+    model = opened.model.to(hardware.device)
+    write_bytes(
+        folder.tokenizer, backend_tokenizer(opened.tokenizer, opened.name).to_str().encode()
+    )
+    cache = machine.cache_folder()
+    end = opened.special.end if plan.objective.name == "causal" else None
+    kept = (cache if is_local(cache) else folder.work) / "tokens"
+    length = length_of(plan, opened.longest, hardware.device)
+    return _LossMeter(
+        plan,
+        opened,
+        Network(Predictor(model), model, None, hardware.precision == "bf16"),
+        max(1, hardware.batch_tokens // length),
+        length,
+        Tokenising(plan.read, folder.tokenizer, kept, end, engine, machine),
+        folder,
+    )

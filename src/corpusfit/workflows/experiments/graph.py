@@ -1,0 +1,203 @@
+"""Builds the step graph of a recipe: every step that its cells need, once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from corpusfit.adapt.plan import TASK
+from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.workflows.experiments import fingerprints
+from corpusfit.workflows.experiments.config import BASE, GENERAL, ORACLE, RANDOM, Selector
+from corpusfit.workflows.experiments.grid import Cell, adapt_plan, grid, select_plan, tune_plan
+from corpusfit.workflows.experiments.nodes import (
+    AdaptNode,
+    AugmentNode,
+    RecipeInputs,
+    SelectNode,
+    StepGraph,
+    StoredTask,
+    TuneNode,
+)
+
+
+def build_graph(inputs: RecipeInputs) -> StepGraph:
+    """The steps of all cells, each once.
+
+    Each step has a digest of everything that can change its result, so cells share steps, and a
+    changed recipe reuses those that are finished. Digests go by the content of tasks, pile and
+    models.
+
+    Reference: TADPOLE, sections 4.1 and 4.2; mDAPT, section 5.2 for the controls.
+    """
+    sizes: dict[str, list[int]] = {}
+    for name, size in inputs.tasks:
+        sizes.setdefault(name, []).append(size)
+    selectors = {s.name: s for s in inputs.recipe.selectors}
+    entries = {t.name: t for t in inputs.recipe.tasks}
+    graph = StepGraph()
+    for cell in grid(inputs.recipe, sizes):
+        stored, selector = inputs.tasks[cell.task, cell.size], selectors[cell.selector]
+        adapted = _adapted_models(inputs, selector, cell, graph)
+        plan = tune_plan(inputs.recipe, selector, cell, entries[cell.task])
+        extra = _augmentation(inputs, plan, stored, graph)
+        graph.cells[cell] = [
+            _fine_tuning(inputs, plan, cell, adapted, extra, k) for k in range(inputs.recipe.seeds)
+        ]
+    return graph
+
+
+def _adapted_models(
+    inputs: RecipeInputs, selector: Selector, cell: Cell, graph: StepGraph
+) -> list[str]:
+    """The digests of a cell's adapted models; empty for the base."""
+    if selector.name == BASE:
+        return []
+    found = [
+        _adaptation(inputs, selector, cell, number, graph)
+        for number in range(inputs.recipe.adaptations)
+    ]
+    for step in found:
+        graph.adaptations.setdefault(step.key, step)
+    return [step.key for step in found]
+
+
+def _adaptation(
+    inputs: RecipeInputs, selector: Selector, cell: Cell, number: int, graph: StepGraph
+) -> AdaptNode:
+    """One adaptation of a cell; its selection is added to the graph.
+
+    `general` and `random` do not depend on the task, so all tasks share their models, which leave
+    out the dev and test texts of every task. A control trains on another task's selection without
+    the dev and test texts of both tasks.
+    """
+    stored, recipe = inputs.tasks[cell.task, cell.size], inputs.recipe
+    training_task = _training_task(inputs, selector, cell)
+    best = selector.adapt.train.keep == "best"  # the task's held-out loss picks the weights
+    own = best or selector.trains_on_task  # else the task's texts are only measured on
+    shared = not own and (
+        selector.name == GENERAL or (selector.name == RANDOM and _ignores_task(selector))
+    )
+    guard_tasks = list(inputs.tasks.values()) if shared else [stored, training_task]
+    held_out = {} if recipe.keep_overlap else {t.judged: t for t in guard_tasks}
+    data, key = (TASK,) if selector.strategy == TASK else recipe.corpus, ""
+    if selector.selects:
+        selection = _selection(inputs, selector, cell, number)
+        graph.selections.setdefault(selection.key, selection)
+        data, key = (str(inputs.folder.selections / selection.key),), selection.key
+    plan = adapt_plan(recipe, selector, cell, number)
+    identity = {
+        "plan": fingerprints.adapting(plan),
+        "model": inputs.models[cell.model],
+        "selection": key,
+        "data": inputs.pile if selector.name == GENERAL else {},
+        "texts": training_task.texts if own else "",
+        "guard": sorted(held_out),
+    }
+    return AdaptNode(
+        fingerprints.step("adapt", **identity),
+        plan,
+        key,
+        data,
+        (str(inputs.folder.texts(training_task.key, "train")),) if own else (),
+        _held_out_files(inputs, held_out.values()),
+        shared,
+        f"{_model_text(cell)} for {'all tasks' if shared else _task_text(stored)}"
+        f"{f' ({selector.of} for {_task_text(training_task)})' if selector.of else ''}"
+        f"{_ordinal(number)}",
+    )
+
+
+def _training_task(inputs: RecipeInputs, selector: Selector, cell: Cell) -> StoredTask:
+    """The task that a cell's model is adapted on, in the cell's size or else its largest."""
+    name = inputs.recipe.training_task(selector, cell.task).name
+    sizes = [size for task, size in inputs.tasks if task == name]
+    return inputs.tasks[name, cell.size if cell.size in sizes else sizes[-1]]
+
+
+def _held_out_files(inputs: RecipeInputs, tasks: Iterable[StoredTask]) -> tuple[str, ...]:
+    """The files with the dev and test texts of some tasks."""
+    return tuple(
+        str(inputs.folder.texts(task.key, split)) for task in tasks for split in ("dev", "test")
+    )
+
+
+def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int) -> SelectNode:
+    """The selection of one adaptation of a cell; only `random` has one for each adaptation."""
+    entry = inputs.recipe.training_task(selector, cell.task)
+    ignores_task, random = _ignores_task(selector), selector.name == RANDOM
+    stored = inputs.first() if random and ignores_task else _training_task(inputs, selector, cell)
+    drawn = number if random else 0
+    plan = select_plan(inputs.recipe, selector, cell, entry, drawn)
+    scores = fingerprints.step(
+        "score",
+        plan=fingerprints.scoring(plan, inputs.encoders, inputs.files),
+        pile=inputs.pile,
+        target="" if ignores_task else stored.texts,
+    )
+    key = f"{scores}-{fingerprints.step('choose', plan=dataclasses.asdict(plan.choose))}"
+    text = _model_text(
+        dataclasses.replace(cell, selector=selector.strategy, weights="off", adapter="")
+    )
+    label = f"{text} for {_task_text(stored)}{_ordinal(drawn)}"
+    target = inputs.folder.texts(stored.key, "train")
+    return SelectNode(key, scores, plan, target, fingerprints.sampled(plan), label)
+
+
+def _ignores_task(selector: Selector) -> bool:
+    """Whether a selector reads no text of the task; the stages of a cascade do."""
+    return selector.strategy in (RANDOM, ORACLE) and not selector.select.cascade.stages
+
+
+def _model_text(cell: Cell) -> str:
+    """A cell's model in words: selector, fraction, weights and adapter."""
+    amount = "" if cell.fraction is None else f"{cell.fraction:g}"
+    weights = "" if cell.weights == "off" else cell.weights
+    return " ".join(filter(None, (cell.selector, amount, weights, cell.adapter)))
+
+
+def _task_text(stored: StoredTask) -> str:
+    """A task's name, with its size unless that is all examples."""
+    return f"{stored.name} of {stored.size}" if stored.size else stored.name
+
+
+def _ordinal(number: int) -> str:
+    """The number of an adaptation, after the first."""
+    return f", number {number + 1}" if number else ""
+
+
+def _augmentation(
+    inputs: RecipeInputs, plan: EvaluatePlan, stored: StoredTask, graph: StepGraph
+) -> str:
+    """The digest of a task's augmentation; empty without one."""
+    if not plan.augment.kind:
+        return ""
+    how = fingerprints.augmenting(plan.augment, inputs.models, plan.finetune.device)
+    key = fingerprints.step("augment", plan=how, examples=stored.learned, seed=inputs.recipe.seed)
+    graph.augmentations[key] = AugmentNode(key, plan.augment, inputs.folder.task(stored.key))
+    return key
+
+
+def _fine_tuning(
+    inputs: RecipeInputs,
+    plan: EvaluatePlan,
+    cell: Cell,
+    adapted: Sequence[str],
+    extra: str,
+    number: int,
+) -> TuneNode:
+    """One fine-tuning of a cell."""
+    stored = inputs.tasks[cell.task, cell.size]
+    adapted_model = adapted[number % len(adapted)] if adapted else ""
+    key = fingerprints.step(
+        "tune",
+        plan=fingerprints.tuning(plan, stored.kind, adapter=bool(cell.adapter)),
+        companions=extra,
+        task=stored.key,
+        weights=adapted_model or inputs.models[cell.model],
+    )
+    seed = inputs.recipe.seed + number
+    model = str(inputs.folder.models / adapted_model) if adapted_model else cell.model
+    plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))
+    task, out = inputs.folder.task(stored.key), inputs.folder.outcome(key, seed)
+    return TuneNode(key, seed, plan, task, adapted_model, extra, out)

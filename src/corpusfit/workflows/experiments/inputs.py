@@ -1,0 +1,115 @@
+"""Reads a recipe's tasks, pile and models, and fingerprints their content."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+
+from corpusfit import corpus
+from corpusfit.artifacts import write_bytes
+from corpusfit.embed.load import prepare
+from corpusfit.engine import Progress
+from corpusfit.evaluate.network import head_fingerprint
+from corpusfit.evaluate.overlaps import split_overlaps
+from corpusfit.evaluate.plan import metric_of
+from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.task import Task, store_task, task_digest
+from corpusfit.manifest import RecipeFolder, digest, source_identity
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.experiments.config import ORACLE, Recipe, RecipeTask
+from corpusfit.workflows.experiments.fingerprints import encoders_of, methods_of, translators
+from corpusfit.workflows.experiments.grid import task_plan
+from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask
+
+
+def load_inputs(
+    recipe: Recipe, folder: RecipeFolder, machine: Machine, *, store: bool
+) -> RecipeInputs:
+    """Read and fingerprint everything that steps depend on.
+
+    Every command reads all of it, at about a second per gigabyte.
+
+    Args:
+        recipe: the recipe.
+        folder: where tasks are stored.
+        machine: its cache stores missing encoders; its progress gets the warnings.
+        store: whether to write the tasks; false for a dry run.
+
+    Raises:
+        CorpusfitError: a task, the corpus, a model or a file cannot be read.
+    """
+    read = recipe.selectors[0].select.read
+    pile = {}
+    if recipe.corpus:
+        pile = source_identity(corpus.find(recipe.corpus, read, spool=folder.work, role="pile"))
+    models = {name: head_fingerprint(name) for name in recipe.models}
+    models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
+    plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
+    encoders = {
+        embed: prepare(embed, machine.cache_folder())
+        for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
+    }
+    files = {
+        file: corpus.fingerprint(file)[0]
+        for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
+    }
+    tasks = {}
+    for entry in recipe.tasks:
+        for stored in _stored(recipe, entry, folder, machine.progress, store=store):
+            tasks[stored.name, stored.size] = stored
+    return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files)
+
+
+def _stored(
+    recipe: Recipe, entry: RecipeTask, folder: RecipeFolder, progress: Progress, *, store: bool
+) -> Iterator[StoredTask]:
+    """A task in each size that it reaches; the smallest size beyond it means all examples.
+
+    A subsample is a task of its own, so its texts are the target (TADPOLE, section 4.2).
+    """
+    plan = task_plan(recipe, entry)
+    whole = read_task(entry.path, plan.task, seed=recipe.seed)
+    common = split_overlaps(whole)
+    for note in (*whole.notes, *common.notes()):
+        progress.warn(f"{entry.name}: {note}")
+    n = len(whole.train)
+    asked = sorted(recipe.train_sizes) or [0]
+    beyond = [size for size in asked if size > n]
+    if beyond:
+        progress.warn(
+            f"{entry.name} has {n:,} training examples, fewer than {beyond[0]:,}; its largest row "
+            "uses all of them."
+        )
+    for size in [*(size for size in asked if size <= n), *beyond[:1]]:
+        task = whole.first(size, recipe.seed) if 0 < size < n else whole
+        found = StoredTask(
+            entry.name,
+            size,
+            len(task.train),
+            task.kind,
+            metric_of(plan.task, task.kind),
+            key=task_digest(dataclasses.replace(task, name="", notes=())),
+            texts=digest(task.train.texts()),
+            learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
+            judged=digest([task.dev.texts(), task.test.texts()]),
+            splits=(len(task.dev), len(task.test)),
+            copies=(common if task is whole else split_overlaps(task)).between[1].shared,
+            notes=task.notes,
+        )
+        if store:
+            _store(task, folder, found.key, recipe.selectors[0].select.read.text_field)
+        yield found
+
+
+def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
+    """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`."""
+    for split in ("train", "dev", "test"):
+        path, texts = folder.texts(key, split), getattr(task, split).texts()
+        data = "".join(json.dumps({field: text}) + "\n" for text in texts).encode()
+        if (
+            not path.exists() or path.read_bytes() != data
+        ):  # the key does not cover the field's name
+            write_bytes(path, data)
+    if not folder.task(key).exists():
+        store_task(task, folder.task(key))

@@ -1,0 +1,288 @@
+"""Reads a recipe from a TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.presets import preset
+from corpusfit.corpus import located
+from corpusfit.errors import bad_setting
+from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.plan import Plan
+from corpusfit.score.names import names as method_names
+from corpusfit.settings import recipe_values, typed, unknown
+from corpusfit.workflows.experiments.config import (
+    WITHOUT_SELECTION,
+    Recipe,
+    RecipeTask,
+    Selector,
+    unknown_name,
+)
+
+_GROUPS = ("select", "adapt", "evaluate")
+_COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
+    "fractions": ("float", (0.2,)),
+    "weights": ("str", ("off",)),
+    "adapters": ("str", ("",)),
+    "augment": ("str", ("",)),
+}
+"""Settings with several columns per selector: type and default."""
+
+_PLAIN: dict[str, str] = {
+    "name": "str",
+    "seeds": "int",
+    "seed": "int",
+    "adaptations": "int",
+    "compare": "str",
+    "keep_overlap": "bool",
+    "watts": "float",
+    "gpu_watts": "float",
+}
+_LISTS: dict[str, str] = {
+    "corpus": "str",
+    "models": "str",
+    "selectors": "str",
+    "train_sizes": "int",
+}
+_KNOWN = (*_PLAIN, *_LISTS, *_COLUMNS, *_GROUPS, "model", "pairs", "tasks", "selector")
+
+_SET_ELSEWHERE: dict[str, dict[str, str]] = {
+    "select": {
+        "method": "selectors, or [selector.NAME.method],",
+        "choose.fraction": "fractions",
+        "choose.policy": "weights",
+        "seed": "seed",
+    },
+    "adapt": {
+        "model.name": "models",
+        "model.init": "models",
+        "weights.policy": "weights",
+        "adapter.kind": "adapters",
+        "read": "select.read",
+        "seed": "seed",
+    },
+    "evaluate": {
+        "model.name": "models",
+        "model.adapter": "adapters",
+        "model.reduction": "adapt.adapter.reduction",
+        "model.rank": "adapt.adapter.rank",
+        "task.metric": "metric of each task",
+        "augment.kind": "augment",
+        "seed": "seed",
+    },
+}
+"""Settings of the plans that a recipe sets elsewhere, with the place."""
+
+
+_FILES = ("arpa_in", "arpa_general", "embedder")
+"""Settings of methods that name a file or a model."""
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe.
+
+    Args:
+        path: a TOML file; paths in it are relative to its folder, `${NAME}` is an environment
+            variable.
+
+    Returns:
+        The recipe, checked.
+
+    Raises:
+        UsageError: the file cannot be read or is not TOML; a setting does not exist, has a value
+            that is not allowed, or names an environment variable that is not set.
+    """
+    values = recipe_values(path, _KNOWN)
+    home = path.absolute().parent
+    settings: dict[str, Any] = {k: typed(k, _PLAIN[k], v) for k, v in values.items() if k in _PLAIN}
+    if "train_sizes" in values:
+        settings["train_sizes"] = _list("train_sizes", values["train_sizes"], "int")
+    settings["models"] = tuple(_model(m, home) for m in _models(values))
+    corpus = _list("corpus", values.get("corpus", []), "str")
+    if not all(corpus):
+        raise bad_setting("corpus", "a list of files or folders", list(corpus))
+    settings["corpus"] = tuple(located(p, home) for p in corpus)
+    settings["tasks"] = _tasks(values.get("tasks", []), home)
+    settings["pairs"] = tuple(_list("pairs", p, "str") for p in _optional_list("pairs", values))
+    plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
+    settings["evaluate"] = EvaluatePlan().with_values(plans["evaluate"])
+    settings["selectors"] = _selectors(values, plans, home)
+    settings.setdefault("name", "")
+    return Recipe(**settings).check()
+
+
+def _optional_list(setting: str, values: Mapping[str, Any]) -> list[Any]:
+    """A list of the recipe; empty if left out."""
+    found = values.get(setting, [])
+    if not isinstance(found, list):
+        raise bad_setting(setting, "a list", found)
+    return found
+
+
+def _list(setting: str, value: Any, kind: str) -> tuple[Any, ...]:
+    """A list of plain values of one type."""
+    if not isinstance(value, list):
+        raise bad_setting(setting, "a list", value, "Put the value in [ ].")
+    return tuple(typed(setting, kind, v) for v in value)
+
+
+def _models(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The models, from `model` or `models`."""
+    if ("model" in values) == ("models" in values):
+        came = "both" if "model" in values else "neither"
+        cure = 'For instance model = "bert-base-cased".'
+        raise bad_setting("The recipe", "a table with either model or models", came, cure)
+    if "model" in values:
+        return (typed("model", "str", values["model"]),)
+    return _list("models", values["models"], "str")
+
+
+def _model(named: str, home: Path) -> str:
+    """The path of a model's folder or file, if it exists; else a hub id or an embedder."""
+    if named.startswith("static:"):
+        return f"static:{_model(named.removeprefix('static:'), home)}"
+    return located(named, home) if named and (home / Path(named).expanduser()).exists() else named
+
+
+def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
+    """The tasks of `[[tasks]]`."""
+    if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise bad_setting("tasks", "tables [[tasks]] with name and path", tables)
+    types = {"name": "str", "path": "str", "metric": "str", "other": "str"}
+    found = []
+    for table in tables:
+        for key in table.keys() - {*types, "oracle"}:
+            raise unknown(f"tasks.{key}", [f"tasks.{k}" for k in (*types, "oracle")])
+        settings = {k: typed(f"tasks.{k}", types[k], v) for k, v in table.items() if k in types}
+        path = settings.get("path", "")
+        settings["path"] = located(path, home) if path else ""
+        oracle = _list("tasks.oracle", table.get("oracle", []), "str")
+        found.append(RecipeTask(**{"name": "", **settings}, oracle=oracle))
+    return tuple(found)
+
+
+def _group(group: str, values: Any, home: Path) -> dict[str, Any]:
+    """The settings of a plan, without those that the recipe sets elsewhere."""
+    if not isinstance(values, Mapping):
+        raise bad_setting(group, f"a table [{group}] of settings", values)
+    for setting, where in _SET_ELSEWHERE[group].items():
+        first, _, name = setting.partition(".")
+        inside = values.get(first)
+        if first in values and (not name or (isinstance(inside, Mapping) and name in inside)):
+            came = inside if not name or not isinstance(inside, Mapping) else inside[name]
+            raise bad_setting(f"{group}.{setting}", f"left out, as {where} sets it", came)
+    found: dict[str, Any] = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+    for first, name in (("embed", "embedder"), ("augment", "mt"), ("augment", "mt_back")):
+        inside = found.get(first)
+        if isinstance(inside, dict) and isinstance(inside.get(name), str):
+            inside[name] = _model(inside[name], home)
+    return found
+
+
+def _selectors(
+    values: Mapping[str, Any], plans: Mapping[str, Mapping[str, Any]], home: Path
+) -> tuple[Selector, ...]:
+    """The selectors, each with the settings of its own table, if any."""
+    names = _list("selectors", values.get("selectors", []), "str")
+    tables = values.get("selector", {})
+    if not isinstance(tables, Mapping):
+        raise bad_setting("selector", "tables [selector.NAME] of settings", tables)
+    for name, table in tables.items():
+        if name not in names:
+            raise unknown_name("A table [selector.NAME]", name, names)
+        if not isinstance(table, Mapping):
+            raise bad_setting(f"selector.{name}", "a table of settings", table)
+    found = {}
+    for name in (n for n in names if "of" not in tables.get(n, {})):
+        _require_method(name, tables.get(name, {}))
+        found[name] = _selector(name, values, tables.get(name, {}), plans, home)
+    for name in (n for n in names if n not in found):
+        found[name] = _control(name, tables[name], found)
+    return tuple(found[name] for name in names)
+
+
+def _control(name: str, table: Mapping[str, Any], found: Mapping[str, Selector]) -> Selector:
+    """A control: it uses another selector's model of another task, with all its settings."""
+    of = typed(f"selector.{name}.of", "str", table["of"])
+    if name in WITHOUT_SELECTION or _is_method(name):
+        cure = "Give the selector a name that is no method, such as other."
+        raise bad_setting(f"selector.{name}.of", f"left out, as {name} is a method", of, cure)
+    for key in table.keys() - {"of"}:
+        raise bad_setting(f"selector.{name}.{key}", f"left out, as {of} sets it", table[key])
+    plain = [n for n, selector in found.items() if not selector.of]
+    if of not in plain:
+        raise unknown_name(f"selector.{name}.of", of, plain)
+    return dataclasses.replace(found[of], name=name, of=of)
+
+
+def _require_method(name: str, table: Mapping[str, Any]) -> None:
+    """Raise `UsageError` unless exactly one setting names a selector's method."""
+    own = {group: table.get(group, {}) for group in ("method", "cascade")}
+    named = {
+        g: v[k]
+        for (g, v), k in zip(own.items(), ("name", "stages"), strict=True)
+        if isinstance(v, Mapping) and k in v
+    }
+    if name in WITHOUT_SELECTION or _is_method(name):
+        if named.get("method", name) != name:
+            cure = "Give the selector another name."
+            raise bad_setting(f"selector.{name}.method.name", "left out", named["method"], cure)
+    elif not named:
+        known = [*WITHOUT_SELECTION, "auto", *method_names()]
+        raise unknown_name("A selector without method.name in its table", name, known)
+
+
+def _is_method(name: str) -> bool:
+    """Whether `--method` takes this name."""
+    return name.split(":", 1)[0] in ("auto", *method_names())
+
+
+def _selector(
+    name: str,
+    values: Mapping[str, Any],
+    table: Mapping[str, Any],
+    plans: Mapping[str, Mapping[str, Any]],
+    home: Path,
+) -> Selector:
+    """One selector: the recipe's settings, overridden by those of its own table."""
+    own = dict(table)
+    columns: dict[str, Any] = {
+        key: _list(f"selector.{name}.{key}", own.pop(key), kind)
+        if key in own
+        else (_list(key, values[key], kind) if key in values else start)
+        for key, (kind, start) in _COLUMNS.items()
+    }
+    own_adapt = own.pop("adapt", {})
+    adapt = _adapting(name, plans["adapt"], _group("adapt", own_adapt, home))
+    if "read" in own:
+        cure = "Put it in [select.read], as all selectors read the same corpus."
+        raise bad_setting(f"selector.{name}.read", "left out", own["read"], cure)
+    method = own.pop("method", {})
+    if isinstance(method, Mapping):
+        method = {
+            k: _model(v, home) if k in _FILES and isinstance(v, str) else v
+            for k, v in method.items()
+        }
+    plan = Plan().with_values(plans["select"])
+    if _is_method(name):
+        plan = plan.with_value("method.name", name)
+    plan = plan.with_values({**_group("select", own, home), "method": method})
+    return Selector(name, plan, dataclasses.replace(adapt, read=plan.read), **columns)
+
+
+def _adapting(name: str, shared: Mapping[str, Any], own_adapt: Mapping[str, Any]) -> AdaptPlan:
+    """The plan of an adaptation; that of `task` starts from TAPT (Gururangan et al., 2020)."""
+    plan = AdaptPlan()
+    if name == TASK:
+        for path, value in preset("tapt", "off").items():
+            plan = plan.with_value(path, value)
+    for values in (shared, own_adapt):
+        train = values.get("train", {})
+        if isinstance(train, Mapping) and {"steps", "epochs"} & train.keys():
+            plan = plan.with_value("train.steps", None).with_value("train.epochs", None)
+        plan = plan.with_values(values)
+    return plan

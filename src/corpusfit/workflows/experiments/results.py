@@ -1,0 +1,106 @@
+"""A recipe's results as plain data: figures of cells, comparisons and average gains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from corpusfit.evaluate.significance import Comparison
+from corpusfit.workflows.experiments.grid import Cell
+
+
+@dataclass(frozen=True)
+class Result:
+    """The scores of a cell's fine-tunings, or its error.
+
+    Attributes:
+        cell: the cell.
+        column: name of its column.
+        metric: the metric that is compared.
+        scores: test scores by seed, in [0, 1].
+        mean: mean of the test scores.
+        sd: their standard deviation; None with one seed.
+        low: lower end of the mean's 95 % interval over seeds and examples.
+        high: upper end of that interval.
+        metrics: mean of every metric on the test split.
+        dev: mean of the metric on the dev split.
+        truncated: number of truncated examples by split, of the first seed.
+        error: error of a failed cell; empty otherwise.
+    """
+
+    cell: Cell
+    column: str
+    metric: str
+    scores: list[float] = field(default_factory=list)
+    mean: float | None = None
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    dev: float | None = None
+    truncated: dict[str, int] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A comparison of two columns in a row.
+
+    Attributes:
+        row: task, training examples (0: all) and model.
+        column: the column that is compared.
+        base: the column that it is compared with.
+        named: whether the recipe's `pairs` ask for it; otherwise `base` is the `compare` column.
+        alike: whether both train the same weights (all, or the same adapter's), and `base` has no
+            augmentation that `column` lacks.
+        comparison: the figures.
+        adjusted: p after Holm's correction over all comparisons of the same kind.
+        verdict: the result in words.
+    """
+
+    row: tuple[str, int, str]
+    column: str
+    base: str
+    named: bool
+    alike: bool
+    comparison: Comparison
+    adjusted: float
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A column's average gain over the column that all are compared with.
+
+    Attributes:
+        column: name of the column.
+        size: training examples of the rows; None for all rows.
+        mean: mean over the rows, in [-1, 1].
+        sd: standard deviation over seeds (n - 1) of the mean over rows; None with one seed.
+        rows: number of rows.
+    """
+
+    column: str
+    size: int | None
+    mean: float
+    sd: float | None
+    rows: int
+
+
+@dataclass(frozen=True)
+class ScoredCells:
+    """A recipe's results.
+
+    Attributes:
+        results: all cells, in the table's order.
+        pairs: all comparisons.
+        gains: average gains of the columns that every row has.
+    """
+
+    results: list[Result]
+    pairs: list[Pair]
+    gains: list[Gain]
+
+    @property
+    def failed(self) -> list[Result]:
+        """Failed cells."""
+        return [r for r in self.results if r.error]

@@ -1,0 +1,158 @@
+"""The command `run`: from a recipe to its tables of results."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpusfit.adapt.plan import TASK
+from corpusfit.artifacts import is_local
+from corpusfit.errors import bad_setting
+from corpusfit.evaluate.tables import Table
+from corpusfit.manifest import RecipeFolder, versions
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.experiments.config import Recipe
+from corpusfit.workflows.experiments.correlation import correlations_of
+from corpusfit.workflows.experiments.costs import costs_of
+from corpusfit.workflows.experiments.executor import RecipeContext, run_steps
+from corpusfit.workflows.experiments.export import write_tables
+from corpusfit.workflows.experiments.fingerprints import on_machine
+from corpusfit.workflows.experiments.graph import build_graph
+from corpusfit.workflows.experiments.grid import check_plans
+from corpusfit.workflows.experiments.inputs import load_inputs
+from corpusfit.workflows.experiments.nodes import StepGraph
+from corpusfit.workflows.experiments.predictors import predictors_of
+from corpusfit.workflows.experiments.results import ScoredCells
+from corpusfit.workflows.experiments.scoring import score_cells
+from corpusfit.workflows.experiments.status import pending_steps
+from corpusfit.workflows.experiments.tables import tables_of
+from corpusfit.workflows.lock import exclusive
+
+HERE = Machine()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The result of a recipe.
+
+    Attributes:
+        path: its folder, with `table.md`, `table.tex`, `table.csv` and `table.json`.
+        judged: scores, comparisons and average gains.
+        tables: the tables that are printed.
+    """
+
+    path: Path
+    judged: ScoredCells
+    tables: list[Table]
+
+
+def run_recipe(
+    recipe: Recipe,
+    out: Path,
+    *,
+    file: Path | None = None,
+    machine: Machine = HERE,
+    overwrite: bool = False,
+) -> Ran:
+    """Run a recipe: select, adapt, fine-tune, compare, and write the tables.
+
+    Finished steps are not repeated. Finished outcomes do not need the selections and models that
+    they were made from, so those may be deleted.
+
+    Reference: TADPOLE, sections 4 to 4.2.
+
+    Args:
+        recipe: the recipe.
+        out: a new or empty folder of this machine, or one of the same recipe to resume.
+        file: the recipe's file, for the manifest.
+        machine: where it runs.
+        overwrite: replace another recipe's steps in `out`.
+
+    Returns:
+        The tables, which name the failed cells.
+
+    Raises:
+        CorpusfitError: the recipe cannot start, or a worker died; finished steps are kept.
+    """
+    check_plans(recipe)
+    recipe = on_machine(recipe, machine)
+    if not is_local(out):
+        raise bad_setting("--out", "a folder of this machine", str(out))
+    folder = RecipeFolder(out.absolute())
+    folder.claim()
+    with exclusive(folder.work):
+        folder.begin(recipe.identity, overwrite=overwrite)
+        inputs = load_inputs(recipe, folder, machine, store=True)
+        graph = build_graph(inputs)
+        predictors = predictors_of(inputs, graph)
+        context = RecipeContext(
+            inputs, graph, predictors, pending_steps(graph, predictors, folder), machine
+        )
+        if any(context.pending.left.values()):
+            folder.reopen()
+        run_steps(context)
+        return _write_results(context, file)
+
+
+def _write_results(context: RecipeContext, file: Path | None) -> Ran:
+    """Compare the cells, write the tables and, unless a cell failed, the manifest."""
+    context.machine.progress.note("Comparing the cells.")
+    recipe, folder, graph = context.inputs.recipe, context.folder, context.graph
+    scored = score_cells(context.inputs, graph, context.failed)
+    costs = costs_of(recipe, folder, graph, context.predictors.values())
+    for name, versions_of in costs.differing.items():
+        message = f"Steps ran with different versions of {name}: {', '.join(versions_of)}."
+        context.machine.progress.warn(message)
+    correlations = correlations_of(graph, scored, context.predictors)
+    adapted = list(adapted_of(graph, folder))
+    tables = tables_of(context.inputs, scored, correlations, costs, adapted)
+    facts = {
+        "command": "run",
+        "repeat": _repeat(recipe, file),
+        "recipe": dataclasses.asdict(recipe),
+        "tasks": [dataclasses.asdict(task) for task in context.inputs.tasks.values()],
+        "pile": dict(context.inputs.pile),
+        "models": dict(context.inputs.models),
+        "versions": versions(),
+        "selections": {key: step.label for key, step in graph.selections.items()},
+        "adapted": adapted,
+        "costs": dataclasses.asdict(costs),
+        "forecasts": dataclasses.asdict(correlations),
+    }
+    write_tables(folder.path, tables, scored, costs, facts)
+    if not scored.failed:
+        steps = {phase: total for phase, (total, _) in context.pending.counts().items()}
+        folder.finish({**facts, "steps": steps})
+    return Ran(folder.path, scored, tables)
+
+
+def _repeat(recipe: Recipe, file: Path | None) -> list[str]:
+    """The command that repeats the run, if the recipe was read from a file."""
+    if file is None:
+        return []
+    return ["corpusfit", "run", str(file.absolute()), *["--keep-overlap"] * recipe.keep_overlap]
+
+
+def adapted_of(graph: StepGraph, folder: RecipeFolder) -> Iterator[dict[str, Any]]:
+    """How each adapted model was trained, its losses, and the texts that were left out."""
+    for key, step in graph.adaptations.items():
+        manifest = folder.models / key / "manifest.json"
+        if not manifest.exists():
+            continue
+        found = json.loads(manifest.read_text("utf-8"))
+        losses = found["losses"]
+        if step.shared:  # its loss on the task is that of one task of many
+            losses = {when: {k: v for k, v in s.items() if k != TASK} for when, s in losses.items()}
+        yield {
+            "key": key,
+            "label": step.label,
+            "seed": step.plan.seed,
+            "training": found["training"],
+            **{name: found[name] for name in ("tokens", "rows", "precision", "device")},
+            "losses": losses,
+            "guard": found["counts"].get("guard"),
+        }

@@ -1,0 +1,149 @@
+"""Scores a recipe's cells: means with intervals over seeds, and significance tests."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.artifacts import write_bytes
+from corpusfit.embed.contract import file_digest
+from corpusfit.evaluate.outcome import Outcome
+from corpusfit.evaluate.plan import METRICS
+from corpusfit.evaluate.significance import Comparison, compare, interval, spread
+from corpusfit.evaluate.task import Task, load_task
+from corpusfit.workflows.experiments.contrasts import (
+    adjusted_pairs,
+    average_gains,
+    comparison_pairs,
+)
+from corpusfit.workflows.experiments.fingerprints import step
+from corpusfit.workflows.experiments.grid import Cell, columns_of
+from corpusfit.workflows.experiments.nodes import RecipeInputs, StepGraph, TuneNode
+from corpusfit.workflows.experiments.results import Result, ScoredCells
+
+Failed: TypeAlias = Mapping[str, str]
+"""By digest, the error of a failed step."""
+
+
+def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> ScoredCells:
+    """Score and compare all cells.
+
+    The answers of one task are in memory at a time, with those of the `compare` column.
+
+    Reference: TADPOLE, Table 3 and Figure 3.
+
+    Args:
+        inputs: the recipe with its tasks.
+        graph: the steps; all but the failed ones are finished.
+        failed: by digest, the error of a failed step.
+
+    Raises:
+        MissingDependencyError: scipy is not installed.
+    """
+    recipe = inputs.recipe
+    results: list[Result] = []
+    compared: list[tuple[Cell, Cell, bool, Comparison]] = []
+    rows: dict[tuple[str, int, str], list[Cell]] = {}
+    for cell in graph.cells:
+        rows.setdefault(cell.row, []).append(cell)
+    for key, cells in rows.items():
+        row = _RowScorer(inputs, key, (graph, failed))
+        results += [row.result(cell) for cell in cells]
+        for ours, base, named in comparison_pairs(recipe, cells):
+            if not row.error(ours) and not row.error(base):
+                compared.append((ours, base, named, row.compare(ours, base)))
+    columns = columns_of(graph.cells)
+    pairs = [p for named in (False, True) for p in adjusted_pairs(compared, columns, named=named)]
+    return ScoredCells(results, pairs, average_gains(recipe, results))
+
+
+class _RowScorer:
+    """Scores the cells of one row; the task and the outcomes are read when they are needed.
+
+    Comparisons are cached in files, as resampling takes seconds.
+    """
+
+    def __init__(
+        self, inputs: RecipeInputs, row: tuple[str, int, str], context: tuple[StepGraph, Failed]
+    ) -> None:
+        self._stored, self._folder = inputs.tasks[row[:2]], inputs.folder
+        (self._graph, self._failed), self._metric = context, self._stored.metric
+        self._columns = columns_of(self._graph.cells)
+        self._base: tuple[Cell, list[NDArray[np.int64]]] | None = None
+
+    @cached_property
+    def _task(self) -> Task:
+        return load_task(self._folder.task(self._stored.key))
+
+    def _names(self, cell: Cell) -> list[str]:
+        return [t.name for t in self._graph.cells[cell]]
+
+    def _outcome_ids(self, cell: Cell) -> list[str]:
+        """The outcomes of a cell, by name and content."""
+        return [f"{t.name} {file_digest(t.out)}" for t in self._graph.cells[cell]]
+
+    def error(self, cell: Cell) -> str:
+        """The error of a failed cell; empty otherwise."""
+        return next((self._failed[s] for s in self._names(cell) if s in self._failed), "")
+
+    def result(self, cell: Cell) -> Result:
+        """The scores of a cell's fine-tunings, or its error."""
+        column = self._columns[cell]
+        error = self.error(cell)
+        if error:
+            return Result(cell, column, self._metric, error=error)
+        outcomes = list(_outcomes(self._graph.cells[cell]))
+        scores = [o.scores["test"][self._metric] for o in outcomes]
+        mean, sd = spread(scores)
+        low, high = self._cached(
+            ["interval", self._outcome_ids(cell)],
+            lambda: list(interval(self._tallies(cell), self._metric, seed=0)),
+        )
+        return Result(
+            cell,
+            column,
+            self._metric,
+            scores,
+            mean,
+            sd,
+            low,
+            high,
+            {m: float(np.mean([o.scores["test"][m] for o in outcomes])) for m in METRICS},
+            float(np.mean([o.scores["dev"][self._metric] for o in outcomes])),
+            outcomes[0].truncated,
+        )
+
+    def compare(self, ours: Cell, base: Cell) -> Comparison:
+        """Compare a cell with another."""
+
+        def compute() -> dict[str, Any]:
+            if self._base is None or self._base[0] != base:
+                self._base = base, self._tallies(base)
+            found = compare(self._tallies(ours), self._base[1], self._metric, seed=0)
+            return dataclasses.asdict(found)
+
+        return Comparison(
+            **self._cached(["compare", self._outcome_ids(ours), self._outcome_ids(base)], compute)
+        )
+
+    def _cached(self, of: list[Any], compute: Callable[[], Any]) -> Any:
+        """The cached result for the same outcomes, or a new one."""
+        key = step("judge", of=of, metric=self._metric)
+        path = self._folder.comparisons / f"{key}.json"
+        if not path.exists():
+            write_bytes(path, json.dumps(compute()).encode())
+        return json.loads(path.read_bytes())
+
+    def _tallies(self, cell: Cell) -> list[NDArray[np.int64]]:
+        return [o.tallies(self._task) for o in _outcomes(self._graph.cells[cell])]
+
+
+def _outcomes(tunings: list[TuneNode]) -> Iterator[Outcome]:
+    """The outcomes of fine-tunings, one at a time."""
+    return (Outcome.read(tuning.out) for tuning in tunings)

@@ -1,0 +1,174 @@
+"""Finished and pending steps of a recipe, with an estimate of the time left (`run --dry-run`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpusfit.artifacts import is_local, listed
+from corpusfit.errors import bad_setting
+from corpusfit.manifest import RecipeFolder
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.experiments.config import Recipe
+from corpusfit.workflows.experiments.fingerprints import on_machine
+from corpusfit.workflows.experiments.graph import build_graph
+from corpusfit.workflows.experiments.grid import Cell, check_plans
+from corpusfit.workflows.experiments.inputs import load_inputs
+from corpusfit.workflows.experiments.nodes import (
+    AdaptNode,
+    AugmentNode,
+    SelectNode,
+    StepGraph,
+    TuneNode,
+)
+from corpusfit.workflows.experiments.predictors import PredictorNode, predictors_of
+
+PHASES = ("selections", "adaptations", "companions", "fine-tunings", "forecasts")
+LABELS = {"companions": "augmentations", "forecasts": "predictors"}
+"""Names of phases for the user, where they differ."""
+
+HERE = Machine()
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The steps of a recipe, and how many are pending.
+
+    Attributes:
+        cells: names of rows and columns, with the number of pending fine-tunings.
+        steps: by phase, the numbers of all and of pending steps.
+        seconds: estimate for the pending steps, from the mean time of finished steps of the same
+            phase; None if a phase has no finished step.
+    """
+
+    cells: list[dict[str, Any]]
+    steps: dict[str, tuple[int, int]]
+    seconds: float | None
+
+
+def missing(
+    recipe: Recipe, out: Path, *, machine: Machine = HERE, overwrite: bool = False
+) -> Missing:
+    """A dry run of `run_recipe`; it writes nothing but encoders to the cache.
+
+    Raises:
+        CorpusfitError: an input cannot be read, or `out` cannot be used.
+    """
+    if not is_local(out):
+        raise bad_setting("--out", "a folder of this machine", str(out))
+    check_plans(recipe)
+    recipe = on_machine(recipe, machine)
+    folder = RecipeFolder(out.absolute())
+    folder.claim()
+    if folder.differs(recipe.identity, overwrite=overwrite):
+        folder = RecipeFolder(folder.path / "anew")  # an empty folder
+    inputs = load_inputs(recipe, folder, machine, store=False)
+    graph = build_graph(inputs)
+    pending = pending_steps(graph, predictors_of(inputs, graph), folder)
+    cells = [
+        {**dataclasses.asdict(cell), "missing": sum(not t.out.exists() for t in tunings)}
+        for cell, tunings in graph.cells.items()
+    ]
+    return Missing(cells, pending.counts(), _estimate(pending, folder, machine))
+
+
+def all_tunings(graph: StepGraph) -> list[TuneNode]:
+    """All fine-tunings, each once."""
+    return list({(t.key, t.seed): t for own in graph.cells.values() for t in own}.values())
+
+
+@dataclass(frozen=True)
+class PendingSteps:
+    """All steps by phase, as keys, and the pending steps."""
+
+    all: dict[str, list[str]]
+    selections: list[SelectNode]
+    adaptations: list[AdaptNode]
+    augmentations: list[AugmentNode]
+    tunings: list[TuneNode]
+    predictors: list[PredictorNode]
+
+    @property
+    def left(self) -> dict[str, Sequence[Any]]:
+        """The pending steps, by phase."""
+        steps = (
+            self.selections,
+            self.adaptations,
+            self.augmentations,
+            self.tunings,
+            self.predictors,
+        )
+        return dict(zip(PHASES, steps, strict=True))
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """By phase, the numbers of all and of pending steps."""
+        return {phase: (len(self.all[phase]), len(left)) for phase, left in self.left.items()}
+
+
+def pending_steps(
+    graph: StepGraph, predictors: Mapping[Cell, PredictorNode], folder: RecipeFolder
+) -> PendingSteps:
+    """The pending steps: missing outcomes, and the missing steps that they depend on.
+
+    A selection or a model that was deleted is made again only if a pending step needs it.
+    """
+    tunings, scored = all_tunings(graph), listed(folder.scores)
+    wanted = {predictor.key: predictor for predictor in predictors.values()}
+    measured, augmented = listed(folder.forecasts), listed(folder.companions)
+    tune = [t for t in tunings if t.out.name not in scored]
+    predict = [k for k in wanted.values() if k.out.name not in measured]
+    models = {t.adapted for t in tune} | {k.model for k in predict}
+    adapt = [
+        step
+        for key, step in graph.adaptations.items()
+        if key in models and not is_finished(folder.models / key)
+    ]
+    texts = {s.selection for s in adapt} | {key for k in predict for key in k.selections}
+    select = [
+        step
+        for key, step in graph.selections.items()
+        if key in texts and not is_finished(folder.selections / key)
+    ]
+    extra = {t.extra for t in tune}
+    augment = [
+        step
+        for key, step in graph.augmentations.items()
+        if key in extra and f"{key}.json" not in augmented
+    ]
+    keys = [
+        *(list(steps) for steps in (graph.selections, graph.adaptations, graph.augmentations)),
+        [t.name for t in tunings],
+        list(wanted),
+    ]
+    return PendingSteps(dict(zip(PHASES, keys, strict=True)), select, adapt, augment, tune, predict)
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a selection or a model is finished."""
+    return (folder / "manifest.json").exists()
+
+
+def _estimate(pending: PendingSteps, folder: RecipeFolder, machine: Machine) -> float | None:
+    """Seconds for the pending steps, from the mean of finished ones; None without any."""
+    there, total = listed(folder.costs), 0.0
+    for phase, left in pending.left.items():
+        if not left:
+            continue
+        done = [folder.costs / f"{n}.json" for n in pending.all[phase] if f"{n}.json" in there]
+        if not done:
+            return None
+        took = [json.loads(path.read_bytes())["seconds"] for path in done]
+        parallel = phase not in ("selections", "companions")
+        at_once = machine.for_training(device_of(left)).start().workers if parallel else 1
+        total += len(left) * sum(took) / len(took) / min(at_once, len(left))
+    return total
+
+
+def device_of(steps: Sequence[AdaptNode | TuneNode | PredictorNode]) -> str:
+    """The device of a phase: `cuda` if any of its steps uses it."""
+    trains = [s.plan.finetune if isinstance(s, TuneNode) else s.plan.train for s in steps]
+    return "cuda" if any(train.device == "cuda" for train in trains) else "cpu"

@@ -1,0 +1,191 @@
+"""A recipe's steps as jobs for workers; an error becomes part of the step's report."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpusfit.artifacts import remove, write_bytes
+from corpusfit.engine import Job, Progress
+from corpusfit.errors import ChangedInputError, CorpusfitError, StorageError, WorkerError
+from corpusfit.evaluate.outcome import Outcome
+from corpusfit.jobs.finetune import FineTune, FineTuning
+from corpusfit.manifest import versions
+from corpusfit.workflows.adaptation.adapting import adapt
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.experiments.nodes import AdaptNode, TuneNode
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a step.
+
+    Attributes:
+        key: its digest, with the seed if it has one.
+        error: one sentence if it failed, else empty.
+        trace: traceback of the error.
+        warnings: messages for the user.
+    """
+
+    key: str
+    error: str
+    trace: str
+    warnings: tuple[str, ...]
+
+
+class WarningCollector(Progress):
+    """Collects warnings, and shows nothing."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, message: str) -> None:
+        """Keep a message, once."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+
+def run_step(
+    key: str,
+    step: Callable[[], dict[str, Any]],
+    costs: Path,
+    collector: WarningCollector | None = None,
+) -> Report:
+    """Run a step, write the record of its cost, and report.
+
+    Any error but a full disk or a dead process counts as the step's failure, even a bug, so its
+    traceback is kept. A process that is killed between the end of a step and its record leaves a
+    step without one; the tables count those.
+
+    Args:
+        key: its digest, with the seed if it has one.
+        step: runs it; returns further entries for the record.
+        costs: folder of records.
+        collector: has the warnings of the step.
+
+    Raises:
+        StorageError: the disk is full.
+        WorkerError: a process died.
+    """
+    error = trace = ""
+    began, cpu_before = time.perf_counter(), _cpu_seconds()
+    try:
+        more = step()
+        record = {
+            "seconds": round(time.perf_counter() - began, 3),
+            "cpu_seconds": _since(cpu_before),
+        }
+        write_bytes(
+            costs / f"{key}.json", json.dumps({**record, **more, "versions": versions()}).encode()
+        )
+    except (StorageError, WorkerError):
+        raise
+    except Exception as e:
+        if isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageError(
+                f"{costs.parent}: {e.strerror}. Free some space, then run again."
+            ) from e
+        error = str(e) if isinstance(e, CorpusfitError) else f"{type(e).__name__}: {e}"
+        trace = traceback.format_exc()
+    warnings = tuple(collector.warnings) if collector else ()
+    return Report(key, error, trace, warnings)
+
+
+def _cpu_seconds() -> float:
+    """Processor seconds of this process and its finished children."""
+    return sum(os.times()[:4])
+
+
+def _since(cpu_before: float) -> float:
+    return round(_cpu_seconds() - cpu_before, 3)
+
+
+@dataclass(frozen=True)
+class AdaptJob(Job[AdaptNode, Report]):
+    """Adapt a model.
+
+    Attributes:
+        models: folder of all adapted models.
+        costs: folder of records.
+        cache: cache of token ids.
+    """
+
+    models: Path
+    costs: Path
+    cache: Path | str | None
+
+    @property
+    def encodes(self) -> bool:
+        """True: it trains a network."""
+        return True
+
+    def start(self) -> Callable[[AdaptNode], Report]:
+        """Open nothing: each piece has a model of its own."""
+        return self._done
+
+    def _done(self, piece: AdaptNode) -> Report:
+        collector, out = WarningCollector(), self.models / piece.key
+        machine = Machine(workers=1, cache=self.cache, progress=collector)
+
+        def run_once() -> dict[str, Any]:
+            found = adapt(
+                piece.plan,
+                piece.data,
+                out,
+                task=piece.task,
+                guard=piece.guard,
+                machine=machine,
+                overwrite=True,  # its name is the digest of everything that decides it
+            ).manifest
+            return {"device": found["device"], "precision": found["precision"]}
+
+        def step() -> dict[str, Any]:
+            try:
+                return run_once()
+            except ChangedInputError as e:  # it began on another device or with other settings
+                collector.warn(f"Started over: {e}")
+                remove(out)
+                return run_once()
+
+        return run_step(piece.key, step, self.costs, collector)
+
+
+@dataclass(frozen=True)
+class TuneJob(Job[TuneNode, Report]):
+    """Fine-tune a model with one seed.
+
+    Attributes:
+        augmentations: folder of all augmentations.
+        costs: folder of records.
+    """
+
+    augmentations: Path
+    costs: Path
+
+    @property
+    def encodes(self) -> bool:
+        """True: it trains a network."""
+        return True
+
+    def start(self) -> Callable[[TuneNode], Report]:
+        """Open what the job of one fine-tuning opens."""
+        work = FineTune().start()
+
+        def done(piece: TuneNode) -> Report:
+            extra = self.augmentations / f"{piece.extra}.json" if piece.extra else None
+            whole = FineTuning(piece.task, piece.plan, 0, piece.seed, extra, piece.out)
+
+            def step() -> dict[str, Any]:
+                tune = Outcome.read(work(whole)).tune
+                return {"device": tune["device"], "precision": tune["precision"]}
+
+            return run_step(piece.name, step, self.costs)
+
+        return done

@@ -1,0 +1,1 @@
+"""Put together texts of several sources and languages: compose."""

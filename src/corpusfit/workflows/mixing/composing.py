@@ -1,0 +1,268 @@
+"""The command `compose`: builds one corpus from sources in several languages."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from corpusfit import corpus
+from corpusfit.artifacts import is_local, listed, read_many, writing
+from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe, TextSource
+from corpusfit.compose.selection import Pool, Taking, decide
+from corpusfit.compose.summary import Amounts, by_kind, by_language
+from corpusfit.engine import Engine
+from corpusfit.errors import bad_setting
+from corpusfit.jobs.compose import WriteComposed, mark_path
+from corpusfit.jobs.survey import scan_with
+from corpusfit.manifest import ComposeFolder, source_as_dict, source_identity, versions
+from corpusfit.score import registry
+from corpusfit.types import Source
+from corpusfit.workflows.context import Machine
+from corpusfit.workflows.mixing.surveying import (
+    LOOK,
+    ComposeContext,
+    Places,
+    by_chance,
+    headers,
+    pool,
+    relevant,
+    seen_of,
+    surveyed,
+)
+
+_ONE_COLUMN = ("parquet", "hub")
+"""Formats whose readers read one field besides the text."""
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A finished composition.
+
+    Attributes:
+        path: its folder; the text is in `composed/`.
+        manifest: the content of `manifest.json`.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+
+def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = False) -> Composition:
+    """Compose a corpus.
+
+    Text is read and cleaned twice: how much of a language is taken depends on all languages. In
+    between, memory holds about a hundred bytes per document and no text.
+
+    Reference: mDAPT, sections 3.1 and 3.2.
+
+    Args:
+        recipe: sources, languages and amounts.
+        out: a new or empty folder, or one of the same composition to resume.
+        machine: where it runs.
+        overwrite: replace a different composition in `out`.
+
+    Raises:
+        CorpusfitError: see `errors.py`; every shard that is finished is kept.
+    """
+    folder = ComposeFolder(out)
+    folder.claim()
+    _check_methods(recipe)
+    with machine.start() as engine:
+        context = _open(recipe, folder, machine, engine)
+        folder.begin(_identity(context), overwrite=overwrite)
+        engine.require_shared(folder.work, "--out")
+        done = folder.finished()
+        if done is not None:
+            return Composition(out, done)
+        read = surveyed(context)
+        places, texts = pool(context, read["shards"], relevant)
+        selection = _decided(context, texts)
+        amounts = _write(context, places, selection)
+        _write_rejects(context, read["shards"])
+        folder.finish(_manifest(context, read, selection, amounts))
+    return Composition(out, json.loads((out / "manifest.json").read_text("utf-8")))
+
+
+def estimate_composition(recipe: Recipe, *, machine: Machine) -> dict[str, Any]:
+    """Estimate `compose`: reads all texts, scores none and writes nothing.
+
+    Returns:
+        languages (as in the manifest, without amounts by source), counts, documents, taken and
+        unit; the estimates `seconds` (of writing) and `disk_mb`.
+
+    Raises:
+        CorpusfitError: the same errors as `compose`.
+    """
+    _check_methods(recipe)
+    with machine.start() as engine, machine.scratch() as scratch:
+        engine.require_shared(scratch, "--cache")
+        context = _open(recipe, ComposeFolder(scratch), machine, engine)
+        read = surveyed(context)
+        _, texts = pool(context, read["shards"], by_chance)
+        selection = _decided(context, texts)
+        share = min(1.0, selection.amounts.sum() / max(1, texts.size.sum()))
+        characters = sum(c["characters"] for c in read["counts"].values())
+        return {
+            "languages": by_language(recipe, selection.shares, {}),
+            "counts": read["counts"],
+            "documents": int((selection.amounts > 0).sum()),
+            "taken": sum(s.total for s in selection.shares),
+            "unit": recipe.unit,
+            "seconds": round(context.seconds[LOOK] * (1 + share), 1),
+            "disk_mb": round(characters * share * _COMPRESSED / 1e6, 1),
+            "warnings": context.warnings,
+        }
+
+
+_COMPRESSED = 0.4
+"""Stored bytes per character of text, roughly."""
+
+
+def _check_methods(recipe: Recipe) -> None:
+    """Raise `UnknownMethodError` for a source whose `choose` is not a method."""
+    for source in recipe.sources:
+        if source.choose not in (RANDOM, "auto"):
+            registry.build(source.choose, {})
+
+
+def _open(
+    recipe: Recipe, folder: ComposeFolder, machine: Machine, engine: Engine
+) -> ComposeContext:
+    """Find and fingerprint the inputs."""
+    sources: list[list[Source]] = []
+    targets: dict[str, str] = {}
+    for number, source in enumerate(recipe.sources):
+        spool, scan = folder.work / f"input-{number}", partial(scan_with, engine)
+        role = f"source {source.name}: path"
+        found = corpus.find(source.path, source.read, spool=spool, role=role, scan=scan)
+        if source.page and source.language_field:
+            _require_two_columns(source, found)
+        sources.append(found)
+        if source.target:
+            role = f"source {source.name}: target"
+            texts = corpus.find(source.target, source.read, spool=spool, role=role)
+            targets |= {f"{source.name}/{k}": v for k, v in source_identity(texts).items()}
+    return ComposeContext(recipe, machine, engine, folder, sources, targets)
+
+
+def _require_two_columns(source: TextSource, files: list[Source]) -> None:
+    """Raise `UsageError` if a page and a language cannot both be read."""
+    for file in files:
+        if file.format in _ONE_COLUMN:
+            raise bad_setting(
+                f"source {source.name!r}: page",
+                f"left out with language_field for {file.format} files",
+                source.page,
+                f"The {file.format} reader reads one field besides the text.",
+            )
+
+
+def _identity(context: ComposeContext) -> dict[str, Any]:
+    """What must be the same for a composition to be resumed."""
+    recipe = dataclasses.asdict(context.recipe)
+    del recipe["sources"]
+    sources = {
+        source.name: {"kind": source.kind, "choose": source.choose, "embedder": source.embedder}
+        for source in context.recipe.sources
+    }
+    seen = seen_of(context)
+    files = {
+        f"{name}/{file}": fingerprint
+        for name, source in seen["sources"].items()
+        for file, fingerprint in source.pop("files").items()
+    }
+    named = {name: {**seen["sources"][name], **source} for name, source in sources.items()}
+    identity = {"command": "compose", "recipe": {**recipe, "sources": named}}
+    identity |= {"order": seen["order"], "versions": seen["versions"]}
+    return {**identity, "corpus": files, "target": context.targets}
+
+
+def _decided(context: ComposeContext, texts: Pool) -> Taking:
+    """Decide what is taken, and warn of the notes."""
+    selection = decide(texts, context.recipe)
+    for note in selection.notes:
+        context.warn(note)
+    return selection
+
+
+def _write(context: ComposeContext, places: Places, selection: Taking) -> Amounts:
+    """Write what is taken of every unwritten shard; returns the amounts of all shards."""
+    folder, begin = context.folder, 0
+    amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
+    for number, index, n in places:
+        if selection.amounts[begin : begin + n].any():
+            amounts[number, index] = selection.amounts[begin : begin + n]
+        begin += n
+    for path in (folder.composed, folder.written):
+        if is_local(path):
+            path.mkdir(parents=True, exist_ok=True)
+    done = listed(folder.written)
+    missing = {at for at in amounts if mark_path(folder.written, *at).name not in done}
+    pieces = (
+        (number, shard, amounts[number, shard.index])
+        for number, shard in (context.shards() if missing else ())
+        if (number, shard.index) in missing
+    )
+    job = WriteComposed(
+        **context.cleaning(), unit=context.recipe.unit, out=folder.composed, done=folder.written
+    )
+    with context.stage("write"):
+        for documents in context.engine.map(job, pieces):
+            context.machine.progress.advance(0, documents)
+    return _written_amounts(folder, list(amounts))
+
+
+def _written_amounts(folder: ComposeFolder, written: list[tuple[int, int]]) -> Amounts:
+    """The amounts written, by source and language."""
+    amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
+    marks = read_many([mark_path(folder.written, *at) for at in written])
+    for (number, _), mark in zip(written, marks, strict=True):
+        for language, sums in json.loads(mark).items():
+            at = number, int(language)
+            amounts[at] = amounts.get(at, np.zeros(3, np.int64)) + np.array(sums, np.int64)
+    return {at: (int(v[0]), int(v[1]), int(v[2])) for at, v in sorted(amounts.items())}
+
+
+def _write_rejects(context: ComposeContext, shards: list[int]) -> None:
+    """Write `rejects.jsonl`."""
+    with writing(context.folder.path / "rejects.jsonl") as out:
+        for number, seen in headers(context, shards):
+            name = context.recipe.sources[number].name
+            file = context.names[number][seen["file"]]
+            for row, byte, reason in seen["rejects"]:
+                line = {"source": f"{name}/{file}", "row": row, "byte": byte, "reason": reason}
+                out.write(orjson.dumps(line) + b"\n")
+
+
+def _manifest(
+    context: ComposeContext, read: dict[str, Any], selection: Taking, amounts: Amounts
+) -> dict[str, Any]:
+    """The manifest of the finished composition."""
+    recipe, languages = context.recipe, by_language(context.recipe, selection.shares, amounts)
+    taken = sum(row["sentences" if recipe.unit == SENTENCES else "tokens"] for row in languages)
+    return {
+        "corpusfit": versions()["corpusfit"],
+        "versions": versions(),
+        "command": "compose",
+        "recipe": dataclasses.asdict(recipe),
+        "corpus": {
+            source.name: [source_as_dict(file) for file in files]
+            for source, files in zip(recipe.sources, context.sources, strict=True)
+        },
+        "counts": read["counts"],
+        "copies": {"same_language": selection.copies, "other_language": selection.elsewhere},
+        "budget": {"asked": recipe.budget, "taken": taken, "unit": recipe.unit},
+        "languages": languages,
+        "kinds": by_kind(recipe, amounts),
+        "warnings": context.warnings,
+        "seconds": context.seconds,
+        "workers": context.engine.workers,
+    }

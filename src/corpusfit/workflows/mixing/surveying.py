@@ -1,0 +1,245 @@
+"""Surveys the sources of a composition: the columns and the order that `compose` decides by."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_bytes
+from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe
+from corpusfit.compose.selection import Pool, quantiles
+from corpusfit.engine import Engine
+from corpusfit.errors import EmptyInputError
+from corpusfit.jobs.compose import SurveyTexts, surveyed_path
+from corpusfit.jobs.reading import Reasons
+from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.manifest import ComposeFolder, digest, source_identity, versions
+from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
+from corpusfit.score import table
+from corpusfit.types import Shard, Source
+from corpusfit.workflows.context import Machine, shards_of
+from corpusfit.workflows.selection.commands import score
+
+LOOK = "look at texts"
+"""Stage name of the first pass over the sources."""
+
+_ONE_SEGMENT = 1 << 40
+"""Units per segment, so that a document has one score: the mean of its units'."""
+
+_SEEN_BY = (
+    *("language", "language_field", "text_field", "txt", "page"),
+    "transliterated",
+)
+"""Settings of a source that change its survey."""
+
+Columns = list[dict[str, NDArray[Any]]]
+"""The survey of a source, shard by shard."""
+
+
+@dataclass
+class ComposeContext:
+    """A running composition."""
+
+    recipe: Recipe
+    machine: Machine
+    engine: Engine
+    folder: ComposeFolder
+    sources: list[list[Source]]
+    targets: dict[str, str]
+    warnings: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the files, by source."""
+        return tuple(tuple(file.name for file in files) for files in self.sources)
+
+    @property
+    def size(self) -> int:
+        """Stored bytes of all sources."""
+        return sum(file.size for files in self.sources for file in files)
+
+    def cleaning(self) -> dict[str, Any]:
+        """The common arguments of both jobs."""
+        recipe = self.recipe
+        found = {"sources": recipe.sources, "names": self.names, "languages": recipe.languages}
+        return {**found, "longest": recipe.longest, "folder": self.folder.surveyed}
+
+    def warn(self, message: str) -> None:
+        """Show a warning, and store it for the manifest."""
+        self.warnings.append(message)
+        self.machine.progress.warn(message)
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a pass over the sources and show its progress by stored bytes."""
+        began = time.perf_counter()
+        self.machine.progress.begin(name, self.size, "documents")
+        try:
+            yield
+        finally:
+            self.machine.progress.end()
+            self.seconds[name] = round(time.perf_counter() - began, 3)
+
+    def shards(self) -> Iterator[tuple[int, Shard]]:
+        """Every shard with the number of its source, with progress by stored bytes."""
+        for number, files in enumerate(self.sources):
+            for shard in shards_of(files, self.recipe.sources[number].read, self.machine):
+                yield number, shard
+
+
+def surveyed(context: ComposeContext) -> dict[str, Any]:
+    """Survey all texts; returns each source's number of shards and its counts."""
+    folder, wanted = context.folder, digest(seen_of(context))
+    if not folder.surveyed_as.exists() or folder.surveyed_as.read_text("utf-8") != wanted:
+        folder.counted.unlink(missing_ok=True)
+        remove(folder.surveyed)
+        write_bytes(folder.surveyed_as, wanted.encode())
+    if folder.counted.exists():
+        shards = json.loads(folder.counted.read_bytes())
+        return {"shards": shards, "counts": _counted(context, shards)}
+    done, shards = listed(folder.surveyed), [0] * len(context.sources)
+    if is_local(folder.surveyed):
+        folder.surveyed.mkdir(parents=True, exist_ok=True)
+
+    def missing() -> Iterator[tuple[int, Shard]]:
+        for number, shard in context.shards():
+            shards[number] = shard.index + 1
+            if surveyed_path(folder.surveyed, number, shard.index).name not in done:
+                yield number, shard
+
+    with context.stage(LOOK):
+        for documents in context.engine.map(SurveyTexts(**context.cleaning()), missing()):
+            context.machine.progress.advance(0, documents)
+    counts = _counted(context, shards)
+    write_bytes(folder.counted, json.dumps(shards).encode())
+    return {"shards": shards, "counts": counts}
+
+
+def seen_of(context: ComposeContext) -> dict[str, Any]:
+    """The identity of the survey: all settings and inputs that can change it."""
+    recipe = context.recipe
+    sources = {}
+    for source, found in zip(recipe.sources, context.sources, strict=True):
+        plain = {name: getattr(source, name) for name in _SEEN_BY}
+        sources[source.name] = {**plain, "files": source_identity(found)}
+    used = ("corpusfit", "sentencex", "py3langid", "langcodes", "transliterate")
+    known = {name: version for name, version in versions().items() if name in used}
+    order = [source.name for source in recipe.sources]
+    seen = {"sources": sources, "order": order, "versions": known}
+    return {**seen, "languages": list(recipe.languages), "longest": recipe.longest}
+
+
+def headers(context: ComposeContext, shards: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(source, counts) of every shard."""
+    for number, count in enumerate(shards):
+        for index in range(count):
+            path = surveyed_path(context.folder.surveyed, number, index)
+            yield number, read_arrays(path, ())[1]
+
+
+def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, Any]]:
+    """By source, counts of rows, documents, rejects and cleaning; warns of unusable rows."""
+    total = [Counter[str]() for _ in shards]
+    others = [Counter[str]() for _ in shards]
+    reasons = [Reasons() for _ in shards]
+    for number, seen in headers(context, shards):
+        total[number].update(seen["counts"])
+        others[number].update(seen["others"])
+        reasons[number].add(seen["rejects"])
+    found = {}
+    for number, source in enumerate(context.recipe.sources):
+        counts, why = total[number], reasons[number]
+        if why.counts:
+            context.warn(f"{why.counts.total():,} rows of {source.name} were not used: {why}.")
+        if not counts["documents"]:
+            raise EmptyInputError(
+                f"The source {source.name!r} has no usable row ({why}). Set its text_field to the "
+                "text field, or its path to other files."
+            )
+        found[source.name] = {
+            "rows": counts["documents"] + counts["rejected"],
+            **counts,
+            "reasons": dict(why.counts.most_common()),
+            "others": dict(others[number].most_common()),
+        }
+    return found
+
+
+Places = list[tuple[int, int, int]]
+"""Source, shard and number of its surveyed documents, in reading order."""
+
+
+def pool(
+    context: ComposeContext,
+    shards: list[int],
+    ordering: Callable[[ComposeContext, int, Columns], list[NDArray[np.float64]]],
+) -> tuple[Places, Pool]:
+    """All surveyed documents as columns, and the shard of each."""
+    size = "sentences" if context.recipe.unit == SENTENCES else "pieces"
+    places: Places = []
+    parts: list[tuple[NDArray[Any], ...]] = []
+    for number, count in enumerate(shards):
+        columns = []
+        for index in range(count):
+            path = surveyed_path(context.folder.surveyed, number, index)
+            seen, _ = read_arrays(path, ("row", "language", size, "text", "page"))
+            places.append((number, index, len(seen["row"])))
+            columns.append(seen)
+        order = ordering(context, number, columns)
+        for seen, keys in zip(columns, order, strict=True):
+            source = np.full(len(keys), number, np.int16)
+            sizes = seen[size].astype(np.int64)
+            parts.append((source, seen["language"], sizes, seen["text"], seen["page"], keys))
+    whole = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return places, Pool(*whole)
+
+
+def by_chance(context: ComposeContext, number: int, columns: Columns) -> list[NDArray[np.float64]]:
+    """Random order keys of a source's documents, shard by shard."""
+    stream = (number + 1) << 40
+    seed = context.recipe.seed
+    return [uniform(place_keys(seed, stream + i, len(c["row"]))) for i, c in enumerate(columns)]
+
+
+def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDArray[np.float64]]:
+    """Order keys by relevance (rank of the score within the language), unless `choose` is random.
+
+    Relevance is a run of `score` over the source, in a folder of its own that can be resumed.
+    """
+    source = context.recipe.sources[number]
+    if source.choose == RANDOM:
+        return by_chance(context, number, columns)
+    folder = context.folder.relevance / f"{number:03d}"
+    embed = EmbedPlan(source.embedder) if source.embedder else EmbedPlan()
+    plan = Plan(
+        read=source.read,
+        cut=CutPlan(gamma=_ONE_SEGMENT),
+        embed=embed,
+        method=MethodPlan(source.choose),
+        seed=context.recipe.seed,
+    )
+    began = time.perf_counter()
+    score(plan, source.target, source.path, folder, machine=context.machine, overwrite=True)
+    scores = [_scores_of(folder / "scores", i, c["row"]) for i, c in enumerate(columns)]
+    context.seconds[f"score {source.name}"] = round(time.perf_counter() - began, 3)
+    languages = np.concatenate([c["language"] for c in columns])
+    groups = [np.flatnonzero(languages == k) for k in range(len(context.recipe.languages))]
+    ranks = quantiles(-np.concatenate(scores).astype(np.float64), groups)
+    return np.split(ranks, np.cumsum([len(c["row"]) for c in columns])[:-1])
+
+
+def _scores_of(folder: Path, shard: int, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Scores of some rows of a shard: float32 [n]."""
+    scored, scores = table.read_columns(table.part_path(folder, shard), "row", "score")
+    at = np.searchsorted(np.asarray(scored, np.int64), rows)
+    return np.asarray(scores, np.float32)[at]

@@ -1,0 +1,141 @@
+"""Reads the target and draws the background: the two samples that methods are fitted on."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit import corpus
+from corpusfit.errors import EmptyInputError, bad_setting
+from corpusfit.jobs.fit import Sample
+from corpusfit.jobs.reading import Reasons, read_shard
+from corpusfit.jobs.sample import ALL, Drawn, SampleTexts, TextsAt, first_bound, merge
+from corpusfit.plan import Plan
+from corpusfit.segments import cut_units
+from corpusfit.types import Documents, taken, text_array
+from corpusfit.workflows.context import Run
+
+FEW = 20
+
+
+def target_texts(run: Run, sample: Sample) -> int:
+    """Read, normalise and cut the target; write its units' texts; returns their number.
+
+    Repeated texts count once: a copy in a held-out part would flatter every method.
+
+    Raises:
+        EmptyInputError: the target has no usable text.
+    """
+    names = tuple(s.name for s in run.target)
+    source_of: dict[str, int] = {}  # by text, the first source that has it
+    rejected = Reasons()
+    for shard in corpus.shards(run.target, run.plan.read):
+        found, tally = read_shard(shard, run.plan.read, names)
+        for text in found.texts.to_pylist():
+            source_of.setdefault(text, shard.source)
+        rejected.add(tally.rejects)
+    if not source_of:
+        raise EmptyInputError(
+            f"--target has no usable text ({rejected}). Give a file with texts of your task, and "
+            "name its text field with --text-field."
+        )
+    if rejected.counts:
+        run.warn(f"{rejected.counts.total():,} rows of the target were not used: {rejected}.")
+    if run.plan.fit.normalise:
+        plain: dict[str, int] = {}
+        for text, source in source_of.items():
+            plain.setdefault(corpus.normalise(text), source)
+        plain.pop("", None)
+        source_of = plain or source_of
+    different = list(source_of)
+    numbered = Documents(np.arange(len(different)), text_array(different))
+    cut, texts = cut_units(numbered, run.plan.cut)
+    sources, documents = np.array(list(source_of.values()))[cut.row], cut.row
+    if len(texts) > run.plan.fit.max_target:
+        drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
+        places = np.sort(drawn[: run.plan.fit.max_target])
+        texts, sources = taken(texts, places), sources[places]
+        documents = documents[places]
+    if len(different) < FEW:
+        run.warn(
+            f"The target has only {len(different)} different texts. With fewer than {FEW}, the "
+            "ranking of methods and the scores of detectors are unreliable. Add texts to --target."
+        )
+    repeats = repeats_by_share(sources, names, run.plan)
+    sample.write_texts(texts.to_pylist(), repeats, documents)
+    return len(texts)
+
+
+def check_shares(names: tuple[str, ...], plan: Plan) -> None:
+    """Check that the shares are for the target's names.
+
+    Raises:
+        UsageError: the shares are for other names.
+    """
+    shares = plan.fit.share_of()
+    if shares and set(shares) != set(names):
+        raise bad_setting("fit.shares", f"one for each of {', '.join(names)}", plan.fit.shares)
+
+
+def repeats_by_share(
+    sources: NDArray[np.int64], names: tuple[str, ...], plan: Plan
+) -> NDArray[np.int64] | None:
+    """How often each unit of the target counts, so that its sources have the plan's shares."""
+    shares = plan.fit.share_of()
+    if not shares:
+        return None
+    counts = np.bincount(sources, minlength=len(names))
+    wanted = np.array([shares[n] for n in names]) * (counts > 0)
+    each = wanted / np.maximum(counts, 1)
+    total = min(plan.fit.max_target, wanted.sum() / each[each > 0].min())  # each at least once
+    repeats = np.zeros(len(sources), np.int64)
+    counted = np.maximum(1, np.round(wanted / wanted.sum() * total)).astype(np.int64)
+    for source, n in enumerate(counted):  # each source at least once
+        at = np.flatnonzero(sources == source)
+        repeats[at] = np.diff(np.arange(len(at) + 1) * n // max(1, len(at)))
+    return repeats
+
+
+def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
+    """Draw k units of the corpus in one pass over its text; returns why rows were rejected.
+
+    Raises:
+        EmptyInputError: the corpus has no usable row.
+    """
+    job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
+    bound = first_bound(run.size, k, run.plan.cut)
+    drawn, rejected = _drawn(run, job, bound)
+    if bound < ALL and sum(len(d.texts) for d in drawn) < k:  # fewer than could be expected
+        drawn, rejected = _drawn(run, job, ALL)
+    if not drawn:
+        raise run.nothing_read(rejected)
+    sample.write_texts(list(itertools.chain(*(d.texts for d in drawn))))
+    return rejected
+
+
+def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np.int64]]]) -> None:
+    """Read the texts of units that were drawn by shard, and write them."""
+    wanted = dict(places)
+    with run.stage("sample texts", run.size):
+        job = TextsAt(run.plan.read, run.plan.cut, run.names)
+        pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
+        found = dict(run.engine.map(job, pieces))
+    sample.write_texts([text for shard, _ in places for text in found[shard]])
+
+
+def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:
+    """The units with keys below a bound, and why rows were rejected."""
+    drawn: list[Drawn[str]] = []
+    rejected, held, k = Reasons(), 0, job.k
+    with run.stage("sample", run.size):
+        for part, tally in run.engine.map(job, ((shard, bound) for shard in run.shards())):
+            rejected.add(tally.rejects)
+            drawn.append(part)
+            held += len(part.texts)
+            if held > 2 * k:
+                drawn = merge(drawn, k)
+                held = sum(len(d.texts) for d in drawn)
+                bound = int(max(d.keys.max() for d in drawn))
+    return merge(drawn, k), rejected

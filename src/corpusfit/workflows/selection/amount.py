@@ -1,0 +1,120 @@
+"""Decides `--fraction auto`: held-out bits against the amount that is selected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from corpusfit.artifacts import write_bytes
+from corpusfit.errors import bad_setting
+from corpusfit.jobs.fit import Sample
+from corpusfit.jobs.heldout_bits import EvaluateBits
+from corpusfit.kernels.chance import bottom_k
+from corpusfit.manifest import RunFolder
+from corpusfit.plan import AUTO, DEFAULT_FRACTION, ChoosePlan, MethodPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import LabelMethod
+from corpusfit.score.heldout_bits import Bits, compare
+from corpusfit.workflows.context import Run
+from corpusfit.workflows.samples import read_background
+from corpusfit.workflows.selection.bits import evaluate
+from corpusfit.workflows.selection.scoring import tallies
+
+GRID = tuple(float(f) for f in np.geomspace(0.01, 1, 13).round(3))
+"""Shares of the words of the corpus sample that are tried."""
+
+
+def decide_fraction(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
+    """The smallest share whose held-out bits are not distinguishable from the fewest.
+
+    Folds, fits and bits are as for `auto`, on the target and the corpus sample that the run stored.
+    The result is stored in the run's folder.
+
+    Args:
+        run: the running command; its corpus is read only if the sample's texts are not stored.
+        folder: of the run, which is scored.
+        used: the run's method.
+
+    Returns:
+        `fraction`, the `reason` in a sentence, and the `curve` by increasing fraction: `bits`, how
+        many more than the fewest (`behind`), and the 95 % interval of that (`low`, `high`); empty
+        if the target is too small.
+
+    Raises:
+        UsageError: as `check_fraction`.
+    """
+    check_fraction(run.plan.choose, used)
+    path = folder.fit / "amount.json"
+    if not path.exists():
+        write_bytes(path, json.dumps(_decided(run, folder, used)).encode())
+    found: dict[str, Any] = json.loads(path.read_bytes())
+    return found
+
+
+def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
+    """Check that the amount can be decided for a method.
+
+    Raises:
+        UsageError: the method does not score texts, or trains a network.
+    """
+    if amount.fraction != AUTO or used.name == "auto":
+        return
+    method = registry.load(used.name)
+    if issubclass(method, LabelMethod) or not method.exact:
+        raise bad_setting(
+            "--fraction",
+            f"a number with {used.name}",
+            AUTO,
+            "auto is for methods that score texts and train no network.",
+        )
+
+
+def _decided(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
+    target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
+    if not background.texts.exists():  # the method was fitted on embeddings alone
+        units = ((shard, tally.units) for shard, tally in tallies(folder))
+        read_background(run, background, bottom_k(units, run.plan.fit.background, run.plan.seed))
+    job = EvaluateBits.of(run.plan, target, background, GRID, named=True)
+    held = job.held()
+    with run.stage("evaluate amounts", 0 if held is None else held.count):
+        evaluation = evaluate(run, job, held, [used], {})
+    if held is None:
+        why = "because the target is too small to compare amounts on held-out text"
+        reason = f"--fraction auto selects {DEFAULT_FRACTION:g}, the default, {why}."
+        return {"fraction": DEFAULT_FRACTION, "reason": reason, "curve": []}
+    names = [f"{i:02d}" for i in range(len(GRID))]
+    sums = dict(zip(names, evaluation.bits(used.name), strict=True))
+    found = {b.method: b for b in compare(held, sums, seed=run.plan.seed)}
+    curve = [_point(share, found[name]) for name, share in zip(names, GRID, strict=True)]
+    chosen = next(p for p in curve if p["low"] <= 0)
+    return {"fraction": chosen["fraction"], "reason": _reason(chosen, curve), "curve": curve}
+
+
+def _point(fraction: float, found: Bits) -> dict[str, float]:
+    behind, low, high = found.behind
+    return {
+        "fraction": fraction,
+        "bits": found.bits,
+        "behind": behind,
+        "low": low,
+        "high": high,
+    }
+
+
+def _reason(chosen: Mapping[str, float], curve: list[dict[str, float]]) -> str:
+    """The decision in a sentence."""
+    fewest = min(curve, key=lambda p: (p["behind"], p["fraction"]))
+    said = (
+        f"--fraction auto selects {chosen['fraction']:g}: {chosen['bits']:.2f} bits per word on "
+        "held-out target text"
+    )
+    if chosen["fraction"] == fewest["fraction"]:
+        return f"{said}, the fewest of {len(curve)} amounts."
+    return (
+        f"{said}, not distinguishable from the fewest, {fewest['bits']:.2f} at "
+        f"{fewest['fraction']:g} (95 % interval of the difference {chosen['low']:.2f} to "
+        f"{chosen['high']:.2f})."
+    )

@@ -1,0 +1,121 @@
+"""Picks the method that `--method auto` uses, by held-out bits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from corpusfit.artifacts import write_bytes
+from corpusfit.jobs.fit import Sample
+from corpusfit.manifest import RunFolder
+from corpusfit.plan import MethodPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import Method
+from corpusfit.workflows.context import Run
+from corpusfit.workflows.corpus_embedding import add_vectors
+from corpusfit.workflows.selection.ranking import BASELINE, rank_methods
+
+CONTENDERS = (
+    "dsir",
+    "moore_lewis",
+    "cynical",
+    "bm25",
+    "betr",
+    "domain_classifier",
+    "knn",
+)
+"""The candidates of `auto`, cheapest first: on words, then on embeddings by the time of their fit.
+
+Of methods that held-out bits do not distinguish, `auto` takes the first in this order.
+"""
+FALLBACK = ("cynical", "moore_lewis")
+"""What `auto` takes without a verdict: the first that it may use (`alone`: not `cynical`)."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What `auto` uses, and why in a sentence."""
+
+    method: MethodPlan
+    reason: str
+
+
+def contenders(*, alone: bool = False) -> list[str]:
+    """The candidates of `auto`; with `alone`, those that score each unit on its own."""
+    return [n for n in CONTENDERS if not alone or issubclass(registry.load(n), Method)]
+
+
+def pick(
+    run: Run, folder: RunFolder, target: Sample, background: Sample, *, alone: bool = False
+) -> Pick:
+    """The method that `auto` uses: the one with the fewest held-out bits a word.
+
+    Of the methods whose bits are not distinguishable from the best one's it takes the cheapest, by
+    the order of `CONTENDERS`; a budget leaves out methods that cost more. The ranking is stored in
+    the run's folder.
+
+    Args:
+        run: the running command.
+        folder: of the run.
+        target: its texts; vectors are added if there are none.
+        background: as `target`.
+        alone: whether the method must score each unit on its own.
+    """
+    path, allows = folder.fit / "ranking.json", run.asked.auto.seconds()
+    if not path.exists():
+        names = contenders(alone=alone)
+        if any(registry.build(name, {}).encodes for name in names):
+            for sample in (target, background):
+                if not sample.vectors.exists():
+                    add_vectors(run, sample)
+        found = rank_methods(run, names, target, background, 0, named=False, allows=allows)
+        write_bytes(path, json.dumps([dataclasses.asdict(v) for v in found]).encode())
+    return decide_by_bits(ranking_of(folder), allows, contenders(alone=alone))
+
+
+def decide_by_bits(
+    ranking: Sequence[Mapping[str, Any]], allows: float, names: Sequence[str]
+) -> Pick:
+    """Decide by a ranking.
+
+    Args:
+        ranking: methods as from `ranking_of`.
+        allows: highest cost in seconds per GB of text; if all cost more, the cheapest is used.
+        names: the candidates, cheapest to fit and score first.
+    """
+    rows = {v["method"]: v for v in ranking}
+    tried = [rows[name] for name in names if name in rows]
+    if not tried or tried[0]["bits"] is None:
+        name = next(n for n in FALLBACK if n in names)
+        why = "because the target is too small to compare methods on held-out text"
+        return Pick(MethodPlan(name), f"auto uses {name}, {why}.")
+    fitting = [v for v in tried if v["cost"] <= allows] or [min(tried, key=lambda v: v["cost"])]
+    used = next(v for v in fitting if v["behind"][1] <= 0)
+    others = sorted((v for v in fitting if v is not used), key=lambda v: v["bits"])
+    reason = f"auto uses {used['method']}: {used['bits']:.2f} bits per word on held-out target text"
+    chance = _difference(used["bits"] - rows[BASELINE]["bits"], BASELINE)
+    found = [*([_compared(used, others[0])] if others else []), chance]
+    return Pick(MethodPlan(used["method"]), f"{reason}, {' and '.join(found)}.")
+
+
+def _compared(used: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """The method in use and the best of the others, one of which is the best of all."""
+    _, low, high = max(used["behind"], other["behind"])
+    alike = f": not distinguishable, and {other['method']} costs more" * (low <= 0)
+    difference = _difference(used["bits"] - other["bits"], other["method"])
+    return f"{difference} (95 % interval {low:.2f} to {high:.2f}{alike})"
+
+
+def _difference(bits: float, other: str) -> str:
+    """A difference in bits, such as `0.25 fewer than random`."""
+    return f"{abs(bits):.2f} {'more' if bits > 0 else 'fewer'} than {other}"
+
+
+def ranking_of(folder: RunFolder) -> list[dict[str, Any]]:
+    """The ranking behind `auto`, as plain values; empty if the user named a method."""
+    path = folder.fit / "ranking.json"
+    ranking: list[dict[str, Any]] = json.loads(path.read_bytes()) if path.exists() else []
+    return ranking

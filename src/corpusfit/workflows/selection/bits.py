@@ -1,0 +1,119 @@
+"""Evaluates methods by held-out bits, on every fold of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.engine import Job
+from corpusfit.jobs.fit import Unfit
+from corpusfit.jobs.heldout_bits import EvaluateBits, FoldBits
+from corpusfit.plan import MethodPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.heldout_bits import Bits, HeldOut, compare
+from corpusfit.score.rank import Trial
+from corpusfit.workflows.context import Run
+
+R = TypeVar("R", FoldBits, Trial)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Methods evaluated by held-out bits.
+
+    Attributes:
+        held: what they were evaluated on; None if the target is too small.
+        folds: each method's results on all folds.
+        unfit: why the other methods cannot be fitted, by name.
+    """
+
+    held: HeldOut | None
+    folds: Mapping[str, Sequence[FoldBits]]
+    unfit: Mapping[str, str]
+
+    def bits(self, method: str) -> NDArray[np.float64]:
+        """A method's bits of each text, float64 [amounts, n]."""
+        return np.asarray(np.sum([fold.bits for fold in self.folds[method]], axis=0))
+
+    def verdicts(self, seed: int, best_of: Collection[str]) -> dict[str, Bits]:
+        """The verdicts at the first amount, best first; none if the target is too small."""
+        if self.held is None:
+            return {}
+        sums = {method: self.bits(method)[0] for method in self.folds}
+        return {b.method: b for b in compare(self.held, sums, seed=seed, best_of=best_of)}
+
+    def without(self, methods: Collection[str]) -> Evaluation:
+        """The evaluation of the other methods."""
+        folds = {m: found for m, found in self.folds.items() if m not in methods}
+        return Evaluation(self.held, folds, self.unfit)
+
+
+def evaluate(
+    run: Run,
+    job: EvaluateBits,
+    held: HeldOut | None,
+    plans: Sequence[MethodPlan],
+    took: dict[str, float],
+) -> Evaluation:
+    """Evaluate methods on every fold, within a stage; warns if the target is too small.
+
+    Args:
+        run: the running command.
+        job: what evaluates a method on a fold.
+        held: the job's folds.
+        plans: the methods.
+        took: by method, the seconds that its first fold takes are noted here.
+    """
+    if held is None:
+        run.warn(
+            "No verdict in held-out bits: the target needs at least two different texts that are "
+            "not in the corpus. Add texts to --target."
+        )
+        whole = [p.name for p in plans if issubclass(registry.load(p.name), CorpusMethod)]
+        return Evaluation(None, {}, dict.fromkeys(whole, "only held-out bits can rank it."))
+    if held.left_out:
+        run.warn(
+            f"Held-out bits leave out {held.left_out:,} of the target's "
+            f"{np.count_nonzero(held.folds >= 0):,} units: they repeat others, occur in the corpus "
+            "sample, or have no words."
+        )
+    pieces = [(plan, fold) for fold in range(held.count) for plan in plans]
+    found, unfit = in_rounds(run, job, pieces, took, 1.0)
+    folds: dict[str, list[FoldBits]] = {}
+    for fold in found:
+        folds.setdefault(fold.method, []).append(fold)
+    return Evaluation(held, folds, unfit).without(unfit)
+
+
+def in_rounds(
+    run: Run,
+    job: Job[tuple[MethodPlan, int], R | Unfit],
+    pieces: Sequence[tuple[MethodPlan, int]],
+    took: dict[str, float],
+    weight: float,
+) -> tuple[list[R], dict[str, str]]:
+    """Run a job on pieces in rounds over methods; returns results, and why methods are unfit.
+
+    A round advances the progress by `weight`. For a true time left, each method advances it by its
+    share of the seconds that the methods `took`, once they are known of all; the first round notes
+    them.
+    """
+    results: list[R] = []
+    unfit: dict[str, str] = {}
+    methods = len({plan.name for plan, _ in pieces})
+    for result in run.engine.map(job, pieces):
+        if isinstance(result, Unfit):
+            unfit[result.method] = result.why
+        else:
+            results.append(result)
+        if isinstance(result, FoldBits):
+            took.setdefault(result.method, result.fit_s + result.score_s)
+        known = len(took) >= methods and result.method in took
+        share = took[result.method] / sum(took.values()) if known else 1 / methods
+        run.machine.progress.advance(weight * share)
+    return results, unfit

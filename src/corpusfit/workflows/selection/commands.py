@@ -1,0 +1,378 @@
+"""The commands `select`, `score`, `choose` and `rank` as functions."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from corpusfit import corpus
+from corpusfit.engine import Engine
+from corpusfit.errors import bad_setting
+from corpusfit.jobs.fit import PrepareEncoder, Sample
+from corpusfit.jobs.survey import scan_with
+from corpusfit.manifest import RunFolder, digest, source_as_dict, source_identity, versions
+from corpusfit.plan import AUTO, ChoosePlan, MethodPlan, Plan
+from corpusfit.score import registry
+from corpusfit.score.contract import SOURCE, LabelMethod
+from corpusfit.types import Source
+from corpusfit.workflows.budget import (
+    Decision,
+    apply_decision,
+    read_decision,
+    write_decision,
+)
+from corpusfit.workflows.context import Machine, Run, find_again
+from corpusfit.workflows.corpus_embedding import add_vectors
+from corpusfit.workflows.reproduce import absolute, command_words
+from corpusfit.workflows.result import Selection
+from corpusfit.workflows.samples import background_texts, check_shares, target_texts
+from corpusfit.workflows.selection.amount import check_fraction, decide_fraction
+from corpusfit.workflows.selection.auto import ranking_of
+from corpusfit.workflows.selection.balance import prepare_balance
+from corpusfit.workflows.selection.cascade import cascade_of, prepare_stages, score_cascade
+from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_of
+from corpusfit.workflows.selection.cost_model import decide_by_budget
+from corpusfit.workflows.selection.language_check import warn_language_mismatch
+from corpusfit.workflows.selection.parallel_files import whole_lines, write_aligned
+from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
+from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
+from corpusfit.workflows.selection.writing import choose_segments, count_rows, write_selected
+
+HERE = Machine()
+
+
+def select(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    out: Path,
+    *,
+    machine: Machine = HERE,
+    overwrite: bool = False,
+) -> Selection:
+    """Select the part of the corpus that is similar to the target.
+
+    Reference: TADPOLE, Algorithm 1.
+
+    Args:
+        plan: every setting that can change the result.
+        target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
+        corpus_inputs: the same for the corpus to select from; `-` is standard input.
+        out: a new or empty folder, or one of the same run to resume.
+        machine: where it runs.
+        overwrite: replace a different run in `out`.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        CorpusfitError: see `errors.py`; everything finished so far is kept.
+    """
+    return _run(plan, target, corpus_inputs, out, machine, overwrite, selecting=True)
+
+
+def score(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    out: Path,
+    *,
+    machine: Machine = HERE,
+    overwrite: bool = False,
+) -> Selection:
+    """Score the corpus as `select` does, without selecting; `choose` can select afterwards."""
+    return _run(plan, target, corpus_inputs, out, machine, overwrite, selecting=False)
+
+
+def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selection:
+    """Select again from stored scores, with another amount or policy.
+
+    Args:
+        out: the folder of a `select` or `score`.
+        amount: policy and amount of the selection.
+        machine: where it runs.
+
+    Raises:
+        InputError: `out` holds no scored corpus.
+        ChangedInputError: the corpus changed since it was scored.
+    """
+    folder = RunFolder(out)
+    manifest = folder.require_scored()
+    plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
+    target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
+    with machine.start() as engine:
+        sources = find_again(sources, plan.read, engine, out)
+        run = Run(plan, machine, engine, folder.work, target, sources)
+        run.encoder = manifest["encoder"]
+        run.files = manifest["files"]
+        run.encoders = manifest["encoders"]
+        if manifest["budget"]:
+            run.plan = apply_decision(plan, Decision(**manifest["budget"]))
+        engine.require_shared(folder.work, "DIR")
+        prepare_balance(run)
+        folder.amend(_identity(run))
+        return _finish(run, folder, manifest, selecting=True)
+
+
+def rank(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    *,
+    methods: Sequence[str] = (),
+    seeds: int = SEEDS,
+    machine: Machine = HERE,
+) -> list[Ranked]:
+    """Rank methods on the user's own data.
+
+    Args:
+        plan: read, cut, embed and fit settings; its method and amount are not used.
+        target: as in `select`.
+        corpus_inputs: as in `select`; one pass over its text draws the sample.
+        methods: names of methods; without any, all of `candidates`.
+        seeds: number of random splits.
+        machine: where it runs.
+
+    Returns:
+        The methods' verdicts and costs, fewest held-out bits first.
+    """
+    if seeds < 1:
+        raise bad_setting("--seeds", "1 or more", seeds)
+    names = list(methods) or candidates()
+    labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
+    if labels:
+        raise bad_setting("--method", "a method that scores texts, not labels", ", ".join(labels))
+    return _ranked(plan, target, corpus_inputs, names, seeds, machine, named=bool(methods))
+
+
+def rank_by_bits(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    names: Sequence[str],
+    *,
+    named: bool,
+    machine: Machine,
+) -> list[Ranked]:
+    """Rank methods by held-out bits alone, as `auto` does; takes what `rank` takes.
+
+    With `named`, a method that cannot be used here is an error; else it is left out.
+    """
+    return _ranked(plan, target, corpus_inputs, names, 0, machine, named=named)
+
+
+def _ranked(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    names: Sequence[str],
+    seeds: int,
+    machine: Machine,
+    *,
+    named: bool,
+) -> list[Ranked]:
+    """Draw a sample of the corpus, and rank methods on it."""
+    with machine.start() as engine, machine.scratch() as work:
+        engine.require_shared(work, "--cache")
+        plan = whole_lines(plan, corpus_inputs)
+        run = _open(plan, target, corpus_inputs, work, machine, engine)
+        samples = Sample(work, "target"), Sample(work, "background")
+        target_texts(run, samples[0])
+        background_texts(run, samples[1], plan.fit.background)
+        options = plan.method.options if len(names) == 1 else {}
+        if any(registry.build(n, options).encodes for n in names):
+            with run.stage("prepare encoder"):
+                run.one(PrepareEncoder(run.cache), plan.embed)
+            for sample in samples:
+                add_vectors(run, sample)
+        return rank_methods(run, names, *samples, seeds, named=named)
+
+
+def _identity(run: Run) -> dict[str, Any]:
+    """What must be the same for a run to be resumed; `strict` can change."""
+    settings = run.asked.as_dict()
+    del settings["read"]["strict"]
+    settings["choose"]["clusters"] = run.clusters  # their fingerprint, not their path
+    return {
+        **settings,
+        "target": source_identity(run.target),
+        "corpus": source_identity(run.sources),
+        "encoder": run.encoder,
+        "encoders": run.encoders,
+        "files": run.files,
+        "versions": {"corpusfit": versions()["corpusfit"]},
+    }
+
+
+def _run(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    out: Path,
+    machine: Machine,
+    overwrite: bool,
+    *,
+    selecting: bool,
+) -> Selection:
+    """Score the corpus, and select with `selecting`."""
+    plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
+    used = registry.with_embedder(plan.method, plan.embed.embedder)
+    plan = dataclasses.replace(plan, method=used)
+    method = None if used.name == "auto" else registry.build(used.name, used.options)
+    if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
+        plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
+    check_fraction(plan.choose, used)
+    files = _files(plan)
+    folder = RunFolder(out)
+    folder.claim()
+    with machine.start() as engine:
+        run = _open(plan, target, corpus_inputs, folder.work, machine, engine)
+        run.files = {file: corpus.fingerprint(file)[0] for file in files}
+        asked = _decide(run, folder)
+        prepare_encoder(run)
+        prepare_stages(run)
+        prepare_balance(run)
+        folder.begin(_identity(run), overwrite=overwrite)
+        if run.decision is not None:
+            write_decision(folder, run.decision, asked)
+        engine.require_shared(folder.work, "--out")
+        require_strict(run, folder)
+        done = folder.finished()
+        if done is not None and (not selecting or done["selected"]):
+            return Selection(out, done)
+        manifest = folder.scored_so_far()
+        if manifest is None:
+            warn_language_mismatch(run)
+            scoring = score_cascade if plan.cascade.stages else score_corpus
+            used = scoring(run, folder)
+            require_strict(run, folder)
+            run.require_unchanged()
+            manifest = _manifest(run, folder, used)
+            manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
+            folder.keep_scored(manifest)
+        return _finish(run, folder, manifest, selecting=selecting)
+
+
+def _overrides(plan: Plan) -> list[str]:
+    """The settings that differ from their defaults, clusters by their absolute path."""
+    clusters = absolute([plan.choose.clusters])[0]
+    return dataclasses.replace(
+        plan, choose=dataclasses.replace(plan.choose, clusters=clusters)
+    ).overrides()
+
+
+def _files(plan: Plan) -> list[str]:
+    """Files named by the settings of any stage's method."""
+    used = [s.method for s in stages_of(plan)] if plan.cascade.stages else [plan.method]
+    methods = [registry.build(m.name, m.options) for m in used if m and m.name != "auto"]
+    return sorted({file for method in methods for file in method.files})
+
+
+def _decide(run: Run, folder: RunFolder) -> str:
+    """Change the plan to fit its budget, by a stored decision or by measuring.
+
+    Returns:
+        A digest of the inputs and settings that the decision is for.
+    """
+    asked = digest({k: v for k, v in _identity(run).items() if k not in ("choose", "encoder")})
+    if run.plan.auto.budget:
+        run.decision = read_decision(folder, asked) or decide_by_budget(run)
+        run.plan = apply_decision(run.plan, run.decision)
+    return asked
+
+
+def _open(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    work: Path,
+    machine: Machine,
+    engine: Engine,
+) -> Run:
+    """Find and fingerprint the inputs."""
+    started = time.perf_counter()
+    scan = partial(scan_with, engine)
+    run = Run(
+        plan,
+        machine,
+        engine,
+        work,
+        corpus.find(target, plan.read, spool=work, role="target"),
+        corpus.find(corpus_inputs, plan.read, spool=work, role="corpus", scan=scan),
+    )
+    check_shares(tuple(s.name for s in run.target), plan)
+    run.seconds["find inputs"] = round(time.perf_counter() - started, 3)
+    return run
+
+
+def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
+    """The manifest of the scored corpus."""
+    return {
+        "corpusfit": versions()["corpusfit"],
+        "versions": versions(),
+        "plan": run.asked.as_dict(),
+        "method": dataclasses.asdict(used),
+        "budget": run.decision and dataclasses.asdict(run.decision),
+        "encoder": run.encoder,
+        "encoders": run.encoders,
+        "files": run.files,
+        "ranking": ranking_of(folder),
+        "reason": run.reason,
+        "remark": run.remark,
+        "target": [source_as_dict(s) for s in run.target],
+        "corpus": [source_as_dict(s) for s in run.sources],
+        "counts": count_rows(run, folder),
+        "warnings": run.warnings,
+        "seconds": run.seconds,
+    }
+
+
+def _more(amount: ChoosePlan) -> str:
+    """The option of an amount, and the direction in which it selects more."""
+    if amount.threshold is not None:
+        return "lower --threshold"
+    used = (name for name in ("segments", "tokens") if getattr(amount, name) is not None)
+    return f"higher --{next(used, 'fraction')}"
+
+
+def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
+    """Select and write; the manifest comes last and marks the run as finished."""
+    selected: dict[str, Any] | None = None
+    amount: dict[str, Any] | None = None
+    command = "select" if selecting else "score"
+    urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
+    inputs = manifest.get("given", urls)  # older versions did not store it
+    if selecting:
+        used = manifest["method"]
+        if run.plan.choose.fraction == AUTO:
+            amount = decide_fraction(run, folder, MethodPlan(**used))
+            run.plan = run.plan.with_value("choose.fraction", amount["fraction"])
+        chosen = choose_segments(run, folder, registry.build(used["name"], used["options"]))
+        write_selected(run, folder, chosen, MethodPlan(**used))
+        run.require_unchanged()
+        aligned = write_aligned(folder, run.sources)
+        selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
+        selected |= {"aligned": aligned} if aligned else {}
+        if not chosen.segments:
+            run.warn(
+                "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with a "
+                f"{_more(run.plan.choose)}."
+            )
+    whole = {
+        **manifest,
+        "command": command,
+        "repeat": command_words(command, inputs, {}, _overrides(run.asked)),
+        "plan": run.asked.as_dict(),
+        "cascade": cascade_of(folder, run.plan.choose, selected["segments"] if selected else None),
+        "selected": selected,
+        "amount": amount,
+        "warnings": list(dict.fromkeys([*manifest["warnings"], *run.warnings])),
+        "seconds": {**manifest["seconds"], **run.seconds},
+        "workers": run.engine.workers,
+    }
+    folder.finish(whole)
+    return Selection(folder.path, whole)

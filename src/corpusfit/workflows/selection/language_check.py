@@ -1,0 +1,89 @@
+"""Warns if target and corpus are in different languages and the method cannot bridge them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from itertools import islice
+
+from corpusfit import corpus
+from corpusfit.compose.languages import identifier
+from corpusfit.plan import Plan, ReadPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import LabelMethod
+from corpusfit.types import Document, Source
+from corpusfit.workflows.context import Run
+
+ENGLISH_ONLY = ("minilm", "static")
+"""Embedders trained on English text only. Others count as multilingual, because the languages of a
+model folder are unknown."""
+
+_SOURCES, _TEXTS = 32, 8
+"""Number of sources in the sample, evenly spaced, and of first texts of each."""
+_USUAL = 0.1
+"""A language with this share of the target's sample or more is a language of the target."""
+
+
+def reads_words(plan: Plan) -> bool:
+    """Whether the method compares words, which two languages do not share."""
+    name = plan.method.name
+    if name == "auto":
+        return True
+    kind = registry.load(name)
+    if name == "random" or issubclass(kind, LabelMethod):
+        return False
+    method = registry.build(name, plan.method.options)
+    return method.reads != "embedding" and method.exact
+
+
+def is_english_only(plan: Plan) -> bool:
+    """Whether the method reads embeddings of an encoder trained on English only."""
+    name = plan.method.name
+    encodes = name == "auto" or registry.build(name, plan.method.options).encodes
+    return encodes and plan.embed.embedder in ENGLISH_ONLY
+
+
+def warn_language_mismatch(run: Run) -> None:
+    """Warn if most of the corpus is in languages that the target lacks and the method needs.
+
+    Checks the first texts of some sources; skipped without the extra `languages`.
+
+    Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
+    """
+    words, english = reads_words(run.plan), is_english_only(run.plan)
+    if not (words or english) or find_spec("py3langid") is None or find_spec("langcodes") is None:
+        return
+    identify = identifier()
+    target, texts = (
+        Counter(filter(None, map(identify, _sample(sources, run.plan.read))))
+        for sources in (run.target, run.sources)
+    )
+    wanted = {code for code, n in target.items() if n >= _USUAL * target.total()}
+    others = Counter({code: n for code, n in texts.items() if code not in wanted})
+    if not wanted or 2 * others.total() <= texts.total():
+        return
+    encoder = f"uses the encoder {run.plan.embed.embedder}, trained on English only"
+    why = "compares words" if words else encoder
+    share = 100 * others.total() / texts.total()
+    run.warn(
+        f"{share:.0f} % of a sample of the corpus is in other languages "
+        f"({', '.join(code for code, _ in others.most_common(3))}) than the target "
+        f"({', '.join(sorted(wanted))}), and {run.plan.method.name} {why}, so scores across "
+        "languages are unreliable. Use a multilingual encoder with --embedder PATH and a method "
+        "that reads only embeddings, for instance --method centroid_distance."
+    )
+
+
+def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterator[str]:
+    """The first texts of a few sources."""
+    step = max(1, -(-len(sources) // _SOURCES))
+    each = _TEXTS * max(1, _SOURCES // len(sources[::step]))
+    for source in sources[::step]:
+        found = (
+            row.text
+            for shard in corpus.shards([source], read)
+            for row in corpus.rows(shard, read)
+            if isinstance(row, Document)
+        )
+        yield from islice(found, each)

@@ -1,0 +1,57 @@
+"""Runs over parallel corpora: one segment per line, and the selection as line-aligned files."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from corpusfit import corpus
+from corpusfit.artifacts import writing
+from corpusfit.errors import bad_setting
+from corpusfit.manifest import RunFolder
+from corpusfit.plan import Plan
+from corpusfit.types import Source
+from corpusfit.workflows.result import Selection
+from corpusfit.workflows.text_keys import is_parallel
+
+_LINE_ENDS = re.compile(r"[\r\n]+")
+
+
+def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
+    """The plan with one unit, and so one segment, per line if the corpus is of aligned pairs.
+
+    Raises:
+        UsageError: the plan has units that cut lines, and the corpus is of pairs.
+    """
+    if not any(corpus.is_pair(each) for each in corpus_inputs) or plan.cut.unit == "document":
+        return plan
+    if plan.cut.unit != "window":  # the default
+        cure = "Only a whole line of a pair has a translation, so each line is one segment."
+        raise bad_setting("--unit", "document or left out with aligned pairs", plan.cut.unit, cure)
+    return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
+
+
+def write_aligned(folder: RunFolder, sources: Sequence[Source]) -> list[str]:
+    """Write the selected pairs as two line-aligned files, in the corpus's order.
+
+    A line end within a text, which only the old line ends of a TSV can leave, becomes a blank.
+
+    Reference: Aharoni and Goldberg (2020), section 4: pairs are selected by their source side.
+
+    Returns:
+        The files' names, as `selected.de` and `selected.en`; none if the corpus is not of pairs.
+    """
+    folder.remove_written()
+    if not is_parallel(sources):
+        return []
+    paths = [folder.aligned(side) for side in corpus.sides(sources)]
+    names = [path.name for path in paths]
+    folder.will_write(names)
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(writing(path)) for path in paths]
+        for row in Selection(folder.path, {}):
+            for file, side in zip(files, ("text", "translation"), strict=True):
+                file.write(_LINE_ENDS.sub(" ", row[side]).encode() + b"\n")
+    return names

@@ -1,0 +1,178 @@
+"""Scores a corpus: embed, fit, score; each step does only what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from corpusfit.artifacts import listed, read_many
+from corpusfit.embed.store import VectorStore
+from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, Sample
+from corpusfit.jobs.reading import Tally, require_none_rejected
+from corpusfit.jobs.sample import SampleVectors
+from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
+from corpusfit.jobs.whole import ScoreWhole
+from corpusfit.kernels.chance import bottom_k
+from corpusfit.manifest import RunFolder
+from corpusfit.plan import MethodPlan
+from corpusfit.score import registry
+from corpusfit.score.contract import CorpusMethod
+from corpusfit.score.rounds import RoundMethod
+from corpusfit.workflows.context import Run
+from corpusfit.workflows.corpus_embedding import add_vectors, embed_corpus
+from corpusfit.workflows.samples import background_texts, read_background, target_texts
+from corpusfit.workflows.selection.auto import pick
+from corpusfit.workflows.selection.label_scoring import score_labels, uses_labels
+from corpusfit.workflows.selection.rounds import score_in_rounds
+
+
+def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
+    """Write `scores/` for the whole corpus; returns the method in use.
+
+    Raises:
+        EmptyInputError: nothing usable in the target or the corpus.
+    """
+    target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
+    target_texts(run, target)
+    if uses_labels(run.plan.method):
+        score_labels(run, folder, _scoring(run, folder, run.plan.method))
+        return run.plan.method
+    used = run.plan.method
+    if used.name == "auto" or run.encoder is None:
+        if not background.texts.exists():  # else a killed run has drawn it
+            background_texts(run, background, run.plan.fit.background)
+        warn_no_common_words(run, target, background)
+    if used.name == "auto":
+        picked = pick(run, folder, target, background)
+        used, run.reason = picked.method, picked.reason
+    method = registry.build(used.name, used.options)
+    store = None
+    if method.encodes:
+        store, counts = embed_corpus(run, run.plan.embed, run.encoder)
+        if run.plan.method.name != "auto":  # else it has encoded them
+            add_vectors(run, target)
+            _background(run, store, counts, background)
+    if isinstance(method, RoundMethod):
+        score_in_rounds(run, folder, used.name, method, target)
+        return used
+    if isinstance(method, CorpusMethod):
+        _score_whole(run, folder, used, target, background, store)
+        return used
+    with run.stage("fit"):
+        scorer = folder.fit / "scorer.safetensors"
+        job = Fit(target, background, scorer, run.plan.seed, network=not method.exact)
+        run.remark = run.one(job, used)
+    if method.reads == "embedding" and store is not None:
+        _score_vectors(run, folder, used, store)
+    else:
+        vectors = store if method.reads == "both" else None
+        _score_texts(run, folder, used, vectors, network=not method.exact)
+    return used
+
+
+def prepare_encoder(run: Run) -> None:
+    """Load the encoder if the method needs one, and note its fingerprint.
+
+    The fingerprint is part of the run's identity: a model can change under its name, and `auto`
+    can choose another precision on another machine.
+    """
+    name = run.plan.method.name
+    if name == "auto" or registry.build(name, run.plan.method.options).encodes:
+        run.engine.require_shared(run.cache, "--cache")
+        with run.stage("prepare encoder"):
+            run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
+
+
+def tallies(folder: RunFolder) -> Iterator[tuple[int, Tally]]:
+    """(shard, tally) of every scored shard, in order."""
+    marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))
+    for mark, data in zip(marks, read_many(marks), strict=True):
+        yield int(mark.stem[5:]), Tally(**json.loads(data))
+
+
+def require_strict(run: Run, folder: RunFolder) -> None:
+    """Under `--strict`, check also the rows that an earlier command read without it.
+
+    Raises:
+        StrictError: a row of a scored shard was rejected.
+    """
+    if run.plan.read.strict:
+        for _, tally in tallies(folder):
+            require_none_rejected(tally, run.names)
+
+
+def warn_no_common_words(run: Run, target: Sample, background: Sample) -> None:
+    """Warn if target and corpus share no word, so that words cannot separate them."""
+    if not run.one(CommonWords(background), target):
+        run.warn(
+            "The target shares no word with a sample of the corpus, so a method that compares "
+            "words cannot rank the corpus. Check --text-field and the languages of both."
+        )
+
+
+def _background(run: Run, store: Path, counts: list[int], background: Sample) -> None:
+    """Draw the background from the store: its vectors, and its texts if the fit needs them."""
+    places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
+    with run.stage("sample"):
+        run.one(SampleVectors(store, background.vectors), places)
+    used = run.plan.method
+    if registry.build(used.name, used.options).fits_on == "embedding":
+        return
+    if not background.texts.exists():  # else a killed run has read them
+        read_background(run, background, places)
+
+
+def _scoring(
+    run: Run, folder: RunFolder, used: MethodPlan
+) -> tuple[int, bool, tuple[str, ...], Path, Path]:
+    """The common arguments of scoring jobs, see `Scoring`."""
+    summed = registry.build(used.name, used.options).log_weights
+    return run.plan.cut.gamma, summed, run.names, folder.scores, folder.scored
+
+
+def _score_vectors(run: Run, folder: RunFolder, used: MethodPlan, store: Path) -> None:
+    scorer = folder.fit / "scorer.safetensors"
+    job = ScoreVectors(*_scoring(run, folder, used), scorer, store)
+    done = listed(folder.scored)
+    missing = [
+        i
+        for i in sorted(VectorStore(store).finished())
+        if mark_path(folder.scored, i).name not in done
+    ]
+    for tally in run.over("score", job, missing):
+        run.machine.progress.advance(0, tally.units)
+
+
+def _score_texts(
+    run: Run, folder: RunFolder, used: MethodPlan, store: Path | None, *, network: bool
+) -> None:
+    scorer = folder.fit / "scorer.safetensors"
+    plan = run.plan
+    job = ScoreTexts(*_scoring(run, folder, used), scorer, plan.read, plan.cut, store, network)
+    done = listed(folder.scored)
+    for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
+        run.machine.progress.advance(0, tally.units)
+
+
+def _score_whole(
+    run: Run,
+    folder: RunFolder,
+    used: MethodPlan,
+    target: Sample,
+    background: Sample,
+    store: Path | None,
+) -> None:
+    plan = run.plan
+    job = ScoreWhole(
+        *_scoring(run, folder, used),
+        sources=tuple(run.sources),
+        read=plan.read,
+        cut=plan.cut,
+        store=store,
+        target=target,
+        background=background,
+        seed=plan.seed,
+    )
+    with run.stage("score"):
+        run.one(job, used)

@@ -1,0 +1,161 @@
+"""Selects from stored scores and writes the selected text."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from corpusfit.artifacts import is_local, listed, remove, write_bytes, writing
+from corpusfit.jobs.reading import Reasons
+from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
+from corpusfit.manifest import RunFolder
+from corpusfit.plan import MethodPlan
+from corpusfit.score import table
+from corpusfit.score.contract import AnyMethod
+from corpusfit.select import ScoredPart
+from corpusfit.select import choose as decide
+from corpusfit.workflows.context import Run
+from corpusfit.workflows.selection.balance import Balance, balance
+from corpusfit.workflows.selection.examples import draw_examples, write_examples
+from corpusfit.workflows.selection.scoring import tallies
+
+
+@dataclass
+class Chosen:
+    """The selection: counts, the lowest selected score, and composition by source and cluster.
+
+    With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
+    of its segments (by their main cluster) and of those selected.
+    """
+
+    segments: int = 0
+    tokens: int = 0
+    threshold: float | None = None
+    by_source: dict[str, dict[str, int]] = field(default_factory=dict)
+    quota: list[float] | None = None
+    by_cluster: list[dict[str, int]] = field(default_factory=list)
+    parts: list[int] = field(default_factory=list)
+
+    def add(self, part: ScoredPart, selected: Any, source: str) -> None:
+        """Count one part."""
+        counted = self.by_source.setdefault(source, Counter(segments=0, selected=0, tokens=0))
+        counted["segments"] += len(selected)
+        counted["selected"] += int(selected.sum())
+        counted["tokens"] += int(part.tokens[selected].sum())
+        if part.groups is not None and self.quota is not None:
+            self._add_clusters(part.groups, part.tokens, selected, len(self.quota))
+        if selected.any():
+            self.parts.append(part.index)
+            self.segments += int(selected.sum())
+            self.tokens += int(part.tokens[selected].sum())
+            lowest = float(part.scores[selected].min())
+            self.threshold = lowest if self.threshold is None else min(self.threshold, lowest)
+
+    def _add_clusters(self, main: Any, tokens: Any, selected: Any, k: int) -> None:
+        if not self.by_cluster:
+            self.by_cluster = [Counter(segments=0, selected=0, tokens=0) for _ in range(k)]
+        for own, n, chosen, pieces in zip(
+            self.by_cluster,
+            np.bincount(main, minlength=k).tolist(),
+            np.bincount(main[selected], minlength=k).tolist(),
+            np.bincount(main[selected], tokens[selected], minlength=k).tolist(),
+            strict=True,
+        ):
+            own["segments"] += n
+            own["selected"] += chosen
+            own["tokens"] += int(pieces)
+
+
+def _scored(
+    folder: RunFolder, by: Balance | None = None, *, weighted: bool = False
+) -> Iterator[ScoredPart]:
+    """The scored parts; with a balance also their clusters, with `weighted` also their shares."""
+    for index, path in table.parts(folder.scores):
+        scores, tokens = table.read_columns(path, "score", "tokens")
+        yield ScoredPart(
+            index,
+            np.asarray(scores, np.float32),
+            np.asarray(tokens, np.int64),
+            by.groups(index) if by is not None else None,
+            by.shares(index) if by is not None and weighted else None,
+        )
+
+
+def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
+    """Select, and write the columns `weight` and `selected` beside the scores."""
+    source_of = {shard: tally.source for shard, tally in tallies(folder)}
+    by = balance(run, folder)
+    chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
+    paths = dict(table.parts(folder.scores))
+    with run.stage("choose", len(paths)):
+        choices = decide(
+            lambda: _scored(folder, by, weighted=run.plan.choose.policy != "top"),
+            run.plan.choose,
+            seed=run.plan.seed,
+            log_weights=method.log_weights,
+            quota=by.quota if by is not None else None,
+        )
+        for choice, part in zip(choices, _scored(folder, by), strict=True):
+            table.rewrite(paths[choice.index], weight=choice.weight, selected=choice.selected)
+            chosen.add(part, choice.selected, run.names[source_of[choice.index]])
+            run.machine.progress.advance(1)
+    return chosen
+
+
+def write_selected(run: Run, folder: RunFolder, chosen: Chosen, method: MethodPlan) -> None:
+    """Write the selected text and the examples, after removing those of another selection."""
+    mark = folder.work / "chosen.json"
+    choice = {**vars(run.plan.choose), "clusters": run.clusters}
+    wanted = json.dumps(choice, sort_keys=True).encode()
+    if not mark.exists() or mark.read_bytes() != wanted:
+        for stale in (folder.selected, folder.looked_at):
+            remove(stale)
+        folder.examples.unlink(missing_ok=True)
+        write_bytes(mark, wanted)
+    if is_local(folder.selected):
+        folder.selected.mkdir(exist_ok=True)
+    places = draw_examples(run, lambda: _scored(folder), chosen.threshold)
+    missing = _unwritten(folder.selected, chosen.parts, selected_path)
+    missing |= _unwritten(folder.looked_at, places, looked_at_path)
+    if missing:
+        job = WriteSelected(
+            run.plan.read, run.names, folder.scores, folder.selected, folder.looked_at, places
+        )
+        for _ in run.over_shards("write", job, lambda shard: shard not in missing):
+            pass
+    if not folder.examples.exists():
+        write_examples(run, folder, method, list(places))
+
+
+def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], Path]) -> set[int]:
+    """Parts without a file in a folder."""
+    written = listed(folder)
+    return {i for i in parts if path(folder, i).name not in written}
+
+
+def count_rows(run: Run, folder: RunFolder) -> dict[str, Any]:
+    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
+    total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
+    reasons = Reasons()
+    with writing(folder.path / "rejects.jsonl") as out:
+        for _, tally in tallies(folder):
+            reasons.add(tally.rejects)
+            total.update(
+                rows=tally.documents + len(tally.rejects),
+                documents=tally.documents,
+                rejected=len(tally.rejects),
+                units=tally.units,
+                segments=tally.segments,
+                characters=tally.characters,
+            )
+            for row, byte, reason in tally.rejects:
+                line = {"source": run.names[tally.source], "row": row, "byte": byte}
+                out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
+    return {**total, "reasons": dict(reasons.counts.most_common())}

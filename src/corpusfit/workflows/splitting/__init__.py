@@ -1,0 +1,1 @@
+"""Divide a data set into train, dev and test without overlap: split."""

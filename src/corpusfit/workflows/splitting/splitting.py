@@ -1,0 +1,332 @@
+"""The command `split`: splits a corpus into train, dev and test with no text in two of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit import corpus
+from corpusfit.engine import Engine
+from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
+from corpusfit.evaluate.contamination import HeldoutIndex
+from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
+from corpusfit.jobs.survey import scan_with
+from corpusfit.jobs.text_keys import TextsOfRows
+from corpusfit.manifest import SplitFolder, source_as_dict, source_identity, versions
+from corpusfit.plan import ReadPlan
+from corpusfit.settings import seed_below
+from corpusfit.types import Source
+from corpusfit.workflows.contamination.match import find_leaks
+from corpusfit.workflows.context import Machine, shards_of
+from corpusfit.workflows.reproduce import absolute
+from corpusfit.workflows.splitting.overlap import overlaps_in, split_input
+from corpusfit.workflows.splitting.writers import Written, form_of, write_split
+from corpusfit.workflows.text_keys import Rows, is_parallel, key_rows
+
+_DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 10, 11, 12, 13
+_NAMES = {KEPT: "train", _DEV: "dev", _TEST: "test"}
+_REASONS = {
+    **REASONS,
+    _NEAR_DEV: "contains a near-duplicate of a dev text",
+    _NEAR_TEST: "contains a near-duplicate of a test text",
+}
+_SPARE = 100
+"""Least number of spare groups to draw from: dev must not hold near-duplicates of test."""
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """How a corpus is split.
+
+    Attributes:
+        dev: number of rows of dev, or below 1 their share of all rows.
+        test: number of rows of test, or below 1 their share of all rows.
+        near: drop rows of other splits that contain a near-duplicate of a dev or test text.
+        seed: random seed.
+        read: how rows become texts.
+    """
+
+    dev: float = 0
+    test: float = 0
+    near: bool = False
+    seed: int = 0
+    read: ReadPlan = field(default_factory=ReadPlan)
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        self.read.check()
+        seed_below("--seed", self.seed)
+        for name in ("dev", "test"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf") or (value >= 1 and value != int(value)):
+                raise bad_setting(f"--{name}", "a whole number of rows or a share below 1", value)
+        if not self.dev and not self.test:
+            cure = "For instance --dev 2000 --test 2000, or --dev 0.1 --test 0.1."
+            raise bad_setting("--dev or --test", "above 0", 0, cure)
+
+    def wanted(self, rows: int) -> tuple[int, int]:
+        """Number of rows of dev and of test, out of `rows`.
+
+        Raises:
+            UsageError: none would be left for train.
+        """
+        dev, test = (round(v * rows) if v < 1 else int(v) for v in (self.dev, self.test))
+        if dev + test >= rows:
+            raise bad_setting(
+                "--dev and --test",
+                f"fewer in sum than the {rows:,} rows that can be split",
+                f"{dev:,} and {test:,}",
+                "Lower one of them.",
+            )
+        return dev, test
+
+
+@dataclass(frozen=True)
+class Split:
+    """A finished split.
+
+    Attributes:
+        path: its folder.
+        manifest: the content of `manifest.json`: `counts`, `splits` with their files, `overlaps`.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+
+
+def split(
+    plan: SplitPlan,
+    inputs: Sequence[str],
+    out: Path,
+    *,
+    machine: Machine,
+    overwrite: bool = False,
+) -> Split:
+    """Split a corpus, or aligned pairs, into train, dev and test.
+
+    Copies of a text stay in one split. Of pairs that translate a sentence twice, all but the first
+    are dropped. The text is read three times; with `near` twice more for each side of pairs.
+
+    Reference: Aharoni and Goldberg (2020), section 3.1 and Tables 3 and 8; Broder (1997) for
+    near-duplicates; Koehn and Knowles (2017), whose medical dev set is mostly in their train set.
+
+    Args:
+        plan: every setting that can change the result.
+        inputs: as `--corpus` takes them; `pair:…` for pairs, whose texts of either side are in one
+            split only, and there once.
+        out: a new or empty folder, or one of the same split.
+        machine: where it runs.
+        overwrite: replace a different split in `out`.
+
+    Raises:
+        UsageError: the sizes do not fit the corpus.
+        CorpusfitError: see `errors.py`.
+    """
+    plan.check()
+    folder = SplitFolder(out)
+    folder.claim()
+    with machine.start() as engine, machine.scratch() as spool:
+        engine.require_shared(spool, "--cache")
+        sources = corpus.find(
+            inputs, plan.read, spool=folder.work, role="data", scan=partial(scan_with, engine)
+        )
+        folder.begin(_identity(plan, sources), overwrite=overwrite)
+        done = folder.finished()
+        if done is not None:
+            return Split(out, done)
+        task = _Task(plan, sources, spool, engine, machine)
+        rows, side = task.sides()
+        written = write_split(
+            folder, sources, plan.read, rows, side, task.names(), _REASONS, machine
+        )
+        _require_unchanged(sources)
+        manifest = _manifest(plan, inputs, sources, written, task.names())
+        places = {name: [split_input(out, found)] for name, found in manifest["splits"].items()}
+        found = overlaps_in(
+            out.absolute().name, places, plan.read, spool, engine, machine, near=plan.near
+        )
+        manifest["overlaps"] = [dataclasses.asdict(one) for one in found]
+        folder.finish(manifest)
+    return Split(out, manifest)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A running split."""
+
+    plan: SplitPlan
+    sources: list[Source]
+    spool: Path
+    engine: Engine
+    machine: Machine
+
+    def names(self) -> dict[int, str]:
+        """The names of the splits to write, by code."""
+        wanted = {"train": 1.0, "dev": self.plan.dev, "test": self.plan.test}
+        return {code: name for code, name in _NAMES.items() if wanted[name]}
+
+    def sides(self) -> tuple[Rows, NDArray[np.int8]]:
+        """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
+        rows = key_rows(self.sources, self.plan.read, self.engine, self.machine, "read")
+        if not len(rows):
+            raise EmptyInputError(
+                f"--data has no usable row ({rows.rejected}). Name the text field with "
+                "--text-field."
+            )
+        side = np.full(len(rows), KEPT, np.int8)
+        if is_parallel(self.sources):
+            side = one_to_one(rows.keys)
+        groups = Groups.of_keys(rows.keys[:, 0], side == KEPT, self.plan.seed)
+        dev, test = self.plan.wanted(int((side == KEPT).sum()))
+        drawn, holders = self._drawn(rows, groups, dev, test)
+        for code, chosen in ((_DEV, drawn.dev), (_TEST, drawn.test)):
+            side[np.isin(groups.of, list(chosen))] = code
+        for code, chosen in ((_NEAR_TEST, drawn.test), (_NEAR_DEV, drawn.dev)):
+            holding = sorted({row for group in chosen for row in holders.get(group, ())})
+            at = np.array(holding, np.int64)
+            side[at[side[at] == KEPT]] = code
+        return rows, side
+
+    def _drawn(
+        self, rows: Rows, groups: Groups, dev: int, test: int
+    ) -> tuple[Drawn, dict[int, set[int]]]:
+        """Draw dev and test; by group, the rows of others that contain a near-duplicate of it.
+
+        Near-duplicates are searched for the groups wanted and some spare ones; for more spare ones
+        if these are too few.
+        """
+        spare = max(_SPARE, (dev + test) // 4)
+        most = len(groups.sizes)
+        while True:
+            ends = np.cumsum(groups.sizes)
+            candidates = min(most, int(np.searchsorted(ends, dev + test + spare)) + 1)
+            candidates = candidates if self.plan.near else most
+            holders, near = self._near(rows, groups, candidates) if self.plan.near else ({}, {})
+            drawn = draw(groups, dev, test, near, candidates)
+            if drawn is not None:
+                return drawn, holders
+            if candidates == most:
+                raise bad_setting(
+                    "--dev and --test",
+                    "sizes that whole groups of duplicate texts can fill",
+                    f"{dev:,} and {test:,}",
+                    "Lower one of them.",
+                )
+            spare *= 4
+
+    def _near(
+        self, rows: Rows, groups: Groups, candidates: int
+    ) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+        """By group, the rows of others that contain its text, and the groups near it."""
+        holders: dict[int, set[int]] = defaultdict(set)
+        near: dict[int, set[int]] = defaultdict(set)
+        first = np.flatnonzero((groups.of >= 0) & (groups.of < candidates))
+        first = first[np.unique(groups.of[first], return_index=True)[1]]
+        first.sort()  # one row of each group, in reading order
+        texts = self._texts(rows, first)
+        for side, of_side in enumerate(zip(*texts, strict=True)):
+            watched = HeldoutIndex.of_texts(of_side)
+            groups_of: dict[int, list[int]] = defaultdict(list)
+            for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
+                groups_of[number].append(int(groups.of[row]))
+            leaks = find_leaks(
+                watched,
+                self.sources,
+                self.plan.read,
+                self.spool,
+                self.engine,
+                self.machine,
+                translations=side == 1,
+            )
+            holding = rows.at(leaks.places()).tolist()
+            for row, number in zip(holding, leaks.watched.tolist(), strict=True):
+                holder = int(groups.of[row])
+                for group in groups_of[number]:
+                    if holder not in (-1, group):
+                        holders[group].add(row)
+                        near[group].add(holder)
+                        near[holder].add(group)
+        return holders, near
+
+    def _texts(self, rows: Rows, wanted: NDArray[np.int64]) -> list[tuple[str, ...]]:
+        """The texts of some rows (int64 [k], increasing) with all their sides."""
+        shards = rows.shard[wanted]
+        by_shard = {int(s): rows.row[wanted[shards == s]] for s in np.unique(shards)}
+        self.machine.progress.begin("read drawn texts", sum(s.size for s in self.sources))
+        try:
+            pieces = (
+                (shard, by_shard[shard.index])
+                for shard in shards_of(self.sources, self.plan.read, self.machine)
+                if shard.index in by_shard
+            )
+            found = dict(self.engine.map(TextsOfRows(self.plan.read), pieces))
+        finally:
+            self.machine.progress.end()
+        return [texts for shard in sorted(found) for texts in found[shard]]
+
+
+def _identity(plan: SplitPlan, sources: Sequence[Source]) -> dict[str, Any]:
+    settings = dataclasses.asdict(plan)
+    del settings["read"]["strict"]
+    return {
+        "command": "split",
+        **settings,
+        "data": source_identity(sources),
+        "versions": {"corpusfit": versions()["corpusfit"]},
+    }
+
+
+def _require_unchanged(sources: Sequence[Source]) -> None:
+    for source in sources:
+        if source.format != "hub" and corpus.content(source) != source.fingerprint:
+            raise ChangedInputError(
+                f"{source.name} changed while it was split. Run the same command again when "
+                "nothing writes to this file."
+            )
+
+
+def _manifest(
+    plan: SplitPlan,
+    inputs: Sequence[str],
+    sources: Sequence[Source],
+    written: Written,
+    names: dict[int, str],
+) -> dict[str, Any]:
+    """The manifest: settings, splits with their files, and counts."""
+    form = form_of(sources, plan.read)
+    splits = {
+        name: {
+            "rows": written.splits[name],
+            "files": [f"{name}.{suffix}" for suffix in form.suffixes],
+            "pair": form.pair,
+            "columns": form.columns,
+        }
+        for name in names.values()
+    }
+    return {
+        "command": "split",
+        "corpusfit": versions()["corpusfit"],
+        "given": {"data": absolute(inputs)},
+        "plan": {k: v for k, v in dataclasses.asdict(plan).items() if k != "read"},
+        "read": dataclasses.asdict(plan.read),
+        "data": [source_as_dict(source) for source in sources],
+        "splits": splits,
+        "counts": {
+            "rows": written.rows,
+            **{name: written.splits[name] for name in names.values()},
+            "rejected": written.rejected.counts.total(),
+            "dropped": written.dropped.total(),
+            "reasons": {
+                **dict(written.rejected.counts.most_common()),
+                **dict(written.dropped.most_common()),
+            },
+        },
+    }
