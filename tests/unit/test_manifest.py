@@ -5,7 +5,8 @@ import re
 import pytest
 
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
-from corpusfit.manifest import RunFolder, SplitFolder
+from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.splitting.folder import SplitFolder
 
 IDENTITY = {
     "seed": 0,

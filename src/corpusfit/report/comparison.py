@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.manifest import RunFolder
 from corpusfit.report.charts import overlap_chart, shares_chart
 from corpusfit.report.escaping import harmless
 from corpusfit.report.page import figure, paragraphs, plain_table
 from corpusfit.report.part import Part, Sheet
 from corpusfit.report.reading import Found
 from corpusfit.score import table
+from corpusfit.workflows.run_folder import RunFolder
 
 _MOST = 12
 """Most sources shown one by one."""

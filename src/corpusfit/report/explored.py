@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from corpusfit.manifest import ClustersFolder
+from corpusfit.explore.folder import ClustersFolder
 from corpusfit.report.charts import clusters_chart, confusion_chart, proximity_chart
 from corpusfit.report.escaping import harmless
 from corpusfit.report.examples import ON_MAP

@@ -6,12 +6,12 @@ import html
 from pathlib import Path
 from typing import Any
 
-from corpusfit.manifest import RunFolder
 from corpusfit.report.charts import amount_chart, composition_chart, map_chart, scores_chart
 from corpusfit.report.page import escaped, figure, paragraphs, plain_table, repeated
 from corpusfit.report.part import Part, Sheet
 from corpusfit.report.selection import selection_data
 from corpusfit.select.recall import recall_in_words
+from corpusfit.workflows.run_folder import RunFolder
 
 _ROWS = 30
 """Most sources in the table on the page; the CSV file has all."""

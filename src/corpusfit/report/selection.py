@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.manifest import RunFolder
 from corpusfit.report.distribution import Spread, spread_of
 from corpusfit.report.examples import Examples, read_examples
+from corpusfit.workflows.run_folder import RunFolder
 
 _MOST = 12
 """Most sources shown one by one; the others are counted together."""

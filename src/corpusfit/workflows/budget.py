@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed import has_network
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import MethodPlan, Plan
+from corpusfit.workflows.run_folder import RunFolder
 
 FAST = "static"
 """The embedder that is tried after the run's own."""

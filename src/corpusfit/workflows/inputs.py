@@ -16,10 +16,11 @@ from corpusfit.corpus.survey import ScanChunks
 from corpusfit.engine import Engine
 from corpusfit.errors import CorpusfitError, EmptyInputError, InputError, bad_setting
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import ComposeFolder, RunFolder
+from corpusfit.manifest import OutFolder
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine
+from corpusfit.workflows.run_folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -138,15 +139,15 @@ def _composed(name: str) -> str:
     Raises:
         InputError: the composition is not finished.
     """
-    found = ComposeFolder(place(name, "--data") if "://" in name else Path(name))
-    if not found.is_composition():
+    found = OutFolder(place(name, "--data") if "://" in name else Path(name))
+    if found.command() != "compose":
         return name
     if found.finished() is None:
         raise InputError(
             f"--data {name} holds a composition that is not finished. Run the same `corpusfit "
             "compose` again."
         )
-    return str(found.composed)
+    return str(found.path / "composed")
 
 
 def _finished(found: RunFolder) -> dict[str, Any]:

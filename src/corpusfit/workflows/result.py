@@ -13,9 +13,9 @@ import pyarrow as pa
 import zstandard
 
 from corpusfit.artifacts import restore
-from corpusfit.manifest import RunFolder
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Scorer
+from corpusfit.workflows.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

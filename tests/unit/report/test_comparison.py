@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from corpusfit.manifest import RunFolder
 from corpusfit.report.comparison import overlaps
 from corpusfit.score import table
 from corpusfit.types import Segments
+from corpusfit.workflows.run_folder import RunFolder
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 
 from corpusfit.errors import UsageError
 from corpusfit.jobs.fit import Sample
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import AutoPlan, MethodPlan, Plan
 from corpusfit.workflows.budget import (
     Decision,
@@ -22,6 +21,7 @@ from corpusfit.workflows.budget import (
     write_decision,
 )
 from corpusfit.workflows.context import Run
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.auto import pick
 
 COSTS = {"minilm": 9_000.0, "static": 100.0, "moore_lewis": 5.0}

@@ -7,12 +7,12 @@ import pytest
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.errors import UsageError
 from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.manifest import RecipeFolder
 from corpusfit.plan import Plan
 from corpusfit.score.names import names as method_names
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.config import Recipe, RecipeTask, Selector
 from corpusfit.workflows.experiments.fingerprints import on_machine
+from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.graph import build_graph
 from corpusfit.workflows.experiments.grid import check_plans, columns_of, grid
 from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask

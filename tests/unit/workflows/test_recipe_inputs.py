@@ -6,10 +6,10 @@ import pytest
 
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.engine import Progress
-from corpusfit.manifest import RecipeFolder
 from corpusfit.plan import EmbedPlan, Plan
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.config import Recipe, RecipeTask, Selector
+from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.inputs import load_inputs
 
 pytest.importorskip("transformers", reason="the extra train is not installed")

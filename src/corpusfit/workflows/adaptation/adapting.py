@@ -25,7 +25,8 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
-from corpusfit.manifest import AdaptFolder, digest, source_identity, versions
+from corpusfit.manifest import digest, source_identity, versions
+from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.training_data import sample_texts, sharpness, training_text
 from corpusfit.workflows.adaptation.training_phases import PhaseRunner
 from corpusfit.workflows.adaptation.training_setup import ROLES, Ready
@@ -195,7 +196,13 @@ def _prepare(
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
             dropped, counts = find_contaminated(
-                guarded, texts, plan.read, folder, engine, machine, then_task=plan.then_task.on
+                guarded,
+                texts,
+                plan.read,
+                folder.guard,
+                engine,
+                machine,
+                then_task=plan.then_task.on,
             )
         text = training_text(plan, texts, folder, room, end, engine, machine, dropped=dropped)
         text.figures.update({"guard": counts} if guarded else {})

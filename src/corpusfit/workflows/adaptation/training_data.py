@@ -20,12 +20,13 @@ from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
 from corpusfit.jobs.fit import Sample
 from corpusfit.kernels.chance import place_keys, uniform
-from corpusfit.manifest import AdaptFolder, RunFolder
 from corpusfit.score import table
 from corpusfit.select.weights import moments, relevance
+from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.tokenising import Tokenising
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.inputs import TrainingInputs
+from corpusfit.workflows.run_folder import RunFolder
 
 _SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with more
 _OVERSAMPLING = 3

@@ -18,7 +18,7 @@ from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware
 from corpusfit.engine import Progress
 from corpusfit.errors import ChangedInputError
-from corpusfit.manifest import AdaptFolder
+from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.progress import TrainingProgress
 from corpusfit.workflows.adaptation.training_setup import Ready, assemble_training
 

@@ -21,7 +21,8 @@ from corpusfit.adapt.presets import PASSES, Size, resolve_training
 from corpusfit.adapt.trainer import Training
 from corpusfit.embed.hardware import Hardware
 from corpusfit.engine import Progress
-from corpusfit.manifest import AdaptFolder, source_as_dict, versions
+from corpusfit.manifest import source_as_dict, versions
+from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.training_data import TrainingText
 from corpusfit.workflows.inputs import TrainingInputs
 

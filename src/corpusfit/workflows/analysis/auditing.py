@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from corpusfit import corpus
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.jobs.labels import NONE, Counted, CountLabels, different_shards, matches, shown
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
 from corpusfit.score.metrics import Figures, figures
 from corpusfit.types import Reject, Shard, Source
 from corpusfit.workflows.context import Machine, Run, find_again
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.scoring import tallies
 
 

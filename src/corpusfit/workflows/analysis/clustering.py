@@ -21,6 +21,7 @@ from corpusfit import corpus
 from corpusfit.artifacts import read_arrays, write_bytes
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.explore.domains import Domains, read_domains, write_domains
+from corpusfit.explore.folder import ClustersFolder
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.explore.proximity import proximity
 from corpusfit.explore.purity import confusion, majority, purity
@@ -37,7 +38,7 @@ from corpusfit.jobs.labels import NONE
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import ClustersFolder, source_as_dict, source_identity, versions
+from corpusfit.manifest import source_as_dict, source_identity, versions
 from corpusfit.score.contract import SOURCE
 from corpusfit.workflows.context import Machine, Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign

@@ -19,7 +19,6 @@ from corpusfit.jobs.explain import Explain, Neighbour
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.reading import read_units
 from corpusfit.jobs.stage import StageParts
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import MethodPlan, Plan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Effect
@@ -27,6 +26,7 @@ from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, taken, text_array
 from corpusfit.workflows.budget import Decision, apply_decision
 from corpusfit.workflows.context import Machine, Run
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.cascade import stage_folder
 from corpusfit.workflows.selection.cascade_stages import stages_of
 from corpusfit.workflows.selection.scoring import tallies

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.engine import Engine
 from corpusfit.evaluate.contamination import HeldoutIndex
-from corpusfit.manifest import AdaptFolder
 from corpusfit.plan import ReadPlan
 from corpusfit.workflows.contamination.match import find_leaks
 from corpusfit.workflows.context import Machine
@@ -22,7 +22,7 @@ def find_contaminated(
     splits: Mapping[str, Sequence[str]],
     texts: TrainingInputs,
     read: ReadPlan,
-    folder: AdaptFolder,
+    kept: Path,
     engine: Engine,
     machine: Machine,
     *,
@@ -36,7 +36,7 @@ def find_contaminated(
         splits: the held-out texts, by split.
         texts: the texts to train on.
         read: how the rows of general text become texts.
-        folder: folder of the run; the result is kept there until the run is finished.
+        kept: file of the result, for a resumed run.
         engine: started engine.
         machine: how progress and the result are shown.
         then_task: whether a second phase trains on the task's texts.
@@ -47,8 +47,8 @@ def find_contaminated(
         (`texts`), the contaminated ones (`holders`) and the held-out texts that were found
         (`held`).
     """
-    if folder.guard.exists():
-        arrays, figures = read_arrays(folder.guard)
+    if kept.exists():
+        arrays, figures = read_arrays(kept)
         return arrays["keys"], figures
     held_out = HeldoutIndex.of_texts(t for found in splits.values() for t in found)
     figures = {"texts": int(held_out.texts.max(initial=-1)) + 1}
@@ -58,12 +58,12 @@ def find_contaminated(
         roles["task"] = texts.then or texts.task, texts.task_read
     for role, (sources, how) in roles.items():
         if sources:
-            found = find_leaks(held_out, sources, how, folder.work, engine, machine)
+            found = find_leaks(held_out, sources, how, kept.parent, engine, machine)
             holders, found_count = found.holders(), len(np.unique(found.watched))
             figures[role] = {"texts": found.texts, "holders": holders, "held": found_count}
             keys = np.union1d(keys, found.keys)
             _report(machine, role, figures)
-    write_arrays(folder.guard, {"keys": keys}, figures)
+    write_arrays(kept, {"keys": keys}, figures)
     return keys, figures
 
 

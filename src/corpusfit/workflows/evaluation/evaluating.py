@@ -22,9 +22,10 @@ from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
-from corpusfit.manifest import EvaluateFolder, versions
+from corpusfit.manifest import versions
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
+from corpusfit.workflows.evaluation.folder import EvaluateFolder
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
 HERE = Machine()

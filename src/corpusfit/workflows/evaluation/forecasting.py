@@ -35,11 +35,13 @@ from corpusfit.evaluate.forecast import (
 from corpusfit.evaluate.predictors import GainPredictors, describe
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.forecast import CountSelected
-from corpusfit.manifest import AdaptFolder, RunFolder, digest, source_identity
+from corpusfit.manifest import digest, source_identity
 from corpusfit.types import Source, taken
+from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.tokenising import Tokenising
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.inputs import TrainingInputs, find_training_inputs
+from corpusfit.workflows.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from corpusfit.manifest import RecipeFolder
 from corpusfit.workflows.experiments.config import Recipe
+from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.grid import Cell, columns_of
 from corpusfit.workflows.experiments.nodes import StepGraph
 from corpusfit.workflows.experiments.predictors import PredictorNode

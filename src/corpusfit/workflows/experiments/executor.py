@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job
 from corpusfit.evaluate.task import load_task
-from corpusfit.manifest import RecipeFolder, RunFolder
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
+from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.grid import Cell, columns_of
 from corpusfit.workflows.experiments.nodes import (
     AdaptNode,
@@ -27,6 +27,7 @@ from corpusfit.workflows.experiments.nodes import (
 from corpusfit.workflows.experiments.predictors import PredictorJob, PredictorNode, predictors_of
 from corpusfit.workflows.experiments.status import LABELS, PendingSteps, device_of, pending_steps
 from corpusfit.workflows.experiments.workers import AdaptJob, Report, TuneJob, run_step
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.score_copies import copy_scores
 from corpusfit.workflows.selection.commands import choose, select
 

@@ -15,10 +15,11 @@ from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.task import Task, store_task, task_digest
-from corpusfit.manifest import RecipeFolder, digest, source_identity
+from corpusfit.manifest import digest, source_identity
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.config import ORACLE, Recipe, RecipeTask
 from corpusfit.workflows.experiments.fingerprints import encoders_of, methods_of, translators
+from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.grid import task_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask
 

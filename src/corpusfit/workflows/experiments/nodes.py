@@ -8,9 +8,9 @@ from pathlib import Path
 
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan
-from corpusfit.manifest import RecipeFolder
 from corpusfit.plan import EmbedPlan, Plan
 from corpusfit.workflows.experiments.config import Recipe
+from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.grid import Cell
 
 

@@ -13,7 +13,6 @@ from corpusfit import corpus
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job
-from corpusfit.manifest import RunFolder
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.forecasting import forecast
 from corpusfit.workflows.experiments import fingerprints
@@ -21,6 +20,7 @@ from corpusfit.workflows.experiments.config import BASE
 from corpusfit.workflows.experiments.grid import Cell, adapt_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, SelectNode, StepGraph
 from corpusfit.workflows.experiments.workers import Report, WarningCollector, run_step
+from corpusfit.workflows.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from corpusfit.adapt.plan import TASK
 from corpusfit.artifacts import is_local
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import Table
-from corpusfit.manifest import RecipeFolder, versions
+from corpusfit.manifest import versions
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.correlation import correlations_of
@@ -21,6 +21,7 @@ from corpusfit.workflows.experiments.costs import costs_of
 from corpusfit.workflows.experiments.executor import RecipeContext, run_steps
 from corpusfit.workflows.experiments.export import write_tables
 from corpusfit.workflows.experiments.fingerprints import on_machine
+from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.graph import build_graph
 from corpusfit.workflows.experiments.grid import check_plans
 from corpusfit.workflows.experiments.inputs import load_inputs

@@ -11,10 +11,10 @@ from typing import Any
 
 from corpusfit.artifacts import is_local, listed
 from corpusfit.errors import bad_setting
-from corpusfit.manifest import RecipeFolder
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.fingerprints import on_machine
+from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.graph import build_graph
 from corpusfit.workflows.experiments.grid import Cell, check_plans
 from corpusfit.workflows.experiments.inputs import load_inputs

@@ -22,10 +22,11 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compose import WriteComposed, mark_path
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import ComposeFolder, source_as_dict, source_identity, versions
+from corpusfit.manifest import source_as_dict, source_identity, versions
 from corpusfit.score import registry
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine
+from corpusfit.workflows.mixing.folder import ComposeFolder
 from corpusfit.workflows.mixing.surveying import (
     LOOK,
     ComposeContext,

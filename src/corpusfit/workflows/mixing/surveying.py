@@ -22,11 +22,12 @@ from corpusfit.errors import EmptyInputError
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
 from corpusfit.jobs.reading import Reasons
 from corpusfit.kernels.chance import place_keys, uniform
-from corpusfit.manifest import ComposeFolder, digest, source_identity, versions
+from corpusfit.manifest import digest, source_identity, versions
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.score import table
 from corpusfit.types import Shard, Source
 from corpusfit.workflows.context import Machine, shards_of
+from corpusfit.workflows.mixing.folder import ComposeFolder
 from corpusfit.workflows.selection.commands import score
 
 LOOK = "look at texts"

@@ -13,12 +13,12 @@ from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.heldout_bits import EvaluateBits
 from corpusfit.kernels.chance import bottom_k
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import AUTO, DEFAULT_FRACTION, ChoosePlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
 from corpusfit.score.heldout_bits import Bits, compare
 from corpusfit.workflows.context import Run
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import read_background
 from corpusfit.workflows.selection.bits import evaluate
 from corpusfit.workflows.selection.scoring import tallies

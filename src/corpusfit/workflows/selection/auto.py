@@ -10,12 +10,12 @@ from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.jobs.fit import Sample
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.ranking import BASELINE, rank_methods
 
 CONTENDERS = (

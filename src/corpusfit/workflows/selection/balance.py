@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import place, read_arrays, write_bytes
 from corpusfit.errors import ChangedInputError, bad_setting
 from corpusfit.explore.domains import Domains, read_domains
+from corpusfit.explore.folder import ClustersFolder
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.jobs.clusters import assigned_path, read_clusters, read_shares
 from corpusfit.jobs.fit import PrepareEncoder, Sample
-from corpusfit.manifest import ClustersFolder, RunFolder, digest
+from corpusfit.manifest import digest
 from corpusfit.plan import ChoosePlan, EmbedPlan
 from corpusfit.score import table
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign
+from corpusfit.workflows.run_folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, merge
 from corpusfit.jobs.score import mark_path
 from corpusfit.jobs.stage import JoinStages, Placing, ScoreStage, StageParts
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import ChoosePlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.segments import joined_scores
@@ -37,6 +36,7 @@ from corpusfit.select.top import Selector, Threshold, find_threshold
 from corpusfit.types import Shard
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import background_texts, target_texts
 from corpusfit.workflows.selection.auto import pick
 from corpusfit.workflows.selection.cascade_stages import Stage, stages_of

@@ -14,7 +14,7 @@ from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import RunFolder, digest, source_as_dict, source_identity, versions
+from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.plan import AUTO, ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod
@@ -29,6 +29,7 @@ from corpusfit.workflows.context import Machine, Run, find_again
 from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.reproduce import absolute, command_words
 from corpusfit.workflows.result import Selection
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import background_texts, check_shares, target_texts
 from corpusfit.workflows.selection.amount import check_fraction, decide_fraction
 from corpusfit.workflows.selection.auto import ranking_of

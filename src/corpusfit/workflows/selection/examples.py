@@ -18,12 +18,12 @@ from corpusfit.jobs.examples import Describe, Described
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.write import looked_at_path
 from corpusfit.kernels.chance import place_keys
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import Effect
 from corpusfit.select.choose import Parts
 from corpusfit.select.strata import drawn_between, edges
 from corpusfit.workflows.context import Run
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.cascade_stages import stages_of
 
 _EACH = 16

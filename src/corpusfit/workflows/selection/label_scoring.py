@@ -9,11 +9,11 @@ from corpusfit.errors import bad_setting
 from corpusfit.jobs.labels import ScoreLabels, shown
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.score import mark_path
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import LabelMethod
 from corpusfit.workflows.context import Run
+from corpusfit.workflows.run_folder import RunFolder
 
 
 def uses_labels(plan: MethodPlan) -> bool:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from corpusfit import corpus
 from corpusfit.artifacts import writing
 from corpusfit.errors import bad_setting
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import Plan
 from corpusfit.types import Source
 from corpusfit.workflows.result import Selection
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.text_keys import is_parallel
 
 _LINE_ENDS = re.compile(r"[\r\n]+")

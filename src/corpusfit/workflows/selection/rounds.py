@@ -22,11 +22,11 @@ from corpusfit.jobs.rounds import (
     WriteOrder,
 )
 from corpusfit.jobs.score import mark_path
-from corpusfit.manifest import RunFolder
 from corpusfit.score.round_scorer import RoundScorer
 from corpusfit.score.rounds import Features, Round, RoundMethod
 from corpusfit.select.top import Selector, find_threshold
 from corpusfit.workflows.context import Run
+from corpusfit.workflows.run_folder import RunFolder
 
 _SHARDS = 16
 """Shards in a group: 64 MiB of text by default, whose counts a worker holds in memory at once."""

@@ -14,13 +14,13 @@ from corpusfit.jobs.sample import SampleVectors
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
 from corpusfit.jobs.whole import ScoreWhole
 from corpusfit.kernels.chance import bottom_k
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 from corpusfit.score.rounds import RoundMethod
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors, embed_corpus
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import background_texts, read_background, target_texts
 from corpusfit.workflows.selection.auto import pick
 from corpusfit.workflows.selection.label_scoring import score_labels, uses_labels

@@ -15,13 +15,13 @@ import orjson
 from corpusfit.artifacts import is_local, listed, remove, write_bytes, writing
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
-from corpusfit.manifest import RunFolder
 from corpusfit.plan import MethodPlan
 from corpusfit.score import table
 from corpusfit.score.contract import AnyMethod
 from corpusfit.select import ScoredPart
 from corpusfit.select import choose as decide
 from corpusfit.workflows.context import Run
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.balance import Balance, balance
 from corpusfit.workflows.selection.examples import draw_examples, write_examples
 from corpusfit.workflows.selection.scoring import tallies

@@ -19,11 +19,11 @@ from corpusfit.errors import InputError
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.splits import SPLITS, split_of
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import SplitFolder
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Source
 from corpusfit.workflows.contamination.match import find_leaks
 from corpusfit.workflows.context import Machine
+from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.text_keys import Rows, is_parallel, key_rows
 
 _WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}

@@ -20,13 +20,14 @@ from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
 from corpusfit.jobs.survey import scan_with
 from corpusfit.jobs.text_keys import TextsOfRows
-from corpusfit.manifest import SplitFolder, source_as_dict, source_identity, versions
+from corpusfit.manifest import source_as_dict, source_identity, versions
 from corpusfit.plan import ReadPlan
 from corpusfit.settings import seed_below
 from corpusfit.types import Source
 from corpusfit.workflows.contamination.match import find_leaks
 from corpusfit.workflows.context import Machine, shards_of
 from corpusfit.workflows.reproduce import absolute
+from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.splitting.overlap import overlaps_in, split_input
 from corpusfit.workflows.splitting.writers import Written, form_of, write_split
 from corpusfit.workflows.text_keys import Rows, is_parallel, key_rows

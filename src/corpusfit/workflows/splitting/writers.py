@@ -17,10 +17,10 @@ from corpusfit import corpus
 from corpusfit.artifacts import writing
 from corpusfit.errors import ChangedInputError
 from corpusfit.jobs.reading import Reasons
-from corpusfit.manifest import SplitFolder
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 from corpusfit.workflows.context import Machine, shards_of
+from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.text_keys import Rows, is_parallel
 
 _LINE_ENDS = re.compile(r"[\r\n]+")

@@ -17,14 +17,7 @@ from corpusfit.artifacts import is_local
 from corpusfit.embed.folders import find
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.jobs.survey import scan_with
-from corpusfit.manifest import (
-    RunFolder,
-    TuneFolder,
-    digest,
-    source_as_dict,
-    source_identity,
-    versions,
-)
+from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.types import Source
 from corpusfit.workflows.adaptation.adapting import Adapted, adapt
 from corpusfit.workflows.contamination.heldout import held_out
@@ -32,7 +25,9 @@ from corpusfit.workflows.context import Machine
 from corpusfit.workflows.lock import exclusive
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 from corpusfit.workflows.result import Selection
+from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.commands import select
+from corpusfit.workflows.tuning.folder import TuneFolder
 from corpusfit.workflows.tuning.grid import RANDOM
 from corpusfit.workflows.tuning.plan import TunePlan
 from corpusfit.workflows.tuning.result import Tuned

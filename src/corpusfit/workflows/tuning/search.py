@@ -15,14 +15,15 @@ from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.hardware import resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import InputError, TrainingError
-from corpusfit.manifest import AdaptFolder, TuneFolder
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod, Method
 from corpusfit.workflows.adaptation.adapting import adapt
+from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.score_copies import copy_scores
 from corpusfit.workflows.selection.auto import contenders
 from corpusfit.workflows.selection.commands import choose, rank_by_bits, score
+from corpusfit.workflows.tuning.folder import TuneFolder
 from corpusfit.workflows.tuning.grid import RANDOM, Setting, grid
 from corpusfit.workflows.tuning.plan import TunePlan
 from corpusfit.workflows.tuning.schedule import Rung, halving

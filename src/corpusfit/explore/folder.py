@@ -1,0 +1,48 @@
+"""The folder of the domains found in a corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from corpusfit.artifacts import remove
+from corpusfit.errors import InputError
+from corpusfit.manifest import OutFolder
+
+
+class ClustersFolder(OutFolder):
+    """The folder of the domains found in a corpus."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.domains = path / "domains.safetensors"
+        self.sample = path / "sample.parquet"
+        self.assigned = path / "assigned"
+        self.drawn = self.work / "drawn"
+        self.fits = self.work / "fits"
+
+    def _has_work(self) -> bool:
+        """Whether something was fitted."""
+        return self.fits.is_dir() or self.finished() is not None
+
+    def _clear(self) -> None:
+        """Delete the results of an earlier run."""
+        super()._clear()
+        for folder in (self.drawn, self.fits, self.assigned):
+            remove(folder)
+        for written in (self.domains, self.sample):
+            written.unlink(missing_ok=True)
+
+    def require(self) -> dict[str, Any]:
+        """The manifest.
+
+        Raises:
+            InputError: the folder holds no domains.
+        """
+        manifest = self.finished()
+        if manifest is None or manifest.get("command") != "clusters" or not self.domains.exists():
+            raise InputError(
+                f"{self.path} holds no clusters. Run `corpusfit clusters` with --out {self.path} "
+                "first."
+            )
+        return manifest

@@ -1,0 +1,50 @@
+"""The folder of a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from corpusfit.artifacts import remove
+from corpusfit.manifest import OutFolder
+
+
+class RecipeFolder(OutFolder):
+    """The folder of a recipe's steps and tables; a step's files are named by its digest."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.tasks = path / "tasks"
+        self.selections = path / "selections"
+        self.models = path / "models"
+        self.companions = path / "companions"
+        self.scores = path / "scores"
+        self.forecasts = path / "forecasts"
+        self.comparisons = path / "comparisons"
+        self.costs = path / "costs"
+        self.failures = path / "failures"
+
+    def task(self, key: str) -> Path:
+        """A stored task."""
+        return self.tasks / f"{key}.json"
+
+    def texts(self, key: str, split: str) -> Path:
+        """The texts of a stored task's split, without their labels."""
+        return self.tasks / key / f"{split}.jsonl"
+
+    def outcome(self, key: str, seed: int) -> Path:
+        """Outcome of a fine-tuning."""
+        return self.scores / f"{key}-{seed}.json"
+
+    def _has_work(self) -> bool:
+        """Whether a step was begun."""
+        return any(f.is_dir() for f in (self.selections, self.models, self.companions, self.scores))
+
+    def _clear(self) -> None:
+        """Delete the steps and the tables of an earlier recipe."""
+        super()._clear()
+        for folder in (self.tasks, self.selections, self.models, self.companions, self.scores):
+            remove(folder)
+        for folder in (self.forecasts, self.comparisons, self.costs, self.failures):
+            remove(folder)
+        for file in self.path.glob("table.*"):
+            file.unlink()

@@ -1,0 +1,87 @@
+"""The folder of a selection: its layout, and what of it is finished."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from corpusfit.artifacts import remove, write_bytes
+from corpusfit.errors import InputError
+from corpusfit.manifest import OutFolder
+
+
+class RunFolder(OutFolder):
+    """A selection's folder."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.scores = path / "scores"
+        self.selected = path / "selected"
+        self.examples = path / "examples.parquet"
+        self.scored = self.work / "scored"
+        self.fit = self.work / "fit"
+        self.stages = self.work / "stages"
+        self.rounds = self.work / "rounds"
+        self.looked_at = self.work / "examples"
+        self.balanced = self.work / "clusters"
+
+    def aligned(self, side: str) -> Path:
+        """The file of one side of the selected pairs."""
+        return self.path / f"selected.{side}"
+
+    def _cure(self, differing: list[str]) -> str:
+        """What the user can do about a run that differs."""
+        if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
+            return (
+                f"To choose again from its scores, run `corpusfit choose {self.path}` with the new "
+                "settings."
+            )
+        return super()._cure(differing)
+
+    def _has_work(self) -> bool:
+        """Whether a shard was scored."""
+        marks = (self.scored.glob("part-*.json"), self.stages.glob("*/part-*.safetensors"))
+        return self.scored_so_far() is not None or any(map(any, marks))
+
+    def _clear(self) -> None:
+        """Delete an earlier run: completion marks first, then the files they mark."""
+        super()._clear()
+        for file in ("scored.json", "chosen.json"):
+            (self.work / file).unlink(missing_ok=True)
+        for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
+            remove(folder)
+        for folder in (self.rounds, self.looked_at, self.balanced):
+            remove(folder)
+        self.remove_written()
+        for written in (self.examples, self.path / "rejects.jsonl"):
+            written.unlink(missing_ok=True)
+
+    def amend(self, identity: Mapping[str, Any]) -> None:
+        """Delete the completion mark, and continue with another selection."""
+        self.reopen()
+        self._write_identity(identity)
+
+    def keep_scored(self, manifest: Mapping[str, Any]) -> None:
+        """Mark the whole corpus as scored, and store the manifest so far."""
+        write_bytes(self.work / "scored.json", json.dumps(manifest, default=str).encode())
+
+    def scored_so_far(self) -> dict[str, Any] | None:
+        """The manifest that `keep_scored` stored; None before scoring is finished."""
+        path = self.work / "scored.json"
+        return json.loads(path.read_text("utf-8")) if path.exists() else None
+
+    def require_scored(self) -> dict[str, Any]:
+        """The manifest that `keep_scored` stored.
+
+        Raises:
+            InputError: the folder holds no scored corpus.
+        """
+        manifest = self.scored_so_far()
+        if manifest is None or not self.scores.is_dir():
+            raise InputError(
+                f"{self.path} holds no scored corpus. Name the --out folder of a finished "
+                "`corpusfit select` or `corpusfit score`."
+            )
+        return manifest

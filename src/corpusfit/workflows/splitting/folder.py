@@ -1,0 +1,25 @@
+"""The folder of a split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from corpusfit.manifest import OutFolder
+
+
+class SplitFolder(OutFolder):
+    """The folder of a split: train, dev, test and rejected rows."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.rejects = path / "rejects.jsonl"
+
+    def part(self, split: str, suffix: str) -> Path:
+        """A file of a split."""
+        return self.path / f"{split}.{suffix}"
+
+    def _clear(self) -> None:
+        """Delete an earlier split."""
+        super()._clear()
+        self.remove_written()
+        self.rejects.unlink(missing_ok=True)

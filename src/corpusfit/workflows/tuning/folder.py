@@ -1,0 +1,43 @@
+"""The folder of a tuning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from corpusfit.artifacts import remove
+from corpusfit.manifest import OutFolder
+
+
+class TuneFolder(OutFolder):
+    """A tuning's folder: the scores of each method, every trial's record, the winner's results."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.scores = path / "scores"
+        self.trials = path / "trials"
+        self.selection = path / "selection"
+        self.model = path / "model"
+        self.texts = self.work / "texts"
+        self.ranking = self.work / "ranking.json"
+        self.schedule = self.work / "schedule.json"
+        self.selections = self.work / "selections"
+        self.training = self.work / "training"
+        self.tokens = self.work / "cache"
+
+    def _has_work(self) -> bool:
+        """Whether a method was scored or ranked."""
+        return self.scores.is_dir() or self.ranking.exists()
+
+    def _clear(self) -> None:
+        """Delete the results of an earlier search."""
+        super()._clear()
+        self.free()
+        for folder in (self.scores, self.trials, self.selection, self.model, self.texts):
+            remove(folder)
+        for file in (self.ranking, self.schedule):
+            file.unlink(missing_ok=True)
+
+    def free(self) -> None:
+        """Delete what only the search needs."""
+        for folder in (self.selections, self.training, self.tokens):
+            remove(folder)
