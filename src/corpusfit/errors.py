@@ -56,6 +56,20 @@ class ChangedInputError(CorpusfitError):
     """An input file or a setting has changed since an unfinished run began."""
 
 
+def changed_input(name: str, option: str = "") -> ChangedInputError:
+    """The error for an input that changes while a command reads it.
+
+    Args:
+        name: the input.
+        option: the option with which the command begins anew, if it would else resume.
+    """
+    again = f"again with {option}" if option else "again"
+    return ChangedInputError(
+        f"{name} changed while it was read. Run the command {again} when nothing writes to this "
+        "file."
+    )
+
+
 class MissingDependencyError(CorpusfitError):
     """A library that this feature needs is not installed.
 

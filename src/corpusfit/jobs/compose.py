@@ -23,7 +23,7 @@ from corpusfit.compose.languages import code_of, identifier
 from corpusfit.compose.recipe import SENTENCES, TextSource
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
-from corpusfit.errors import InputError, UsageError
+from corpusfit.errors import ChangedInputError, UsageError, changed_input
 from corpusfit.types import Document, Shard
 
 _LEVEL = 3
@@ -260,8 +260,5 @@ class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
             k = int(np.searchsorted(through, amount, side="right"))
         return [(k, int(through[k - 1]))] if k else []
 
-    def _changed(self, number: int, shard: Shard) -> InputError:
-        return InputError(
-            f"{self.names[number][shard.source]} changed while it was read. Run the command again "
-            "with --overwrite when nothing writes to this file."
-        )
+    def _changed(self, number: int, shard: Shard) -> ChangedInputError:
+        return changed_input(self.names[number][shard.source], "--overwrite")

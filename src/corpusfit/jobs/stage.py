@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import listed, read_arrays, write_arrays, write_bytes
 from corpusfit.embed import load, wants_gpu
 from corpusfit.engine import Job
-from corpusfit.errors import InputError
+from corpusfit.errors import changed_input
 from corpusfit.jobs.cascade import StageScorer
 from corpusfit.jobs.reading import Tally, read_shard, read_units
 from corpusfit.jobs.score import mark_path
@@ -157,10 +157,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
         segments = join_units(units, self.cut.gamma)
         at = np.searchsorted(segments.row, rows) + numbers.astype(np.int64)
         if (at >= len(segments)).any() or (segments.row[at] != rows).any():
-            raise InputError(
-                f"{self.names[shard.source]} changed while it was read. Run the command again with "
-                "--overwrite when nothing writes to this file."
-            )
+            raise changed_input(self.names[shard.source], "--overwrite")
         own = np.repeat(segments.first_unit[at], segments.units[at]) + _within(segments.units[at])
         tally.units, tally.segments = len(own), len(at)
         picked = Segments(*(getattr(segments, f.name)[at] for f in fields(Segments)))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_bytes
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
-from corpusfit.errors import InputError
+from corpusfit.errors import changed_input
 from corpusfit.plan import ReadPlan
 from corpusfit.score import table
 from corpusfit.types import Document, Shard
@@ -86,10 +86,7 @@ class WriteSelected(Job[Shard, int]):
             here = {name: column[at] for name, column in columns.items()}
             document = documents.get(int(here["row"]))
             if document is None or here["end"] > len(document.text):
-                raise InputError(
-                    f"{self.names[shard.source]} changed while it was read. Run the command again "
-                    "with --overwrite when nothing writes to this file."
-                )
+                raise changed_input(self.names[shard.source], "--overwrite")
             line = {
                 "text": document.text[int(here["start"]) : int(here["end"])],
                 **({} if document.translation is None else {"translation": document.translation}),

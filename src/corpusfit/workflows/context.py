@@ -20,7 +20,7 @@ from typing import TypeVar
 from corpusfit import corpus
 from corpusfit.artifacts import place, remove
 from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
-from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
+from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import scan_with
 from corpusfit.plan import Plan, ReadPlan
@@ -154,10 +154,7 @@ class Run:
         for source in (*self.target, *self.sources):
             touched = _written(source) != self._written[source.url]
             if touched and corpus.content(source) != source.fingerprint:
-                raise ChangedInputError(
-                    f"{source.name} changed while it was read. Run the command again with "
-                    "--overwrite when nothing writes to this file."
-                )
+                raise changed_input(source.name, "--overwrite")
 
     def warn(self, message: str) -> None:
         """Show a warning once, and store it for the manifest."""

@@ -17,7 +17,7 @@ from corpusfit.adapt.tokens import Tokens, finished, read_tally
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.engine import Engine
-from corpusfit.errors import ChangedInputError
+from corpusfit.errors import changed_input
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
 from corpusfit.manifest import digest, source_identity
@@ -122,7 +122,4 @@ def _require_unchanged(sources: list[Source], out: Path) -> None:
         stored = source.format != "hub"
         if stored and corpus.content(source) != source.fingerprint:
             remove(out)
-            raise ChangedInputError(
-                f"{source.name} changed while it was read. Run the same command again when no "
-                "process writes to the file."
-            )
+            raise changed_input(source.name)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.engine import Engine
-from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting
+from corpusfit.errors import EmptyInputError, bad_setting, changed_input
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
 from corpusfit.jobs.survey import scan_with
@@ -288,10 +288,7 @@ def _identity(plan: SplitPlan, sources: Sequence[Source]) -> dict[str, Any]:
 def _require_unchanged(sources: Sequence[Source]) -> None:
     for source in sources:
         if source.format != "hub" and corpus.content(source) != source.fingerprint:
-            raise ChangedInputError(
-                f"{source.name} changed while it was split. Run the same command again when "
-                "nothing writes to this file."
-            )
+            raise changed_input(source.name)
 
 
 def _manifest(

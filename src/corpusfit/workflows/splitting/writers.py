@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.artifacts import writing
-from corpusfit.errors import ChangedInputError
+from corpusfit.errors import changed_input
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
@@ -130,10 +130,7 @@ def write_split(
                     _reject(rejects, sources[shard.source], row, row.reason)
                     continue
                 if at >= len(rows) or (rows.source[at], rows.row[at]) != (shard.source, row.row):
-                    raise ChangedInputError(
-                        f"{sources[shard.source].name} changed while it was split. Run the same "
-                        "command again when nothing writes to this file."
-                    )
+                    raise changed_input(sources[shard.source].name)
                 code = int(side[at])
                 at += 1
                 if code in reasons:
