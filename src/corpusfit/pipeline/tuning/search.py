@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import shutil
 import time
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from corpusfit.pipeline.score_copies import copy_scores
 from corpusfit.pipeline.tuning.grid import RANDOM, Setting, grid
 from corpusfit.pipeline.tuning.plan import TunePlan
 from corpusfit.pipeline.tuning.schedule import Rung, halving
-from corpusfit.pipeline.tuning.timing import steps_within
+from corpusfit.pipeline.tuning.timing import steps_within, too_short
 from corpusfit.pipeline.tuning.trial import EarlyStopError, Trial, TrialCallback, order
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod, Method
@@ -144,7 +145,11 @@ class Search:
             if not (out / "manifest.json").exists():
                 self.machine.progress.note(note)
             plan = self.plan.selection(method)
-            score(plan, [self.fit], self.corpus, out, machine=self.machine)
+            score(plan, [self.fit], self.corpus, out, machine=self.machine, overwrite=True)
+            elapsed = time.perf_counter() - self.began
+            if elapsed > (self.plan.search.seconds or math.inf):
+                scoring = elapsed / number * len(methods)
+                raise too_short(self.plan.search, 2 * scoring, scoring)
 
     def _steps_in_time(self, settings: Sequence[Setting]) -> int:
         """The budget in steps for a budget in time, by the speed of a first trial, stored."""
