@@ -116,11 +116,14 @@ def test_one_text_a_thousand_times(run, jsonl):
     done = run(corpus=jsonl("same.jsonl", ["kinase binds"] * 1_000), settings=())
     assert done.manifest["selected"]["segments"] == 200
     assert [s["row"] for s in done] == list(range(200))
+    assert any("1 of 1,000" in w for w in done.manifest["warnings"])
 
 
 def test_a_budget_beyond_the_corpus_takes_all_of_it(run):
     done = run(fraction=None, tokens=10**9)
-    assert done.manifest["selected"]["segments"] == done.manifest["counts"]["segments"]
+    segments = done.manifest["counts"]["segments"]
+    assert done.manifest["selected"]["segments"] == segments
+    assert any(f"all {segments:,} segments" in w for w in done.manifest["warnings"])
 
 
 def test_a_smaller_amount_is_the_first_part_of_a_larger_one(run, inline):

@@ -200,6 +200,17 @@ def test_a_budget_in_time_is_one_in_steps_by_the_speed_of_a_first_trial(tune, mo
 
 
 @pytest.mark.slow
+def test_a_time_that_scoring_uses_up_is_refused_and_the_scores_are_kept(tune, tmp_path):
+    with pytest.raises(UsageError, match="--budget"):
+        tune(**{**ONE, "budget": "0.01s"})
+    kept = {p: p.stat().st_mtime_ns for p in tmp_path.glob("out/scores/*/scores/*")}
+    assert kept
+    found = tune(**ONE)
+    assert {p: p.stat().st_mtime_ns for p in kept} == kept
+    assert outcome(found) == outcome(tune("other", **ONE))
+
+
+@pytest.mark.slow
 def test_a_second_phase_trains_on_the_texts_that_were_selected_by(tune, monkeypatch):
     """It shares the selection, starts at the loss of the first, and never sees a held-out text."""
     phases = []

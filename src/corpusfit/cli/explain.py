@@ -72,6 +72,8 @@ def explain(
         return
     typer.echo(_headline(found))
     typer.echo(f"\n  {one_line(found.text, _SHOWN)}\n")
+    if found.meaning:
+        say(found.meaning)
     decimals = _decimals([e.effect for e in (*found.raised, *found.lowered)])
     raised = ("Words that raised the score", found.raised)
     for title, effects in (raised, ("Words that lowered the score", found.lowered)):

@@ -58,8 +58,7 @@ def show_amount(amount: Mapping[str, Any]) -> None:
         [
             f"{p['fraction']:g}" + " *" * (p["fraction"] == amount["fraction"]),
             f"{p['bits']:.2f}",
-            f"{p['behind']:.2f}",
-            f"{p['low']:.2f} to {p['high']:.2f}",
+            *_difference(p["behind"], p["low"], p["high"]),
         ]
         for p in amount["curve"]
     ]
@@ -149,7 +148,7 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
     columns = ["method", "family", "bits per word", "more than best", "95 % interval"]
     verdicts = [name for name in _VERDICTS if any(v.get(name) for v in ranking)]
     columns += [_VERDICTS[name] for name in verdicts]
-    columns += ["seconds", "units per second", "time per GB"]
+    columns += ["seconds", "time per GB"]
     rows = [
         [
             v["method"],
@@ -157,7 +156,6 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
             *_bits(v),
             *(_spread(v.get(name)) for name in verdicts),
             f"{v.get('seconds', v['fit_s'][0]):.2f}",
-            f"{v['rate'][0]:,.0f}",
             format_duration(v["cost"]),
         ]
         for v in ranking
@@ -175,9 +173,13 @@ def _bits(verdict: Mapping[str, Any]) -> list[str]:
     """Bits per word, the difference to the best method, and its interval."""
     if verdict.get("bits") is None:
         return ["–"] * 3
-    difference, low, high = verdict["behind"]
-    interval = f"{low:.2f} to {high:.2f}" if low or high else "–"
-    return [f"{verdict['bits']:.2f}", f"{difference:.2f}", interval]
+    return [f"{verdict['bits']:.2f}", *_difference(*verdict["behind"])]
+
+
+def _difference(difference: float, low: float, high: float) -> list[str]:
+    """A difference in bits and its interval; the best one has none."""
+    figures = [f"{round(figure, 2) + 0.0:.2f}" for figure in (difference, low, high)]
+    return [figures[0], f"{figures[1]} to {figures[2]}" if low or high else "–"]
 
 
 def _spread(value: Sequence[float] | None) -> str:

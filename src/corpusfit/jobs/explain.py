@@ -40,6 +40,7 @@ class Explained:
         nearest: most similar target texts; none if the units have no word.
         nearest_by: similarity behind `nearest`: `words` (TF-IDF) or `embedding`.
         learned_from: most similar corpus texts that the method learned from, if it learned any.
+        meaning: what the score and the effects are, if that needs words.
     """
 
     score: float | None
@@ -47,6 +48,7 @@ class Explained:
     nearest: list[Neighbour]
     nearest_by: str
     learned_from: list[Neighbour]
+    meaning: str = ""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class Explain(Job[list[str], Explained]):
         score = float(scorer.score(batch).sum(dtype=np.float64)) * share
         learned = scorer.nearest(known.vectors)[: self.top] if method.encodes else []
         examples = [Neighbour(*found) for found in learned]
-        return Explained(score, effects_of(scorer, units, share), nearest, by, examples)
+        effects = effects_of(scorer, units, share)
+        return Explained(score, effects, nearest, by, examples, scorer.meaning())
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
         plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})

@@ -70,8 +70,8 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
         """The job for a run's samples."""
         return cls(target, background, shares, plan.seed, plan.fit.normalise, named)
 
-    def held(self) -> HeldOut | None:
-        """The folds; None if the target is too small for a verdict."""
+    def held(self) -> HeldOut:
+        """The folds."""
         texts = self.target.batch("text")
         if not self.normalised:
             texts = text_array([corpus.normalise(text) for text in texts.to_pylist()])
@@ -81,7 +81,6 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
     def start(self) -> Callable[[tuple[MethodPlan, int]], FoldBits | Unfit]:
         """Number the words of target and sample once."""
         held = self.held()
-        assert held is not None  # noqa: S101 (else there are no folds)
         return lambda piece: self._work(held, *piece)
 
     def _work(self, held: HeldOut, plan: MethodPlan, fold: int) -> FoldBits | Unfit:

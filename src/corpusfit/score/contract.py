@@ -63,6 +63,10 @@ class Scorer(ABC, Generic[Batch]):
             the scorer and the text, never on the other texts of the batch.
         """
 
+    def meaning(self) -> str:
+        """What a score is and what effects add up to, in one or two sentences; may be empty."""
+        return ""
+
     def remark(self) -> str:
         """A finding of the fit for the user, in one or two sentences; may be empty."""
         return ""

@@ -44,6 +44,7 @@ class HeldOut:
         tokens: int64 [n], words of each text and its end; 0 for a text that is not evaluated on.
         folds: int64 [n], the fold in which each text is held out; -1 for one that is not used.
         documents: int64 [n], the document of each text.
+        left_out: number of texts in folds that are not evaluated on, by reason.
     """
 
     words: NDArray[np.uint32]
@@ -53,6 +54,7 @@ class HeldOut:
     tokens: NDArray[np.int64]
     folds: NDArray[np.int64]
     documents: NDArray[np.int64]
+    left_out: Mapping[str, int]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -65,9 +67,9 @@ class HeldOut:
         return int(self.folds.max(initial=-1)) + 1
 
     @property
-    def left_out(self) -> int:
-        """Number of texts in folds that are not evaluated on: repeated, in the sample, empty."""
-        return int(np.count_nonzero((self.folds >= 0) & (self.tokens == 0)))
+    def usable(self) -> bool:
+        """Whether there are texts of two documents to evaluate on, and another fold to fit on."""
+        return self.count > 1 and len(np.unique(self.documents[self.tokens > 0])) > 1
 
     def fitted(self, fold: int) -> NDArray[np.int64]:
         """The places of the target texts to fit on, int64 [k], increasing."""
@@ -122,39 +124,40 @@ def take(scores: NDArray[np.float32], sizes: NDArray[np.int64], budget: int) -> 
 
 def held_out(
     target: Texts, sample: Texts, *, seed: int, documents: NDArray[np.int64] | None = None
-) -> HeldOut | None:
+) -> HeldOut:
     """Divide a target into folds and read target and corpus sample as words.
 
     Folds are random, of whole documents; of units if there are fewer documents than folds. A text
     is not evaluated on if another fold has the same words, if a unit of the sample has the same
-    words or contains them (from `LEAST_CONTAINED` words), or if it has no words. Case and
-    punctuation do not count.
+    words or contains them (from `LEAST_CONTAINED` words), or if none of its words is in the sample,
+    as then it cannot tell selections apart. Case and punctuation do not count.
 
     Args:
         target: n normalised target units, at least one.
         sample: m corpus units, at least one.
         seed: random seed of the folds.
         documents: int64 [n], the document of each unit (default: each its own).
-
-    Returns:
-        The folds; None if fewer than two texts can be evaluated on.
     """
     n = len(target)
     documents = np.arange(n) if documents is None else documents
     if len(np.unique(documents)) < FOLDS:
         documents = np.arange(n)
     folds = _folds(documents, seed)
-    if folds.max() < 1:
-        return None
     everything = buffers(pa.concat_arrays([sample, target]))
     words, identities = number_words(*everything, characters(), False)
     begins = np.append(np.flatnonzero(words == _BEGIN), len(words))
     split, lengths = int(begins[len(sample)]), np.diff(begins[len(sample) :]) - 1
     own = np.split(words[split:], np.cumsum(lengths + 1)[:-1])
-    leaked = _found_in(words[:split], own, len(identities)) | _repeated(own, folds)
-    evaluated = (folds >= 0) & ~leaked & (lengths > 1)
-    if len(np.unique(documents[evaluated])) < 2:
-        return None
+    in_sample = np.bincount(words[:split], minlength=len(identities)) > 0
+    apart = {
+        "repeat others": _repeated(own, folds),
+        "occur in the corpus sample": _found_in(words[:split], own, len(identities)),
+        "have no word in common with it": np.array([not in_sample[t[1:-1]].any() for t in own]),
+    }
+    evaluated, left_out = folds >= 0, {}
+    for reason, found in apart.items():
+        left_out[reason] = int(np.count_nonzero(evaluated & found))
+        evaluated &= ~found
     return HeldOut(
         words[:split],
         begins[: len(sample) + 1],
@@ -163,6 +166,7 @@ def held_out(
         np.where(evaluated, lengths, 0),
         folds,
         documents,
+        {reason: count for reason, count in left_out.items() if count},
     )
 
 

@@ -66,6 +66,16 @@ class RoundScorer(Scorer[Texts]):
         bounds = zip(self.budgets.tolist(), self.tops, self.thresholds, strict=True)
         return order_scores(gains, number, [Round(*b) for b in bounds])
 
+    def meaning(self) -> str:
+        """What the order and the effects are."""
+        highest = float(np.log2(self.budgets[-1] / max(1, self.budgets[0]))) + 1
+        return (
+            "The score is the order of selection: -log2 of the share of the corpus's words that "
+            f"are selected before the text, at most {highest:.2f}. An effect is what the words add "
+            "to the target's coverage when the text is selected, less what they cost: 0.5 pays for "
+            "half of the text. Effects do not add up to the score."
+        )
+
     def explain(self, text: str) -> list[Effect]:
         """How much each n-gram raised the gain of a text in its round, against what words cost.
 

@@ -60,8 +60,9 @@ def target_texts(run: Run, sample: Sample) -> int:
         documents = documents[places]
     if len(different) < FEW:
         run.warn(
-            f"The target has only {len(different)} different texts. With fewer than {FEW}, the "
-            "ranking of methods and the scores of detectors are unreliable. Add texts to --target."
+            f"The target has only {len(different)} different text{'s' * (len(different) > 1)}. "
+            f"With fewer than {FEW}, scores and comparisons of methods are unreliable. Add texts "
+            "to --target."
         )
     repeats = repeats_by_share(sources, names, run.plan)
     sample.write_texts(texts.to_pylist(), repeats, documents)
@@ -111,7 +112,14 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
         drawn, rejected = _drawn(run, job, ALL)
     if not drawn:
         raise run.nothing_read(rejected)
-    sample.write_texts(list(itertools.chain(*(d.texts for d in drawn))))
+    texts = list(itertools.chain(*(d.texts for d in drawn)))
+    different = len(set(texts))
+    if 2 * different < len(texts):
+        run.warn(
+            f"Only {different:,} of {len(texts):,} texts in a sample of the corpus are different. "
+            "Repeated texts are selected together; remove the copies from --corpus."
+        )
+    sample.write_texts(texts)
     return rejected
 
 

@@ -101,7 +101,7 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
     near = tokens * rng.normal(9, 1, n)
     far = near + tokens * rng.normal(0.3, 1, n)
     held = HeldOut(
-        *(np.empty(0),) * 3, text_array([""] * n), tokens, np.zeros(n, np.int64), np.arange(n)
+        *(np.empty(0),) * 3, text_array([""] * n), tokens, np.zeros(n, np.int64), np.arange(n), {}
     )
     by_name = {v.method: v for v in compare(held, {"near": near, "far": far}, seed=7)}
     reference = stats.bootstrap(
@@ -121,7 +121,7 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
 
 def test_equal_selections_are_not_distinguishable():
     held = HeldOut(
-        *(np.empty(0),) * 3, text_array(["", ""]), np.array([3, 4]), np.zeros(2), np.arange(2)
+        *(np.empty(0),) * 3, text_array(["", ""]), np.array([3, 4]), np.zeros(2), np.arange(2), {}
     )
     same = np.array([20.0, 30.0])
     assert [v.behind for v in compare(held, {"b": same, "a": same}, seed=0)] == [(0.0,) * 3] * 2
@@ -130,7 +130,7 @@ def test_equal_selections_are_not_distinguishable():
 def test_a_document_bootstraps_as_one():
     """Of two documents a draw has two, one or none; whole texts would mix."""
     tokens, documents = np.array([1, 1, 2]), np.array([0, 0, 1])
-    held = HeldOut(*(np.empty(0),) * 3, text_array([""] * 3), tokens, np.zeros(3), documents)
+    held = HeldOut(*(np.empty(0),) * 3, text_array([""] * 3), tokens, np.zeros(3), documents, {})
     zero, more = np.zeros(3), np.array([1.0, 3.0, 0.0])
     assert compare(held, {"a": zero, "b": more}, seed=0)[1].behind == (1.0, 0.0, 2.0)
 
@@ -152,18 +152,29 @@ LONG = "one two three four five six seven eight nine"
 )
 def test_texts_of_the_corpus_are_not_evaluated_on(text, unit, evaluated):
     target = text_array([text, "alpha beta", "gamma delta", "epsilon zeta", "eta theta"])
-    held = held_out(target, text_array(["some text", unit, "more text"]), seed=0)
+    sample = ["some text", unit, f"more {text} alpha gamma epsilon eta".replace(" ", " so ")]
+    held = held_out(target, text_array(sample), seed=0)
     assert (held.tokens > 0).tolist() == [evaluated] + [True] * 4
-    assert held.left_out == (not evaluated)
+    assert sum(held.left_out.values()) == (not evaluated)
+
+
+def test_texts_without_a_word_of_the_corpus_are_not_evaluated_on():
+    texts = [f"слово{i} текст{i}" for i in range(30)]
+    held = held_out(text_array(texts), text_array(["some text", "more text"]), seed=0)
+    assert not held.usable
+    assert list(held.left_out.values()) == [30]
+    mixed = held_out(text_array([*texts, "text a", "text b"]), text_array(["some text so"]), seed=0)
+    assert mixed.usable
+    assert list(mixed.left_out.values()) == [30]
 
 
 def test_texts_repeated_in_another_fold_are_not_evaluated_on():
-    texts = ["Same words!"] + [f"word{i} other{i}" for i in range(20)] + ["same, words"]
+    texts = ["Same words!"] + [f"word{i} corpus{i % 7}" for i in range(20)] + ["same, words"]
     for seed in range(20):
-        held = held_out(text_array(texts), text_array(["corpus"]), seed=seed)
+        held = held_out(text_array(texts), text_array(["a corpus of words"]), seed=seed)
         apart = held.folds[0] != held.folds[-1]
         assert (held.tokens[[0, -1]] > 0).tolist() == [not apart] * 2
-        assert held.left_out == 2 * apart
+        assert held.left_out.get("repeat others", 0) == 2 * apart
 
 
 def test_folds_are_of_whole_documents_and_of_equal_size():
@@ -187,8 +198,8 @@ def test_a_large_target_is_sampled():
     ("texts", "folds"), [(["a b"], 0), (["a b", "a b"], 0), (["a b", "c d"], 2), (["a", ""], 0)]
 )
 def test_a_tiny_target_has_fewer_folds_or_no_verdict(texts, folds):
-    held = held_out(text_array(texts), text_array(["corpus", "words"]), seed=0)
-    assert (held.count if held else 0) == folds
+    held = held_out(text_array(texts), text_array(["so a so c", "words"]), seed=0)
+    assert (held.count if held.usable else 0) == folds
 
 
 def test_one_long_document_is_divided_by_units():

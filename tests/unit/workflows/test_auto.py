@@ -87,7 +87,7 @@ def test_without_a_verdict_a_stated_method(names):
     found = decide_by_bits([], math.inf, names)
     assert found.method.name == next(n for n in FALLBACK if n in names)
     assert found.method.name in found.reason
-    assert "too small" in found.reason
+    assert "too few" in found.reason
 
 
 def test_the_contenders_exist_and_those_on_words_come_first():

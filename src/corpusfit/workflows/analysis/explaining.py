@@ -52,6 +52,7 @@ class Explanation:
         nearest: target texts most similar to the text.
         nearest_by: similarity behind `nearest`: `words` (TF-IDF) or `embedding`.
         learned_from: most similar corpus texts that the method learned from, if it learned any.
+        meaning: what the score and the effects are, if that needs words.
     """
 
     method: str
@@ -69,6 +70,7 @@ class Explanation:
     nearest: list[Neighbour]
     nearest_by: str
     learned_from: list[Neighbour]
+    meaning: str
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def explain(
         nearest=explained.nearest,
         nearest_by=explained.nearest_by,
         learned_from=explained.learned_from,
+        meaning=explained.meaning if found.known["dropped"] is None else "",
         **{"score": explained.score, **found.known},
     )
 

@@ -41,7 +41,7 @@ def decide_fraction(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, 
     Returns:
         `fraction`, the `reason` in a sentence, and the `curve` by increasing fraction: `bits`, how
         many more than the fewest (`behind`), and the 95 % interval of that (`low`, `high`); empty
-        if the target is too small.
+        without a verdict.
 
     Raises:
         UsageError: as `check_fraction`.
@@ -79,11 +79,11 @@ def _decided(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         read_background(run, background, bottom_k(units, run.plan.fit.background, run.plan.seed))
     job = EvaluateBits.of(run.plan, target, background, GRID, named=True)
     held = job.held()
-    with run.stage("evaluate amounts", 0 if held is None else held.count):
+    with run.stage("evaluate amounts", held.count):
         evaluation = evaluate(run, job, held, [used], {})
-    if held is None:
-        why = "because the target is too small to compare amounts on held-out text"
-        reason = f"--fraction auto selects {DEFAULT_FRACTION:g}, the default, {why}."
+    if evaluation.held is None:
+        why = "because too few texts of the target are left to compare amounts on"
+        reason = f"--fraction auto selects {_percent(DEFAULT_FRACTION)}, the default, {why}."
         return {"fraction": DEFAULT_FRACTION, "reason": reason, "curve": []}
     names = [f"{i:02d}" for i in range(len(GRID))]
     sums = dict(zip(names, evaluation.bits(used.name), strict=True))
@@ -108,13 +108,18 @@ def _reason(chosen: Mapping[str, float], curve: list[dict[str, float]]) -> str:
     """The decision in a sentence."""
     fewest = min(curve, key=lambda p: (p["behind"], p["fraction"]))
     said = (
-        f"--fraction auto selects {chosen['fraction']:g}: {chosen['bits']:.2f} bits per word on "
-        "held-out target text"
+        f"--fraction auto selects {_percent(chosen['fraction'])}: {chosen['bits']:.2f} bits per "
+        "word on held-out target text"
     )
     if chosen["fraction"] == fewest["fraction"]:
         return f"{said}, the fewest of {len(curve)} amounts."
     return (
         f"{said}, not distinguishable from the fewest, {fewest['bits']:.2f} at "
-        f"{fewest['fraction']:g} (95 % interval of the difference {chosen['low']:.2f} to "
+        f"{_percent(fewest['fraction'])} (95 % interval of the difference {chosen['low']:.2f} to "
         f"{chosen['high']:.2f})."
     )
+
+
+def _percent(fraction: float) -> str:
+    """A share of the segments, such as `20 % of the segments`."""
+    return f"{100 * fraction:g} % of the segments"

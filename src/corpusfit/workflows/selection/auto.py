@@ -90,7 +90,7 @@ def decide_by_bits(
     tried = [rows[name] for name in names if name in rows]
     if not tried or tried[0]["bits"] is None:
         name = next(n for n in FALLBACK if n in names)
-        why = "because the target is too small to compare methods on held-out text"
+        why = "because too few texts of the target are left to compare methods on"
         return Pick(MethodPlan(name), f"auto uses {name}, {why}.")
     fitting = [v for v in tried if v["cost"] <= allows] or [min(tried, key=lambda v: v["cost"])]
     used = next(v for v in fitting if v["behind"][1] <= 0)

@@ -27,7 +27,7 @@ class Evaluation:
     """Methods evaluated by held-out bits.
 
     Attributes:
-        held: what they were evaluated on; None if the target is too small.
+        held: what they were evaluated on; None without a verdict.
         folds: each method's results on all folds.
         unfit: why the other methods cannot be fitted, by name.
     """
@@ -41,7 +41,7 @@ class Evaluation:
         return np.asarray(np.sum([fold.bits for fold in self.folds[method]], axis=0))
 
     def verdicts(self, seed: int, best_of: Collection[str]) -> dict[str, Bits]:
-        """The verdicts at the first amount, best first; none if the target is too small."""
+        """The verdicts at the first amount, best first; none if too few texts are left."""
         if self.held is None:
             return {}
         sums = {method: self.bits(method)[0] for method in self.folds}
@@ -56,11 +56,11 @@ class Evaluation:
 def evaluate(
     run: Run,
     job: EvaluateBits,
-    held: HeldOut | None,
+    held: HeldOut,
     plans: Sequence[MethodPlan],
     took: dict[str, float],
 ) -> Evaluation:
-    """Evaluate methods on every fold, within a stage; warns if the target is too small.
+    """Evaluate methods on every fold, within a stage; warns of texts that are left out.
 
     Args:
         run: the running command.
@@ -69,19 +69,18 @@ def evaluate(
         plans: the methods.
         took: by method, the seconds that its first fold takes are noted here.
     """
-    if held is None:
+    left_out = ", ".join(f"{count:,} {reason}" for reason, count in held.left_out.items())
+    of = f"of the target's {np.count_nonzero(held.folds >= 0):,} units, {left_out}"
+    if not held.usable:
         run.warn(
-            "No verdict in held-out bits: the target needs at least two different texts that are "
-            "not in the corpus. Add texts to --target."
+            "Methods and amounts cannot be compared on held-out text, which needs two different "
+            f"texts of the target that are not in the corpus{f': {of}' * bool(left_out)}. Add "
+            "other texts to --target."
         )
         whole = [p.name for p in plans if issubclass(registry.load(p.name), CorpusMethod)]
         return Evaluation(None, {}, dict.fromkeys(whole, "only held-out bits can rank it."))
-    if held.left_out:
-        run.warn(
-            f"Held-out bits leave out {held.left_out:,} of the target's "
-            f"{np.count_nonzero(held.folds >= 0):,} units: they repeat others, occur in the corpus "
-            "sample, or have no words."
-        )
+    if left_out:
+        run.warn(f"Held-out bits do not count all texts: {of}.")
     pieces = [(plan, fold) for fold in range(held.count) for plan in plans]
     found, unfit = in_rounds(run, job, pieces, took, 1.0)
     folds: dict[str, list[FoldBits]] = {}

@@ -358,6 +358,11 @@ def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting:
         aligned = write_aligned(folder, run.sources)
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         selected |= {"aligned": aligned} if aligned else {}
+        asked, all_of_them = run.plan.choose, manifest["counts"]["segments"]
+        if chosen.segments == all_of_them and (
+            (asked.segments or 0) > all_of_them or (asked.tokens or 0) > chosen.tokens
+        ):
+            run.warn(f"The amount is larger than the corpus: all {all_of_them:,} segments.")
         if not chosen.segments:
             run.warn(
                 "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with a "

@@ -111,14 +111,15 @@ def rank_methods(
     pieces = [(plan, run.plan.seed + i) for i in range(seeds) for plan in alone]
     folds = EvaluateBits.of(run.plan, target, background, named=named)
     held = folds.held()
-    with run.stage("rank", (0 if held is None else held.count) + _TRIAL * seeds):
+    with run.stage("rank", held.count * held.usable + _TRIAL * seeds):
         took: dict[str, float] = {}
         evaluation = evaluate(run, folds, held, plans, took)
         trials, unfit = in_rounds(run, Rank(target, background, named), pieces, took, _TRIAL)
     for method, why in {**evaluation.unfit, **unfit}.items():
         if {*evaluation.unfit, *unfit} >= {*names}:
             raise InputError(why)
-        run.warn(f"{method} is left out of the ranking: {why}")
+        if seeds or evaluation.held is not None:  # else there is no ranking
+            run.warn(f"{method} is left out of the ranking: {why}")
     tried = {v.method: v for v in verdicts([t for t in trials if t.method not in evaluation.unfit])}
     tried = {name: v for name, v in tried.items() if name not in unfit}
     evaluation = evaluation.without(unfit)

@@ -25,14 +25,14 @@ class TuneFolder(OutFolder):
         self.tokens = self.work / "cache"
 
     def _has_work(self) -> bool:
-        """Whether a method was scored or ranked."""
-        return self.scores.is_dir() or self.ranking.exists()
+        """Whether there is a trial; scores have an identity of their own."""
+        return self.trials.is_dir() or self.schedule.exists()
 
     def _clear(self) -> None:
-        """Delete the results of an earlier search."""
+        """Delete the results of an earlier search; the scores are kept for the next one."""
         super()._clear()
         self.free()
-        for folder in (self.scores, self.trials, self.selection, self.model, self.texts):
+        for folder in (self.trials, self.selection, self.model, self.texts):
             remove(folder)
         for file in (self.ranking, self.schedule):
             file.unlink(missing_ok=True)

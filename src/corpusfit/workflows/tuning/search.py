@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import shutil
 import time
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from corpusfit.workflows.tuning.folder import TuneFolder
 from corpusfit.workflows.tuning.grid import RANDOM, Setting, grid
 from corpusfit.workflows.tuning.plan import TunePlan
 from corpusfit.workflows.tuning.schedule import Rung, halving
-from corpusfit.workflows.tuning.timing import steps_within
+from corpusfit.workflows.tuning.timing import steps_within, too_short
 from corpusfit.workflows.tuning.trial import EarlyStopError, Trial, TrialCallback, order
 
 
@@ -145,7 +146,11 @@ class Search:
             if not (out / "manifest.json").exists():
                 self.machine.progress.note(note)
             plan = self.plan.selection(method)
-            score(plan, [self.fit], self.corpus, out, machine=self.machine)
+            score(plan, [self.fit], self.corpus, out, machine=self.machine, overwrite=True)
+            elapsed = time.perf_counter() - self.began
+            if elapsed > (self.plan.search.seconds or math.inf):
+                scoring = elapsed / number * len(methods)
+                raise too_short(self.plan.search, 2 * scoring, scoring)
 
     def _steps_in_time(self, settings: Sequence[Setting]) -> int:
         """The budget in steps for a budget in time, by the speed of a first trial, stored."""

@@ -44,7 +44,7 @@ def steps_within(
 
     low = 2 * search.least
     if not fits(low):
-        raise _too_short(search, elapsed + 2 * (around + search.least * step), elapsed)
+        raise too_short(search, elapsed + 2 * (around + search.least * step), elapsed)
     high = max(low, math.ceil(left / max(step, 1e-9)))
     while low < high:  # nearly monotone: more steps may admit another setting with its overhead
         middle = (low + high + 1) // 2
@@ -52,13 +52,18 @@ def steps_within(
     return low
 
 
-def _too_short(search: SearchPlan, needed: float, elapsed: float) -> UsageError:
-    """The error for a time in which no setting can be compared with the baseline."""
-    minutes = math.ceil(needed / 60)
+def too_short(search: SearchPlan, needed: float, elapsed: float) -> UsageError:
+    """The error for a time in which no setting can be compared with the baseline.
+
+    Args:
+        search: the budget.
+        needed: seconds that are enough, by estimate.
+        elapsed: seconds of them for all that comes before the trials.
+    """
     return bad_setting(
         "--budget",
         f"at least {format_duration(needed)}: {format_duration(elapsed)} to score the corpus and "
         "for a first trial, and the rest for one trial and its baseline",
         search.budget,
-        f"For example --budget {10 * minutes}min.",
+        f"For example --budget {math.ceil(2 * needed / 60)}min.",
     )
