@@ -1,4 +1,4 @@
-"""What the steps of one command share: plan, sources, workers, work folder, progress."""
+"""What the steps of one command share: machine, started engine, work folder, plan, sources."""
 
 from __future__ import annotations
 
@@ -80,6 +80,22 @@ class Machine:
         return place(self.cache, "--cache") if self.cache else default_cache()
 
     @contextlib.contextmanager
+    def running(self, work: Path | None = None) -> Iterator[RunContext]:
+        """A command on this machine, with its engine started.
+
+        Args:
+            work: folder that the workers see (default: a temporary one, removed afterwards).
+
+        Raises:
+            UsageError: there is no such engine, or the workers do not see the temporary folder.
+        """
+        with self.start() as engine, contextlib.ExitStack() as stack:
+            if work is None:
+                work = stack.enter_context(self.scratch())
+                engine.require_shared(work, "--cache")
+            yield RunContext(self, engine, work)
+
+    @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         """A temporary folder that every worker sees, removed after the command."""
         if self.engine == "local":
@@ -94,8 +110,74 @@ class Machine:
 
 
 @dataclass
-class Run:
+class RunContext:
     """A running command.
+
+    Attributes:
+        machine: where it runs.
+        engine: the started engine.
+        work: folder that the workers see.
+    """
+
+    machine: Machine
+    engine: Engine
+    work: Path
+
+    @property
+    def progress(self) -> Progress:
+        """Shows progress and warnings."""
+        return self.machine.progress
+
+    @property
+    def cache(self) -> Path:
+        """The cache folder."""
+        return self.machine.cache_folder()
+
+    def at(self, work: Path) -> RunContext:
+        """The same with another folder."""
+        return RunContext(self.machine, self.engine, work)
+
+    def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
+        """Find and fingerprint inputs.
+
+        Args:
+            inputs: files, folders, globs, URLs or `hub:NAME` datasets; `-` is standard input.
+            read: how their rows become texts.
+            role: option that names them.
+
+        Raises:
+            InputError: an input cannot be found or read.
+        """
+        scan = partial(scan_with, self.engine)
+        return corpus.find(inputs, read, spool=self.work, role=role, scan=scan)
+
+    def shards_of(self, sources: Sequence[Source], read: ReadPlan) -> Iterator[Shard]:
+        """The shards of some sources, with progress by stored bytes."""
+        before: Counter[int] = Counter()
+        for shard in corpus.shards(sources, read):
+            self.progress.advance(shard.position - before[shard.source])
+            before[shard.source] = shard.position
+            yield shard
+
+    def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
+        """The sources of an earlier run in `out`, found again.
+
+        Raises:
+            ChangedInputError: a source changed since it was scored.
+            InputError: a source is gone.
+        """
+        now, changed = corpus.found_again(sources, read, partial(scan_with, self.engine))
+        if changed:
+            raise ChangedInputError(
+                f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
+                "score again with `corpusfit select` and another --out."
+            )
+        return now
+
+
+@dataclass
+class Run(RunContext):
+    """A running command on a corpus that is scored.
 
     Attributes:
         plan: the plan in use; with a budget, the plan after its decision.
@@ -107,9 +189,6 @@ class Run:
     """
 
     plan: Plan
-    machine: Machine
-    engine: Engine
-    work: Path
     target: list[Source]
     sources: list[Source]
     warnings: list[str] = field(default_factory=list)
@@ -125,10 +204,18 @@ class Run:
     role: str = "corpus"
     asked: Plan = field(init=False)
 
-    @property
-    def cache(self) -> Path:
-        """The cache folder."""
-        return self.machine.cache_folder()
+    @classmethod
+    def of(
+        cls,
+        context: RunContext,
+        plan: Plan,
+        target: list[Source],
+        sources: list[Source],
+        *,
+        role: str = "corpus",
+    ) -> Run:
+        """A run of a plan on some sources."""
+        return cls(**vars(context), plan=plan, target=target, sources=sources, role=role)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -194,7 +281,7 @@ class Run:
 
     def shards(self) -> Iterator[Shard]:
         """The corpus's shards, with progress by stored bytes."""
-        for shard in shards_of(self.sources, self.plan.read, self.machine):
+        for shard in self.shards_of(self.sources, self.plan.read):
             self.shard_count = shard.index + 1
             yield shard
 
@@ -204,33 +291,6 @@ class Run:
             f"--{self.role} has no usable row ({rejected}). Name the text field with "
             f"--text-field, or give other files to --{self.role}."
         )
-
-
-def shards_of(sources: Sequence[Source], read: ReadPlan, machine: Machine) -> Iterator[Shard]:
-    """The shards of some sources, with progress by stored bytes."""
-    before: Counter[int] = Counter()
-    for shard in corpus.shards(sources, read):
-        machine.progress.advance(shard.position - before[shard.source])
-        before[shard.source] = shard.position
-        yield shard
-
-
-def find_again(
-    sources: Sequence[Source], read: ReadPlan, engine: Engine, out: Path
-) -> list[Source]:
-    """The sources of an earlier run in `out`, found again.
-
-    Raises:
-        ChangedInputError: a source changed since it was scored.
-        InputError: a source is gone.
-    """
-    now, changed = corpus.found_again(sources, read, partial(scan_with, engine))
-    if changed:
-        raise ChangedInputError(
-            f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
-            "score again with `corpusfit select` and another --out."
-        )
-    return now
 
 
 def peak(who: int) -> float:

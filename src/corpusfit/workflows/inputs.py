@@ -12,14 +12,12 @@ from typing import Any
 from corpusfit import corpus
 from corpusfit.adapt.plan import TASK
 from corpusfit.artifacts import is_local, place
-from corpusfit.corpus.survey import ScanChunks
-from corpusfit.engine import Engine
 from corpusfit.errors import CorpusfitError, EmptyInputError, InputError, bad_setting
 from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import OutFolder
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Source
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.run_folder import RunFolder
 
 
@@ -60,9 +58,7 @@ def find_training_inputs(
     task: Sequence[str],
     replay: Sequence[str],
     read: ReadPlan,
-    spool: Path,
-    engine: Engine,
-    machine: Machine,
+    context: RunContext,
 ) -> TrainingInputs:
     """Find and fingerprint the texts; the default task of a selection is its target.
 
@@ -71,12 +67,9 @@ def find_training_inputs(
     Raises:
         CorpusfitError: an input cannot be found or read; --data task without --task.
     """
-    scan = partial(scan_with, engine)
 
     def find(inputs: Sequence[str], role: str) -> list[Source]:
-        if not inputs:
-            return []
-        return corpus.find(inputs, read, spool=spool, role=role, scan=scan)
+        return context.find(inputs, read, role) if inputs else []
 
     tasks, general = find(task, "task"), find(replay, "replay")
     if list(data) == [TASK]:
@@ -91,7 +84,7 @@ def find_training_inputs(
     task_read, own = read, not tasks
     if own:
         task_read = Plan.from_dict(manifest["plan"]).read
-        tasks = _targets(manifest, task_read, scan, machine)
+        tasks = _targets(manifest, task_read, context)
     chosen = find([str(folder / "selected")], "data")
     plain = ReadPlan()
     return TrainingInputs(chosen, tasks, general, manifest, folder, plain, task_read, own)
@@ -166,17 +159,15 @@ def _finished(found: RunFolder) -> dict[str, Any]:
     return manifest
 
 
-def _targets(
-    manifest: dict[str, Any], read: ReadPlan, scan: ScanChunks, machine: Machine
-) -> list[Source]:
+def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> list[Source]:
     """The sources of the selection's target; empty if they are gone or changed."""
     sources = [Source(**s) for s in manifest["target"]]
     try:
-        now, changed = corpus.found_again(sources, read, scan)
+        now, changed = corpus.found_again(sources, read, partial(scan_with, context.engine))
     except CorpusfitError:
         now, changed = [], [s.name for s in sources]
     if changed:
-        machine.progress.warn(
+        context.progress.warn(
             f"The selection's target {changed[0]} is gone or has changed, so the loss on the "
             "task's text is not measured. Set --task to the file with the task's texts."
         )

@@ -9,12 +9,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.engine import Engine
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.text_keys import KeyTexts
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
-from corpusfit.workflows.context import Machine, shards_of
+from corpusfit.workflows.context import RunContext
 
 _ROWS = 1 << 40
 """More rows than a source has."""
@@ -57,16 +56,13 @@ def is_parallel(sources: Sequence[Source]) -> bool:
     return all(source.format in ("moses", "columns") for source in sources)
 
 
-def key_rows(
-    sources: Sequence[Source], read: ReadPlan, engine: Engine, machine: Machine, stage: str
-) -> Rows:
+def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, stage: str) -> Rows:
     """Hash every text, in one pass; holds about 30 bytes per row, 50 for pairs.
 
     Args:
         sources: the sources to read.
         read: how their rows become texts.
-        engine: a started engine.
-        machine: shows progress.
+        context: the running command.
         stage: name of the stage for the progress.
 
     Raises:
@@ -75,11 +71,13 @@ def key_rows(
     """
     sides = 2 if is_parallel(sources) else 1
     job = KeyTexts(read, tuple(s.name for s in sources), sides)
-    machine.progress.begin(stage, sum(s.size for s in sources))
+    context.progress.begin(stage, sum(s.size for s in sources))
     try:
-        found = sorted(engine.map(job, shards_of(sources, read, machine)), key=lambda k: k.shard)
+        found = sorted(
+            context.engine.map(job, context.shards_of(sources, read)), key=lambda k: k.shard
+        )
     finally:
-        machine.progress.end()
+        context.progress.end()
     rejected = Reasons()
     for part in found:
         rejected.add(part.tally.rejects)

@@ -161,7 +161,7 @@ def test_auto_picks_among_the_methods_that_fit(tmp_path, inline, budget, picked)
     ]
     folder.fit.mkdir(parents=True)
     (folder.fit / "ranking.json").write_text(json.dumps(ranking))
-    run = Run(planned(budget), inline, inline.start(), folder.work, [], [])
+    run = Run(inline, inline.start(), folder.work, planned(budget), [], [])
     sample = Sample(folder.fit, "not read")
     assert pick(run, folder, sample, sample).method == MethodPlan(picked)
 

@@ -37,7 +37,7 @@ class RecordingProgress(Progress):
 @pytest.fixture
 def run(tmp_path, inline):
     machine = type(inline)(progress=RecordingProgress())
-    return Run(Plan(), machine, machine.start(), tmp_path, [], [])
+    return Run(machine, machine.start(), tmp_path, Plan(), [], [])
 
 
 def test_where_the_cache_is(monkeypatch, tmp_path):

@@ -171,8 +171,8 @@ def _prepare(
     own: Sequence[str] = ()
     if plan.then_task.on:
         task, own = training_splits(data, task, machine.progress)
-    with machine.start() as engine:
-        texts = find_training_inputs(data, task, replay, plan.read, folder.work, engine, machine)
+    with machine.running(folder.work) as context:
+        texts = find_training_inputs(data, task, replay, plan.read, context)
         if plan.then_task.on:
             require_task(texts)
             texts = with_task_phase(texts, then, folder.work)
@@ -200,11 +200,10 @@ def _prepare(
                 texts,
                 plan.read,
                 folder.guard,
-                engine,
-                machine,
+                context,
                 then_task=plan.then_task.on,
             )
-        text = training_text(plan, texts, folder, room, end, engine, machine, dropped=dropped)
+        text = training_text(plan, texts, folder, room, end, context, dropped=dropped)
         text.figures.update({"guard": counts} if guarded else {})
     ready = Ready(plan, texts, opened, aim, text, length)
     if text.then is None:

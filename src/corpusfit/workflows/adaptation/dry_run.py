@@ -60,8 +60,8 @@ def estimate_adaptation(
     field = guard_field or plan.read.text_field
     with TemporaryDirectory(prefix="corpusfit-") as scratch:
         work = Path(scratch)
-        with machine.start() as engine:
-            texts = find_training_inputs(data, task, replay, plan.read, work, engine, machine)
+        with machine.running(work) as context:
+            texts = find_training_inputs(data, task, replay, plan.read, context)
 
         def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
             here = work / f"{passes} passes"

@@ -16,14 +16,13 @@ from corpusfit import corpus
 from corpusfit.adapt.tokens import Tokens, finished, read_tally
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.contract import file_digest
-from corpusfit.engine import Engine
 from corpusfit.errors import changed_input
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
 from corpusfit.manifest import digest, source_identity
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import RunContext
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,7 @@ class Tokenising:
     tokenizer: Path
     place: Path
     end: int | None
-    engine: Engine
-    machine: Machine
+    context: RunContext
 
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a corpus."""
@@ -88,9 +86,9 @@ class Tokenising:
         counts = json.loads(mark.read_text("utf-8")) if mark.exists() else {}
         if counts.get("parts") != len(finished(out)):
             mark.unlink(missing_ok=True)
-            progress = self.machine.progress
+            progress = self.context.progress
             progress.begin(f"tokenise {kind}", 0, "tokens")
-            for _, tally in self.engine.map(job, pieces):
+            for _, tally in self.context.engine.map(job, pieces):
                 progress.advance(1, tally.tokens)
             progress.end()
             _require_unchanged(sources, out)

@@ -15,7 +15,6 @@ from corpusfit.adapt.chunks import Chunks, cut_chunks, exclude_keys, split_heldo
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.tokens import Tokens
 from corpusfit.artifacts import is_local
-from corpusfit.engine import Engine
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
 from corpusfit.jobs.fit import Sample
@@ -24,7 +23,7 @@ from corpusfit.score import table
 from corpusfit.select.weights import moments, relevance
 from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.tokenising import Tokenising
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.inputs import TrainingInputs
 from corpusfit.workflows.run_folder import RunFolder
 
@@ -86,8 +85,7 @@ def training_text(
     folder: AdaptFolder,
     room: int,
     end: int | None,
-    engine: Engine,
-    machine: Machine,
+    context: RunContext,
     *,
     dropped: NDArray[np.uint64],
 ) -> TrainingText:
@@ -103,16 +101,14 @@ def training_text(
         folder: folder of the run, with the tokenizer.
         room: tokens per chunk.
         end: id that ends a text, if any.
-        engine: started engine.
-        machine: where token ids are cached, and how progress is shown.
+        context: the running command; token ids are in its cache.
         dropped: uint64, keys of contaminated texts, which are neither trained on nor held out.
 
     Raises:
         CorpusfitError: no text can be read, or the data has no weights for the weighting policy.
     """
-    cache = machine.cache_folder()
-    cache_place = (cache if is_local(cache) else folder.work) / "tokens"
-    make = Tokenising(texts.read, folder.tokenizer, cache_place, end, engine, machine)
+    cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
+    make = Tokenising(texts.read, folder.tokenizer, cache_place, end, context)
     figures: dict[str, Any] = {}
     heldout: dict[str, tuple[Tokens, Chunks]] = {}
     if texts.on_task:

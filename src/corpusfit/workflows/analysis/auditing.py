@@ -18,7 +18,7 @@ from corpusfit.plan import Plan
 from corpusfit.score.contract import SOURCE
 from corpusfit.score.metrics import Figures, figures
 from corpusfit.types import Reject, Shard, Source
-from corpusfit.workflows.context import Machine, Run, find_again
+from corpusfit.workflows.context import Machine, Run
 from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.scoring import tallies
 
@@ -119,11 +119,11 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=truth))
     sources = [Source(**s) for s in manifest["corpus"]]
     job = CountLabels(folder.scores, plan.read, tuple(domain))
-    with machine.start() as engine:
-        engine.require_shared(folder.work, "DIR")
+    with machine.running(folder.work) as context:
+        context.engine.require_shared(folder.work, "DIR")
         if truth != SOURCE:
-            sources = find_again(sources, plan.read, engine, out)
-        run = Run(plan, machine, engine, folder.work, [], sources)
+            sources = context.find_again(sources, plan.read, out)
+        run = Run.of(context, plan, [], sources)
         total = _Total()
         for counted in (
             _by_source(run, folder, job) if truth == SOURCE else _by_field(run, folder, job)

@@ -8,7 +8,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from corpusfit import corpus
 from corpusfit.artifacts import read_arrays, write_bytes
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.explore.domains import Domains, read_domains, write_domains
@@ -37,7 +35,6 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.labels import NONE
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
-from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import source_as_dict, source_identity, versions
 from corpusfit.score.contract import SOURCE
 from corpusfit.workflows.context import Machine, Run
@@ -111,15 +108,14 @@ def clusters(
         plan = dataclasses.replace(plan, read=read)
     folder = ClustersFolder(out)
     folder.claim()
-    with machine.start() as engine:
-        scan = partial(scan_with, engine)
-        sources = corpus.find(corpus_inputs, plan.read, spool=folder.work, role="corpus", scan=scan)
-        run = Run(plan.reading(), machine, engine, folder.work, [], sources)
-        engine.require_shared(run.cache, "--cache")
+    with machine.running(folder.work) as context:
+        sources = context.find(corpus_inputs, plan.read, "corpus")
+        run = Run.of(context, plan.reading(), [], sources)
+        run.engine.require_shared(run.cache, "--cache")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), plan.embed)
         folder.begin(_identity(plan, run), overwrite=overwrite)
-        engine.require_shared(folder.work, "--out")
+        run.engine.require_shared(folder.work, "--out")
         manifest = folder.finished()
         if manifest is None:
             manifest = _find(plan, run, folder)

@@ -108,10 +108,9 @@ def explain(
     if manifest["budget"]:
         plan = apply_decision(plan, Decision(**manifest["budget"]))
     _check(row, text, top, method)
-    with machine.start() as engine:
-        engine.require_shared(folder.work, "DIR")
-        sources = [Source(**s) for s in manifest["corpus"]]
-        run = Run(plan, machine, engine, folder.work, [], sources)
+    with machine.running(folder.work) as context:
+        context.engine.require_shared(folder.work, "DIR")
+        run = Run.of(context, plan, [], [Source(**s) for s in manifest["corpus"]])
         found = _any_text(run, text) if text is not None else _segment(run, folder, str(row))
         _require_encoder(run, manifest["encoder"])
         scorer, target = folder.fit / "scorer.safetensors", Sample(folder.fit, "target")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.engine import Engine
+from corpusfit.engine import Progress
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.pairs import Pairs, read_pairs
 from corpusfit.evaluate.retrieval import UniqueSentences, deduplicate, retrieved, tallies
@@ -20,7 +20,7 @@ from corpusfit.jobs.embed import EmbedTexts
 from corpusfit.jobs.fit import PrepareEncoder
 from corpusfit.plan import EmbedPlan
 from corpusfit.types import Vectors
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import Machine, RunContext
 
 _BATCH = 128
 _SIDES = (0, 1)
@@ -118,13 +118,13 @@ def retrieval(
     tests = _named(pairs, [_test(each) for each in pairs])
     hits: dict[tuple[int, int], list[NDArray[np.bool_]]] = {}
     encoders: dict[str, str] = {}
-    with machine.start() as engine:
+    with machine.running() as context:
         for model in models:
             plan = dataclasses.replace(embed, embedder=model)
-            prepare = PrepareEncoder(machine.cache_folder())
-            encoders[model] = next(iter(list(engine.map(prepare, [plan]))))
-            for nth, vectors in enumerate(_encoded(plan, tests, engine, machine)):
-                for side, answers in enumerate(_searched(tests[nth], vectors, machine)):
+            prepare = PrepareEncoder(context.cache)
+            encoders[model] = next(iter(list(context.engine.map(prepare, [plan]))))
+            for nth, vectors in enumerate(_encoded(plan, tests, context)):
+                for side, answers in enumerate(_searched(tests[nth], vectors, context.progress)):
                     hits.setdefault((nth, side), []).append(answers)
     results = [
         _result(tests[nth], side, model, answers[k], answers[0] if k else None, seed)
@@ -170,7 +170,7 @@ def _named(inputs: Sequence[str], tests: Sequence[_Test]) -> list[_Test]:
 
 
 def _encoded(
-    plan: EmbedPlan, tests: Sequence[_Test], engine: Engine, machine: Machine
+    plan: EmbedPlan, tests: Sequence[_Test], context: RunContext
 ) -> Iterator[tuple[Vectors, Vectors]]:
     """Vectors of both sides of each test set; each batch is of one side."""
     sides = [side.texts for test in tests for side in test.sides]
@@ -181,13 +181,13 @@ def _encoded(
     ]
     pieces = [(number, texts) for number, (_, texts) in enumerate(cut)]
     parts: dict[int, Vectors] = {}
-    machine.progress.begin(f"encode {plan.embedder}", sum(map(len, sides)), "sentences")
+    context.progress.begin(f"encode {plan.embedder}", sum(map(len, sides)), "sentences")
     try:
-        for number, vectors in engine.map(EmbedTexts(plan, machine.cache_folder()), pieces):
+        for number, vectors in context.engine.map(EmbedTexts(plan, context.cache), pieces):
             parts[number] = vectors
-            machine.progress.advance(len(vectors), len(vectors))
+            context.progress.advance(len(vectors), len(vectors))
     finally:
-        machine.progress.end()
+        context.progress.end()
     whole = [
         np.concatenate([parts[number] for number, _ in group])
         for _, group in itertools.groupby(enumerate(cut), lambda piece: piece[1][0])
@@ -196,10 +196,9 @@ def _encoded(
 
 
 def _searched(
-    test: _Test, vectors: tuple[Vectors, Vectors], machine: Machine
+    test: _Test, vectors: tuple[Vectors, Vectors], progress: Progress
 ) -> Iterator[NDArray[np.bool_]]:
     """Whether each query of a side finds its translation, side by side."""
-    progress = machine.progress
     progress.begin(f"search {test.pairs.name}", sum(map(len, vectors)), "sentences")
     try:
         for side in _SIDES:

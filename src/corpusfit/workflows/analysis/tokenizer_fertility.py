@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit import corpus
 from corpusfit.corpus.formats import format_of
-from corpusfit.engine import Engine
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.evaluate.formats.conll import read_conll
 from corpusfit.evaluate.resampling import bootstrap_scores, stack_tallies
@@ -26,9 +23,8 @@ from corpusfit.evaluate.tokenizer_fertility import (
     open_tokenizer,
 )
 from corpusfit.jobs.fit import Sample
-from corpusfit.jobs.survey import scan_with
 from corpusfit.plan import Plan
-from corpusfit.workflows.context import Machine, Run
+from corpusfit.workflows.context import Machine, Run, RunContext
 from corpusfit.workflows.samples import background_texts
 
 ROUNDS = 2_000
@@ -134,9 +130,8 @@ def tokenizers(
         raise bad_setting("--tokenizer", "given at least once, each time with another name", came)
     opened = [open_tokenizer(name) for name in names]
     inputs = {"specific": specific, "general": general}
-    with machine.start() as engine, machine.scratch() as work:
-        engine.require_shared(work, "--cache")
-        texts = {k: _sampled(k, each, plan, work, engine, machine) for k, each in inputs.items()}
+    with machine.running() as context:
+        texts = {kind: _sampled(kind, each, plan, context) for kind, each in inputs.items()}
     counts = {}
     progress = machine.progress
     for kind, sample in texts.items():
@@ -156,9 +151,7 @@ def tokenizers(
     return Tokenized(list(names), _splits(names, counts, drawn), _gaps(names, counts, drawn))
 
 
-def _sampled(
-    kind: str, inputs: Sequence[str], plan: Plan, work: Path, engine: Engine, machine: Machine
-) -> list[str]:
+def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) -> list[str]:
     """A random sample of the inputs' texts; of CoNLL columns, sentences with spaced words."""
     columns = [each for each in inputs if _is_conll(each)]
     if columns and len(columns) < len(inputs):
@@ -169,10 +162,8 @@ def _sampled(
         found = list(map(" ".join, read_conll(columns, kind).pieces))
         drawn = np.random.default_rng(plan.seed).permutation(len(found))[: plan.fit.background]
         return [found[i] for i in np.sort(drawn)]
-    scan = partial(scan_with, engine)
-    sources = corpus.find(inputs, plan.read, spool=work, role=kind, scan=scan)
-    run = Run(plan, machine, engine, work, [], sources, role=kind)
-    sample = Sample(work, kind)
+    run = Run.of(context, plan, [], context.find(inputs, plan.read, kind), role=kind)
+    sample = Sample(context.work, kind)
     rejected = background_texts(run, sample, plan.fit.background)
     if rejected.counts:
         run.warn(f"{rejected.counts.total():,} rows of --{kind} were not used: {rejected}.")

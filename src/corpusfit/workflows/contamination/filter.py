@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, write_arrays
-from corpusfit.engine import Engine
+from corpusfit.engine import Progress
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.plan import ReadPlan
 from corpusfit.workflows.contamination.match import find_leaks
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.inputs import TrainingInputs
 
 
@@ -23,8 +23,7 @@ def find_contaminated(
     texts: TrainingInputs,
     read: ReadPlan,
     kept: Path,
-    engine: Engine,
-    machine: Machine,
+    context: RunContext,
     *,
     then_task: bool = False,
 ) -> tuple[NDArray[np.uint64], dict[str, Any]]:
@@ -37,8 +36,7 @@ def find_contaminated(
         texts: the texts to train on.
         read: how the rows of general text become texts.
         kept: file of the result, for a resumed run.
-        engine: started engine.
-        machine: how progress and the result are shown.
+        context: the running command.
         then_task: whether a second phase trains on the task's texts.
 
     Returns:
@@ -58,25 +56,25 @@ def find_contaminated(
         roles["task"] = texts.then or texts.task, texts.task_read
     for role, (sources, how) in roles.items():
         if sources:
-            found = find_leaks(held_out, sources, how, kept.parent, engine, machine)
+            found = find_leaks(held_out, sources, how, context.at(kept.parent))
             holders, found_count = found.holders(), len(np.unique(found.watched))
             figures[role] = {"texts": found.texts, "holders": holders, "held": found_count}
             keys = np.union1d(keys, found.keys)
-            _report(machine, role, figures)
+            _report(context.progress, role, figures)
     write_arrays(kept, {"keys": keys}, figures)
     return keys, figures
 
 
-def _report(machine: Machine, role: str, figures: dict[str, Any]) -> None:
+def _report(progress: Progress, role: str, figures: dict[str, Any]) -> None:
     """Show the user what was found."""
     counts = figures[role]
     if counts["holders"]:
-        machine.progress.warn(
+        progress.warn(
             f"{counts['held']:,} of the {figures['texts']:,} texts of --guard are in --{role}: "
             f"{counts['holders']:,} of {counts['texts']:,} texts contain one and are left out."
         )
     else:
-        machine.progress.note(
+        progress.note(
             f"None of the {figures['texts']:,} texts of --guard is in --{role} "
             f"({counts['texts']:,} texts)."
         )

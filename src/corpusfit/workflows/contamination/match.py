@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.engine import Engine
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
-from corpusfit.workflows.context import Machine, shards_of
+from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.text_keys import is_parallel
 
 
@@ -62,9 +60,7 @@ def find_leaks(
     watched: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
-    spool: Path,
-    engine: Engine,
-    machine: Machine,
+    context: RunContext,
     *,
     origin: str = "",
     translations: bool = False,
@@ -77,23 +73,23 @@ def find_leaks(
         watched: the held-out texts.
         sources: the sources.
         read: how their rows become texts.
-        spool: folder that the workers see.
-        engine: started engine.
-        machine: how progress is shown.
+        context: the running command.
         origin: field with the origin of a row (default: the name of its source).
         translations: whether to read the target side of a parallel corpus.
 
     Raises:
         CorpusfitError: a source cannot be read.
     """
-    path = spool / "watched.safetensors"
+    path = context.work / "watched.safetensors"
     watched.write(path)
     job = FindWatched(read, tuple(s.name for s in sources), path, origin, translations)
-    machine.progress.begin("look for held-out texts", sum(s.size for s in sources))
+    context.progress.begin("look for held-out texts", sum(s.size for s in sources))
     try:
-        found = sorted(engine.map(job, shards_of(sources, read, machine)), key=lambda f: f.shard)
+        found = sorted(
+            context.engine.map(job, context.shards_of(sources, read)), key=lambda f: f.shard
+        )
     finally:
-        machine.progress.end()
+        context.progress.end()
         path.unlink(missing_ok=True)
     return _joined(found)
 
@@ -102,9 +98,7 @@ def find_all_leaks(
     watched: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
-    spool: Path,
-    engine: Engine,
-    machine: Machine,
+    context: RunContext,
     *,
     origin: str = "",
 ) -> Leaks:
@@ -113,12 +107,10 @@ def find_all_leaks(
     A row is one text to train on, and the size covers both sides. A key is that of the side that
     contains the held-out text.
     """
-    first = find_leaks(watched, sources, read, spool, engine, machine, origin=origin)
+    first = find_leaks(watched, sources, read, context, origin=origin)
     if not is_parallel(sources):
         return first
-    other = find_leaks(
-        watched, sources, read, spool, engine, machine, origin=origin, translations=True
-    )
+    other = find_leaks(watched, sources, read, context, origin=origin, translations=True)
     after = len(first.origins)
     return Leaks(
         first.texts,

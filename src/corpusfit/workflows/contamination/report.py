@@ -111,17 +111,14 @@ def report_contamination(
         CorpusfitError: an input cannot be found or read, or has no text.
     """
     read.check()
-    with machine.start() as engine, machine.scratch() as spool:
-        engine.require_shared(spool, "--cache")
+    with machine.running() as context:
         task_read = dataclasses.replace(read, text_field=task_field or read.text_field)
-        splits = held_out(task, task_read, spool, machine.progress, setting="task")
+        splits = held_out(task, task_read, context.work, context.progress, setting="task")
         watched = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
-        texts = find_training_inputs(data, (), (), read, spool, engine, machine)
+        texts = find_training_inputs(data, (), (), read, context)
         began = time.perf_counter()
         origin = "source" if texts.selection is not None else ""
-        leaks = find_all_leaks(
-            watched, texts.data, texts.read, spool, engine, machine, origin=origin
-        )
+        leaks = find_all_leaks(watched, texts.data, texts.read, context, origin=origin)
         seconds = time.perf_counter() - began
     if not leaks.texts:
         raise EmptyInputError(

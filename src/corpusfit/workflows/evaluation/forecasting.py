@@ -20,7 +20,6 @@ from corpusfit.adapt.presets import length_of
 from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.embed.hardware import resolve
-from corpusfit.engine import Engine
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.forecast import (
     FEATURES,
@@ -39,7 +38,7 @@ from corpusfit.manifest import digest, source_identity
 from corpusfit.types import Source, taken
 from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.tokenising import Tokenising
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.inputs import TrainingInputs, find_training_inputs
 from corpusfit.workflows.run_folder import RunFolder
 
@@ -82,18 +81,17 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
         raise bad_setting(
             "--model", "a trained model", f"init = {plan.model.init}", "Leave init out."
         )
-    with machine.start() as engine, machine.scratch() as scratch:
-        engine.require_shared(scratch, "--cache")
-        folder = AdaptFolder(scratch)
-        selections = [_selection(name, plan, folder, engine, machine) for name in data]
-        meter = _open_meter(plan, folder, engine, machine)
+    with machine.running() as context:
+        folder = AdaptFolder(context.work)
+        selections = [_selection(name, plan, context) for name in data]
+        meter = _open_meter(plan, folder, context)
         general = _samples(selections)
         measured = dict[str, dict[str, float]]()
         for selection in selections:
             if selection.task_and_corpus not in measured:
                 sample = general[selection.corpus]
                 measured[selection.task_and_corpus] = meter.losses(selection.texts, sample)
-        counted = [_count_selection(s, general[s.corpus], engine, machine) for s in selections]
+        counted = [_count_selection(s, general[s.corpus], context) for s in selections]
     size = min(int(found.sum()) for c in counted for found in (c.sample, c.total.layers))
     prospects = [
         GainPredictors(
@@ -137,15 +135,13 @@ class _SelectionInputs:
         return f"{self.task} {self.corpus}"
 
 
-def _selection(
-    name: str, plan: AdaptPlan, folder: AdaptFolder, engine: Engine, machine: Machine
-) -> _SelectionInputs:
+def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _SelectionInputs:
     """Find a selection.
 
     Raises:
         UsageError: the input is no selection.
     """
-    texts = find_training_inputs([name], (), (), plan.read, folder.path, engine, machine)
+    texts = find_training_inputs([name], (), (), plan.read, context)
     if texts.folder is None or texts.selection is None:
         cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
         raise bad_setting("--data", "the folder of a corpusfit select", name, cure)
@@ -191,9 +187,7 @@ class _Counts:
     total: Counts
 
 
-def _count_selection(
-    selection: _SelectionInputs, sample: Sample, engine: Engine, machine: Machine
-) -> _Counts:
+def _count_selection(selection: _SelectionInputs, sample: Sample, context: RunContext) -> _Counts:
     """Count the n-grams of one selection."""
     texts, chosen = selection.texts, selection.manifest["plan"]["choose"]["policy"]
     target, general = selection.target.batch("text"), sample.batch("text")
@@ -201,11 +195,11 @@ def _count_selection(
     known = TaskNgrams.of(target)
     nothing = np.zeros((LAYERS, FEATURES.buckets))
     total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
-    machine.progress.begin("count n-grams", len(texts.data), "segments")
-    for part in engine.map(job, (Path(s.url) for s in texts.data)):
+    context.progress.begin("count n-grams", len(texts.data), "segments")
+    for part in context.engine.map(job, (Path(s.url) for s in texts.data)):
         total = total.plus(part)
-        machine.progress.advance(1, part.texts)
-    machine.progress.end()
+        context.progress.advance(1, part.texts)
+    context.progress.end()
     parts = [layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
     return _Counts(count(target), known, np.stack(parts), total)
 
@@ -251,9 +245,7 @@ class _LossMeter:
         return measured.losses(aim, self.network)
 
 
-def _open_meter(
-    plan: AdaptPlan, folder: AdaptFolder, engine: Engine, machine: Machine
-) -> _LossMeter:
+def _open_meter(plan: AdaptPlan, folder: AdaptFolder, context: RunContext) -> _LossMeter:
     """Open the model."""
     hardware = resolve(plan.train, "train")
     opened = open_model(
@@ -261,15 +253,14 @@ def _open_meter(
         plan.objective.name,
         attention=hardware.attention,
         seed=plan.seed,
-        on_warn=machine.progress.warn,
+        on_warn=context.progress.warn,
     )
     model = opened.model.to(hardware.device)
     write_bytes(
         folder.tokenizer, backend_tokenizer(opened.tokenizer, opened.name).to_str().encode()
     )
-    cache = machine.cache_folder()
     end = opened.special.end if plan.objective.name == "causal" else None
-    kept = (cache if is_local(cache) else folder.work) / "tokens"
+    kept = (context.cache if is_local(context.cache) else folder.work) / "tokens"
     length = length_of(plan, opened.longest, hardware.device)
     return _LossMeter(
         plan,
@@ -277,6 +268,6 @@ def _open_meter(
         Network(Predictor(model), model, None, hardware.precision == "bf16"),
         max(1, hardware.batch_tokens // length),
         length,
-        Tokenising(plan.read, folder.tokenizer, kept, end, engine, machine),
+        Tokenising(plan.read, folder.tokenizer, kept, end, context),
         folder,
     )

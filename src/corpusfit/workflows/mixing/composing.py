@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,16 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit import corpus
 from corpusfit.artifacts import is_local, listed, read_many, writing
 from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe, TextSource
 from corpusfit.compose.selection import Pool, Taking, decide
 from corpusfit.compose.summary import Amounts, by_kind, by_language
-from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compose import WriteComposed, mark_path
-from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import source_as_dict, source_identity, versions
 from corpusfit.score import registry
 from corpusfit.types import Source
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.mixing.folder import ComposeFolder
 from corpusfit.workflows.mixing.surveying import (
     LOOK,
@@ -76,10 +72,10 @@ def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = Fa
     folder = ComposeFolder(out)
     folder.claim()
     _check_methods(recipe)
-    with machine.start() as engine:
-        context = _open(recipe, folder, machine, engine)
+    with machine.running(folder.work) as running:
+        context = _open(recipe, folder, running)
         folder.begin(_identity(context), overwrite=overwrite)
-        engine.require_shared(folder.work, "--out")
+        running.engine.require_shared(folder.work, "--out")
         done = folder.finished()
         if done is not None:
             return Composition(out, done)
@@ -103,9 +99,8 @@ def estimate_composition(recipe: Recipe, *, machine: Machine) -> dict[str, Any]:
         CorpusfitError: the same errors as `compose`.
     """
     _check_methods(recipe)
-    with machine.start() as engine, machine.scratch() as scratch:
-        engine.require_shared(scratch, "--cache")
-        context = _open(recipe, ComposeFolder(scratch), machine, engine)
+    with machine.running() as running:
+        context = _open(recipe, ComposeFolder(running.work), running)
         read = surveyed(context)
         _, texts = pool(context, read["shards"], by_chance)
         selection = _decided(context, texts)
@@ -134,24 +129,20 @@ def _check_methods(recipe: Recipe) -> None:
             registry.build(source.choose, {})
 
 
-def _open(
-    recipe: Recipe, folder: ComposeFolder, machine: Machine, engine: Engine
-) -> ComposeContext:
+def _open(recipe: Recipe, folder: ComposeFolder, running: RunContext) -> ComposeContext:
     """Find and fingerprint the inputs."""
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}
     for number, source in enumerate(recipe.sources):
-        spool, scan = folder.work / f"input-{number}", partial(scan_with, engine)
-        role = f"source {source.name}: path"
-        found = corpus.find(source.path, source.read, spool=spool, role=role, scan=scan)
+        here = running.at(folder.work / f"input-{number}")
+        found = here.find(source.path, source.read, f"source {source.name}: path")
         if source.page and source.language_field:
             _require_two_columns(source, found)
         sources.append(found)
         if source.target:
-            role = f"source {source.name}: target"
-            texts = corpus.find(source.target, source.read, spool=spool, role=role)
+            texts = here.find(source.target, source.read, f"source {source.name}: target")
             targets |= {f"{source.name}/{k}": v for k, v in source_identity(texts).items()}
-    return ComposeContext(recipe, machine, engine, folder, sources, targets)
+    return ComposeContext(recipe, running, folder, sources, targets)
 
 
 def _require_two_columns(source: TextSource, files: list[Source]) -> None:
@@ -216,8 +207,8 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
         **context.cleaning(), unit=context.recipe.unit, out=folder.composed, done=folder.written
     )
     with context.stage("write"):
-        for documents in context.engine.map(job, pieces):
-            context.machine.progress.advance(0, documents)
+        for documents in context.running.engine.map(job, pieces):
+            context.running.progress.advance(0, documents)
     return _written_amounts(folder, list(amounts))
 
 
@@ -265,5 +256,5 @@ def _manifest(
         "kinds": by_kind(recipe, amounts),
         "warnings": context.warnings,
         "seconds": context.seconds,
-        "workers": context.engine.workers,
+        "workers": context.running.engine.workers,
     }

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_bytes
 from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe
 from corpusfit.compose.selection import Pool, quantiles
-from corpusfit.engine import Engine
 from corpusfit.errors import EmptyInputError
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
 from corpusfit.jobs.reading import Reasons
@@ -26,7 +25,7 @@ from corpusfit.manifest import digest, source_identity, versions
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.score import table
 from corpusfit.types import Shard, Source
-from corpusfit.workflows.context import Machine, shards_of
+from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.mixing.folder import ComposeFolder
 from corpusfit.workflows.selection.commands import score
 
@@ -51,8 +50,7 @@ class ComposeContext:
     """A running composition."""
 
     recipe: Recipe
-    machine: Machine
-    engine: Engine
+    running: RunContext
     folder: ComposeFolder
     sources: list[list[Source]]
     targets: dict[str, str]
@@ -78,23 +76,23 @@ class ComposeContext:
     def warn(self, message: str) -> None:
         """Show a warning, and store it for the manifest."""
         self.warnings.append(message)
-        self.machine.progress.warn(message)
+        self.running.progress.warn(message)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a pass over the sources and show its progress by stored bytes."""
         began = time.perf_counter()
-        self.machine.progress.begin(name, self.size, "documents")
+        self.running.progress.begin(name, self.size, "documents")
         try:
             yield
         finally:
-            self.machine.progress.end()
+            self.running.progress.end()
             self.seconds[name] = round(time.perf_counter() - began, 3)
 
     def shards(self) -> Iterator[tuple[int, Shard]]:
         """Every shard with the number of its source, with progress by stored bytes."""
         for number, files in enumerate(self.sources):
-            for shard in shards_of(files, self.recipe.sources[number].read, self.machine):
+            for shard in self.running.shards_of(files, self.recipe.sources[number].read):
                 yield number, shard
 
 
@@ -119,8 +117,8 @@ def surveyed(context: ComposeContext) -> dict[str, Any]:
                 yield number, shard
 
     with context.stage(LOOK):
-        for documents in context.engine.map(SurveyTexts(**context.cleaning()), missing()):
-            context.machine.progress.advance(0, documents)
+        for documents in context.running.engine.map(SurveyTexts(**context.cleaning()), missing()):
+            context.running.progress.advance(0, documents)
     counts = _counted(context, shards)
     write_bytes(folder.counted, json.dumps(shards).encode())
     return {"shards": shards, "counts": counts}
@@ -230,7 +228,7 @@ def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDA
         seed=context.recipe.seed,
     )
     began = time.perf_counter()
-    score(plan, source.target, source.path, folder, machine=context.machine, overwrite=True)
+    score(plan, source.target, source.path, folder, machine=context.running.machine, overwrite=True)
     scores = [_scores_of(folder / "scores", i, c["row"]) for i, c in enumerate(columns)]
     context.seconds[f"score {source.name}"] = round(time.perf_counter() - began, 3)
     languages = np.concatenate([c["language"] for c in columns])

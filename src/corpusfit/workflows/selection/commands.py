@@ -5,15 +5,12 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
-from corpusfit.engine import Engine
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
-from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.plan import AUTO, ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
@@ -25,7 +22,7 @@ from corpusfit.workflows.budget import (
     read_decision,
     write_decision,
 )
-from corpusfit.workflows.context import Machine, Run, find_again
+from corpusfit.workflows.context import Machine, Run, RunContext
 from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.reproduce import absolute, command_words
 from corpusfit.workflows.result import Selection
@@ -105,15 +102,14 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
     manifest = folder.require_scored()
     plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
     target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
-    with machine.start() as engine:
-        sources = find_again(sources, plan.read, engine, out)
-        run = Run(plan, machine, engine, folder.work, target, sources)
+    with machine.running(folder.work) as context:
+        run = Run.of(context, plan, target, context.find_again(sources, plan.read, out))
         run.encoder = manifest["encoder"]
         run.files = manifest["files"]
         run.encoders = manifest["encoders"]
         if manifest["budget"]:
             run.plan = apply_decision(plan, Decision(**manifest["budget"]))
-        engine.require_shared(folder.work, "DIR")
+        run.engine.require_shared(folder.work, "DIR")
         prepare_balance(run)
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
@@ -177,11 +173,9 @@ def _ranked(
     named: bool,
 ) -> list[Ranked]:
     """Draw a sample of the corpus, and rank methods on it."""
-    with machine.start() as engine, machine.scratch() as work:
-        engine.require_shared(work, "--cache")
-        plan = whole_lines(plan, corpus_inputs)
-        run = _open(plan, target, corpus_inputs, work, machine, engine)
-        samples = Sample(work, "target"), Sample(work, "background")
+    with machine.running() as context:
+        run = _open(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
+        samples = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, samples[0])
         background_texts(run, samples[1], plan.fit.background)
         options = plan.method.options if len(names) == 1 else {}
@@ -230,8 +224,8 @@ def _run(
     files = _files(plan)
     folder = RunFolder(out)
     folder.claim()
-    with machine.start() as engine:
-        run = _open(plan, target, corpus_inputs, folder.work, machine, engine)
+    with machine.running(folder.work) as context:
+        run = _open(plan, target, corpus_inputs, context)
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
         asked = _decide(run, folder)
         prepare_encoder(run)
@@ -240,7 +234,7 @@ def _run(
         folder.begin(_identity(run), overwrite=overwrite)
         if run.decision is not None:
             write_decision(folder, run.decision, asked)
-        engine.require_shared(folder.work, "--out")
+        run.engine.require_shared(folder.work, "--out")
         require_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):
@@ -287,23 +281,15 @@ def _decide(run: Run, folder: RunFolder) -> str:
 
 
 def _open(
-    plan: Plan,
-    target: Sequence[str],
-    corpus_inputs: Sequence[str],
-    work: Path,
-    machine: Machine,
-    engine: Engine,
+    plan: Plan, target: Sequence[str], corpus_inputs: Sequence[str], context: RunContext
 ) -> Run:
     """Find and fingerprint the inputs."""
     started = time.perf_counter()
-    scan = partial(scan_with, engine)
-    run = Run(
+    run = Run.of(
+        context,
         plan,
-        machine,
-        engine,
-        work,
-        corpus.find(target, plan.read, spool=work, role="target"),
-        corpus.find(corpus_inputs, plan.read, spool=work, role="corpus", scan=scan),
+        context.find(target, plan.read, "target"),
+        context.find(corpus_inputs, plan.read, "corpus"),
     )
     check_shares(tuple(s.name for s in run.target), plan)
     run.seconds["find inputs"] = round(time.perf_counter() - started, 3)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import dataclasses
 import resource
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from corpusfit import corpus
-from corpusfit.jobs.survey import scan_with
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
@@ -52,13 +49,13 @@ def estimate(
         EmptyInputError: the corpus has no usable row.
     """
     plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
-    with TemporaryDirectory(prefix="corpusfit-") as scratch, machine.start() as engine:
-        work = Path(scratch)
-        corpus.find(target, plan.read, spool=work, role="target")
-        sources = corpus.find(
-            corpus_inputs, plan.read, spool=work, role="corpus", scan=partial(scan_with, engine)
-        )
-        run = Run(plan, machine, engine, work, [], sources)
+    with (
+        TemporaryDirectory(prefix="corpusfit-") as scratch,
+        machine.running(Path(scratch)) as context,
+    ):
+        context.find(target, plan.read, "target")
+        sources = context.find(corpus_inputs, plan.read, "corpus")
+        run, engine = Run.of(context, plan, [], sources), context.engine
         decided: dict[str, Any] = {}
         if plan.auto.budget:
             decision = decide_by_budget(run)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,13 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.corpus.formats import format_of
-from corpusfit.engine import Engine
 from corpusfit.errors import InputError
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.splits import SPLITS, split_of
-from corpusfit.jobs.survey import scan_with
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Source
 from corpusfit.workflows.contamination.match import find_leaks
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.text_keys import Rows, is_parallel, key_rows
 
@@ -79,12 +76,11 @@ def overlaps(
     """
     read.check()
     found = []
-    with machine.start() as engine, machine.scratch() as spool:
-        engine.require_shared(spool, "--cache")
+    with machine.running() as context:
         for folder in folders:
             places, as_read = _places(Path(folder).expanduser(), read)
             name = Path(folder).expanduser().absolute().name
-            found += overlaps_in(name, places, as_read, spool, engine, machine, near=near)
+            found += overlaps_in(name, places, as_read, context, near=near)
     return found
 
 
@@ -92,9 +88,7 @@ def overlaps_in(
     name: str,
     places: Mapping[str, Sequence[str]],
     read: ReadPlan,
-    spool: Path,
-    engine: Engine,
-    machine: Machine,
+    context: RunContext,
     *,
     near: bool,
 ) -> list[SplitOverlap]:
@@ -104,21 +98,15 @@ def overlaps_in(
         name: name of the data.
         places: by split, inputs as `--corpus` takes them.
         read: how rows become texts.
-        spool: folder that the workers see.
-        engine: a started engine.
-        machine: shows progress.
+        context: the running command.
         near: as in `overlaps`.
     """
-    scan = partial(scan_with, engine)
     sources = {
-        split: corpus.find(places[split], read, spool=spool, role="check", scan=scan)
-        for split in SPLITS
-        if split in places
+        split: context.find(places[split], read, "check") for split in SPLITS if split in places
     }
     _require_same_sides(name, sources)
     rows = {
-        split: key_rows(found, read, engine, machine, f"read {split}")
-        for split, found in sources.items()
+        split: key_rows(found, read, context, f"read {split}") for split, found in sources.items()
     }
     every = [source for found in sources.values() for source in found]
     sides: tuple[str, ...] = corpus.sides(every) if is_parallel(every) else ("",)
@@ -130,7 +118,7 @@ def overlaps_in(
             asked = [s for s in splits if s in rows and within in rows]
             contained: dict[str, NDArray[np.bool_]] = {}
             if near:
-                contained = _contained(asked, within, sources, read, spool, engine, machine, at)
+                contained = _contained(asked, within, sources, read, context, at)
             found += [
                 _shared(
                     SplitOverlap(name, side, split, within, 0, 0, 0, None),
@@ -194,9 +182,7 @@ def _contained(
     within: str,
     sources: Mapping[str, list[Source]],
     read: ReadPlan,
-    spool: Path,
-    engine: Engine,
-    machine: Machine,
+    context: RunContext,
     side: int,
 ) -> dict[str, NDArray[np.bool_]]:
     """By split, bool [n]: texts contained in a text of `within`, which is read once."""
@@ -204,9 +190,7 @@ def _contained(
     if not any(texts.values()):
         return {split: np.zeros(0, np.bool_) for split in splits}
     watched = HeldoutIndex.of_texts(text for split in splits for text in texts[split])
-    leaks = find_leaks(
-        watched, sources[within], read, spool, engine, machine, translations=side == 1
-    )
+    leaks = find_leaks(watched, sources[within], read, context, translations=side == 1)
     numbers = {split: watched.numbers(texts[split]) for split in splits}
     return {split: np.isin(n, leaks.watched) & (n >= 0) for split, n in numbers.items()}
 

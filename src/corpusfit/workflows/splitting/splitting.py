@@ -6,7 +6,6 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
-from corpusfit.engine import Engine
 from corpusfit.errors import EmptyInputError, bad_setting, changed_input
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
-from corpusfit.jobs.survey import scan_with
 from corpusfit.jobs.text_keys import TextsOfRows
 from corpusfit.manifest import source_as_dict, source_identity, versions
 from corpusfit.plan import ReadPlan
 from corpusfit.settings import seed_below
 from corpusfit.types import Source
 from corpusfit.workflows.contamination.match import find_leaks
-from corpusfit.workflows.context import Machine, shards_of
+from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.reproduce import absolute
 from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.splitting.overlap import overlaps_in, split_input
@@ -134,26 +131,21 @@ def split(
     plan.check()
     folder = SplitFolder(out)
     folder.claim()
-    with machine.start() as engine, machine.scratch() as spool:
-        engine.require_shared(spool, "--cache")
-        sources = corpus.find(
-            inputs, plan.read, spool=folder.work, role="data", scan=partial(scan_with, engine)
-        )
+    with machine.running() as context:
+        sources = context.at(folder.work).find(inputs, plan.read, "data")
         folder.begin(_identity(plan, sources), overwrite=overwrite)
         done = folder.finished()
         if done is not None:
             return Split(out, done)
-        task = _Task(plan, sources, spool, engine, machine)
+        task = _Task(plan, sources, context)
         rows, side = task.sides()
         written = write_split(
-            folder, sources, plan.read, rows, side, task.names(), _REASONS, machine
+            folder, sources, plan.read, rows, side, task.names(), _REASONS, context
         )
         _require_unchanged(sources)
         manifest = _manifest(plan, inputs, sources, written, task.names())
         places = {name: [split_input(out, found)] for name, found in manifest["splits"].items()}
-        found = overlaps_in(
-            out.absolute().name, places, plan.read, spool, engine, machine, near=plan.near
-        )
+        found = overlaps_in(out.absolute().name, places, plan.read, context, near=plan.near)
         manifest["overlaps"] = [dataclasses.asdict(one) for one in found]
         folder.finish(manifest)
     return Split(out, manifest)
@@ -165,9 +157,7 @@ class _Task:
 
     plan: SplitPlan
     sources: list[Source]
-    spool: Path
-    engine: Engine
-    machine: Machine
+    context: RunContext
 
     def names(self) -> dict[int, str]:
         """The names of the splits to write, by code."""
@@ -176,7 +166,7 @@ class _Task:
 
     def sides(self) -> tuple[Rows, NDArray[np.int8]]:
         """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
-        rows = key_rows(self.sources, self.plan.read, self.engine, self.machine, "read")
+        rows = key_rows(self.sources, self.plan.read, self.context, "read")
         if not len(rows):
             raise EmptyInputError(
                 f"--data has no usable row ({rows.rejected}). Name the text field with "
@@ -242,9 +232,7 @@ class _Task:
                 watched,
                 self.sources,
                 self.plan.read,
-                self.spool,
-                self.engine,
-                self.machine,
+                self.context,
                 translations=side == 1,
             )
             holding = rows.at(leaks.places()).tolist()
@@ -261,16 +249,16 @@ class _Task:
         """The texts of some rows (int64 [k], increasing) with all their sides."""
         shards = rows.shard[wanted]
         by_shard = {int(s): rows.row[wanted[shards == s]] for s in np.unique(shards)}
-        self.machine.progress.begin("read drawn texts", sum(s.size for s in self.sources))
+        self.context.progress.begin("read drawn texts", sum(s.size for s in self.sources))
         try:
             pieces = (
                 (shard, by_shard[shard.index])
-                for shard in shards_of(self.sources, self.plan.read, self.machine)
+                for shard in self.context.shards_of(self.sources, self.plan.read)
                 if shard.index in by_shard
             )
-            found = dict(self.engine.map(TextsOfRows(self.plan.read), pieces))
+            found = dict(self.context.engine.map(TextsOfRows(self.plan.read), pieces))
         finally:
-            self.machine.progress.end()
+            self.context.progress.end()
         return [texts for shard in sorted(found) for texts in found[shard]]
 
 

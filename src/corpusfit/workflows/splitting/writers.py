@@ -19,7 +19,7 @@ from corpusfit.errors import changed_input
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
-from corpusfit.workflows.context import Machine, shards_of
+from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.text_keys import Rows, is_parallel
 
@@ -94,7 +94,7 @@ def write_split(
     side: NDArray[np.int8],
     names: Mapping[int, str],
     reasons: Mapping[int, str],
-    machine: Machine,
+    context: RunContext,
 ) -> Written:
     """Read the sources again and write every row to its split, or to `rejects.jsonl`.
 
@@ -108,7 +108,7 @@ def write_split(
         side: int8 [n], for each row a key of `names` or of `reasons`.
         names: names of the splits.
         reasons: reasons to drop rows.
-        machine: shows progress.
+        context: the running command.
 
     Raises:
         ChangedInputError: a source changed since the rows were hashed.
@@ -117,12 +117,12 @@ def write_split(
     form, written, at = form_of(sources, read), Written(), 0
     folder.remove_written()
     folder.will_write([folder.part(n, s).name for n in names.values() for s in form.suffixes])
-    machine.progress.begin("write", sum(s.size for s in sources))
+    context.progress.begin("write", sum(s.size for s in sources))
     with contextlib.ExitStack() as stack:
-        stack.callback(machine.progress.end)
+        stack.callback(context.progress.end)
         files = {name: _opened(stack, folder, name, form) for name in names.values()}
         rejects = stack.enter_context(writing(folder.rejects))
-        for shard in shards_of(sources, read, machine):
+        for shard in context.shards_of(sources, read):
             for row, raw in corpus.raw_rows(shard, read):
                 written.rows += 1
                 if isinstance(row, Reject):
