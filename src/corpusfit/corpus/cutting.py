@@ -64,6 +64,14 @@ class Lines:
         return ends, numbers
 
 
+def lines_of(data: bytes) -> list[bytes]:
+    """Split into lines without their ends; a final line end begins no line."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
 def cut(
     chunks: Chunks, scanner: Scanner, plan: ReadPlan, *, first_byte: int = 0, cure: str = ""
 ) -> Iterator[Block]:

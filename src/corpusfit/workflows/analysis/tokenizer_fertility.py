@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
-from corpusfit.corpus.formats import format_of
+from corpusfit.corpus.registry import format_of
 from corpusfit.engine import Engine
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.evaluate.formats.conll import read_conll

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit import corpus
 from corpusfit.engine import Engine
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.jobs.contamination import Finds, FindWatched
@@ -15,7 +16,6 @@ from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine, shards_of
-from corpusfit.workflows.text_keys import is_parallel
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ def find_all_leaks(
     contains the held-out text.
     """
     first = find_leaks(watched, sources, read, spool, engine, machine, origin=origin)
-    if not is_parallel(sources):
+    if not corpus.is_parallel(sources):
         return first
     other = find_leaks(
         watched, sources, read, spool, engine, machine, origin=origin, translations=True

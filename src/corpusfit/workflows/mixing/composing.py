@@ -38,9 +38,6 @@ from corpusfit.workflows.mixing.surveying import (
     surveyed,
 )
 
-_ONE_COLUMN = ("parquet", "hub")
-"""Formats whose readers read one field besides the text."""
-
 
 @dataclass(frozen=True)
 class Composition:
@@ -156,7 +153,7 @@ def _open(
 def _require_two_columns(source: TextSource, files: list[Source]) -> None:
     """Raise `UsageError` if a page and a language cannot both be read."""
     for file in files:
-        if file.format in _ONE_COLUMN:
+        if not corpus.load_format(file.format).all_fields:
             raise bad_setting(
                 f"source {source.name!r}: page",
                 f"left out with language_field for {file.format} files",
