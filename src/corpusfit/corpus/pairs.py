@@ -13,7 +13,7 @@ from corpusfit.corpus.contract import SIDES, Named
 from corpusfit.corpus.cutting import BOM, Lines, cut, lines_of
 from corpusfit.corpus.fields import Row, from_value
 from corpusfit.corpus.files import is_url
-from corpusfit.corpus.unpack import COMPRESSIONS, Stream
+from corpusfit.corpus.unpack import COMPRESSIONS, Stream, unpacked_name
 from corpusfit.errors import bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
@@ -42,6 +42,11 @@ class Pairs(Named):
         source, mark = self._parsed(input_name, "The input", home)
         return self.prefix + mark.join(filter(None, (source.url, source.translation)))
 
+    def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
+        """The fingerprints of the files, and the names of the columns, combined."""
+        named = "" if source.translation in self.files(source) else source.translation
+        return hashlib.blake2b("\n".join([named, *digests]).encode(), digest_size=16).hexdigest()
+
     def _parsed(self, input_name: str, setting: str, home: Path) -> tuple[Source, str]:
         """The source, and the mark between its two halves in an input."""
         rest = input_name.removeprefix(self.prefix)
@@ -49,23 +54,18 @@ class Pairs(Named):
         if tsv:
             named = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
             url = _absolute(tsv[1], home)
-            return Source("", url, "columns", archive(url), 0, "", translation=named), ":"
+            return Source("", url, "columns", unpacked_name(url)[1], 0, "", translation=named), ":"
         files = _two_files(rest, home)
         if files is None:
             raise bad_setting(setting, _FORMS, input_name)
         first, second = (_absolute(file, home) for file in files)
-        return Source("", first, "moses", archive(first), 0, "", translation=second), ","
+        return Source("", first, "moses", unpacked_name(first)[1], 0, "", translation=second), ","
 
 
-def side_names(first: str, second: str) -> tuple[str, str]:
-    """Names of the two sides; `text` and `translation` if these do not suit file names."""
-    fine = first != second and all(_NAME.fullmatch(name) for name in (first, second))
-    return (first, second) if fine else SIDES
-
-
-def digest_of(named: str, digests: Sequence[str]) -> str:
-    """Combine the fingerprints of a source's files, and the names of its columns, into one."""
-    return hashlib.blake2b("\n".join([named, *digests]).encode(), digest_size=16).hexdigest()
+def side_names(*names: str) -> tuple[str, str]:
+    """The names of the two sides; `text` and `translation` if they do not suit file names."""
+    fine = len(set(names)) == 2 and all(map(_NAME.fullmatch, names))
+    return (names[0], names[1]) if fine else SIDES
 
 
 def _two_files(rest: str, home: Path) -> tuple[str, str] | None:
@@ -79,12 +79,6 @@ def _two_files(rest: str, home: Path) -> tuple[str, str] | None:
 def _absolute(file: str, home: Path) -> str:
     """A file's absolute path, or its URL."""
     return file if is_url(file) else str((home / Path(file).expanduser()).absolute())
-
-
-def archive(url: str) -> str:
-    """The compression suffix of a file, without its dot; empty for none."""
-    last = url.lower().rpartition(".")[2]
-    return last if last in COMPRESSIONS else ""
 
 
 class LineReader:

@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from corpusfit.corpus.contract import Format, Named
-from corpusfit.corpus.unpack import COMPRESSIONS
+from corpusfit.corpus.unpack import COMPRESSIONS, unpacked_name
 from corpusfit.errors import InputError
 
 GROUP = "corpusfit.formats"
@@ -55,9 +55,7 @@ def named(input_name: str) -> Named | None:
 
 def format_of(name: str) -> tuple[str, str] | None:
     """The format and the compression (or `""`) of a file name; None for an unknown suffix."""
-    stem, _, last = name.lower().rpartition(".")
-    compression = last if last in COMPRESSIONS else ""
-    stem = stem if compression else name.lower()
+    stem, compression = unpacked_name(name.lower())
     for form in formats().values():
         if stem.endswith(form.suffixes):
             return form.name, compression

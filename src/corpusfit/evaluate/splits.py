@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corpusfit.corpus.formats import hub
 from corpusfit.corpus.registry import format_of, suffixes
-from corpusfit.corpus.unpack import COMPRESSIONS
+from corpusfit.corpus.unpack import unpacked_name
 from corpusfit.errors import InputError, bad_setting
 
 SPLITS = ("train", "dev", "test")
@@ -207,8 +207,7 @@ def form_of_name(name: str, kind: str) -> str:
         name: name of the file.
         kind: kind of task, as for `find_splits`.
     """
-    stem, _, last = name.lower().rpartition(".")
-    plain = stem if last in COMPRESSIONS else name.lower()
+    plain, _ = unpacked_name(name.lower())
     if plain.endswith((*_CONLL, ".txt")) or (kind == "tagging" and plain.endswith(".tsv")):
         return "conll"
     if name.endswith(".ann"):

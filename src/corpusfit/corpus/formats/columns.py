@@ -9,12 +9,12 @@ first line of each block holds the numbers of the two columns, so that it can be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from corpusfit.corpus.cutting import BOM, Block, Lines, cut, lines_of
 from corpusfit.corpus.fields import Row
-from corpusfit.corpus.pairs import LineReader, Pairs, digest_of, pair_of, side_names
+from corpusfit.corpus.pairs import LineReader, Pairs, pair_of, side_names
 from corpusfit.corpus.unpack import Stream
 from corpusfit.errors import InputError
 from corpusfit.plan import ReadPlan
@@ -75,14 +75,9 @@ class Columns(Pairs):
         """Raise `InputError` for a named column that is not in the header."""
         self._places(source, plan, setting)
 
-    def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
-        """The fingerprint of the file and the names of its columns, combined."""
-        return digest_of(source.translation, digests)
-
     def sides(self, source: Source) -> tuple[str, str]:
         """The names of both columns."""
-        first, _, second = source.translation.partition(",")
-        return side_names(first, second)
+        return side_names(*source.translation.split(","))
 
     def _places(self, source: Source, plan: ReadPlan, setting: str) -> tuple[int, int]:
         """Numbers of the TSV columns that hold the text and the translation."""

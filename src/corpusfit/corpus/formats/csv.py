@@ -49,8 +49,9 @@ class Csv(Format):
             if reason:
                 yield Block(0, 0, b"", (Reject(0, 0, reason),), stream.position)
             return
-        following = _Following(stream, rest, chunks)
-        for block in cut(following, _Records(self.delimiter), plan, first_byte=len(header)):
+        parts = filter(None, itertools.chain([rest], chunks))
+        scanner = _Records(self.delimiter)
+        for block in cut(stream, scanner, plan, first_byte=len(header), parts=parts):
             yield replace(block, data=header + block.data) if block.data else block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
@@ -132,26 +133,6 @@ def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[byte
         if len(held) > longest:
             return held, None
     return b"", None
-
-
-class _Following:
-    """The stream after its header; position and problem come from the stream."""
-
-    def __init__(self, stream: Stream, rest: bytes, chunks: Iterator[bytes]) -> None:
-        self._stream, self._rest, self._chunks = stream, rest, chunks
-
-    @property
-    def position(self) -> int:
-        return self._stream.position
-
-    @property
-    def problem(self) -> str:
-        return self._stream.problem
-
-    def __iter__(self) -> Iterator[bytes]:
-        if self._rest:
-            yield self._rest
-        yield from self._chunks
 
 
 class _Records:

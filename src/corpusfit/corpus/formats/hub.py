@@ -21,7 +21,7 @@ import orjson
 
 from corpusfit.corpus.contract import Named
 from corpusfit.corpus.cutting import Block, Lines, cut
-from corpusfit.corpus.files import is_url
+from corpusfit.corpus.files import first_line, is_url
 from corpusfit.corpus.formats.jsonl import Jsonl
 from corpusfit.corpus.survey import fingerprint
 from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError
@@ -127,7 +127,7 @@ class _JsonLines:
         except CorpusfitError:
             raise
         except Exception as e:
-            raise InputError(f"{self._url} cannot be read: {_first_line(e)}.") from e
+            raise InputError(f"{self._url} cannot be read: {first_line(e)}.") from e
         if lines:
             yield b"".join(lines)
 
@@ -172,7 +172,7 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
     except Exception as e:
         raise InputError(
             f"{setting} must be a path, a URL or a reachable Hugging Face dataset; "
-            f"got {url!r}: {_first_line(e)}. Check the name and the network connection."
+            f"got {url!r}: {first_line(e)}. Check the name and the network connection."
         ) from e
 
 
@@ -188,8 +188,3 @@ def _identity(full: str, dataset: _DatasetName, files: list[str]) -> str:
     parts = [dataset.config or "", full.rpartition("@")[2]] if local else [full]
     parts += [file if is_url(file) else fingerprint(file)[0] for file in files]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__).rstrip(". ")

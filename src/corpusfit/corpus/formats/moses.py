@@ -12,14 +12,14 @@ Reference: Koehn et al. (2007), Moses: Open Source Toolkit for Statistical Machi
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from corpusfit.corpus import rejects
 from corpusfit.corpus.cutting import Block, Lines, cut, lines_of
 from corpusfit.corpus.fields import Row
-from corpusfit.corpus.pairs import LineReader, Pairs, archive, digest_of, pair_of, side_names
-from corpusfit.corpus.unpack import Stream
+from corpusfit.corpus.pairs import LineReader, Pairs, pair_of, side_names
+from corpusfit.corpus.unpack import Stream, unpacked_name
 from corpusfit.errors import InputError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
@@ -88,16 +88,10 @@ class Moses(Pairs):
         """Both files."""
         return [source.url, source.translation]
 
-    def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
-        """The fingerprints of both files, combined."""
-        return digest_of("", digests)
-
     def sides(self, source: Source) -> tuple[str, str]:
         """The last suffixes of both files."""
-        stems = [posixpath.basename(url) for url in self.files(source)]
-        stems = [stem.rpartition(".")[0] if archive(stem) else stem for stem in stems]
-        first, second = (stem.rpartition(".")[2] for stem in stems)
-        return side_names(first, second)
+        stems = [unpacked_name(posixpath.basename(url))[0] for url in self.files(source)]
+        return side_names(*(stem.rpartition(".")[2] for stem in stems))
 
 
 def _interleaved(lines: list[bytes], others: list[bytes]) -> bytes:
@@ -118,7 +112,9 @@ def _counted(stream: Stream) -> int | None:
 
 def _two(source: Source, plan: ReadPlan) -> tuple[Stream, Stream]:
     """Streams of both line-aligned files."""
-    other = replace(source, url=source.translation, compression=archive(source.translation))
+    other = replace(
+        source, url=source.translation, compression=unpacked_name(source.translation)[1]
+    )
     return Stream(source, plan), Stream(other, plan)
 
 
