@@ -62,7 +62,10 @@ class Csv(Format):
         scanner = _Records(self.delimiter)
         ends = scanner(shard.data)[0].tolist()
         header = shard.data[: ends[0]].removeprefix(BOM).decode(errors="replace")
-        names = next(csv.reader((header,), delimiter=self.delimiter), [])
+        try:
+            names = next(csv.reader((header,), delimiter=self.delimiter), [])
+        except csv.Error:
+            names = []  # every record has too many fields
         text_index, id_index = (_index_of(names, name) for name in (plan.text_field, plan.id_field))
         if ends[-1] < len(shard.data):
             ends.append(len(shard.data))
