@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from functools import cache
 from importlib.metadata import entry_points
+from inspect import getmembers, isabstract, isclass
 from pathlib import Path
 
 from corpusfit.corpus.contract import Format, Named
@@ -25,8 +25,8 @@ def formats() -> dict[str, Format]:
     found = [
         cls()
         for module in map(importlib.import_module, modules)
-        for _, cls in inspect.getmembers(module, inspect.isclass)
-        if issubclass(cls, Format) and cls.__module__ == module.__name__
+        for _, cls in getmembers(module, isclass)
+        if issubclass(cls, Format) and cls.__module__ == module.__name__ and not isabstract(cls)
     ]
     return {form.name: form for form in found}
 

@@ -22,7 +22,7 @@ import orjson
 from corpusfit.corpus.contract import Named
 from corpusfit.corpus.cutting import Block, Lines, cut
 from corpusfit.corpus.files import first_line, is_url
-from corpusfit.corpus.formats.jsonl import Jsonl
+from corpusfit.corpus.formats.jsonl import JsonLines
 from corpusfit.corpus.survey import fingerprint
 from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError
 from corpusfit.plan import ReadPlan
@@ -47,14 +47,11 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-class Hub(Named, Jsonl):
+class Hub(Named, JsonLines):
     """Splits of Hugging Face datasets."""
 
     name = "hub"
-    suffixes = ()
     prefix = PREFIX
-    begins = None
-    line_ends = False
     all_fields = False
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:

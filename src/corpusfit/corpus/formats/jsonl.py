@@ -31,18 +31,10 @@ from corpusfit.types import Documents, Reject, Shard, Source, Texts, taken, text
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 
 
-class Jsonl(Format):
-    """JSON lines."""
+class JsonLines(Format):
+    """Formats whose shards hold JSON lines."""
 
-    name = "jsonl"
-    suffixes = (".jsonl", ".ndjson")
-    begins = b"{"
-    line_ends = True
     written = "jsonl"
-
-    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of whole lines."""
-        return cut(Stream(source, plan), Lines(), plan)
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         """The rows of one shard."""
@@ -75,6 +67,19 @@ class Jsonl(Format):
         if plain.all():
             return Documents(numbers, texts), []
         return _with_parsed_lines(lines, plan, numbers, texts, plain)
+
+
+class Jsonl(JsonLines):
+    """Files of JSON lines."""
+
+    name = "jsonl"
+    suffixes = (".jsonl", ".ndjson")
+    begins = b"{"
+    line_ends = True
+
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of whole lines."""
+        return cut(Stream(source, plan), Lines(), plan)
 
 
 @dataclass(frozen=True)
