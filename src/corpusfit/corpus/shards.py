@@ -15,7 +15,7 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """Yield the whole corpus in reading order, as shards of a few MiB.
 
     A shard never crosses a source, and its number depends only on the inputs and `plan.shard_mb`.
-    Of plain files of lines a shard holds only its byte range, which a worker reads. Compressed files
+    Of plain JSON lines a shard holds only its byte range, which a worker reads. Compressed files
     and files without line ends are read and unpacked by this process, which feeds the workers.
 
     Args:
