@@ -98,6 +98,18 @@ def inline_cli(monkeypatch):
 
 
 @pytest.fixture
+def offline(monkeypatch, tmp_path):
+    """No hub is asked for a dataset, and no cache of the machine is used."""
+    import datasets.config
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True, raising=False)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", tmp_path / "modules")
+
+
+@pytest.fixture
 def jsonl(tmp_path):
     """Write rows, or texts, as JSON lines; returns the path."""
 

@@ -68,8 +68,7 @@ class Source:
     Attributes:
         name: path relative to the common folder of the inputs, with `/`; names it in every output.
         url: local path, fsspec URL, or `hub:` and a dataset id.
-        format: `jsonl`, `txt`, `csv`, `tsv`, `parquet` or `hub`; `moses` or `columns` for aligned
-            pairs.
+        format: name of its format, a file of `corpus/formats/`.
         compression: `""`, `gz`, `zst`, `bz2` or `xz`.
         size: stored bytes, for progress; 0 if unknown.
         fingerprint: hex digest of the stored bytes (of id, split and revision for `hub`).

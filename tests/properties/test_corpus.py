@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusfit.corpus import cutting, documents, find, normalise, rows, shards
-from corpusfit.corpus.csv import _Records
+from corpusfit.corpus.formats.csv import _Records
+from corpusfit.corpus.formats.txt import _BlankLines
 from corpusfit.corpus.survey import fingerprint
-from corpusfit.corpus.text import _BlankLines
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject
 

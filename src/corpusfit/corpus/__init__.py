@@ -2,12 +2,20 @@
 
 from corpusfit.corpus.fields import Pick
 from corpusfit.corpus.normalise import normalise
-from corpusfit.corpus.pairs import files_of, is_pair, sides
-from corpusfit.corpus.raw import header, raw_rows
+from corpusfit.corpus.registry import load as load_format
 from corpusfit.corpus.rejects import kind
-from corpusfit.corpus.rows import documents, rows
+from corpusfit.corpus.rows import documents, raw_rows, rows
 from corpusfit.corpus.shards import shards
-from corpusfit.corpus.sources import content, find, found_again, located
+from corpusfit.corpus.sources import (
+    content,
+    files_of,
+    find,
+    found_again,
+    is_pair,
+    is_parallel,
+    located,
+    sides,
+)
 from corpusfit.corpus.survey import Chunk, ChunkScan, fingerprint, scan_chunk
 
 __all__ = [
@@ -20,9 +28,10 @@ __all__ = [
     "find",
     "fingerprint",
     "found_again",
-    "header",
     "is_pair",
+    "is_parallel",
     "kind",
+    "load_format",
     "located",
     "normalise",
     "raw_rows",

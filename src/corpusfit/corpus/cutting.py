@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -64,8 +64,22 @@ class Lines:
         return ends, numbers
 
 
+def lines_of(data: bytes) -> list[bytes]:
+    """Split into lines without their ends; a final line end begins no line."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
 def cut(
-    chunks: Chunks, scanner: Scanner, plan: ReadPlan, *, first_byte: int = 0, cure: str = ""
+    chunks: Chunks,
+    scanner: Scanner,
+    plan: ReadPlan,
+    *,
+    first_byte: int = 0,
+    cure: str = "",
+    parts: Iterable[bytes] = (),
 ) -> Iterator[Block]:
     """Yield the rows that begin in each stretch of `plan.shard_mb` MiB as one block.
 
@@ -80,9 +94,10 @@ def cut(
         plan: the shard size and the row limit, in MiB.
         first_byte: offset of the stream in the unpacked source.
         cure: advice for a row over the limit, appended to its reject reason.
+        parts: the rest of `chunks`, if the caller began to read it.
     """
     cutter = _Cutter(chunks, plan, first_byte, rejects.too_long(plan, cure))
-    for chunk in chunks:
+    for chunk in parts or chunks:
         yield from cutter.add(chunk, scanner(chunk))
     yield from cutter.finish()
 

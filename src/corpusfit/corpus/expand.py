@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from corpusfit.corpus import hub
 from corpusfit.corpus.files import filesystem, is_url, unreadable
-from corpusfit.corpus.formats import allowed_suffixes, format_of
+from corpusfit.corpus.formats import hub
+from corpusfit.corpus.registry import allowed_suffixes, format_of
 from corpusfit.errors import EmptyInputError, InputError
 
 

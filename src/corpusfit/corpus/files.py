@@ -41,7 +41,7 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
     except ValueError as e:
         raise InputError(
             f"{setting} must be a path or a URL that fsspec can read; got {url!r} with the unknown "
-            f"protocol {protocol!r} ({_first_line(e)}). Check the spelling of the URL."
+            f"protocol {protocol!r} ({first_line(e)}). Check the spelling of the URL."
         ) from e
     except Exception as e:
         raise unreadable(url, e) from e
@@ -114,7 +114,7 @@ def stored_size(url: str) -> int:
 
 def unreadable(url: str, error: Exception) -> InputError:
     """The error for bytes that cannot be read."""
-    reason = getattr(error, "strerror", None) or _first_line(error)
+    reason = getattr(error, "strerror", None) or first_line(error)
     return InputError(f"{url} cannot be read: {reason}.")
 
 
@@ -142,6 +142,7 @@ def stated_digest(url: str) -> tuple[str, int] | None:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest(), size
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, or the name of its class."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__

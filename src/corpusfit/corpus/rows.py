@@ -1,18 +1,18 @@
-"""Read one shard: as rows (documents and rejects, in order) or as columns."""
+"""Read one shard: as rows (documents and rejects, in order), as columns, or as raw bytes."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
-import numpy as np
-
+from corpusfit.corpus.cutting import BOM
 from corpusfit.corpus.fields import Pick, Row
 from corpusfit.corpus.files import read_span
-from corpusfit.corpus.formats import FORMATS
+from corpusfit.corpus.registry import load
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Document, Documents, Reject, Shard, buffers, taken, text_array
+from corpusfit.types import Documents, Reject, Shard
 
 
 def in_hand(shard: Shard) -> Shard:
@@ -34,7 +34,7 @@ def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     Raises:
         InputError: the file that holds the shard's bytes cannot be read.
     """
-    parsed = FORMATS[shard.format].parse(in_hand(shard), plan)
+    parsed = load(shard.format).parse(in_hand(shard), plan)
     if not shard.rejects:
         return parsed
     return heapq.merge(parsed, shard.rejects, key=lambda row: row.row)
@@ -54,20 +54,31 @@ def documents(
     Raises:
         InputError: the file that holds the shard's bytes cannot be read.
     """
-    columns = FORMATS[shard.format].columns
-    if columns:
-        found, rejected = columns(in_hand(shard), plan, pick)
-        return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
-    used: list[Document] = []
-    rejected = []
-    for row in rows(shard, plan):
-        if isinstance(row, Document):
-            used.append(row)
-        else:
-            rejected.append(row)
-    numbers = np.array([d.row for d in used], np.int64)
-    texts = text_array([d.translation or "" if translations else d.text for d in used])
-    if pick:
-        picked = pick(numbers, np.diff(buffers(texts)[1]))
-        numbers, texts = numbers[picked], taken(texts, np.flatnonzero(picked))
-    return Documents(numbers, texts), rejected
+    form = load(shard.format)
+    found, rejected = form.columns(in_hand(shard), plan, pick, translations=translations)
+    return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
+
+
+def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
+    """Every row of a shard with its raw bytes, without the line end.
+
+    They are empty for formats whose rows are never written unchanged.
+
+    Args:
+        shard: as in `rows`.
+        plan: as in `rows`.
+
+    Raises:
+        InputError: the file that holds the shard's bytes cannot be read.
+    """
+    shard, form = in_hand(shard), load(shard.format)
+    found = rows(shard, plan)
+    if not form.written:
+        yield from ((row, b"") for row in found)
+        return
+    data = memoryview(shard.data)[form.head(shard.data) :]
+    end = Reject(-1, shard.first_byte + len(data), "")
+    for row, following in pairwise([*found, end]):
+        raw = bytes(data[row.byte - shard.first_byte : following.byte - shard.first_byte])
+        raw = raw.removeprefix(BOM) if row.byte == 0 else raw
+        yield row, raw.rstrip(b"\r\n")

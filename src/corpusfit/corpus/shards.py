@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from corpusfit.corpus.cutting import Block
-from corpusfit.corpus.formats import FORMATS
+from corpusfit.corpus.registry import load
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard, Source, Span
 
@@ -30,9 +30,7 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """
     index = 0
     for number, source in enumerate(sources):
-        for block in (
-            _stored(source) if source.cells else FORMATS[source.format].blocks(source, plan)
-        ):
+        for block in _stored(source) if source.cells else load(source.format).blocks(source, plan):
             yield Shard(
                 index=index,
                 source=number,

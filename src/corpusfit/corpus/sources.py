@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from corpusfit.corpus import hub, pairs
+from corpusfit.corpus.contract import SIDES
 from corpusfit.corpus.expand import Found, expanded
-from corpusfit.corpus.formats import format_of, has_line_ends
+from corpusfit.corpus.files import is_url
+from corpusfit.corpus.registry import format_of, load, named
 from corpusfit.corpus.stdin import spooled
 from corpusfit.corpus.survey import ScanChunks, fingerprint, scan_here, survey
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Source
+from corpusfit.types import Cells, Source
 
 
 def find(
@@ -55,33 +56,64 @@ def find(
     plan.check()
     setting = role if " " in role else f"--{role}"
     inputs = list(map(str, inputs))
-    if any(map(pairs.is_pair, inputs)):
-        _require_alone(inputs, setting)
-        return _unique(pairs.find(inputs, plan, scan, setting))
-    files: dict[str, Found] = {}
+    _require_alike(inputs, setting)
+    places: dict[Source, Found] = {}
     others: dict[str, Source] = {}
     for input_name in inputs:
-        if input_name == "-" or _is_pipe(input_name):
+        form = named(input_name)
+        if form:
+            source = form.find(input_name, setting)
+            if form.files(source):
+                folder = posixpath.dirname(source.url) or "."
+                places.setdefault(source, Found(source.url, source.url, folder, ""))
+            else:
+                others[source.url] = source
+        elif input_name == "-" or _is_pipe(input_name):
             if input_name not in others:
                 others[input_name] = spooled(input_name, spool, role)
-        elif input_name.startswith(hub.PREFIX):
-            source = hub.find(input_name, setting)
-            others[source.url] = source
         else:
             for found in expanded(input_name, setting):
-                files.setdefault(found.url, found)
-    sources = [*_named(list(files.values()), plan, scan), *others.values()]
+                format_name, archive = format_of(found.path) or ("", "")
+                places.setdefault(Source("", found.url, format_name, archive, 0, ""), found)
+    sources = [*_surveyed(list(_with_names(places)), plan, scan), *others.values()]
     if not sources:
         raise EmptyInputError(f"{setting} must name at least one input; got none.")
+    for source in sources:
+        load(source.format).check(source, plan, setting)
     return _unique(sources)
 
 
-def _require_alone(inputs: Sequence[str], setting: str) -> None:
+def is_pair(input_name: str) -> bool:
+    """Whether an input names aligned pairs."""
+    form = named(input_name)
+    return form is not None and form.parallel
+
+
+def _require_alike(inputs: Sequence[str], setting: str) -> None:
     """Check that aligned pairs are not mixed with other inputs."""
-    others = [input_name for input_name in inputs if not pairs.is_pair(input_name)]
-    if others:
+    others = [input_name for input_name in inputs if not is_pair(input_name)]
+    if others and len(others) < len(inputs):
         cure = "Use a separate command for the other inputs."
         raise bad_setting(setting, "either only aligned pairs or none", others[0], cure)
+
+
+def is_parallel(sources: Sequence[Source]) -> bool:
+    """Whether the sources are aligned pairs."""
+    return all(load(source.format).parallel for source in sources)
+
+
+def sides(sources: Sequence[Source]) -> tuple[str, str]:
+    """Names of the two sides of aligned pairs, such as `de` and `en`, fit for file names.
+
+    `text` and `translation` if the sources disagree, or do not name them.
+    """
+    found = {load(source.format).sides(source) for source in sources}
+    return found.pop() if len(found) == 1 else SIDES
+
+
+def files_of(source: Source) -> list[str]:
+    """The stored files of a source: two for line-aligned files, none for a dataset."""
+    return load(source.format).files(source)
 
 
 def found_again(
@@ -92,25 +124,42 @@ def found_again(
     Raises:
         InputError: a source no longer exists.
     """
-    stored = [s for s in sources if s.format != "hub"]
-    files = [(u, has_line_ends(s.format, s.compression)) for s in stored for u in pairs.files_of(s)]
-    seen = iter(survey(files, plan, scan))
-    now = []
+    asked = []
     for source in sources:
-        if source.format == "hub":
-            now.append(replace(source, fingerprint=hub.find(source.url, "--corpus").fingerprint))
-        else:
-            looks = [next(seen) for _ in pairs.files_of(source)]
-            digest = pairs.combined(source, [found for found, _, _ in looks])
-            size, cells = sum(size for _, size, _ in looks), looks[0][2]
-            now.append(replace(source, fingerprint=digest, size=size, cells=cells))
+        form = named(source.url)
+        digest = form.find(source.url, "--corpus").fingerprint if form else source.fingerprint
+        asked.append(replace(source, fingerprint=digest))
+    now = _surveyed(asked, plan, scan)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
     return now, changed
 
 
+def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> list[Source]:
+    """The sources with size, fingerprint and cells of their stored files, if they have any."""
+    files = [
+        (url, load(source.format).line_ends and not source.compression)
+        for source in sources
+        for url in files_of(source)
+    ]
+    seen = iter(survey(files, plan, scan))
+    return [_as_seen(source, [next(seen) for _ in files_of(source)]) for source in sources]
+
+
+def _as_seen(source: Source, looks: Sequence[tuple[str, int, Cells | None]]) -> Source:
+    if not looks:
+        return source
+    digests, sizes, cells = zip(*looks, strict=True)
+    digest = load(source.format).fingerprint(source, digests)
+    return replace(source, size=sum(sizes), fingerprint=digest, cells=cells[0])
+
+
 def content(source: Source) -> str:
-    """The fingerprint of a source's current content; raises as `survey` does."""
-    return pairs.combined(source, [fingerprint(url)[0] for url in pairs.files_of(source)])
+    """The fingerprint of a source's stored files as they are now; raises as `survey` does.
+
+    A source without stored files has the fingerprint that it had.
+    """
+    digests = [fingerprint(url)[0] for url in files_of(source)]
+    return load(source.format).fingerprint(source, digests) if digests else source.fingerprint
 
 
 def located(input_name: str, home: Path) -> str:
@@ -119,11 +168,10 @@ def located(input_name: str, home: Path) -> str:
     Raises:
         UsageError: the input begins like aligned pairs and has none of their forms.
     """
-    if pairs.is_pair(input_name):
-        return pairs.whole(input_name, home)
-    if "://" in input_name or input_name.startswith(hub.PREFIX):
-        return input_name
-    return str(home / Path(input_name).expanduser())
+    form = named(input_name)
+    if form:
+        return form.located(input_name, home)
+    return input_name if is_url(input_name) else str(home / Path(input_name).expanduser())
 
 
 def _is_pipe(input_name: str) -> bool:
@@ -135,24 +183,18 @@ def _is_pipe(input_name: str) -> bool:
         return False
 
 
-def _named(files: list[Found], plan: ReadPlan, scan: ScanChunks) -> Iterator[Source]:
-    """Files as sources, named relative to the common folder of their store."""
-    formats = [format_of(f.path) or ("", "") for f in files]
-    seen = survey(
-        [(f.url, has_line_ends(*form)) for f, form in zip(files, formats, strict=True)],
-        plan,
-        scan,
-    )
-    stores = {found.store for found in files}
+def _with_names(places: Mapping[Source, Found]) -> Iterator[Source]:
+    """The sources, named relative to the common folder of their store."""
+    stores = {found.store for found in places.values()}
     common = {
-        store: posixpath.commonpath([f.folder for f in files if f.store == store])
+        store: posixpath.commonpath([f.folder for f in places.values() if f.store == store])
         for store in stores
     }
-    for found, (form, archive), (digest, size, cells) in zip(files, formats, seen, strict=True):
+    for source, found in places.items():
         name = posixpath.relpath(found.path, common[found.store] or ".")
         if found.store and len(stores) > 1:
             name = f"{found.store}/{name}"
-        yield Source(name, found.url, form, archive, size, digest, cells)
+        yield replace(source, name=name)
 
 
 def _printable(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import BinaryIO, TextIO, cast
 
 from corpusfit.artifacts import is_local
 from corpusfit.corpus.cutting import BOM
+from corpusfit.corpus.registry import format_of_bytes
 from corpusfit.corpus.survey import fingerprint
 from corpusfit.corpus.unpack import Stream
 from corpusfit.errors import InputError, StorageError, bad_setting
@@ -89,11 +90,10 @@ def _described(name: str, copy: Path) -> Source:
         start = file.read(8)
     archive = next((c for magic, c in _MAGIC.items() if start.startswith(magic)), "")
     digest, size = fingerprint(str(copy))
-    source = Source(name, str(copy), "txt", archive, size, digest)
+    source = Source(name, str(copy), "", archive, size, digest)
     begin = b""
     for chunk in Stream(source, ReadPlan()):
         begin = chunk.removeprefix(BOM).lstrip()
         if begin:
             break
-    form = "jsonl" if begin.startswith(b"{") else "txt"
-    return Source(name, str(copy), form, archive, size, digest)
+    return replace(source, format=format_of_bytes(begin))

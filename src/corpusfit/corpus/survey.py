@@ -1,4 +1,4 @@
-"""Scan stored bytes once: fingerprints of files, and row offsets of plain JSON lines."""
+"""Scan stored bytes once: fingerprints of files, and row offsets where rows are lines."""
 
 from __future__ import annotations
 
@@ -84,15 +84,15 @@ def scan_here(chunks: Sequence[Chunk]) -> Sequence[ChunkScan]:
 def survey(
     files: Sequence[tuple[str, bool]], plan: ReadPlan, scan: ScanChunks = scan_here
 ) -> list[tuple[str, int, Cells | None]]:
-    """Fingerprint files and find the row offsets of plain JSON lines.
+    """Fingerprint files and find the row offsets of those whose rows are lines.
 
     Chunks can be scanned in any order; their results add up to the fingerprint (BLAKE2b over the
     chunks' XXH3 digests) and to the first row of every shard, so that workers can read one large
     file in parallel. A plain file is therefore read twice, once here and once for parsing. A file
-    whose store reports a digest is scanned only if it is plain JSON lines.
+    whose store reports a digest is scanned only if its rows are lines.
 
     Args:
-        files: (path or URL, whether it is plain JSON lines).
+        files: (path or URL, whether its rows are lines).
         plan: `shard_mb` and `max_row_mb` (MiB).
         scan: scans the chunks.
 

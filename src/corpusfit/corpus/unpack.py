@@ -34,6 +34,12 @@ COMPRESSIONS = tuple(_OPENERS)
 """Suffixes of readable compressed files, without the dot."""
 
 
+def unpacked_name(name: str) -> tuple[str, str]:
+    """A file name without its compression suffix, and that suffix without its dot (or empty)."""
+    stem, _, last = name.rpartition(".")
+    return (stem, last.lower()) if last.lower() in COMPRESSIONS else (name, "")
+
+
 class Stream:
     """The unpacked bytes of one source, readable once.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from corpusfit import corpus
 from corpusfit.corpus.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
-from corpusfit.corpus.unpack import COMPRESSIONS
+from corpusfit.corpus.unpack import unpacked_name
 from corpusfit.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Source
@@ -88,7 +88,7 @@ def _as_corpus(value: str) -> str:
 
 def _bare(path: Path) -> Path:
     """The path without a compression suffix."""
-    return path.with_suffix("") if path.suffix[1:].lower() in COMPRESSIONS else path
+    return path.with_name(unpacked_name(path.name)[0])
 
 
 def _two(value: str, path: Path) -> tuple[Path, Path]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.corpus import hub
-from corpusfit.corpus.formats import format_of
-from corpusfit.corpus.unpack import COMPRESSIONS
+from corpusfit.corpus.formats import hub
+from corpusfit.corpus.registry import format_of, suffixes
+from corpusfit.corpus.unpack import unpacked_name
 from corpusfit.errors import InputError, bad_setting
 
 SPLITS = ("train", "dev", "test")
@@ -66,7 +66,7 @@ def find_splits(place: str, kind: str, setting: str = "--task") -> TaskFiles:
         cure = (
             "Tagging tasks are CoNLL columns (.conll) or brat (.txt with .ann)."
             if kind == "tagging"
-            else "Classification tasks are rows: .jsonl, .csv, .tsv, .parquet or hub:NAME."
+            else f"Classification tasks are rows: {_suffixes()} or hub:NAME."
         )
         raise bad_setting("task.kind", f"{FORMS[found.form]} for {place}", kind, cure)
     return found
@@ -131,7 +131,7 @@ class _Search:
             here = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
             raise InputError(
                 f"{self.setting} {folder} must hold files or folders named train, dev and test; it "
-                f"holds {here}. Supported: {', '.join(_suffixes())}, and .txt with .ann."
+                f"holds {here}. Supported: {_suffixes(*_CONLL)}, and .txt with .ann."
             )
         files = {split: self.files(split, entries[split]) for split in SPLITS if split in entries}
         forms = {split: {self.form(f, found) for f in found} for split, found in files.items()}
@@ -160,7 +160,7 @@ class _Search:
         if not found:
             raise InputError(
                 f"{self.setting} must hold files of a supported format; {entries[0]} has none. "
-                f"Supported: {', '.join(_suffixes())}, and .txt with .ann."
+                f"Supported: {_suffixes(*_CONLL)}, and .txt with .ann."
             )
         others = [p for p in found if p.suffix != ".txt"]
         if others and not any(p.suffix == ".ann" for p in others):
@@ -174,7 +174,7 @@ class _Search:
             return "brat"
         if not form:
             raise InputError(
-                f"{self.setting} must be a file whose name ends in {', '.join(_suffixes())}, or "
+                f"{self.setting} must be a file whose name ends in {_suffixes(*_CONLL)}, or "
                 f".txt with .ann; got {path.name}. Rename it by its format."
             )
         return form
@@ -207,8 +207,7 @@ def form_of_name(name: str, kind: str) -> str:
         name: name of the file.
         kind: kind of task, as for `find_splits`.
     """
-    stem, _, last = name.lower().rpartition(".")
-    plain = stem if last in COMPRESSIONS else name.lower()
+    plain, _ = unpacked_name(name.lower())
     if plain.endswith((*_CONLL, ".txt")) or (kind == "tagging" and plain.endswith(".tsv")):
         return "conll"
     if name.endswith(".ann"):
@@ -216,5 +215,6 @@ def form_of_name(name: str, kind: str) -> str:
     return "rows" if format_of(name) else ""
 
 
-def _suffixes() -> list[str]:
-    return [".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", *_CONLL]
+def _suffixes(*others: str) -> str:
+    """The suffixes of files of rows, and others, for messages."""
+    return ", ".join([*(s for s in suffixes() if form_of_name(s, "auto") == "rows"), *others])

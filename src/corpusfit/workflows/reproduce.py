@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from corpusfit.corpus.pairs import is_pair, whole
+from corpusfit import corpus
 
 
 def command_words(
@@ -35,12 +35,7 @@ def command_words(
 
 def absolute(inputs: Sequence[str]) -> list[str]:
     """Inputs with absolute paths, so that they mean the same in another working folder."""
-    return [
-        whole(each) if is_pair(each)
-        else each if "://" in each or each.startswith("hub:") or each in ("", "-")
-        else str(Path(each).expanduser().absolute())
-        for each in inputs
-    ]  # fmt: skip
+    return [each if each in ("", "-") else corpus.located(each, Path.cwd()) for each in inputs]
 
 
 def named_model(name: str) -> str:

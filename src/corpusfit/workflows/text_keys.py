@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit import corpus
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.text_keys import KeyTexts
 from corpusfit.plan import ReadPlan
@@ -51,11 +52,6 @@ class Rows:
         return np.searchsorted(self._places, places[:, 0] * _ROWS + places[:, 1])
 
 
-def is_parallel(sources: Sequence[Source]) -> bool:
-    """Whether the sources are aligned pairs."""
-    return all(source.format in ("moses", "columns") for source in sources)
-
-
 def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, stage: str) -> Rows:
     """Hash every text, in one pass; holds about 30 bytes per row, 50 for pairs.
 
@@ -69,7 +65,7 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
         StrictError: the plan is strict and a row was rejected.
         InputError: a source cannot be read.
     """
-    sides = 2 if is_parallel(sources) else 1
+    sides = 2 if corpus.is_parallel(sources) else 1
     job = KeyTexts(read, tuple(s.name for s in sources), sides)
     context.progress.begin(stage, sum(s.size for s in sources))
     try:

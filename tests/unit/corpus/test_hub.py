@@ -18,18 +18,6 @@ pytest.importorskip("datasets", reason="the extra hub is not installed")
 
 
 @pytest.fixture
-def offline(monkeypatch, tmp_path):
-    """No network is asked and no cache of the machine is used."""
-    import datasets.config
-    import huggingface_hub.constants
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True, raising=False)
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", tmp_path / "modules")
-
-
-@pytest.fixture
 def dataset(write, offline):
     rows = [{"text": f"row {i}", "id": i, "label": i % 2} for i in range(200)]
     rows[3]["text"] = None

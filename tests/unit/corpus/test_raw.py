@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from corpusfit.corpus import find, header, raw_rows, rows, shards
+from corpusfit.corpus import find, load_format, raw_rows, rows, shards
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject
 
@@ -34,7 +34,7 @@ def test_a_file_made_of_the_raw_rows_reads_the_same(write, tmp_path, name, shard
     assert len(cut) > 1 or shard_mb == 4.0
     found = [(row, raw) for shard in cut for row, raw in raw_rows(shard, plan)]
     assert [row for row, _ in found] == [row for shard in cut for row in rows(shard, plan)]
-    head = header(source, plan)
+    head = load_format(source.format).header(source, plan)
     lines = [raw for row, raw in found if isinstance(row, Document)]
     again = write(f"again/{name}", b"".join(x + b"\n" for x in ([head] if head else []) + lines))
     named = f"pair:{again}:de,en" if name == "p.tsv" else str(again)

@@ -100,7 +100,7 @@ def test_a_mistyped_folder_is_no_dataset(find, monkeypatch, given):
     def ask(*_):
         raise AssertionError("a hub was asked")
 
-    monkeypatch.setattr("corpusfit.corpus.hub.find", ask)
+    monkeypatch.setattr("corpusfit.corpus.formats.hub.Hub.find", ask)
     wanted = f"hub:{given}."
     with pytest.raises(InputError, match=re.escape(wanted)):
         find(given)

@@ -12,18 +12,7 @@ from corpusfit.evaluate.plan import TaskPlan
 from corpusfit.evaluate.reading import read_task
 
 pytest.importorskip("datasets", reason="the extra hub is not installed")
-
-
-@pytest.fixture(autouse=True)
-def offline(monkeypatch, tmp_path):
-    """No network, and no shared cache."""
-    import datasets.config
-    import huggingface_hub.constants
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True, raising=False)
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", tmp_path / "modules")
+pytestmark = pytest.mark.usefixtures("offline")
 
 
 def rows(name, n):

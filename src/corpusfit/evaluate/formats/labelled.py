@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.corpus.unpack import COMPRESSIONS, Stream
+from corpusfit.corpus.unpack import Stream, unpacked_name
 from corpusfit.errors import InputError
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
@@ -35,8 +35,7 @@ def whole_text(path: Path) -> str:
     Raises:
         InputError: the file cannot be read or decompressed completely, or is not UTF-8.
     """
-    last = path.suffix[1:].lower()
-    source = Source(path.name, str(path), "", last if last in COMPRESSIONS else "", 0, "")
+    source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
     stream = Stream(source, ReadPlan())
     data = b"".join(stream)
     if stream.problem:

@@ -117,7 +117,6 @@ def _total_counts(out: Path) -> dict[str, Any]:
 def _require_unchanged(sources: list[Source], out: Path) -> None:
     """Make sure that no source changed since its fingerprint; otherwise delete the token ids."""
     for source in sources:
-        stored = source.format != "hub"
-        if stored and corpus.content(source) != source.fingerprint:
+        if corpus.content(source) != source.fingerprint:
             remove(out)
             raise changed_input(source.name)

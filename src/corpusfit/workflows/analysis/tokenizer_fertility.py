@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.corpus.formats import format_of
+from corpusfit.corpus.registry import format_of
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.evaluate.formats.conll import read_conll
 from corpusfit.evaluate.resampling import bootstrap_scores, stack_tallies

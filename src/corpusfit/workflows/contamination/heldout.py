@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpusfit import corpus
-from corpusfit.corpus import hub
-from corpusfit.corpus.formats import format_of
+from corpusfit.corpus.formats import hub
+from corpusfit.corpus.registry import format_of
 from corpusfit.corpus.rejects import EMPTY_LINE
 from corpusfit.engine import Progress
 from corpusfit.errors import EmptyInputError, InputError, bad_setting

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit import corpus
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.jobs.contamination import Finds, FindWatched
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import RunContext
-from corpusfit.workflows.text_keys import is_parallel
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,7 @@ def find_all_leaks(
     contains the held-out text.
     """
     first = find_leaks(watched, sources, read, context, origin=origin)
-    if not is_parallel(sources):
+    if not corpus.is_parallel(sources):
         return first
     other = find_leaks(watched, sources, read, context, origin=origin, translations=True)
     after = len(first.origins)

@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from corpusfit import corpus
 from corpusfit.artifacts import is_local, listed, read_many, writing
 from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe, TextSource
 from corpusfit.compose.selection import Pool, Taking, decide
@@ -34,9 +35,6 @@ from corpusfit.workflows.mixing.surveying import (
     seen_of,
     surveyed,
 )
-
-_ONE_COLUMN = ("parquet", "hub")
-"""Formats whose readers read one field besides the text."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ def _open(recipe: Recipe, folder: ComposeFolder, running: RunContext) -> Compose
 def _require_two_columns(source: TextSource, files: list[Source]) -> None:
     """Raise `UsageError` if a page and a language cannot both be read."""
     for file in files:
-        if file.format in _ONE_COLUMN:
+        if not corpus.load_format(file.format).all_fields:
             raise bad_setting(
                 f"source {source.name!r}: page",
                 f"left out with language_field for {file.format} files",

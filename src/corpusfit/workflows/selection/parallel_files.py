@@ -14,7 +14,6 @@ from corpusfit.plan import Plan
 from corpusfit.types import Source
 from corpusfit.workflows.result import Selection
 from corpusfit.workflows.run_folder import RunFolder
-from corpusfit.workflows.text_keys import is_parallel
 
 _LINE_ENDS = re.compile(r"[\r\n]+")
 
@@ -44,7 +43,7 @@ def write_aligned(folder: RunFolder, sources: Sequence[Source]) -> list[str]:
         The files' names, as `selected.de` and `selected.en`; none if the corpus is not of pairs.
     """
     folder.remove_written()
-    if not is_parallel(sources):
+    if not corpus.is_parallel(sources):
         return []
     paths = [folder.aligned(side) for side in corpus.sides(sources)]
     names = [path.name for path in paths]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import corpus
-from corpusfit.corpus.formats import format_of
+from corpusfit.corpus.registry import format_of
 from corpusfit.errors import InputError
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.splits import SPLITS, split_of
@@ -21,7 +21,7 @@ from corpusfit.types import Document, Source
 from corpusfit.workflows.contamination.match import find_leaks
 from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.splitting.folder import SplitFolder
-from corpusfit.workflows.text_keys import Rows, is_parallel, key_rows
+from corpusfit.workflows.text_keys import Rows, key_rows
 
 _WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}
 """The splits whose texts are searched for, by the split that is searched."""
@@ -109,7 +109,7 @@ def overlaps_in(
         split: key_rows(found, read, context, f"read {split}") for split, found in sources.items()
     }
     every = [source for found in sources.values() for source in found]
-    sides: tuple[str, ...] = corpus.sides(every) if is_parallel(every) else ("",)
+    sides: tuple[str, ...] = corpus.sides(every) if corpus.is_parallel(every) else ("",)
     found: list[SplitOverlap] = []
     for at, side in enumerate(sides):
         for split, own in rows.items():
@@ -134,7 +134,10 @@ def overlaps_in(
 
 def _require_same_sides(name: str, sources: Mapping[str, Sequence[Source]]) -> None:
     """Raise `InputError` for splits with different sides, which cannot be compared."""
-    sides = {s: ", ".join(corpus.sides(f)) if is_parallel(f) else "" for s, f in sources.items()}
+    sides = {
+        split: ", ".join(corpus.sides(found)) if corpus.is_parallel(found) else ""
+        for split, found in sources.items()
+    }
     (first, own), *others = sides.items()
     for split, found in others:
         if found != own:

@@ -27,7 +27,7 @@ from corpusfit.workflows.reproduce import absolute
 from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.splitting.overlap import overlaps_in, split_input
 from corpusfit.workflows.splitting.writers import Written, form_of, write_split
-from corpusfit.workflows.text_keys import Rows, is_parallel, key_rows
+from corpusfit.workflows.text_keys import Rows, key_rows
 
 _DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 10, 11, 12, 13
 _NAMES = {KEPT: "train", _DEV: "dev", _TEST: "test"}
@@ -173,7 +173,7 @@ class _Task:
                 "--text-field."
             )
         side = np.full(len(rows), KEPT, np.int8)
-        if is_parallel(self.sources):
+        if corpus.is_parallel(self.sources):
             side = one_to_one(rows.keys)
         groups = Groups.of_keys(rows.keys[:, 0], side == KEPT, self.plan.seed)
         dev, test = self.plan.wanted(int((side == KEPT).sum()))
@@ -275,7 +275,7 @@ def _identity(plan: SplitPlan, sources: Sequence[Source]) -> dict[str, Any]:
 
 def _require_unchanged(sources: Sequence[Source]) -> None:
     for source in sources:
-        if source.format != "hub" and corpus.content(source) != source.fingerprint:
+        if corpus.content(source) != source.fingerprint:
             raise changed_input(source.name)
 
 

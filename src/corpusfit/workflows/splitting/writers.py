@@ -21,7 +21,7 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.splitting.folder import SplitFolder
-from corpusfit.workflows.text_keys import Rows, is_parallel
+from corpusfit.workflows.text_keys import Rows
 
 _LINE_ENDS = re.compile(r"[\r\n]+")
 
@@ -33,7 +33,7 @@ class Form:
     Attributes:
         suffixes: suffixes of a split's files: two for line-aligned files, else one.
         header: the first line of each file; empty for none.
-        raw: formats whose rows are written unchanged.
+        raw: names of the formats whose rows are written unchanged.
         pair: whether the files hold aligned pairs.
         columns: the two columns of a TSV of pairs with a header, joined by a comma.
     """
@@ -60,20 +60,19 @@ class Form:
 def form_of(sources: Sequence[Source], read: ReadPlan) -> Form:
     """The form to write rows of some sources in.
 
-    Pairs as two aligned files or as a TSV, a CSV or TSV with its header, JSON lines unchanged,
-    anything else as JSON lines of text and id.
+    Rows of one format with one header unchanged, if a file can hold them; other pairs as two
+    aligned files, anything else as JSON lines: unchanged where it is that, or of text and id.
     """
-    formats = {source.format for source in sources}
-    heads = {(corpus.header(source, read), source.translation) for source in sources}
-    alike = len(formats) == 1 and len(heads) == 1
-    if alike and formats <= {"csv", "tsv", "columns"}:
-        ((header, columns),) = heads
-        (form,) = formats
-        suffix = "tsv" if form == "columns" else form
-        return Form((suffix,), header, frozenset(formats), form == "columns", columns)
-    if is_parallel(sources):
+    formats = {source.format: corpus.load_format(source.format) for source in sources}
+    heads = {(formats[s.format].header(s, read), s.translation) for s in sources}
+    if len(formats) == len(heads) == 1:
+        ((name, form),), ((header, columns),) = formats.items(), heads
+        if form.written:
+            return Form((form.written,), header, frozenset({name}), form.parallel, columns)
+    if corpus.is_parallel(sources):
         return Form(corpus.sides(sources), pair=True)
-    return Form(("jsonl",), raw=frozenset({"jsonl", "hub"}))
+    raw = frozenset(name for name, form in formats.items() if form.written == "jsonl")
+    return Form(("jsonl",), raw=raw)
 
 
 @dataclass

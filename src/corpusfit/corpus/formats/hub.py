@@ -1,7 +1,7 @@
 """Hugging Face datasets, streamed split by split.
 
 What: `hub:NAME[:CONFIG][@SPLIT]` names a split; its rows become JSON lines with the text and the
-id, which the module `jsonl` parses.
+id, which are parsed as such.
 Why: `datasets` reads every layout on the hub, and streaming needs no disk space for a copy.
 Trade-off: `byte` counts bytes of these JSON lines, not of a file. Datasets that need their own code
 are refused: `datasets` runs none from version 4 on, and earlier versions are not supported.
@@ -19,8 +19,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from corpusfit.corpus.contract import Named
 from corpusfit.corpus.cutting import Block, Lines, cut
-from corpusfit.corpus.files import is_url
+from corpusfit.corpus.files import first_line, is_url
+from corpusfit.corpus.formats.jsonl import JsonLines
 from corpusfit.corpus.survey import fingerprint
 from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError
 from corpusfit.plan import ReadPlan
@@ -45,44 +47,55 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def find(url: str, setting: str) -> Source:
-    """Describe a dataset split as a source.
+class Hub(Named, JsonLines):
+    """Splits of Hugging Face datasets."""
 
-    Args:
-        url: `hub:NAME[:CONFIG][@SPLIT]`; NAME is an id or a local folder, whose absolute path goes
-            into the source's `url`.
-        setting: name of the setting, for messages.
+    name = "hub"
+    prefix = PREFIX
+    all_fields = False
 
-    Raises:
-        MissingDependencyError: `datasets` is not installed, or older than version 4.
-        InputError: the dataset cannot be reached, or has no such split.
-    """
-    dataset = _parsed(url)
-    files = _files(_builder(dataset, url, setting))
-    split = dataset.split or ("train" if "train" in files or len(files) != 1 else next(iter(files)))
-    if split not in files:
-        known = ", ".join(files) or "none"
-        raise InputError(
-            f"{setting} must name a split of the dataset ({known}); got {url!r}. "
-            f"Write {PREFIX}{dataset.name}@SPLIT."
-        )
-    name = dataset.name
-    if Path(name).is_dir():
-        dataset = dataset._replace(name=os.path.abspath(name))  # noqa: PTH100 (links keep their names)
-        name = Path(dataset.name).name
-    name += f":{dataset.config}" if dataset.config else ""
-    full = f"{PREFIX}{dataset.name}{f':{dataset.config}' if dataset.config else ''}@{split}"
-    return Source(f"{name}@{split}", full, "hub", "", 0, _identity(full, dataset, files[split]))
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of whole rows."""
+        return cut(_JsonLines(source, plan), Lines(), plan)
+
+    def find(self, input_name: str, setting: str) -> Source:
+        """Describe a dataset split as a source.
+
+        Args:
+            input_name: `hub:NAME[:CONFIG][@SPLIT]`; NAME is an id or a local folder, whose absolute
+                path goes into the source's `url`.
+            setting: name of the setting, for messages.
+
+        Raises:
+            MissingDependencyError: `datasets` is not installed, or older than version 4.
+            InputError: the dataset cannot be reached, or has no such split.
+        """
+        dataset = _parsed(input_name)
+        files = _files(_builder(dataset, input_name, setting))
+        split = dataset.split or (next(iter(files)) if len(files) == 1 else "train")
+        if split not in files:
+            known = ", ".join(files) or "none"
+            raise InputError(
+                f"{setting} must name a split of the dataset ({known}); got {input_name!r}. "
+                f"Write {PREFIX}{dataset.name}@SPLIT."
+            )
+        name = dataset.name
+        if Path(name).is_dir():
+            dataset = dataset._replace(name=os.path.abspath(name))  # noqa: PTH100 (links keep their names)
+            name = Path(dataset.name).name
+        name += f":{dataset.config}" if dataset.config else ""
+        full = f"{PREFIX}{dataset.name}{f':{dataset.config}' if dataset.config else ''}@{split}"
+        return Source(f"{name}@{split}", full, "hub", "", 0, _identity(full, dataset, files[split]))
+
+    def files(self, source: Source) -> list[str]:
+        """None: `find` asks the hub again."""
+        del source
+        return []
 
 
 def splits(url: str, setting: str) -> list[str]:
     """The splits of the dataset `hub:NAME[:CONFIG]`; raises as `find` does."""
     return list(_files(_builder(_parsed(url), url, setting)))
-
-
-def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Blocks of whole rows."""
-    return cut(_JsonLines(source, plan), Lines(), plan)
 
 
 class _JsonLines:
@@ -111,7 +124,7 @@ class _JsonLines:
         except CorpusfitError:
             raise
         except Exception as e:
-            raise InputError(f"{self._url} cannot be read: {_first_line(e)}.") from e
+            raise InputError(f"{self._url} cannot be read: {first_line(e)}.") from e
         if lines:
             yield b"".join(lines)
 
@@ -156,7 +169,7 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
     except Exception as e:
         raise InputError(
             f"{setting} must be a path, a URL or a reachable Hugging Face dataset; "
-            f"got {url!r}: {_first_line(e)}. Check the name and the network connection."
+            f"got {url!r}: {first_line(e)}. Check the name and the network connection."
         ) from e
 
 
@@ -172,8 +185,3 @@ def _identity(full: str, dataset: _DatasetName, files: list[str]) -> str:
     parts = [dataset.config or "", full.rpartition("@")[2]] if local else [full]
     parts += [file if is_url(file) else fingerprint(file)[0] for file in files]
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__).rstrip(". ")

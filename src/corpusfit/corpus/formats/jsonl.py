@@ -20,7 +20,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.corpus import rejects
-from corpusfit.corpus.cutting import BOM, Block, Lines, cut
+from corpusfit.corpus.contract import Format
+from corpusfit.corpus.cutting import BOM, Block, Lines, cut, lines_of
 from corpusfit.corpus.fields import Pick, Row, from_mapping
 from corpusfit.corpus.unpack import Stream
 from corpusfit.kernels.jsonlines import field_texts, line_spans
@@ -30,42 +31,55 @@ from corpusfit.types import Documents, Reject, Shard, Source, Texts, taken, text
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 
 
-def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Blocks of whole lines."""
-    return cut(Stream(source, plan), Lines(), plan)
+class JsonLines(Format):
+    """Formats whose shards hold JSON lines."""
+
+    written = "jsonl"
+
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The rows of one shard."""
+        byte = shard.first_byte
+        for row, line in enumerate(lines_of(shard.data), shard.first_row):
+            yield _row(row, byte, line, plan)
+            byte += len(line) + 1
+
+    def columns(
+        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
+    ) -> tuple[Documents, list[Reject]]:
+        """The usable rows of a shard as columns, and the rejects; only the picked rows, if any."""
+        begins, ends = line_spans(shard.data)
+        numbers = shard.first_row + np.arange(len(begins))
+        if pick:
+            picked = pick(numbers, ends - begins)
+            numbers, begins, ends = numbers[picked], begins[picked], ends[picked]
+        data = np.frombuffer(shard.data, np.uint8)
+        field = plan.text_field.encode("utf-8", "surrogatepass")
+        out = np.empty(len(data) + 8, np.uint8)
+        if _ESCAPED.search(field):  # the field name is escaped in the lines
+            through, plain = np.zeros(len(begins) + 1, np.int64), np.zeros(len(begins), np.bool_)
+        else:
+            through, plain = field_texts(data, begins, ends, np.frombuffer(field, np.uint8), out)
+        lines = _Lines(shard, begins, ends)
+        if not _is_utf8(shard.data):
+            plain &= np.array([_is_utf8(lines[i]) for i in range(len(begins))], np.bool_)
+        buffers = pa.py_buffer(through), pa.py_buffer(out)
+        texts = pa.LargeStringArray.from_buffers(len(begins), *buffers)
+        if plain.all():
+            return Documents(numbers, texts), []
+        return _with_parsed_lines(lines, plan, numbers, texts, plain)
 
 
-def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-    """The rows of one shard."""
-    byte = shard.first_byte
-    for row, line in enumerate(lines_of(shard.data), shard.first_row):
-        yield _row(row, byte, line, plan)
-        byte += len(line) + 1
+class Jsonl(JsonLines):
+    """Files of JSON lines."""
 
+    name = "jsonl"
+    suffixes = (".jsonl", ".ndjson")
+    begins = b"{"
+    line_ends = True
 
-def columns(
-    shard: Shard, plan: ReadPlan, pick: Pick | None = None
-) -> tuple[Documents, list[Reject]]:
-    """The usable rows of a shard as columns, and the rejects; only the picked rows, if any."""
-    begins, ends = line_spans(shard.data)
-    numbers = shard.first_row + np.arange(len(begins))
-    if pick:
-        picked = pick(numbers, ends - begins)
-        numbers, begins, ends = numbers[picked], begins[picked], ends[picked]
-    data = np.frombuffer(shard.data, np.uint8)
-    field = plan.text_field.encode("utf-8", "surrogatepass")
-    out = np.empty(len(data) + 8, np.uint8)
-    if _ESCAPED.search(field):  # the field name is escaped in the lines
-        through, plain = np.zeros(len(begins) + 1, np.int64), np.zeros(len(begins), np.bool_)
-    else:
-        through, plain = field_texts(data, begins, ends, np.frombuffer(field, np.uint8), out)
-    lines = _Lines(shard, begins, ends)
-    if not _is_utf8(shard.data):
-        plain &= np.array([_is_utf8(lines[i]) for i in range(len(begins))], np.bool_)
-    texts = pa.LargeStringArray.from_buffers(len(begins), pa.py_buffer(through), pa.py_buffer(out))
-    if plain.all():
-        return Documents(numbers, texts), []
-    return _with_parsed_lines(lines, plan, numbers, texts, plain)
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of whole lines."""
+        return cut(Stream(source, plan), Lines(), plan)
 
 
 @dataclass(frozen=True)
@@ -114,14 +128,6 @@ def _is_utf8(data: bytes) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def lines_of(data: bytes) -> list[bytes]:
-    """Split into lines without their ends; a final line end begins no line."""
-    lines = data.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    return lines
 
 
 def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from corpusfit.corpus import rejects
+from corpusfit.corpus.contract import Format
 from corpusfit.corpus.cutting import MIB, Block
 from corpusfit.corpus.fields import Row, from_value
 from corpusfit.corpus.files import open_stored, unreadable
@@ -33,55 +34,61 @@ _BATCH = 256
 _FIELDS, _TYPE = b"fields", b"type"
 
 
-def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
-    batches = _Batches(source, plan)
-    limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
-    held: list[Any] = []
-    size = first = row = 0
-    for batch in batches:
-        begin = 0
-        for at, length in enumerate(_lengths(batch)):
-            long = length > longest
-            size += 0 if long else length
-            row += 1
-            if not long and size < limit:
-                continue
-            held.append(batch.slice(begin, at - begin + (not long)))
-            rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
-            position = min(source.size, source.size * row // max(1, batches.rows))
-            yield Block(first, 0, _packed(held), rejected, position)
-            held, size, first, begin = [], 0, row, at + 1
-        held.append(batch.slice(begin))
-    rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
-    if row > first or rejected:
-        yield Block(first, 0, _packed(held), rejected, source.size)
+class Parquet(Format):
+    """Parquet files."""
 
+    name = "parquet"
+    suffixes = (".parquet",)
+    all_fields = False
 
-def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-    """The rows of one shard."""
-    if not shard.data:
-        return
-    table = pa.ipc.open_stream(shard.data).read_all()
-    notes = table.schema.metadata
-    if plan.text_field not in table.column_names:
-        if _TYPE in notes:
-            reason = f"{rejects.kind(rejects.not_a_string(0))}: {notes[_TYPE].decode()}"
-        else:
-            reason = rejects.missing_field(plan.text_field, notes[_FIELDS].decode().split("\n"))
-        yield from (Reject(shard.first_row + i, 0, reason) for i in range(table.num_rows))
-        return
-    ids = (
-        table[plan.id_field].to_pylist()
-        if plan.id_field in table.column_names
-        else [None] * table.num_rows
-    )
-    texts = table[plan.text_field].to_pylist()
-    for row, (text, id) in enumerate(zip(texts, ids, strict=True), shard.first_row):
-        try:
-            yield from_value(row, 0, _decoded(text), _decoded(id))
-        except UnicodeDecodeError:
-            yield Reject(row, 0, rejects.INVALID_UTF8)
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of rows whose texts fill a shard; a text over the row limit closes its block."""
+        batches = _Batches(source, plan)
+        limit, longest = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
+        held: list[Any] = []
+        size = first = row = 0
+        for batch in batches:
+            begin = 0
+            for at, length in enumerate(_lengths(batch)):
+                long = length > longest
+                size += 0 if long else length
+                row += 1
+                if not long and size < limit:
+                    continue
+                held.append(batch.slice(begin, at - begin + (not long)))
+                rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
+                position = min(source.size, source.size * row // max(1, batches.rows))
+                yield Block(first, 0, _packed(held), rejected, position)
+                held, size, first, begin = [], 0, row, at + 1
+            held.append(batch.slice(begin))
+        rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
+        if row > first or rejected:
+            yield Block(first, 0, _packed(held), rejected, source.size)
+
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The rows of one shard."""
+        if not shard.data:
+            return
+        table = pa.ipc.open_stream(shard.data).read_all()
+        notes = table.schema.metadata
+        if plan.text_field not in table.column_names:
+            if _TYPE in notes:
+                reason = f"{rejects.kind(rejects.not_a_string(0))}: {notes[_TYPE].decode()}"
+            else:
+                reason = rejects.missing_field(plan.text_field, notes[_FIELDS].decode().split("\n"))
+            yield from (Reject(shard.first_row + i, 0, reason) for i in range(table.num_rows))
+            return
+        ids = (
+            table[plan.id_field].to_pylist()
+            if plan.id_field in table.column_names
+            else [None] * table.num_rows
+        )
+        texts = table[plan.text_field].to_pylist()
+        for row, (text, id) in enumerate(zip(texts, ids, strict=True), shard.first_row):
+            try:
+                yield from_value(row, 0, _decoded(text), _decoded(id))
+            except UnicodeDecodeError:
+                yield Reject(row, 0, rejects.INVALID_UTF8)
 
 
 def _decoded(value: Any) -> Any:

@@ -17,67 +17,91 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
 from corpusfit.corpus import rejects
+from corpusfit.corpus.contract import Format
 from corpusfit.corpus.cutting import BOM, MIB, Block, Scan, cut
 from corpusfit.corpus.fields import Row, from_value
 from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _QUOTE = ord('"')
 
 
-def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Blocks of the header and whole records."""
-    stream = Stream(source, plan)
-    delimiter = _DELIMITERS[source.format]
-    chunks = iter(stream)
-    header, rest = _header(chunks, delimiter, int(plan.max_row_mb * MIB))
-    if rest is None:
-        reason = stream.problem or (rejects.too_long(plan) if header else "")
-        if reason:
-            yield Block(0, 0, b"", (Reject(0, 0, reason),), stream.position)
-        return
-    following = _Following(stream, rest, chunks)
-    for block in cut(following, _Records(delimiter), plan, first_byte=len(header)):
-        yield replace(block, data=header + block.data) if block.data else block
+class Csv(Format):
+    """Values separated by commas."""
+
+    name = written = "csv"
+    suffixes = (".csv",)
+    delimiter: ClassVar[str] = ","
+
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of the header and whole records."""
+        stream = Stream(source, plan)
+        chunks = iter(stream)
+        header, rest = _header(chunks, self.delimiter, int(plan.max_row_mb * MIB))
+        if rest is None:
+            reason = stream.problem or (rejects.too_long(plan) if header else "")
+            if reason:
+                yield Block(0, 0, b"", (Reject(0, 0, reason),), stream.position)
+            return
+        parts = filter(None, itertools.chain([rest], chunks))
+        scanner = _Records(self.delimiter)
+        for block in cut(stream, scanner, plan, first_byte=len(header), parts=parts):
+            yield replace(block, data=header + block.data) if block.data else block
+
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The records of one shard."""
+        if not shard.data:
+            return
+        csv.field_size_limit(max(csv.field_size_limit(), len(shard.data)))
+        scanner = _Records(self.delimiter)
+        ends = scanner(shard.data)[0].tolist()
+        header = shard.data[: ends[0]].removeprefix(BOM).decode(errors="replace")
+        try:
+            names = next(csv.reader((header,), delimiter=self.delimiter), [])
+        except csv.Error:
+            names = []  # every record has too many fields
+        text_index, id_index = (_index_of(names, name) for name in (plan.text_field, plan.id_field))
+        if ends[-1] < len(shard.data):
+            ends.append(len(shard.data))
+        for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
+            byte = shard.first_byte + begin - ends[0]
+            values = _values(row, byte, shard.data[begin:end], self.delimiter, len(names))
+            if isinstance(values, Reject):
+                yield values
+            elif scanner.unclosed and end == len(shard.data):
+                yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
+            elif not 0 <= text_index < len(values):
+                reason = rejects.missing_field(plan.text_field, names[: len(values)])
+                yield Reject(row, byte, reason)
+            else:
+                id = values[id_index] if 0 <= id_index < len(values) else None
+                yield from_value(row, byte, values[text_index], id)
+
+    def head(self, data: bytes) -> int:
+        """Bytes of the header, with its line end."""
+        ends = _Records(self.delimiter)(data)[0]
+        return int(ends[0]) if len(ends) else len(data)
+
+    def header(self, source: Source, plan: ReadPlan) -> bytes:
+        """The names of the columns."""
+        first = next(self.blocks(source, plan), None)
+        if first is None:
+            return b""
+        return first.data[: self.head(first.data)].removeprefix(BOM).rstrip(b"\r\n")
 
 
-def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-    """The records of one shard."""
-    if not shard.data:
-        return
-    delimiter = _DELIMITERS[shard.format]
-    csv.field_size_limit(max(csv.field_size_limit(), len(shard.data)))
-    scanner = _Records(delimiter)
-    ends = scanner(shard.data)[0].tolist()
-    header = shard.data[: ends[0]].removeprefix(BOM).decode(errors="replace")
-    names = next(csv.reader((header,), delimiter=delimiter), [])
-    text_index, id_index = (_index_of(names, name) for name in (plan.text_field, plan.id_field))
-    if ends[-1] < len(shard.data):
-        ends.append(len(shard.data))
-    for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
-        byte = shard.first_byte + begin - ends[0]
-        values = _values(row, byte, shard.data[begin:end], delimiter, len(names))
-        if isinstance(values, Reject):
-            yield values
-        elif scanner.unclosed and end == len(shard.data):
-            yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
-        elif not 0 <= text_index < len(values):
-            yield Reject(row, byte, rejects.missing_field(plan.text_field, names[: len(values)]))
-        else:
-            id = values[id_index] if 0 <= id_index < len(values) else None
-            yield from_value(row, byte, values[text_index], id)
+class Tsv(Csv):
+    """Values separated by tabs."""
 
-
-def header_size(data: bytes, form: str) -> int:
-    """Bytes of the header at the head of a block's data, with its line end."""
-    ends = _Records(_DELIMITERS[form])(data)[0]
-    return int(ends[0]) if len(ends) else len(data)
+    name = written = "tsv"
+    suffixes = (".tsv",)
+    delimiter = "\t"
 
 
 def _values(row: int, byte: int, raw: bytes, delimiter: str, most: int) -> list[str] | Reject:
@@ -112,26 +136,6 @@ def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[byte
         if len(held) > longest:
             return held, None
     return b"", None
-
-
-class _Following:
-    """The stream after its header; position and problem come from the stream."""
-
-    def __init__(self, stream: Stream, rest: bytes, chunks: Iterator[bytes]) -> None:
-        self._stream, self._rest, self._chunks = stream, rest, chunks
-
-    @property
-    def position(self) -> int:
-        return self._stream.position
-
-    @property
-    def problem(self) -> str:
-        return self._stream.problem
-
-    def __iter__(self) -> Iterator[bytes]:
-        if self._rest:
-            yield self._rest
-        yield from self._chunks
 
 
 class _Records:

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from corpusfit.corpus import rejects
-from corpusfit.corpus.cutting import BOM, Block, Lines, Scan, cut
+from corpusfit.corpus.contract import Format
+from corpusfit.corpus.cutting import BOM, Block, Lines, Scan, cut, lines_of
 from corpusfit.corpus.fields import Row, from_value
-from corpusfit.corpus.jsonl import lines_of
 from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
@@ -28,19 +28,25 @@ _SPACES = np.zeros(256, np.bool_)
 _SPACES[list(b" \t\r\n\f\v")] = True
 
 
-def blocks(source: Source, plan: ReadPlan) -> Iterator[Block]:
-    """Blocks of whole documents."""
-    if plan.txt == "lines":
-        yield from cut(Stream(source, plan), Lines(), plan)
-        return
-    for block in cut(Stream(source, plan), _BlankLines(), plan, cure=_CURE):
-        if block.rejects or not block.data.isspace():
-            yield block
+class Txt(Format):
+    """Plain text."""
 
+    name = "txt"
+    suffixes = (".txt",)
+    begins = b""
 
-def parse(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-    """The documents of one shard."""
-    return _parse_lines(shard) if plan.txt == "lines" else _parse_blocks(shard)
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Blocks of whole documents."""
+        if plan.txt == "lines":
+            yield from cut(Stream(source, plan), Lines(), plan)
+            return
+        for block in cut(Stream(source, plan), _BlankLines(), plan, cure=_CURE):
+            if block.rejects or not block.data.isspace():
+                yield block
+
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The documents of one shard."""
+        return _parse_lines(shard) if plan.txt == "lines" else _parse_blocks(shard)
 
 
 def _parse_lines(shard: Shard) -> Iterator[Row]:

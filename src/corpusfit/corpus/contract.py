@@ -1,0 +1,127 @@
+"""The contract of input formats: how a source becomes rows, and how its rows are written again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from corpusfit.corpus.cutting import Block
+from corpusfit.corpus.fields import Pick, Row
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Document, Documents, Reject, Shard, Source, buffers, taken, text_array
+
+SIDES = ("text", "translation")
+"""Names of the two sides of aligned pairs whose files do not name them."""
+
+
+class Format(ABC):
+    """An input format: without state, and known to workers by its name.
+
+    To add a format, add one file to `corpus/formats/` with one `Format` (or two that differ in a
+    setting). The readers, the messages, `split` and the contract tests find it there.
+    """
+
+    name: ClassVar[str]
+    """Its name in `Source.format`, and so in manifests; never changed."""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """Endings of file names, before any compression suffix."""
+    begins: ClassVar[bytes | None] = None
+    """First bytes of standard input in this format; None if it is never read from there."""
+    line_ends: ClassVar[bool] = False
+    """Whether any run of lines is a block of rows, so that workers can read a file in parallel."""
+    all_fields: ClassVar[bool] = True
+    """Whether a shard holds all fields of its rows, not only those that the plan names."""
+    parallel: ClassVar[bool] = False
+    """Whether rows are aligned pairs; such a format is named by its prefix."""
+    written: ClassVar[str] = ""
+    """Suffix (no dot) of a file that holds `header` and rows unchanged; empty if none does."""
+
+    @abstractmethod
+    def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
+        """Cut a source into blocks of whole rows, in the coordinator.
+
+        Raises:
+            InputError: stored bytes cannot be read. Bad content becomes a reject.
+        """
+
+    @abstractmethod
+    def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+        """The rows of one shard by `shard.data`, in order, in a worker; never raises."""
+
+    def columns(
+        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
+    ) -> tuple[Documents, list[Reject]]:
+        """The usable rows of a shard as columns, and the rejects.
+
+        Args:
+            shard: as in `parse`.
+            plan: as in `parse`.
+            pick: chooses rows.
+            translations: return the translations of aligned pairs instead of their texts.
+        """
+        used: list[Document] = []
+        rejected: list[Reject] = []
+        for row in self.parse(shard, plan):
+            if isinstance(row, Document):
+                used.append(row)
+            else:
+                rejected.append(row)
+        numbers = np.array([d.row for d in used], np.int64)
+        texts = text_array([d.translation or "" if translations else d.text for d in used])
+        if pick:
+            picked = pick(numbers, np.diff(buffers(texts)[1]))
+            numbers, texts = numbers[picked], taken(texts, np.flatnonzero(picked))
+        return Documents(numbers, texts), rejected
+
+    def head(self, data: bytes) -> int:
+        """Bytes at the beginning of a block's data that belong to no row."""
+        del data
+        return 0
+
+    def header(self, source: Source, plan: ReadPlan) -> bytes:
+        """What stands before the rows in a file of them, without its line end; else empty."""
+        del source, plan
+        return b""
+
+    def check(self, source: Source, plan: ReadPlan, setting: str) -> None:
+        """Raise `InputError` for an error that would stop a run later; `setting` named it."""
+        del source, plan, setting
+
+    def files(self, source: Source) -> list[str]:
+        """The stored files of a source; none if its content is known by its name alone."""
+        return [source.url]
+
+    def fingerprint(self, source: Source, digests: Sequence[str]) -> str:
+        """The fingerprint of a source from those of its stored files."""
+        del source
+        return digests[0]
+
+    def sides(self, source: Source) -> tuple[str, str]:
+        """Names of the two sides of aligned pairs, fit for file names."""
+        del source
+        return SIDES
+
+
+class Named(Format):
+    """A format of inputs that begin with its prefix instead of being files."""
+
+    prefix: ClassVar[str]
+    """Beginning of its inputs, such as `hub:`; formats with the same one share `find`."""
+
+    @abstractmethod
+    def find(self, input_name: str, setting: str) -> Source:
+        """The source that an input names; a source with stored files gets its name later.
+
+        Raises:
+            UsageError: the input has none of the allowed forms; `setting` named it.
+            InputError: it cannot be reached.
+        """
+
+    def located(self, input_name: str, home: Path) -> str:
+        """The same input with its relative paths resolved from the folder `home`."""
+        del home
+        return input_name

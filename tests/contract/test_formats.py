@@ -1,0 +1,300 @@
+"""Every input format that the registry lists meets the contract of `corpus/contract.py`."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from corpusfit import corpus
+from corpusfit.corpus import find, found_again, registry
+from corpusfit.corpus.contract import Named
+from corpusfit.errors import CorpusfitError, InputError, UsageError
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Document, Reject
+from corpusfit.workflows.splitting.overlap import split_input
+from corpusfit.workflows.splitting.writers import form_of
+
+FORMATS = registry.formats()
+PLAN = ReadPlan()
+IDS = ("n0", "n1", "n2")
+TEXTS = ['first "row", of three', "zweite Zeile: \u00e4\u00f6\u2028\u8a9e", "the third; and last"]
+OTHERS = ["1st", "2nd", "3rd"]
+LONG = [f"row {i} of many, " + "long " * (i % 9) + "end" for i in range(300)]
+
+
+def delimited(folder, texts, name, delimiter):
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=delimiter)
+    writer.writerows([("id", "text"), *((f"n{i}", text) for i, text in enumerate(texts))])
+    return written(folder / f"a.{name}", out.getvalue())
+
+
+def written(path, data):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return str(path)
+
+
+def json_lines(texts):
+    rows = [{"id": f"n{i}", "text": text, "more": [i]} for i, text in enumerate(texts)]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def parquet(folder, texts):
+    ids = [f"n{i}" for i in range(len(texts))]
+    pq.write_table(pa.table({"id": ids, "text": texts}), folder / "a.parquet")
+    return str(folder / "a.parquet")
+
+
+def moses(folder, texts):
+    others = [OTHERS[i % 3] for i in range(len(texts))]
+    files = [
+        written(folder / f"a.{side}", "".join(line + "\n" for line in lines))
+        for side, lines in (("de", texts), ("en", others))
+    ]
+    return f"pair:{files[0]},{files[1]}"
+
+
+def columns(folder, texts):
+    rows = [f"{i}\t{OTHERS[i % 3]}\t{text}\n" for i, text in enumerate(texts)]
+    path = written(folder / "a.tsv", "".join(["n\ten\tde\n", *rows]))
+    return f"pair:{path}:de,en"
+
+
+def hub(folder, texts):
+    written(folder / "box" / "train.jsonl", json_lines(texts))
+    return f"hub:{folder / 'box'}"
+
+
+EXAMPLES = {
+    "columns": columns,
+    "csv": lambda folder, texts: delimited(folder, texts, "csv", ","),
+    "hub": hub,
+    "jsonl": lambda folder, texts: written(folder / "a.jsonl", json_lines(texts)),
+    "moses": moses,
+    "parquet": parquet,
+    "tsv": lambda folder, texts: delimited(folder, texts, "tsv", "\t"),
+    "txt": lambda folder, texts: written(folder / "a.txt", "\n\n".join(texts) + "\n"),
+}
+"""By format: writes texts to a folder and returns the input that names them."""
+
+
+@pytest.fixture(params=sorted(FORMATS))
+def form(request):
+    """Each format in turn."""
+    if request.param == "hub":
+        pytest.importorskip("datasets", reason="the extra hub is not installed")
+        request.getfixturevalue("offline")
+    return FORMATS[request.param]
+
+
+@pytest.fixture
+def example(form, tmp_path):
+    """Write texts in the format; returns the sources that name them."""
+
+    def example(texts, plan=PLAN):
+        return find([EXAMPLES[form.name](tmp_path, texts)], plan, spool=tmp_path, role="corpus")
+
+    return example
+
+
+def read(sources, plan=PLAN):
+    return [row for shard in corpus.shards(sources, plan) for row in corpus.rows(shard, plan)]
+
+
+def texts_of(rows):
+    return [row.text for row in rows]
+
+
+def test_every_format_has_an_example():
+    """A new format adds one here."""
+    assert set(EXAMPLES) == set(FORMATS)
+
+
+def test_the_names_of_manifests_stay():
+    """`Source.format` of earlier runs."""
+    assert {"jsonl", "txt", "csv", "tsv", "parquet", "hub", "moses", "columns"} <= set(FORMATS)
+
+
+def test_what_it_declares(form):
+    others = [other for other in FORMATS.values() if other is not form]
+    assert FORMATS[form.name] is form
+    assert all(s.startswith(".") and s == s.lower() for s in form.suffixes)
+    assert not {s for other in others for s in other.suffixes} & set(form.suffixes)
+    assert bool(form.suffixes) != isinstance(form, Named)
+    assert isinstance(form, Named) or not form.parallel
+    assert form.begins is None or form.begins not in [other.begins for other in others]
+    assert all(suffix in registry.allowed_suffixes() for suffix in form.suffixes)
+    assert form.__doc__
+
+
+def test_it_reads_the_texts(form, example):
+    """Against the texts that the standard library or pyarrow wrote."""
+    (source,) = example(TEXTS)
+    rows = read([source])
+    assert source.format == form.name
+    assert texts_of(rows) == TEXTS
+    assert [row.translation for row in rows] == (OTHERS if form.parallel else [None] * 3)
+    assert {row.id for row in rows} in ({None}, set(IDS))
+    assert form.parallel == corpus.is_parallel([source])
+    assert len(set(corpus.sides([source]))) == 2
+    assert all(Path(file).is_file() for file in corpus.files_of(source))
+
+
+def test_shards_are_read_by_themselves(form, example):
+    """In any order, with the same rows as in one shard."""
+    plan = ReadPlan(shard_mb=1e-3)
+    cut = list(corpus.shards(example(LONG, plan), plan))
+    assert len(cut) > 5
+    assert [shard.index for shard in cut] == list(range(len(cut)))
+    parts = [list(corpus.rows(shard, plan)) for shard in reversed(cut)]
+    rows = [row for part in reversed(parts) for row in part]
+    assert rows == read(example(LONG))
+    assert texts_of(rows) == LONG
+    assert [row.row for row in rows] == sorted({row.row for row in rows})
+
+
+@pytest.mark.parametrize("max_row_mb", [32.0, 4e-5])
+def test_columns_are_the_rows(form, example, max_row_mb):
+    plan = ReadPlan(shard_mb=1e-3, max_row_mb=max_row_mb)
+    for shard in corpus.shards(example(LONG, plan), plan):
+        rows = list(corpus.rows(shard, plan))
+        used = [row for row in rows if isinstance(row, Document)]
+        found, rejected = corpus.documents(shard, plan)
+        assert (found.row.tolist(), found.texts.to_pylist()) == (
+            [row.row for row in used],
+            texts_of(used),
+        )
+        assert rejected == [row for row in rows if isinstance(row, Reject)]
+        some, _ = corpus.documents(shard, plan, lambda numbers, sizes: numbers % 3 == 0)
+        assert some.row.tolist() == [row.row for row in used if row.row % 3 == 0]
+        if form.parallel:
+            others, _ = corpus.documents(shard, plan, translations=True)
+            assert others.texts.to_pylist() == [row.translation for row in used]
+
+
+def test_bad_content_never_raises(form, example):
+    """A reject names it; only files of pairs with unequal lengths are an error."""
+    (source,) = example(TEXTS)
+    rng = np.random.default_rng(7)
+    for size in (0, 1, 50, 5000):
+        for file in corpus.files_of(source):
+            Path(file).write_bytes(rng.integers(0, 256, size, np.uint8).tobytes())
+        try:
+            rows = read([replace(source, cells=None, size=size)])
+        except InputError:
+            assert form.parallel
+        else:
+            assert all(isinstance(row, Reject) or row.text.strip() for row in rows)
+
+
+def test_a_change_is_found(form, example):
+    before = example(TEXTS)
+    assert found_again(before, PLAN) == (before, [])
+    assert corpus.content(before[0]) == before[0].fingerprint
+    example([*TEXTS, "one more"])
+    now, changed = found_again(before, PLAN)
+    assert changed == [before[0].name]
+    assert texts_of(read(now))[:3] == TEXTS
+
+
+def test_packed_files_are_read(form, example):
+    (source,) = example(LONG)
+    suffix = next(iter(form.suffixes), "")
+    if not suffix:
+        pytest.skip("it is not named by a suffix")
+    packed = written(Path(source.url + ".gz"), gzip.compress(Path(source.url).read_bytes()))
+    found = find([packed], PLAN, spool=Path(), role="corpus")
+    assert (found[0].format, found[0].compression) == (form.name, "gz")
+    assert texts_of(read(found)) == LONG
+
+
+@pytest.mark.parametrize("shard_mb", [4.0, 1e-3])
+def test_split_writes_rows_that_read_the_same(form, example, tmp_path, shard_mb):
+    """In the form that `split` writes them in, unchanged or not."""
+    plan = ReadPlan(shard_mb=shard_mb)
+    sources = example(LONG, plan)
+    out = form_of(sources, plan)
+    files = [tmp_path / "again" / f"train.{suffix}" for suffix in out.suffixes]
+    written(files[0], b"")
+    handles = [file.open("wb") for file in files]
+    for handle in handles:
+        handle.write(out.header + b"\n" * bool(out.header))
+    for shard in corpus.shards(sources, plan):
+        for row, raw in corpus.raw_rows(shard, plan):
+            for handle, line in zip(handles, out.lines(form.name, row, raw, plan), strict=True):
+                handle.write(line + b"\n")
+            assert bool(raw) == bool(form.written)
+    for handle in handles:
+        handle.close()
+    entry = {"files": [f.name for f in files], "pair": out.pair, "columns": out.columns}
+    again = find([split_input(files[0].parent, entry)], plan, spool=tmp_path, role="data")
+    assert [(r.text, r.id, r.translation) for r in read(again)] == [
+        (r.text, r.id, r.translation) for r in read(sources)
+    ]
+    assert corpus.sides(again) == corpus.sides(sources)
+    assert not form.written or files[0].suffix == f".{form.written}"
+
+
+def test_an_input_means_the_same_from_elsewhere(form, tmp_path, monkeypatch):
+    if isinstance(form, Named) and not form.parallel:
+        pytest.skip("the name of a dataset means the same everywhere")
+    monkeypatch.chdir(tmp_path)
+    here = EXAMPLES[form.name](Path(), TEXTS)
+    whole = corpus.located(here, Path.cwd())
+    monkeypatch.chdir("/")
+    (source,) = find([whole], PLAN, spool=tmp_path, role="corpus")
+    assert texts_of(read([source])) == TEXTS
+
+
+def test_an_input_that_is_not_there(form, tmp_path):
+    """An error in one line that names the setting and the input."""
+    missing = form.prefix + str(tmp_path / "no") if isinstance(form, Named) else "no.txt"
+    with pytest.raises((InputError, UsageError), match=r"^--corpus .*no") as caught:
+        find([missing], PLAN, spool=tmp_path, role="corpus")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_name():
+    """As from the manifest of a run with a format of a package that is gone."""
+    with pytest.raises(CorpusfitError, match=r"jsonl.*got 'gone'"):
+        registry.load("gone")
+
+
+PLUG_IN = '''"""Values separated by bars."""
+from corpusfit.corpus.formats.csv import Csv
+
+class Psv(Csv):
+    """Values separated by bars."""
+
+    name = written = "psv"
+    suffixes = (".psv",)
+    delimiter = "|"
+'''
+
+
+def test_a_format_of_another_package(tmp_path, monkeypatch):
+    """An entry point names its module; nothing else is needed to read, or to split."""
+    written(tmp_path / "bars_of_a_package.py", PLUG_IN)
+    monkeypatch.syspath_prepend(tmp_path)
+    entry = EntryPoint("psv", "bars_of_a_package", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+    registry.formats.cache_clear()
+    try:
+        path = delimited(tmp_path, TEXTS, "psv", "|")
+        sources = find([path], PLAN, spool=tmp_path, role="corpus")
+        assert texts_of(read(sources)) == TEXTS
+        assert form_of(sources, PLAN).suffixes == ("psv",)
+        assert ".psv" in registry.allowed_suffixes()
+    finally:
+        registry.formats.cache_clear()
