@@ -15,16 +15,29 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 COLOURS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
 """From the palette of Okabe and Ito, safe for colour-blind readers."""
 
+Rows = Sequence[dict[str, Any]]
+
+_KINDS = {"Q": "quantitative", "O": "ordinal", "N": "nominal"}
+
+
+def _of(field: str, **more: Any) -> Spec:
+    """A channel that shows a field, whose kind may follow its name: `loss:Q`, as in Altair."""
+    name, _, kind = field.partition(":")
+    return {"field": name, **({"type": _KINDS[kind]} if kind else {}), **more}
+
+
 _TWENTY = {"scheme": "tableau20"}
 """For sources, of which a chart has up to thirteen."""
 
+_LINE = {"type": "line", "point": True, "tooltip": True}
+_BAR = {"type": "bar", "tooltip": True}
+_RULE = {"type": "rule", "strokeDash": [4, 3], "size": 2}
+_CLOSE = {"scale": {"zero": False}}
+_LOSS = _of("loss:Q", title="loss, nats per token", **_CLOSE)
 
-def _rows(count: int, each: int = 20) -> Spec:
-    """Properties of a chart whose height is that of its rows."""
-    return {"height": each * count, "autosize": {"type": "fit-x", "contains": "padding"}}
 
-
-def _chart(title: str, description: str, **more: Any) -> Spec:
+def _chart(title: str, description: str, rows: Rows | None = None, **more: Any) -> Spec:
+    """A specification with its data, `rows`, unless its layers have their own."""
     return {
         "$schema": SCHEMA,
         "title": harmless(title),
@@ -32,7 +45,22 @@ def _chart(title: str, description: str, **more: Any) -> Spec:
         "width": "container",
         "height": 300,
         "autosize": {"type": "fit", "contains": "padding"},
+        **({} if rows is None else {"data": {"values": list(rows)}}),
         **more,
+    }
+
+
+def _high(lines: int, each: int = 20) -> Spec:
+    """Properties of a chart whose height is that of its lines."""
+    return {"height": each * lines, "autosize": {"type": "fit-x", "contains": "padding"}}
+
+
+def _components() -> Spec:
+    """Places on a map; only distances have a meaning."""
+    axis = {"axis": {"labels": False, "ticks": False}}
+    return {
+        "x": _of("x:Q", **axis, title="first component"),
+        "y": _of("y:Q", **axis, title="second component"),
     }
 
 
@@ -53,48 +81,35 @@ def scores_chart(data: dict[str, Any]) -> Spec:
     ]
     own = data["cuts"]["own"]
     cut = bins[-1] if own is None else data["cuts"]["threshold"][own]
-    x = {"field": "from", "type": "quantitative", "title": "score", "scale": {"nice": False}}
+    x = _of("from:Q", title="score", scale={"nice": False})
+    above = {"test": f"datum.to > min(cut, {bins[-2]})", "value": 1.0}
     of_corpus = {
         "data": {"values": rows},
         "mark": {"type": "bar", "binSpacing": 0, "tooltip": True},
         "encoding": {
             "x": {**x, "bin": {"binned": True}},
-            "x2": {"field": "to"},
-            "y": {
-                "field": "segments",
-                "aggregate": "sum",
-                "type": "quantitative",
-                "title": "segments",
-            },
-            "color": {"field": "source", "type": "nominal", "title": None, "scale": _TWENTY},
-            "opacity": {
-                "condition": {"test": f"datum.to > min(cut, {bins[-2]})", "value": 1.0},
-                "value": 0.35,
-            },
+            "x2": _of("to"),
+            "y": _of("segments:Q", aggregate="sum", title="segments"),
+            "color": _of("source:N", title=None, scale=_TWENTY),
+            "opacity": {"condition": above, "value": 0.35},
         },
     }
     of_target = {
         "data": {"values": units},
         "mark": {"type": "line", "interpolate": "step-after", "color": COLOURS["target"]},
-        "encoding": {
-            "x": x,
-            "y": {"field": "units", "type": "quantitative", "title": "target units"},
-        },
+        "encoding": {"x": x, "y": _of("units:Q", title="target units")},
     }
     rule = {
         "data": {"values": [{}]},
         "transform": [{"calculate": "cut", "as": "from"}],
-        "mark": {"type": "rule", "strokeDash": [4, 3], "size": 2},
+        "mark": _RULE,
         "encoding": {"x": x},
     }
-    layers: list[Spec] = [{"layer": [of_corpus, rule]}]
-    if any(target):
-        layers.append(of_target)
     return _chart(
         "Scores",
         "Segments of the corpus by score and source, target units as a line, and the threshold.",
         params=[{"name": "cut", "value": cut}],
-        layer=layers,
+        layer=[{"layer": [of_corpus, rule]}, *([of_target] if any(target) else [])],
         resolve={"scale": {"y": "independent"}},
     )
 
@@ -107,33 +122,20 @@ def amount_chart(amount: dict[str, Any]) -> Spec:
     """
     fewest = min(p["bits"] for p in amount["curve"])
     rows = [{**p, "from": fewest + p["low"], "to": fewest + p["high"]} for p in amount["curve"]]
-    scale = {"zero": False}
-    x = {
-        "field": "fraction",
-        "type": "quantitative",
-        "scale": {"type": "log"},
-        "title": "share of the corpus sample's words",
-    }
-    y = {"type": "quantitative", "scale": scale, "title": "bits per word (lower is better)"}
+    x = _of("fraction:Q", scale={"type": "log"}, title="share of the corpus sample's words")
+    y = {"title": "bits per word (lower is better)", **_CLOSE}
     band = {
         "mark": {"type": "area", "opacity": 0.25},
-        "encoding": {"x": x, "y": {"field": "from", **y}, "y2": {"field": "to"}},
+        "encoding": {"x": x, "y": _of("from:Q", **y), "y2": _of("to")},
     }
-    line = {
-        "mark": {"type": "line", "point": True, "tooltip": True},
-        "encoding": {"x": x, "y": {"field": "bits", **y}},
-    }
-    rule = {
-        "data": {"values": [{"fraction": amount["fraction"]}]},
-        "mark": {"type": "rule", "strokeDash": [4, 3], "size": 2},
-        "encoding": {"x": x},
-    }
+    line = {"mark": _LINE, "encoding": {"x": x, "y": _of("bits:Q", **y)}}
+    own = {"values": [{"fraction": amount["fraction"]}]}
     return _chart(
         "Held-out bits by amount",
         "Bits per word of held-out target text against the share of words selected, with the 95 % "
         "interval of the difference to the fewest, and the share in use.",
-        data={"values": rows},
-        layer=[band, line, rule],
+        rows,
+        layer=[band, line, {"data": own, "mark": _RULE, "encoding": {"x": x}}],
     )
 
 
@@ -142,45 +144,26 @@ def composition_chart(data: dict[str, Any]) -> Spec:
 
     Its rows are the data set `composition`. Reference: TADPOLE, Table 2.
     """
-    corpus = max(1, sum(s["segments"] for s in data["sources"]))
-    selected = max(1, sum(s["selected"] for s in data["sources"]))
+    wholes = {"corpus": "segments", "selected": "selected"}
+    totals = {of: max(1, sum(s[key] for s in data["sources"])) for of, key in wholes.items()}
     rows = [
-        {"source": harmless(s["name"]), "of": of, "share": n / total}
+        {"source": harmless(s["name"]), "of": of, "share": s[key] / totals[of]}
         for s in data["sources"]
-        for of, n, total in (
-            ("corpus", s["segments"], corpus),
-            ("selected", s["selected"], selected),
-        )
+        for of, key in wholes.items()
     ]
+    largest_first = {"field": "share", "op": "max", "order": "descending"}
+    colours = {"domain": list(wholes), "range": [COLOURS["not selected"], COLOURS["selected"]]}
     return _chart(
         "Composition by source",
         "Share of each source among the segments of the corpus and of the selection.",
-        **_rows(len(data["sources"]), 26),
+        **_high(len(data["sources"]), 26),
         data={"name": "composition", "values": rows},
-        mark={"type": "bar", "tooltip": True},
+        mark=_BAR,
         encoding={
-            "y": {
-                "field": "source",
-                "type": "nominal",
-                "title": None,
-                "sort": {"field": "share", "op": "max", "order": "descending"},
-            },
-            "yOffset": {"field": "of", "type": "nominal"},
-            "x": {
-                "field": "share",
-                "type": "quantitative",
-                "title": "share of segments",
-                "axis": {"format": "%"},
-            },
-            "color": {
-                "field": "of",
-                "type": "nominal",
-                "title": None,
-                "scale": {
-                    "domain": ["corpus", "selected"],
-                    "range": [COLOURS["not selected"], COLOURS["selected"]],
-                },
-            },
+            "y": _of("source:N", title=None, sort=largest_first),
+            "yOffset": _of("of:N"),
+            "x": _of("share:Q", title="share of segments", axis={"format": "%"}),
+            "color": _of("of:N", title=None, scale=colours),
         },
     )
 
@@ -209,164 +192,108 @@ def map_chart(data: dict[str, Any]) -> Spec:
         }
         for (x, y), unit in zip(data["map"]["target"], data["targets"], strict=True)
     ]
-    axis = {"type": "quantitative", "axis": {"labels": False, "ticks": False}}
+    colours = {"domain": groups, "range": list(COLOURS.values())}
     return _chart(
         "Map of examples",
         "Examples of the corpus and target units by the first two principal components.",
+        rows,
         height=420,
-        data={"values": rows},
         mark={"type": "point", "filled": True, "opacity": 0.8, "size": 36},
         encoding={
-            "x": {"field": "x", **axis, "title": "first component"},
-            "y": {"field": "y", **axis, "title": "second component"},
-            "color": {
-                "field": "group",
-                "type": "nominal",
-                "title": None,
-                "scale": {"domain": groups, "range": list(COLOURS.values())},
-            },
-            "shape": {
-                "field": "group",
-                "type": "nominal",
-                "title": None,
-                "scale": {"domain": groups},
-            },
-            "tooltip": [
-                {"field": name, "type": kind}
-                for name, kind in (
-                    ("group", "nominal"),
-                    ("source", "nominal"),
-                    ("score", "quantitative"),
-                    ("text", "nominal"),
-                )
-            ],
+            **_components(),
+            "color": _of("group:N", title=None, scale=colours),
+            "shape": _of("group:N", title=None, scale={"domain": groups}),
+            "tooltip": [_of(field) for field in ("group:N", "source:N", "score:Q", "text:N")],
         },
     )
 
 
-def training_chart(rows: Sequence[dict[str, Any]], title: str, by: str) -> Spec:
+def training_chart(rows: Rows, title: str, by: str) -> Spec:
     """Loss by step: rows of model, text, step, loss; one line for each value of the field `by`."""
     return _chart(
         title,
         "Loss on held-out text by training step; lower is better.",
-        data={"values": list(rows)},
-        mark={"type": "line", "point": True, "tooltip": True},
+        rows,
+        mark=_LINE,
         encoding={
-            "x": {"field": "step", "type": "quantitative", "title": "step"},
+            "x": _of("step:Q", title="step"),
             "y": _LOSS,
-            "color": {"field": by, "type": "nominal", "title": None},
+            "color": _of(f"{by}:N", title=None),
         },
     )
 
 
-def trials_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+def trials_chart(rows: Rows) -> Spec:
     """Loss by step of trials: rows of trial, setting, method, rung, step, loss."""
     return _chart(
         "Held-out loss of every trial",
         "Loss on held-out text of the target by training step, one line per trial.",
-        data={"values": list(rows)},
-        mark={"type": "line", "point": True, "tooltip": True},
+        rows,
+        mark=_LINE,
         encoding={
-            "x": {"field": "step", "type": "quantitative", "title": "step"},
+            "x": _of("step:Q", title="step"),
             "y": _LOSS,
-            "color": {"field": "method", "type": "nominal", "title": None, "scale": _TWENTY},
-            "detail": {"field": "trial"},
-            "strokeWidth": {
-                "field": "rung",
-                "type": "ordinal",
-                "title": "rung",
-                "scale": {"range": [1, 3]},
-            },
-            "tooltip": [{"field": name} for name in ("trial", "step", "loss")],
+            "color": _of("method:N", title=None, scale=_TWENTY),
+            "detail": _of("trial"),
+            "strokeWidth": _of("rung:O", title="rung", scale={"range": [1, 3]}),
+            "tooltip": [_of(field) for field in ("trial", "step", "loss")],
         },
     )
 
 
-def bits_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+def bits_chart(rows: Rows) -> Spec:
     """Loss after a trial by the method's held-out bits: rows of setting, method, bits, loss."""
     return _chart(
         "Held-out bits and loss after adaptation",
         "Loss after a short adaptation by the method's held-out bits per word.",
-        data={"values": list(rows)},
+        rows,
         mark={"type": "point", "filled": True, "size": 70},
         encoding={
-            "x": {
-                "field": "bits",
-                "type": "quantitative",
-                "title": "held-out bits per word",
-                "scale": {"zero": False},
-            },
+            "x": _of("bits:Q", title="held-out bits per word", **_CLOSE),
             "y": _LOSS,
-            "color": {"field": "method", "type": "nominal", "title": None, "scale": _TWENTY},
-            "tooltip": [{"field": name} for name in ("setting", "bits", "loss")],
+            "color": _of("method:N", title=None, scale=_TWENTY),
+            "tooltip": [_of(field) for field in ("setting", "bits", "loss")],
         },
     )
 
 
-_LOSS = {
-    "field": "loss",
-    "type": "quantitative",
-    "title": "loss, nats per token",
-    "scale": {"zero": False},
-}
-
-
-def results_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
+def results_chart(rows: Rows, title: str) -> Spec:
     """Scores with their intervals: rows of column, mean, low, high, in points."""
-    x = {"type": "quantitative", "scale": {"zero": False}}
-    interval = {
-        "mark": {"type": "rule", "size": 2},
-        "encoding": {
-            "x": {"field": "low", **x, "title": "test score, points (95 % interval)"},
-            "x2": {"field": "high"},
-        },
-    }
+    low = _of("low:Q", **_CLOSE, title="test score, points (95 % interval)")
+    interval = {"mark": {"type": "rule", "size": 2}, "encoding": {"x": low, "x2": _of("high")}}
     mean = {
         "mark": {"type": "point", "filled": True, "size": 70, "tooltip": True},
-        "encoding": {"x": {"field": "mean", **x}},
+        "encoding": {"x": _of("mean:Q", **_CLOSE)},
     }
     return _chart(
         title,
         "Mean test scores with 95 % intervals by model; higher is better.",
-        **_rows(len(rows)),
-        data={"values": list(rows)},
-        encoding={"y": {"field": "column", "type": "nominal", "title": None, "sort": None}},
+        rows,
+        **_high(len(rows)),
+        encoding={"y": _of("column:N", title=None, sort=None)},
         layer=[interval, mean],
     )
 
 
-def curve_chart(rows: Sequence[dict[str, Any]], title: str) -> Spec:
+def curve_chart(rows: Rows, title: str) -> Spec:
     """Scores by number of training examples: rows of column, size, mean, low, high, in points."""
-    x = {
-        "field": "size",
-        "type": "quantitative",
-        "scale": {"type": "log"},
-        "title": "training examples",
-    }
-    colour = {"field": "column", "type": "nominal", "title": None}
-    y = {"type": "quantitative", "scale": {"zero": False}}
+    x = _of("size:Q", scale={"type": "log"}, title="training examples")
+    colour = _of("column:N", title=None)
+    low = _of("low:Q", **_CLOSE, title="test score, points")
     band = {
         "mark": {"type": "area", "opacity": 0.2},
-        "encoding": {
-            "x": x,
-            "y": {"field": "low", **y, "title": "test score, points"},
-            "y2": {"field": "high"},
-            "color": colour,
-        },
+        "encoding": {"x": x, "y": low, "y2": _of("high"), "color": colour},
     }
-    line = {
-        "mark": {"type": "line", "point": True, "tooltip": True},
-        "encoding": {"x": x, "y": {"field": "mean", **y}, "color": colour},
-    }
+    mean = {"x": x, "y": _of("mean:Q", **_CLOSE), "color": colour}
     return _chart(
         title,
         "Mean test scores with 95 % intervals by number of training examples; higher is better.",
-        data={"values": list(rows)},
-        layer=[band, line],
+        rows,
+        layer=[band, {"mark": _LINE, "encoding": mean}],
     )
 
 
-def overlap_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+def overlap_chart(rows: Rows) -> Spec:
     """Share of one selection that another also contains: rows of one, other, share."""
     return _squares(
         rows,
@@ -378,7 +305,7 @@ def overlap_chart(rows: Sequence[dict[str, Any]]) -> Spec:
     )
 
 
-def confusion_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+def confusion_chart(rows: Rows) -> Spec:
     """Share of each domain in each cluster: rows of cluster, domain, share.
 
     Reference: Aharoni and Goldberg (2020), Figure 2.
@@ -393,7 +320,7 @@ def confusion_chart(rows: Sequence[dict[str, Any]]) -> Spec:
     )
 
 
-def proximity_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+def proximity_chart(rows: Rows) -> Spec:
     """Cosine between the centroids of domains: rows of one, other, cosine.
 
     Reference: Aharoni and Goldberg (2020), section 3.2.
@@ -410,7 +337,7 @@ def proximity_chart(rows: Sequence[dict[str, Any]]) -> Spec:
 
 
 def _squares(
-    rows: Sequence[dict[str, Any]],
+    rows: Rows,
     title: str,
     description: str,
     y: tuple[str, str | None],
@@ -419,34 +346,25 @@ def _squares(
     written: str = ".0%",
 ) -> Spec:
     """A heat map: a square for each pair with its value; higher values are darker."""
-    share = {"field": value, "type": "quantitative"}
-    axis = {"type": "nominal", "sort": None}
-    squares = {
-        "mark": {"type": "rect", "tooltip": True},
-        "encoding": {
-            "color": {**share, "scale": {"domain": [0, 1.5], "scheme": "blues"}, "legend": None}
-        },
-    }
-    words = {
-        "mark": {"type": "text", "color": "black"},
-        "encoding": {"text": {**share, "format": written}},
-    }
+    shade = _of(f"{value}:Q", scale={"domain": [0, 1.5], "scheme": "blues"}, legend=None)
+    number = _of(f"{value}:Q", format=written)
     return _chart(
         title,
         description,
-        **_rows(len({row[y[0]] for row in rows})),
-        data={"values": list(rows)},
+        rows,
+        **_high(len({row[y[0]] for row in rows})),
         encoding={
-            "y": {"field": y[0], **axis, "title": y[1]},
-            "x": {"field": x[0], **axis, "title": x[1], "axis": {"labelAngle": -30}},
+            "y": _of(f"{y[0]}:N", sort=None, title=y[1]),
+            "x": _of(f"{x[0]}:N", sort=None, title=x[1], axis={"labelAngle": -30}),
         },
-        layer=[squares, words],
+        layer=[
+            {"mark": {"type": "rect", "tooltip": True}, "encoding": {"color": shade}},
+            {"mark": {"type": "text", "color": "black"}, "encoding": {"text": number}},
+        ],
     )
 
 
-def clusters_chart(
-    rows: Sequence[dict[str, Any]], outlines: Sequence[dict[str, Any]], title: str
-) -> Spec:
+def clusters_chart(rows: Rows, outlines: Rows, title: str) -> Spec:
     """Units by the first two components, and an ellipse for each cluster.
 
     Reference: Aharoni and Goldberg (2020), Figure 3.
@@ -456,32 +374,18 @@ def clusters_chart(
         outlines: of x, y, cluster, step: the points of each ellipse in order.
         title: of the chart.
     """
-    axis = {"type": "quantitative", "axis": {"labels": False, "ticks": False}}
-    x = {"field": "x", **axis, "title": "first component"}
-    y = {"field": "y", **axis, "title": "second component"}
     scheme = {"scheme": "tableau10"} if len({row["cluster"] for row in rows}) <= 10 else _TWENTY
-    colour = {"field": "cluster", "type": "nominal", "title": "cluster", "scale": scheme}
+    shared = {**_components(), "color": _of("cluster:N", title="cluster", scale=scheme)}
+    tooltip = [_of(field) for field in ("cluster:N", "domain:N", "text:N")]
     points = {
         "data": {"values": list(rows)},
         "mark": {"type": "point", "filled": True, "opacity": 0.6, "size": 22},
-        "encoding": {
-            "x": x,
-            "y": y,
-            "color": colour,
-            "tooltip": [
-                {"field": name, "type": "nominal"} for name in ("cluster", "domain", "text")
-            ],
-        },
+        "encoding": {**shared, "tooltip": tooltip},
     }
     ellipses = {
         "data": {"values": list(outlines)},
         "mark": {"type": "line", "strokeWidth": 2, "interpolate": "linear-closed"},
-        "encoding": {
-            "x": x,
-            "y": y,
-            "color": colour,
-            "order": {"field": "step", "type": "quantitative"},
-        },
+        "encoding": {**shared, "order": _of("step:Q")},
     }
     return _chart(
         title,
@@ -492,22 +396,17 @@ def clusters_chart(
     )
 
 
-def shares_chart(rows: Sequence[dict[str, Any]]) -> Spec:
+def shares_chart(rows: Rows) -> Spec:
     """Composition of selections: rows of run, source, share."""
     return _chart(
         "Composition of each selection",
         "Share of each source in the corpus and in each selection.",
-        **_rows(len({row["run"] for row in rows})),
-        data={"values": list(rows)},
-        mark={"type": "bar", "tooltip": True},
+        rows,
+        **_high(len({row["run"] for row in rows})),
+        mark=_BAR,
         encoding={
-            "y": {"field": "run", "type": "nominal", "title": None, "sort": None},
-            "x": {
-                "field": "share",
-                "type": "quantitative",
-                "title": "share of segments",
-                "axis": {"format": "%"},
-            },
-            "color": {"field": "source", "type": "nominal", "title": None, "scale": _TWENTY},
+            "y": _of("run:N", title=None, sort=None),
+            "x": _of("share:Q", title="share of segments", axis={"format": "%"}),
+            "color": _of("source:N", title=None, scale=_TWENTY),
         },
     )
