@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.report.charts import overlap_chart, shares_chart
+from corpusfit.report.charts import shares_chart, squares_chart
 from corpusfit.report.escaping import harmless
 from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
@@ -87,9 +87,12 @@ def beside_part(name: str, runs: Sequence[Found], *, most: int) -> Part:
             for i, a in enumerate(alike)
             for j, b in enumerate(alike)
         ]
-        charts["overlap"] = overlap_chart(pairs)
+        words = "Share of the row's segments that the column's selection also contains."
+        charts["overlap"] = squares_chart(
+            pairs, "Overlap of selections", words, ("one", "segments of"), ("other", "also in")
+        )
         sheets["overlap"] = Sheet(
-            charts["overlap"]["description"],
+            words,
             ["selection", "other", "share of its segments in the other"],
             [list(pair.values()) for pair in pairs],
         )

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from corpusfit.report.charts import curve_chart, results_chart
-from corpusfit.report.part import Part, Spec
+from corpusfit.report.part import Part
+from corpusfit.report.spec import Spec
 from corpusfit.report.tables import Sheet, rounded
 
 Scored = dict[str, Any]

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from corpusfit.explore.folder import ClustersFolder
-from corpusfit.report.charts import clusters_chart, confusion_chart, proximity_chart
+from corpusfit.report.charts import clusters_chart, squares_chart
 from corpusfit.report.escaping import harmless
 from corpusfit.report.examples import ON_MAP
-from corpusfit.report.part import Part, Spec
+from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
+from corpusfit.report.spec import Spec
 from corpusfit.report.tables import Sheet, rounded
 
 _POINTS = 2_000
@@ -35,8 +36,22 @@ def explored_part(name: str, run: Found) -> Part:
     charts = {"map": _map(run)}
     sheets = {"clusters": _clusters(manifest), "tried": _tried(manifest)}
     if 1 < len(manifest["domains"]) <= _MOST:
-        charts["confusion"] = confusion_chart(_confusion(manifest))
-        charts["proximity"] = proximity_chart(_proximity(manifest))
+        charts["confusion"] = squares_chart(
+            _confusion(manifest),
+            "Clusters and domains",
+            "Share of each domain's units in each cluster.",
+            ("domain", "units of"),
+            ("cluster", "in cluster"),
+        )
+        charts["proximity"] = squares_chart(
+            _proximity(manifest),
+            "Proximity of domains",
+            "Cosine between the centroids of each two domains.",
+            ("one", None),
+            ("other", None),
+            "cosine",
+            ".2f",
+        )
     if manifest["outliers"]:
         sheets |= {"outliers": _traits(manifest), "pairs": _pairs(manifest)}
     title = f"Domains: {run.title}"

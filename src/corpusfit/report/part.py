@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from corpusfit.report.spec import Spec
 from corpusfit.report.tables import Sheet
-
-Spec = dict[str, Any]
-"""A Vega-Lite specification with its data inside."""
 
 
 @dataclass(frozen=True)

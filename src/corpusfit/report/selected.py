@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from corpusfit.report.charts import amount_chart, composition_chart, map_chart, scores_chart
 from corpusfit.report.part import Part
 from corpusfit.report.selection import selection_data
+from corpusfit.report.selection_charts import (
+    amount_chart,
+    composition_chart,
+    map_chart,
+    scores_chart,
+)
 from corpusfit.report.tables import Sheet, rounded
 from corpusfit.select.recall import recall_in_words
 from corpusfit.workflows.run_folder import RunFolder

@@ -11,9 +11,10 @@ from corpusfit.report.comparison import beside_part
 from corpusfit.report.evaluated import evaluated_part, recipe_part
 from corpusfit.report.explored import explored_part
 from corpusfit.report.page import page
-from corpusfit.report.part import Part, Spec
+from corpusfit.report.part import Part
 from corpusfit.report.reading import Found, found_in
 from corpusfit.report.selected import selected_part
+from corpusfit.report.spec import Spec
 from corpusfit.report.tables import Sheet
 from corpusfit.report.trained import trained_part
 from corpusfit.report.tuned import tuned_part
