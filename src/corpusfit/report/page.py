@@ -9,13 +9,16 @@ import shlex
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpusfit.errors import MissingDependencyError
 from corpusfit.report.escaping import harmless
 from corpusfit.report.part import Part
 from corpusfit.report.tables import cell
 from corpusfit.report.vega import script
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def page(title: str, parts: Sequence[Part]) -> str:
@@ -46,21 +49,21 @@ def page(title: str, parts: Sequence[Part]) -> str:
     }
     template = _templates().get_template("page.html")
     ours = {"style": _asset("page.css"), "data": _as_block(data), "scripts": scripts}
-    return str(template.render(title=title, parts=parts, policy=policy, **ours))
+    return template.render(title=title, parts=parts, policy=policy, **ours)
 
 
 @cache
-def _templates() -> Any:
+def _templates() -> Environment:
     """The templates; what they show is escaped, and its bidirectional controls are visible."""
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        import jinja2
     except ImportError as e:
         raise MissingDependencyError("Writing a report", "report") from e
-    made = Environment(
-        loader=PackageLoader("corpusfit.report"),
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("corpusfit.report"),
         autoescape=True,
         finalize=lambda value: harmless(value) if type(value) is str else value,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -77,9 +77,15 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
             "By source",
             ["source", "segments", *shares, "word pieces"],
             [
-                (source, total, round(total / whole, 4), own, round(own / taken, 4), n["tokens"])
+                (
+                    source,
+                    n["segments"],
+                    round(n["segments"] / whole, 4),
+                    n["selected"],
+                    round(n["selected"] / taken, 4),
+                    n["tokens"],
+                )
                 for source, n in by_source
-                for total, own in [(n["segments"], n["selected"])]
             ],
         ),
         "clusters": Sheet(
