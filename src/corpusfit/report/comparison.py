@@ -20,8 +20,10 @@ from corpusfit.workflows.run_folder import RunFolder
 _MOST = 12
 """Most sources shown one by one."""
 
-_COLUMNS = ("selection", "method", "segments", "share of corpus", "word pieces")
-_COLUMNS += ("lowest score", "seconds")
+_COLUMNS = (
+    *("selection", "method", "segments", "share of corpus"),
+    *("word pieces", "lowest score", "seconds"),
+)
 
 
 def _figures(run: Found) -> list[Any]:
