@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "pyarrow", "numba", "torch", "transformers", "sklearn", "scipy")
+HEAVY = ("numpy", "pyarrow", "numba", "torch", "transformers", "sklearn", "scipy", "jinja2")
 
 
 def loaded(program, *args):

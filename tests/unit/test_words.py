@@ -295,6 +295,7 @@ def test_the_strings_of_a_module_have_the_glossarys_words(file):
 
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+PAGES += sorted((ROOT / "src/corpusfit/report/templates").glob("*.html"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

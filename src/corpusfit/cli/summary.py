@@ -92,47 +92,42 @@ def show_cascade(cascade: Mapping[str, Any]) -> None:
 
 
 def show_composition(selected: Mapping[str, Any]) -> None:
-    """Print the selected segments by source."""
+    """Print the selected segments by source, and by cluster for a balanced selection."""
     sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["selected"])
     corpus = sum(n["segments"] for _, n in sources)
-    shown = [
-        [
-            name,
-            f"{n['segments']:,}",
-            percent(n["segments"], corpus),
-            f"{n['selected']:,}",
-            percent(n["selected"], selected["segments"]),
-            f"{n['tokens']:,}",
-        ]
-        for name, n in sources[:_ROWS]
-    ]
-    rest = len(sources) - _ROWS
+    shown = [(name, n, percent(n["segments"], corpus)) for name, n in sources[:_ROWS]]
     title = f"Selected: {selected['segments']:,} segments, about {selected['tokens']:,} word pieces"
-    columns = ["source", "segments", "share of corpus", "selected", "share of selection"]
-    table(title, [*columns, "word pieces"], shown)
+    _show_groups(title, "source", "share of corpus", shown, selected["segments"])
+    rest = len(sources) - _ROWS
     if rest > 0:
         say(f"{rest:,} more sources are listed in manifest.json.")
     if selected.get("by_cluster"):
-        _show_clusters(selected)
+        counted = zip(selected["by_cluster"], selected["quota"], strict=True)
+        clusters = [(str(i), n, percent(quota, 1)) for i, (n, quota) in enumerate(counted, 1)]
+        _show_groups("By cluster", "cluster", "quota", clusters, selected["segments"])
 
 
-def _show_clusters(selected: Mapping[str, Any]) -> None:
-    """Print the selected segments by cluster, for a balanced selection."""
+def _show_groups(
+    title: str,
+    group: str,
+    share: str,
+    counts: Sequence[tuple[str, Mapping[str, int], str]],
+    selected: int,
+) -> None:
+    """Print groups of segments: the name of each, its counts, and its `share` in words."""
     rows = [
         [
-            str(number),
+            name,
             f"{n['segments']:,}",
-            percent(quota, 1),
+            words,
             f"{n['selected']:,}",
-            percent(n["selected"], selected["segments"]),
+            percent(n["selected"], selected),
             f"{n['tokens']:,}",
         ]
-        for number, (n, quota) in enumerate(
-            zip(selected["by_cluster"], selected["quota"], strict=True), 1
-        )
+        for name, n, words in counts
     ]
-    columns = ["cluster", "segments", "quota", "selected", "share of selection", "word pieces"]
-    table("By cluster", columns, rows)
+    columns = [group, "segments", share, "selected", "share of selection", "word pieces"]
+    table(title, columns, rows)
 
 
 _ROWS = 30

@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.report.charts import overlap_chart, shares_chart
+from corpusfit.report.charts import shares_chart, squares_chart
 from corpusfit.report.escaping import harmless
-from corpusfit.report.page import figure, paragraphs, plain_table
-from corpusfit.report.part import Part, Sheet
+from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
+from corpusfit.report.tables import Sheet
 from corpusfit.score import table
 from corpusfit.workflows.run_folder import RunFolder
 
 _MOST = 12
 """Most sources shown one by one."""
+
+_COLUMNS = (
+    *("selection", "method", "segments", "share of corpus"),
+    *("word pieces", "lowest score", "seconds"),
+)
 
 
 def _figures(run: Found) -> list[Any]:
@@ -72,19 +77,8 @@ def beside_part(name: str, runs: Sequence[Found], *, most: int) -> Part:
     if len(runs) > most:
         sentences.append(f"This page shows the first {most} of {len(runs)} selections.")
         runs = runs[:most]
-    columns = [
-        "selection",
-        "method",
-        "segments",
-        "share of corpus",
-        "word pieces",
-        "lowest score",
-        "seconds",
-    ]
-    rows = [_figures(run) for run in runs]
-    sheets = [Sheet(f"{name}-runs", "Selections", columns, rows)]
-    charts = {f"{name}-shares": shares_chart(_shares(runs))}
-    shown = [plain_table(sheets[0]), figure(f"{name}-shares", _COMPOSITION)]
+    charts = {"shares": shares_chart(_shares(runs))}
+    sheets = {"runs": Sheet("Selections", _COLUMNS, [_figures(run) for run in runs])}
     groups = [[run for run in runs if _segments(run) == _segments(one)] for one in runs]
     alike = max(groups, key=len)
     if len(alike) > 1:
@@ -95,24 +89,21 @@ def beside_part(name: str, runs: Sequence[Found], *, most: int) -> Part:
             for i, a in enumerate(alike)
             for j, b in enumerate(alike)
         ]
-        charts[f"{name}-overlap"] = overlap_chart(pairs)
         words = "Share of the row's segments that the column's selection also contains."
-        shown.append(figure(f"{name}-overlap", words))
-        columns = ["selection", "other", "share of its segments in the other"]
-        sheets.append(
-            Sheet(f"{name}-overlap", words, columns, [list(pair.values()) for pair in pairs])
+        charts["overlap"] = squares_chart(
+            pairs, "Overlap of selections", words, ("one", "segments of"), ("other", "also in")
         )
-        shown.append(f"<details><summary>Table</summary>{plain_table(sheets[1])}</details>")
+        sheets["overlap"] = Sheet(
+            words,
+            ["selection", "other", "share of its segments in the other"],
+            [list(pair.values()) for pair in pairs],
+        )
     if len(alike) < len(runs):
         sentences.append(
             f"Overlap is counted for {len(alike)} of {len(runs)} selections: the others have "
             f"another corpus, or other settings for reading and units, than {alike[0].title}."
         )
-    text = paragraphs(sentences) + "".join(shown)
-    return Part(name, "Comparison of selections", sentences, text, charts, sheets)
-
-
-_COMPOSITION = "Share of each source in the corpus and in each selection, % of segments."
+    return Part("beside", name, "Comparison of selections", sentences, charts, sheets)
 
 
 def _shares(runs: Sequence[Found]) -> list[dict[str, Any]]:

@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from corpusfit.report.charts import curve_chart, results_chart
-from corpusfit.report.page import figure, paragraphs, plain_table, repeated
-from corpusfit.report.part import Part, Sheet, Spec
-
-_WITH_INTERVALS = (
-    "Points are means over seeds, lines 95 % intervals over seeds and examples; higher is better."
-)
+from corpusfit.report.part import Part
+from corpusfit.report.spec import Spec
+from corpusfit.report.tables import Sheet, rounded
 
 Scored = dict[str, Any]
 """A mean in points: task, size, column, mean, low, high."""
@@ -19,12 +16,9 @@ Scored = dict[str, Any]
 
 def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
     """The section on one model and its base."""
-    task, models = manifest["task"]["name"], manifest["models"]
-    scored = [
-        _scored(task, r["size"], models[r["model"]]["name"], r["test"][manifest["metric"]], r)
-        for r in manifest["results"]
-    ]
-    charts = _charts(name, scored, manifest["metric"])
+    task, models, metric = manifest["task"]["name"], manifest["models"], manifest["metric"]
+    results = [(models[r["model"]]["name"], r) for r in manifest["results"]]
+    scored = [_scored(task, r["size"], model, r["test"][metric], r) for model, r in results]
     many = len(manifest["comparisons"]) > 1
     sentences = [
         (f"With {c['size']:,} training examples: " if many else "") + c["verdict"] + "."
@@ -33,44 +27,31 @@ def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
     if len(models) > 1:
         pair = f"{models['model']['name']} against {models['base']['name']} on {task}:"
         sentences = [pair, *sentences]
-    sheets = [
-        Sheet(
-            f"{name}-results",
-            f"{manifest['metric']} on the test split of {task}: points, {manifest['seeds']} seeds, "
-            "95 % interval, higher is better",
+    rows = []
+    for model, r in results:
+        test, dev = r["test"][metric], r["dev"][metric]
+        rows.append(
+            (model, r["size"], *_points(test["mean"], test["sd"], r["low"], r["high"], dev["mean"]))
+        )
+    caption = f"{metric} on the test split of {task}: points, {manifest['seeds']} seeds, "
+    sheets = {
+        "results": Sheet(
+            caption + "95 % interval, higher is better",
             ["model", "training examples", "mean", "sd", "low", "high", "mean on dev"],
+            rows,
+        )
+    }
+    if manifest["comparisons"]:
+        tested = ("difference", "low", "high", "p_seeds", "p_items", "p_adjusted")
+        sheets["comparisons"] = Sheet(
+            "Adapted model against base model",
+            ("size", *tested, "verdict"),
             [
-                (
-                    models[r["model"]]["name"],
-                    r["size"],
-                    *_points(r["test"][manifest["metric"]]["mean"]),
-                    *_points(r["test"][manifest["metric"]]["sd"]),
-                    *_points(r["low"], r["high"]),
-                    *_points(r["dev"][manifest["metric"]]["mean"]),
-                )
-                for r in manifest["results"]
+                (c["size"], *(rounded(c[k], 4) for k in tested), c["verdict"])
+                for c in manifest["comparisons"]
             ],
-        ),
-        *_comparisons(name, manifest),
-    ]
-    shown = [
-        paragraphs(manifest["task"]["notes"]),
-        *(figure(chart, _WITH_INTERVALS) for chart in charts),
-        *map(plain_table, sheets),
-        repeated(name, manifest.get("repeat", []), manifest["plan"]),
-    ]
-    return Part(name, title, sentences, "".join(shown), charts, sheets)
-
-
-def _comparisons(name: str, manifest: dict[str, Any]) -> list[Sheet]:
-    if not manifest["comparisons"]:
-        return []
-    columns = ("size", "difference", "low", "high", "p_seeds", "p_items", "p_adjusted", "verdict")
-    rows = [
-        [c[k] if k in ("size", "verdict") or c[k] is None else round(c[k], 4) for k in columns]
-        for c in manifest["comparisons"]
-    ]
-    return [Sheet(f"{name}-comparisons", "Adapted model against base model", columns, rows)]
+        )
+    return Part("evaluation", name, title, sentences, _charts(scored, metric), sheets, manifest)
 
 
 def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
@@ -81,26 +62,20 @@ def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
         _scored(row(r["cell"]), r["cell"]["size"], r["column"], {"mean": r["mean"]}, r)
         for r in results
     ]
-    charts = _charts(name, scored, "")
-    tables = [
-        Sheet(f"{name}-table-{i}", t["title"], t["columns"], t["rows"])
-        for i, t in enumerate(table.get("tables", []))
-    ]
     sentences = _gains(table, row)
     failed = len(table["results"]) - len(results)
     if failed:
         sentences.append(f"{failed} cells failed and are not in the figures.")
-    shown = [figure(chart, _WITH_INTERVALS) for chart in charts]
-    for sheet, printed in zip(tables, table.get("tables", []), strict=True):
-        shown += [plain_table(sheet), paragraphs(printed["notes"])]
-    shown.append(repeated(name, table.get("repeat", []), table["recipe"]))
-    whole = Sheet(
-        f"{name}-results",
+    sheets = {
+        f"table-{i}": Sheet(t["title"], t["columns"], t["rows"], t["notes"])
+        for i, t in enumerate(table.get("tables", []))
+    }
+    sheets["results"] = Sheet(
         "Mean test scores: points, 95 % interval, higher is better",
         ["task", "training examples", "column", "mean", "low", "high"],
         [list(row.values()) for row in scored],
     )
-    return Part(name, title, sentences, "".join(shown), charts, [*tables, whole])
+    return Part("recipe", name, title, sentences, _charts(scored, ""), sheets, table)
 
 
 def _gains(table: dict[str, Any], name: Callable[[dict[str, Any]], str]) -> list[str]:
@@ -140,10 +115,10 @@ def _scored(
 
 
 def _points(*shares: float | None) -> list[float | None]:
-    return [None if share is None else round(100 * share, 2) for share in shares]
+    return [rounded(share and 100 * share, 2) for share in shares]
 
 
-def _charts(name: str, scored: Sequence[Scored], metric: str) -> dict[str, Spec]:
+def _charts(scored: Sequence[Scored], metric: str) -> dict[str, Spec]:
     """A chart for each task, and a learning curve where it has several sizes."""
     charts: dict[str, Spec] = {}
     for i, task in enumerate(_each(row["task"] for row in scored)):
@@ -151,10 +126,10 @@ def _charts(name: str, scored: Sequence[Scored], metric: str) -> dict[str, Spec]
         sizes = _each(row["size"] for row in own)
         largest = [row for row in own if row["size"] == (0 if 0 in sizes else max(sizes))]
         title = f"{task} ({metric})" if metric else str(task)
-        charts[f"{name}-results-{i}"] = results_chart(largest, title)
+        charts[f"results-{i}"] = results_chart(largest, title)
         if len(sizes) > 1:
             rows = [row for row in own if row["size"]]
-            charts[f"{name}-curve-{i}"] = curve_chart(rows, f"Learning curve: {title}")
+            charts[f"curve-{i}"] = curve_chart(rows, f"Learning curve: {title}")
     return charts
 
 

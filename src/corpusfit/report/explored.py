@@ -8,18 +8,19 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from corpusfit.explore.folder import ClustersFolder
-from corpusfit.report.charts import clusters_chart, confusion_chart, proximity_chart
+from corpusfit.report.charts import clusters_chart, squares_chart
 from corpusfit.report.escaping import harmless
 from corpusfit.report.examples import ON_MAP
-from corpusfit.report.page import figure, plain_table, repeated
-from corpusfit.report.part import Part, Sheet, Spec
+from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
+from corpusfit.report.spec import Spec
+from corpusfit.report.tables import Sheet, rounded
 
 _POINTS = 2_000
 """Most units on the map."""
 
 _MOST = 20
-"""Most domains and clusters in a heat map, and most pairs in a table."""
+"""Most domains and clusters in a heat map (`templates/domains.html` says so), and most pairs."""
 
 _LONG = 300
 """Most characters of an example."""
@@ -32,32 +33,29 @@ def explored_part(name: str, run: Found) -> Part:
     Reference: Aharoni and Goldberg (2020), Figures 1 to 4, Tables 1 and 2.
     """
     manifest = run.manifest
-    charts: dict[str, Spec] = {f"{name}-map": _map(run)}
-    tables = [_clusters(name, manifest), _tried(name, manifest)]
-    shown = [
-        plain_table(tables[0]),
-        figure(f"{name}-map", "Each point is a unit; point at it to read its text."),
-        plain_table(tables[1]),
-    ]
+    charts = {"map": _map(run)}
+    sheets = {"clusters": _clusters(manifest), "tried": _tried(manifest)}
     if 1 < len(manifest["domains"]) <= _MOST:
-        charts[f"{name}-confusion"] = confusion_chart(_confusion(manifest))
-        charts[f"{name}-proximity"] = proximity_chart(_proximity(manifest))
-        shown += [
-            figure(
-                f"{name}-confusion",
-                f"Share of each domain's units in each cluster; at most the {_MOST} largest "
-                "clusters.",
-            ),
-            figure(
-                f"{name}-proximity",
-                "Cosine between the centroids of the domains (1: same direction).",
-            ),
-        ]
+        charts["confusion"] = squares_chart(
+            _confusion(manifest),
+            "Clusters and domains",
+            "Share of each domain's units in each cluster.",
+            ("domain", "units of"),
+            ("cluster", "in cluster"),
+        )
+        charts["proximity"] = squares_chart(
+            _proximity(manifest),
+            "Proximity of domains",
+            "Cosine between the centroids of each two domains.",
+            ("one", None),
+            ("other", None),
+            "cosine",
+            ".2f",
+        )
     if manifest["outliers"]:
-        tables += [_traits(name, manifest), _pairs(name, manifest)]
-        shown += ["<h3>Units in a cluster of another domain</h3>", *map(plain_table, tables[2:])]
-    shown.append(repeated(name, manifest.get("repeat", []), manifest["plan"]))
-    return Part(name, f"Domains: {run.title}", _summary(manifest), "".join(shown), charts, tables)
+        sheets |= {"outliers": _traits(manifest), "pairs": _pairs(manifest)}
+    title = f"Domains: {run.title}"
+    return Part("domains", name, title, _summary(manifest), charts, sheets, manifest)
 
 
 def _summary(manifest: dict[str, Any]) -> list[str]:
@@ -80,7 +78,7 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     return [*sentences, *manifest["warnings"]]
 
 
-def _clusters(name: str, manifest: dict[str, Any]) -> Sheet:
+def _clusters(manifest: dict[str, Any]) -> Sheet:
     rows = [
         [
             str(cluster["cluster"]),
@@ -95,24 +93,24 @@ def _clusters(name: str, manifest: dict[str, Any]) -> Sheet:
         for cluster in manifest["clusters"]
     ]
     columns = ["cluster", "share of units", "words", "domains", "example"]
-    return Sheet(f"{name}-clusters", "Clusters", columns, rows)
+    return Sheet("Clusters", columns, rows)
 
 
-def _tried(name: str, manifest: dict[str, Any]) -> Sheet:
+def _tried(manifest: dict[str, Any]) -> Sheet:
     columns = ["model", "k", "fits", "purity", "sd", "nats per unit", "BIC"]
     rows = [
         [
             row.get("of", "mixture"),
             row["k"],
             row["fits"],
-            *(None if row[f] is None else round(row[f], 4) for f in ("purity", "deviation")),
-            None if row["likelihood"] is None else round(row["likelihood"], 2),
-            None if row["bic"] is None else round(row["bic"]),
+            rounded(row["purity"], 4),
+            rounded(row["deviation"], 4),
+            rounded(row["likelihood"], 2),
+            rounded(row["bic"], None),
         ]
         for row in [*manifest["tried"], *manifest["baselines"]]
     ]
     return Sheet(
-        f"{name}-tried",
         "Number of clusters: higher purity and likelihood, lower BIC are better",
         columns,
         rows,
@@ -163,7 +161,7 @@ def _proximity(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _traits(name: str, manifest: dict[str, Any]) -> Sheet:
+def _traits(manifest: dict[str, Any]) -> Sheet:
     """Traits of the outliers and of all units."""
     outliers = manifest["outliers"]
     lines = [("all", outliers["all"]), ("in another domain's cluster", outliers["outliers"])]
@@ -175,14 +173,14 @@ def _traits(name: str, manifest: dict[str, Any]) -> Sheet:
         "Mean number of words, and share of units with a number, an English personal pronoun, a "
         "question mark, either of the last two"
     )
-    return Sheet(f"{name}-outliers", caption, columns, rows)
+    return Sheet(caption, columns, rows)
 
 
-def _pairs(name: str, manifest: dict[str, Any]) -> Sheet:
+def _pairs(manifest: dict[str, Any]) -> Sheet:
     """Outliers by domain and by the domain of their cluster, with an example."""
     rows = [
         [pair["domain"], pair["taken_for"], pair["texts"], pair["examples"][0][:_LONG]]
         for pair in manifest["outliers"]["pairs"][:_MOST]
     ]
     columns = ["domain", "cluster of", "units", "example"]
-    return Sheet(f"{name}-pairs", "Outliers by domain", columns, rows)
+    return Sheet("Outliers by domain", columns, rows)

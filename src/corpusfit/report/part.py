@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-Spec = dict[str, Any]
-"""A Vega-Lite specification with its data inside."""
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table on the page and in a CSV file.
-
-    Attributes:
-        name: of the file.
-        caption: of the table.
-        columns: headings.
-        rows: plain values; columns of numbers are right-aligned.
-    """
-
-    name: str
-    caption: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+from corpusfit.report.spec import Spec
+from corpusfit.report.tables import Sheet
 
 
 @dataclass(frozen=True)
 class Part:
-    """A section of the page.
+    """A section of the page; `templates/KIND.html` shows it.
 
     Attributes:
+        kind: name of its template.
         name: identifier on the page: letters, digits, hyphens.
         title: heading.
         summary: result in sentences.
-        html: the rest of the section.
-        charts: by name.
-        sheets: tables written as CSV: those on the page, and more.
+        charts: by name; on the page and as files NAME-CHART.
+        sheets: tables by name: those on the page, and more; as files NAME-TABLE.csv.
+        manifest: of the run, or a recipe's table; `None` for several runs.
         data: values for the page's script.
     """
 
+    kind: str
     name: str
     title: str
     summary: Sequence[str]
-    html: str
-    charts: dict[str, Spec] = field(default_factory=dict)
-    sheets: Sequence[Sheet] = ()
+    charts: Mapping[str, Spec] = field(default_factory=dict)
+    sheets: Mapping[str, Sheet] = field(default_factory=dict)
+    manifest: dict[str, Any] | None = None
     data: dict[str, Any] | None = None

@@ -8,55 +8,44 @@ from typing import Any
 import orjson
 
 from corpusfit.report.charts import training_chart
-from corpusfit.report.page import figure, plain_table, repeated
-from corpusfit.report.part import Part, Sheet
+from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
+from corpusfit.report.tables import Sheet
 
 _TEXTS = {"task": "task text", "data": "held-out training data"}
 _TEXTS["general"] = "general text"
 
 
-def trained_part(name: str, title: str, models: Sequence[Found]) -> Part:
+def trained_part(name: str, models: Sequence[Found]) -> Part:
     """The section on adapted models: one chart for one model, else a chart for each loss.
 
     Reference: TADPOLE, Figure 3.
     """
     history = [row for model in models for row in _history(model)]
-    charts = {}
-    if len(models) == 1:
-        charts[f"{name}-loss"] = training_chart(history, "Held-out loss", "text")
-    else:
-        for kind, words in _TEXTS.items():
-            rows = [row for row in history if row["text"] == words]
-            if rows:
-                charts[f"{name}-{kind}"] = training_chart(rows, f"Loss on {words}", "model")
-    sheets = [
-        Sheet(
-            f"{name}-models",
+    sheets = {
+        "models": Sheet(
             "Held-out loss before and after adaptation: nats per token, lower is better",
             ["model", "steps", "tokens", *(f"{k} {w}" for k in _TEXTS for w in _WHEN)],
             [_row(model) for model in models],
         ),
-        Sheet(
-            f"{name}-losses",
+        "losses": Sheet(
             "Held-out loss by step: nats per token",
             ["model", "text", "step", "loss"],
             [list(row.values()) for row in history],
         ),
-        *_phases(models, name),
-    ]
-    shown = [
-        *(
-            figure(chart, "Loss on held-out text, nats per token; lower is better.")
-            for chart in charts
-        ),
-        *(plain_table(sheet) for sheet in (sheets[0], *sheets[2:])),
-    ]
+        **_phases(models),
+    }
     if len(models) == 1:
-        manifest = models[0].manifest
-        shown.append(repeated(name, manifest.get("repeat", []), manifest["plan"]))
-    summary = _summary(models[0]) if len(models) == 1 else _compared(models)
-    return Part(name, title, summary, "".join(shown), charts, sheets)
+        model, title = models[0], f"Adapted model: {models[0].title}"
+        charts = {"loss": training_chart(history, "Held-out loss", "text")}
+        return Part("training", name, title, _summary(model), charts, sheets, model.manifest)
+    texts = {kind: [row for row in history if row["text"] == _TEXTS[kind]] for kind in _TEXTS}
+    charts = {
+        kind: training_chart(rows, f"Loss on {_TEXTS[kind]}", "model")
+        for kind, rows in texts.items()
+        if rows
+    }
+    return Part("training", name, "Adapted models", _compared(models), charts, sheets)
 
 
 _WHEN = ("before", "after")
@@ -84,7 +73,7 @@ def _row(model: Found) -> list[Any]:
     ]
 
 
-def _phases(models: Sequence[Found], name: str) -> list[Sheet]:
+def _phases(models: Sequence[Found]) -> dict[str, Sheet]:
     """A table of the losses after each phase, if a model was trained in two (`--then-task`)."""
     rows = [
         [
@@ -99,7 +88,7 @@ def _phases(models: Sequence[Found], name: str) -> list[Sheet]:
     ]
     title = "Held-out loss after each phase: nats per token, lower is better"
     columns = ["model", "trained on", "steps", "tokens", *_TEXTS]
-    return [Sheet(f"{name}-phases", title, columns, rows)] if rows else []
+    return {"phases": Sheet(title, columns, rows)} if rows else {}
 
 
 def _summary(model: Found) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from corpusfit.report.charts import bits_chart, trials_chart
-from corpusfit.report.page import figure, paragraphs, plain_table, repeated
-from corpusfit.report.part import Part, Sheet
+from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
+from corpusfit.report.tables import Sheet
 
 
-def tuned_part(name: str, title: str, run: Found) -> Part:
+def tuned_part(name: str, run: Found) -> Part:
     """The section on a search.
 
     Reference: Jamieson and Talwalkar (2016), Figure 3.
@@ -29,8 +29,7 @@ def tuned_part(name: str, title: str, run: Found) -> Part:
         for trial in trials
         for step, loss in trial["losses"]
     ]
-    charts = {f"{name}-loss": trials_chart(curves)}
-    shown = [figure(f"{name}-loss", "Each line is a trial; a setting begins anew in each rung.")]
+    charts = {"loss": trials_chart(curves)}
     known = manifest["bits"]
     first = [
         {
@@ -43,18 +42,14 @@ def tuned_part(name: str, title: str, run: Found) -> Part:
         if trial["rung"] == 1 and not trial["stopped"] and trial["setting"]["method"] in known
     ]
     if first:
-        charts[f"{name}-bits"] = bits_chart(first)
-        words = "Trials of the first rung that did not stop early; lower is better on both axes."
-        shown.append(figure(f"{name}-bits", words))
+        charts["bits"] = bits_chart(first)
     sheet = Sheet(
-        f"{name}-trials",
         "Trials: loss on held-out text of the target, nats per token, lower is better",
         [*_COLUMNS, "loss", "change", "tokens", "seconds", "stopped early"],
         [_row(trial, manifest["base"]) for trial in manifest["trials"]],
     )
-    shown += [plain_table(sheet), repeated(name, manifest["repeat"], manifest["plan"])]
-    summary = manifest["conclusions"]
-    return Part(name, title, summary, paragraphs(summary) + "".join(shown), charts, [sheet])
+    told, sheets = manifest["conclusions"], {"trials": sheet}
+    return Part("search", name, f"Search: {run.title}", told, charts, sheets, manifest)
 
 
 _COLUMNS = ("method", "fraction", "weights", "then_task", "rung", "steps")

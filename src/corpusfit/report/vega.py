@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from corpusfit.errors import MissingDependencyError
-from corpusfit.report.part import Spec
+from corpusfit.report.spec import Spec
 
 _EXPOSED = "window.vegaEmbed = vegaEmbed;"
 _WIDTH = 640

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,11 @@ from corpusfit.report.comparison import beside_part
 from corpusfit.report.evaluated import evaluated_part, recipe_part
 from corpusfit.report.explored import explored_part
 from corpusfit.report.page import page
-from corpusfit.report.part import Part, Sheet, Spec
+from corpusfit.report.part import Part
 from corpusfit.report.reading import Found, found_in
 from corpusfit.report.selected import selected_part
+from corpusfit.report.spec import Spec
+from corpusfit.report.tables import Sheet
 from corpusfit.report.trained import trained_part
 from corpusfit.report.tuned import tuned_part
 from corpusfit.report.vega import as_png, as_svg
@@ -64,13 +64,12 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
     for i, run in enumerate(numbered["clusters"], 1):
         yield explored_part(f"domains-{i}", run)
     for i, run in enumerate(numbered["tune"], 1):
-        yield tuned_part(f"search-{i}", f"Search: {run.title}", run)
+        yield tuned_part(f"search-{i}", run)
     selections, models = numbered["select"], numbered["adapt"]
     if len(selections) > 1:
         yield beside_part("beside", selections, most=_MOST)
     if models:
-        title = f"Adapted model: {models[0].title}" if len(models) == 1 else "Adapted models"
-        yield trained_part("training", title, models)
+        yield trained_part("training", models)
     shown = selections[:_MOST]
     for i, run in enumerate(shown, 1):
         title, room = f"Selection: {run.title}", max(_LEAST, _ROOM // len(shown) - _FIGURES)
@@ -84,23 +83,24 @@ def write_figures(parts: Sequence[Part], folder: Path) -> None:
     """Write every chart as SVG and PNG, its data as CSV, and every table as CSV."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in parts:
+        sheets: dict[str, Sheet] = {}
         for name, spec in part.charts.items():
-            write_bytes(folder / f"{name}.svg", as_svg(spec).encode())
-            write_bytes(folder / f"{name}.png", as_png(spec))
-        drawn = (sheet for name, spec in part.charts.items() for sheet in _drawn(name, spec))
-        for sheet in (
-            *drawn,
-            *part.sheets,
-        ):  # a table replaces the data of a chart of the same name
-            write_bytes(folder / f"{sheet.name}.csv", _as_csv(sheet).encode("utf-8", "replace"))
+            write_bytes(folder / f"{part.name}-{name}.svg", as_svg(spec).encode())
+            write_bytes(folder / f"{part.name}-{name}.png", as_png(spec))
+            sheets |= _drawn(name, spec)
+        for name, sheet in {**sheets, **part.sheets}.items():  # a table, not its chart's data
+            text = sheet.as_csv().encode("utf-8", "replace")
+            write_bytes(folder / f"{part.name}-{name}.csv", text)
 
 
-def _drawn(name: str, spec: Spec) -> Iterator[Sheet]:
+def _drawn(name: str, spec: Spec) -> dict[str, Sheet]:
     """The data of a chart: a sheet for each layer with data of its own."""
+    sheets = {}
     for i, rows in enumerate(_values(spec), 1):
         columns = list(dict.fromkeys(column for row in rows for column in row))
         cells = [[row.get(column) for column in columns] for row in rows]
-        yield Sheet(name if i == 1 else f"{name}-{i}", spec["title"], columns, cells)
+        sheets[name if i == 1 else f"{name}-{i}"] = Sheet(spec["title"], columns, cells)
+    return sheets
 
 
 def _values(spec: Spec) -> Iterator[list[dict[str, Any]]]:
@@ -110,21 +110,3 @@ def _values(spec: Spec) -> Iterator[list[dict[str, Any]]]:
         yield rows
     for layer in spec.get("layer", []):
         yield from _values(layer)
-
-
-def _as_csv(sheet: Sheet) -> str:
-    """A table as CSV.
-
-    An apostrophe precedes text that a spreadsheet would take for a formula.
-    Reference: OWASP, CSV Injection.
-    """
-    text = io.StringIO()
-    out = csv.writer(text, lineterminator="\n")
-    out.writerow(map(_inert, sheet.columns))
-    out.writerows([_inert(value) for value in row] for row in sheet.rows)
-    return text.getvalue()
-
-
-def _inert(value: Any) -> Any:
-    acts = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{value}" if acts else value

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from corpusfit.report import charts
+from corpusfit.report import charts, selection_charts
 from corpusfit.report.vega import as_png, as_svg
 
 SELECTION = {
@@ -22,9 +22,9 @@ SELECTION = {
 }
 MEAN = {"column": "auto", "size": 100, "mean": 50.0, "low": 40.0, "high": 60.0}
 CHARTS = {
-    "scores": (charts.scores_chart, SELECTION),
-    "composition": (charts.composition_chart, SELECTION),
-    "map": (charts.map_chart, SELECTION),
+    "scores": (selection_charts.scores_chart, SELECTION),
+    "composition": (selection_charts.composition_chart, SELECTION),
+    "map": (selection_charts.map_chart, SELECTION),
     "training": (
         charts.training_chart,
         [{"model": "m", "text": "task", "step": s, "loss": 3.0 - s} for s in range(3)],
@@ -33,7 +33,14 @@ CHARTS = {
     ),
     "results": (charts.results_chart, [MEAN, {**MEAN, "column": "base"}], "chemprot"),
     "curve": (charts.curve_chart, [MEAN, {**MEAN, "size": 1_000}], "chemprot"),
-    "overlap": (charts.overlap_chart, [{"one": "a", "other": "b", "share": 0.25}]),
+    "overlap": (
+        charts.squares_chart,
+        [{"one": "a", "other": "b", "share": 0.25}],
+        "Overlap",
+        "Share of a that b also contains.",
+        ("one", "of"),
+        ("other", "in"),
+    ),
     "shares": (charts.shares_chart, [{"run": "a", "source": "s", "share": 1.0}]),
 }
 

@@ -6,19 +6,30 @@ import hashlib
 import html
 import json
 import re
+import sys
 
-from corpusfit.report.page import escaped, page, plain_table
-from corpusfit.report.part import Part, Sheet
+import pytest
+
+from corpusfit.errors import MissingDependencyError
+from corpusfit.report import page as of_page
+from corpusfit.report.page import page
+from corpusfit.report.part import Part
+from corpusfit.report.tables import Sheet
 from corpusfit.report.writing import write_figures
 
 HOSTILE = "</script><script>bad()</script><!--<script><img src=x onerror=bad()>\u2028\u202egnp.exe"
 
 
+def section(sheet, text="x"):
+    """A section with a text in each place that shows one."""
+    manifest = {"repeat": ["corpusfit", text], "plan": {text: text}}
+    charts, data = {"loss": {"title": text}}, {"examples": [{"text": text}]}
+    return Part("training", "one", text, [text], charts, {"models": sheet}, manifest, data)
+
+
 def document(text):
-    data = {"examples": [{"text": text}]}
-    sheet = Sheet("t", text, [text, "n"], [(text, 1), (text, 2.5)])
-    part = Part("one", text, [text], plain_table(sheet), {}, [sheet], data)
-    return page(text, [part])
+    sheet = Sheet(text, [text, "n"], [(text, 1), (text, 2.5)], [text])
+    return page(text, [section(sheet, text)])
 
 
 def test_hostile_text_stays_text():
@@ -26,6 +37,7 @@ def test_hostile_text_stays_text():
     outside = re.sub(r"<(script|style)\b.*?</\1>", "", shown, flags=re.S)
     assert "<img" not in outside
     assert "bad()</script>" not in shown
+    assert outside.count("&lt;img") == 15  # each place of `section` and `document`
     assert "\u202e" not in outside
     assert shown.count("<script") == shown.count("</script>") == 3
     block = re.search(r'<script type="application/json" id="data">(.*?)</script>', shown, re.S)[1]
@@ -48,20 +60,30 @@ def test_lone_surrogate_can_be_written():
     assert document("a\ud800b").encode("utf-8", "replace")
 
 
+def test_without_jinja_the_message_names_the_extra(monkeypatch):
+    of_page._templates.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[report\]"):
+        document("x")
+
+
 def test_numbers_are_right_aligned_and_words_left_aligned():
-    shown = plain_table(Sheet("t", "c", ["name", "n"], [("a", 1234567), ("b", None)]))
+    rows = [("a", 1234567), ("b", None), ("c", 0.123456), (True, 0)]
+    shown = page("t", [section(Sheet("c", ["name", "n"], rows))])
     assert '<td>a</td><td class="n">1,234,567</td>' in shown
     assert '<td class="n">–</td>' in shown
+    assert '<td class="n">0.1235</td>' in shown
+    assert "<td>yes</td>" in shown
 
 
 def test_bidirectional_controls_are_shown():
-    assert escaped("a\u202eb<") == "a⟨U+202E⟩b&lt;"
+    assert "<h1>a⟨U+202E⟩b&lt;</h1>" in page("a\u202eb<", [])
 
 
 def test_csv_cells_are_no_formulas(tmp_path):
-    sheet = Sheet("t", "c", ["=1+1", "n"], [("@sum", -1.5), ("-2+3", 2), ("plain", None)])
-    write_figures([Part("one", "t", [], "", {}, [sheet])], tmp_path)
-    with (tmp_path / "t.csv").open() as f:
+    sheet = Sheet("c", ["=1+1", "n"], [("@sum", -1.5), ("-2+3", 2), ("plain", None)])
+    write_figures([Part("training", "one", "t", [], {}, {"t": sheet})], tmp_path)
+    with (tmp_path / "one-t.csv").open() as f:
         assert list(csv.reader(f)) == [
             ["'=1+1", "n"],
             ["'@sum", "-1.5"],
