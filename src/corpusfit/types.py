@@ -122,7 +122,7 @@ class Document:
     """One usable row.
 
     `byte` is where it begins in the unpacked source, `id` the value of its id field, `translation`
-    the other side of an aligned pair (None for other rows). `value` is the id field as written, also
+    the other side of an aligned pair (None for other rows), `value` the id field as it is, also
     where it is a fraction or a list, which are no ids.
     """
 

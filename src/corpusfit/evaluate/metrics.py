@@ -14,7 +14,7 @@ METRICS = (
 )
 """Metrics of counts, as in scikit-learn."""
 
-Items = tuple[NDArray[np.int64], NDArray[np.int64]]
+Items = tuple[NDArray[Any], ...]
 """Example and class of every counted item."""
 
 

@@ -75,8 +75,8 @@ class _WithHead:
         except ValueError as e:
             if "Unrecognized configuration class" in str(e):
                 raise ModelError(
-                    f"--model: the architecture in {folder} has no head for {self.task.kind}. Name an "
-                    "encoder, such as BERT, or a decoder."
+                    f"--model: the architecture in {folder} has no head for {self.task.kind}. Name "
+                    "an encoder, such as BERT, or a decoder."
                 ) from e
             if "scaled_dot_product_attention" not in str(e):
                 raise

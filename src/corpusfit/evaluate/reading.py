@@ -14,7 +14,7 @@ from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.formats.rows import read_rows
 from corpusfit.evaluate.plan import TaskPlan, metric_of
 from corpusfit.evaluate.registry import detect, load
-from corpusfit.evaluate.splits import SPLITS, TaskFiles, find_splits
+from corpusfit.evaluate.splits import TaskFiles, find_splits
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
 
@@ -34,8 +34,8 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         seed: random seed of missing splits and of `dev_size`.
 
     Raises:
-        InputError: the train split is missing or has labels that teach nothing, or a file's contents
-            do not match its name.
+        InputError: the train split is missing or has labels that teach nothing, or a file's
+            contents do not match its name.
         EmptyInputError: a split has no usable example.
         UsageError: a setting is not allowed, or kind and metric do not match the files.
         MissingDependencyError: the place is a dataset and `datasets` is not installed.

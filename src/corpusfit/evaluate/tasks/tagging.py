@@ -51,8 +51,8 @@ class Tagging(TaskType):
             return changed, [note]
         odd = {split: sum(map(strays, labelled.labels)) for split, labelled in splits.items()}
         return changed, [
-            f"Entities of {split} that begin with I-, without a B- before, begin with B- now; they are "
-            f"the same ones ({n:,})."
+            f"Entities of {split} that begin with I-, without a B- before, begin with B- now; they "
+            f"are the same ones ({n:,})."
             for split, n in odd.items()
             if n
         ]

@@ -18,7 +18,6 @@ from corpusfit.evaluate.splits import TaskFiles, find_splits, form_of_name
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 
-
 _WORDS = ("conll", "brat")
 """The formats of words with tags."""
 
