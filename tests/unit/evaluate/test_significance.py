@@ -72,7 +72,7 @@ def test_the_average_gain_is_averaged_over_tasks_before_seeds():
 @pytest.mark.parametrize("name", ["accuracy", "macro_f1"])
 def test_a_comparison_has_the_differences_and_their_t_test(name):
     ours, base = drawn(0, 200, 8, 0.8, 0.75)
-    found = compare(ours, base, name, seed=0, rounds=200)
+    found = compare(ours, base, partial(metric, name), seed=0, rounds=200)
     a, b = scores(ours, name), scores(base, name)
     assert found.difference == pytest.approx((a - b).mean())
     assert found.sd == pytest.approx((a - b).std(ddof=1))
