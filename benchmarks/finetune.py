@@ -39,9 +39,9 @@ import numpy as np
 
 from corpusfit.embed.hardware import cpu_has_bf16
 from corpusfit.evaluate.finetune import finetune
-from corpusfit.evaluate.metrics import measure
 from corpusfit.evaluate.plan import EvaluatePlan, FinetunePlan, HeadPlan, TaskPlan, settled
 from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from harness import RESULTS, Side, machine
 
@@ -197,8 +197,7 @@ class Plain:
                 answers += said
             likeliest = np.array(answers)
         given = likeliest.astype(np.int32)
-        task = self.task
-        return measure(task.kind, task.labels, examples.flat, given, examples.lengths)
+        return load(self.task.kind).measure(self.task.labels, examples, given)
 
     def judged(self) -> dict[str, float]:
         """All metrics on test, of the best epoch."""

@@ -121,7 +121,8 @@ class Document:
     """One usable row.
 
     `byte` is where it begins in the unpacked source, `id` the value of its id field, `translation`
-    the other side of an aligned pair (None for other rows).
+    the other side of an aligned pair (None for other rows), `value` the id field as it is, also
+    where it is a fraction or a list, which are no ids.
     """
 
     row: int
@@ -129,6 +130,7 @@ class Document:
     text: str
     id: str | int | None
     translation: str | None = None
+    value: object = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from journeys import prose
 import corpusfit
 from corpusfit.embed import load
 from corpusfit.errors import EmptyInputError, InputError, UsageError
+from corpusfit.evaluate.metrics import accuracy
 from corpusfit.evaluate.significance import compare, holm
 from corpusfit.plan import EmbedPlan
 
@@ -67,9 +68,9 @@ def test_the_test_is_the_sign_test_where_one_model_is_never_ahead():
     from corpusfit.evaluate.retrieval import tallies
 
     ours, base = np.ones(60, bool), np.arange(60) >= 20
-    assert compare([tallies(ours)], [tallies(base)], "accuracy", seed=0, rounds=2_000).p <= 2 / 2001
+    assert compare([tallies(ours)], [tallies(base)], accuracy, seed=0, rounds=2_000).p <= 2 / 2001
     base = np.arange(60) >= 3  # all three on one side, of 8 outcomes 2: p = 1/4
-    p = compare([tallies(ours)], [tallies(base)], "accuracy", seed=0, rounds=20_000).p
+    p = compare([tallies(ours)], [tallies(base)], accuracy, seed=0, rounds=20_000).p
     assert p == pytest.approx(0.25, abs=0.01)
 
 

@@ -86,9 +86,9 @@ def evaluate(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="Metric to compare by: accuracy, micro_f1, macro_f1, weighted_f1, or micro_ or "
-            "macro_ followed by precision or recall; all are stored (default: macro_f1 of "
-            "classes, micro_f1 of spans)",
+            help="Metric to compare by, such as accuracy, micro_f1, weighted_f1, macro_recall or "
+            "spearman; all of the kind of task are stored (default: macro_f1 of classes, micro_f1 "
+            "of several labels and of spans, pearson of numbers)",
         ),
     ] = None,
     augment: Annotated[
@@ -224,6 +224,7 @@ def sizes_of(listed: str) -> list[int]:
 def show_evaluated(manifest: dict[str, Any]) -> None:
     """Print the scores per model and training size, and the comparisons."""
     metric, task = manifest["metric"], manifest["task"]
+    second = next(name for name in manifest["results"][0]["test"] if name != metric)
     rows = [
         [
             manifest["models"][r["model"]]["name"],
@@ -231,15 +232,15 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
             cell(r["test"][metric]["mean"], r["test"][metric]["sd"]),
             f"{100 * r['low']:.1f} to {100 * r['high']:.1f}",
             cell(r["dev"][metric]["mean"], r["dev"][metric]["sd"]),
-            cell(r["test"]["accuracy"]["mean"], r["test"]["accuracy"]["sd"]),
+            cell(r["test"][second]["mean"], r["test"][second]["sd"]),
         ]
         for r in manifest["results"]
     ]
     seeds = manifest["seeds"]
     columns = ["model", "training examples", f"test {metric}", "95 % interval"]
-    columns += [f"dev {metric}", "test accuracy"]
+    columns += [f"dev {metric}", f"test {second}"]
     title = f"{task['name']}: mean ± standard deviation over {seeds} seed{'s' * (seeds > 1)}"
-    table(f"{title}, in points (0 to 100, higher is better)", columns, rows, keys=2)
+    table(f"{title}, in points (hundredths, higher is better)", columns, rows, keys=2)
     for comparison in manifest["comparisons"]:
         say(f"With {comparison['size']:,} training examples: {comparison['verdict']}.")
 

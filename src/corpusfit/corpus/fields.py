@@ -31,7 +31,7 @@ def from_value(row: int, byte: int, text: object, id: object = None) -> Row:
     """Check a row whose text and id are already found.
 
     The text must be a string that is not blank and holds no NUL. The id is kept if it is a string,
-    an integer or a boolean (a label is read as the id).
+    an integer or a boolean; labels are read as the id, or of any type as its `value`.
     """
     if text is None:
         return Reject(row, byte, rejects.NULL_TEXT)
@@ -42,4 +42,4 @@ def from_value(row: int, byte: int, text: object, id: object = None) -> Row:
     if not text or text.isspace():
         return Reject(row, byte, rejects.EMPTY_TEXT)
     kept = id if isinstance(id, str | int) else None
-    return Document(row, byte, text, kept)
+    return Document(row, byte, text, kept, value=id)

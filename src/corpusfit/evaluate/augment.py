@@ -9,18 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import UsageError
+from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import AugmentPlan
+from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples
 from corpusfit.kernels.chance import place_keys, uniform
 
-OUTSIDE = "O"
-"""The label of a word outside all entities."""
+LETTER = re.compile(r"[^\W_]")
 
 _STREAM = 2**41  # random numbers apart from all others of a seed
 _MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
 _PARTS = re.compile(rf"{_MARK}|([^\W_]+(?:['’.\-][^\W_]+)*)")
-_LETTER = re.compile(r"[^\W_]")
 
 
 def replace_words(
@@ -40,8 +39,7 @@ def replace_words(
     Args:
         examples: n training examples.
         plan: copies per example, and share of words to replace.
-        kind: `classification` or `tagging`. In tagging only words labelled `O` are replaced, by
-            words labelled `O`.
+        kind: kind of the task, which says what words may be replaced, by one another.
         labels: label names by number.
         seed: random seed.
 
@@ -49,9 +47,9 @@ def replace_words(
         n * plan.copies examples; copy j of example i is at i * copies + j.
 
     Raises:
-        UsageError: no word is labelled `O`.
+        UsageError: no word may be replaced.
     """
-    fragments = _fragments(examples, _outside(kind, labels))
+    fragments = load(kind).fragments(examples, labels)
     return _with_labels(examples, _replaced(fragments, plan, seed), plan.copies)
 
 
@@ -59,13 +57,11 @@ def require_allowed(plan: AugmentPlan, kind: str) -> None:
     """Check that an augmentation method suits the kind of task.
 
     Raises:
-        UsageError: back-translation of a tagging task.
+        UsageError: the labels would not fit the augmented examples.
     """
-    if kind == "tagging" and plan.kind == "backtranslate":
-        raise UsageError(
-            "--augment must be tfidf for tagging, or left out; got 'backtranslate'. Word labels "
-            "cannot be kept in back-translation."
-        )
+    allowed = load(kind).augmentations
+    if plan.kind not in allowed:
+        raise bad_setting("--augment", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind)
 
 
 def augment_examples(examples: Examples, found: Sequence[str], copies: int) -> Examples:
@@ -89,32 +85,7 @@ def _with_labels(examples: Examples, pieces: list[list[str]], copies: int) -> Ex
     return Examples(pieces, [list(own) for own in examples.labels for _ in range(copies)])
 
 
-def _outside(kind: str, labels: Sequence[str]) -> int | None:
-    """The number of the label `O` of a tagging task; None for classification."""
-    if kind != "tagging":
-        return None
-    if OUTSIDE not in labels:
-        raise UsageError(
-            "--augment tfidf replaces words labelled O; this task has no label O. Leave out "
-            "--augment."
-        )
-    return list(labels).index(OUTSIDE)
-
-
-def _fragments(examples: Examples, outside: int | None) -> list[list[list[str]]]:
-    """Every piece of every example, split: replaceable words are at odd positions."""
-    if outside is None:
-        return [[_split(text) for text in pieces] for pieces in examples.pieces]
-    return [
-        [
-            ["", word, ""] if label == outside and _LETTER.search(word) else [word]
-            for word, label in zip(pieces, labels, strict=True)
-        ]
-        for pieces, labels in zip(examples.pieces, examples.labels, strict=True)
-    ]
-
-
-def _split(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """A text as other text, word, other text, word, and so on; joined it is the text again."""
     parts, at = [], 0
     for found in _PARTS.finditer(text):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.special_tokens import SpecialTokens
+from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples
 from corpusfit.evaluate.vocabulary import TaskVocabulary
 
@@ -34,13 +34,13 @@ class Encoded:
     Attributes:
         ids: token ids of each, int32 [l], special tokens included.
         places: of each, int64 [pieces], the token that predicts a piece's label, or `NOWHERE`.
-        labels: of each, int64 [pieces].
+        targets: of each, [pieces, …], the labels in the form of the loss.
         truncated: bool [n], which examples were truncated.
     """
 
     ids: list[NDArray[np.int32]]
     places: list[NDArray[np.int64]]
-    labels: list[NDArray[np.int64]]
+    targets: list[NDArray[Any]]
     truncated: NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -61,13 +61,13 @@ class Batch:
         chunk: int64 [r, l], number of the token's example within its row, -1 for padding.
         at: int64 [m], predicted positions in the flattened rows, by example and piece, without
             `NOWHERE`.
-        labels: int64 [m].
+        targets: [m, …].
     """
 
     ids: torch.Tensor
     chunk: torch.Tensor
     at: torch.Tensor
-    labels: torch.Tensor
+    targets: torch.Tensor
 
 
 def encode(
@@ -77,16 +77,14 @@ def encode(
 
     Words of a sentence are joined by spaces and tokenised together.
 
-    Reference: Devlin et al. (2019), BERT, sections 4.1 and 5.3 (first token; first sub-token).
-
     Args:
         examples: n examples.
-        kind: `classification` (predicted at the first token, or at the last if the tokenizer has no
-            token before a text) or `tagging` (each word at its first sub-token).
+        kind: kind of the task.
         tokenizer: backend tokenizer made by `special_tokens.backend_tokenizer`.
         special: its special tokens.
         length: maximum tokens of an example, special tokens included.
     """
+    task = load(kind)
     room = length - len(special.prefix) - len(special.suffix)
     ids_of: list[NDArray[np.int32]] = []
     places_of: list[NDArray[np.int64]] = []
@@ -99,33 +97,9 @@ def encode(
             ids = [*special.prefix, *encoding.ids[:room], *special.suffix] or [special.pad]
             cut.append(len(encoding.ids) > room)
             ids_of.append(np.array(ids, np.int32))
-            if kind == "tagging":
-                places = _first_tokens(words, encoding.offsets[:room], len(special.prefix))
-            else:
-                places = np.array([0 if special.prefix else len(ids) - 1], np.int64)
-            places_of.append(places)
-    labels = [np.asarray(numbers, np.int64) for numbers in examples.labels]
-    return Encoded(ids_of, places_of, labels, np.array(cut, np.bool_))
-
-
-def _first_tokens(
-    words: Sequence[str], offsets: Sequence[tuple[int, int]], before: int
-) -> NDArray[np.int64]:
-    """int64 [words]: position of the first token that ends inside each word.
-
-    Args:
-        words: words of a sentence that is joined by spaces.
-        offsets: begin and end of each token; a token may begin with the space before a word.
-        before: number of special tokens before the sentence.
-    """
-    sizes = np.fromiter(map(len, words), np.int64, len(words))
-    ends = np.cumsum(sizes + 1) - 1
-    begins = ends - sizes
-    stops = np.array([end for _, end in offsets], np.int64)
-    place = np.searchsorted(stops, begins, side="right")
-    starts = np.array([*(begin for begin, _ in offsets), np.iinfo(np.int64).max], np.int64)
-    inside = starts[place] < ends
-    return np.where(inside, place + before, NOWHERE)
+            places_of.append(task.places(words, encoding.offsets[:room], len(ids), special))
+    targets = list(map(task.targets, examples.labels))
+    return Encoded(ids_of, places_of, targets, np.array(cut, np.bool_))
 
 
 def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
@@ -189,7 +163,7 @@ def to_batch(
     ids = np.full((len(rows), max(sizes)), words.pad, np.int64)
     chunk = np.full(ids.shape, -1, np.int64)
     at: list[NDArray[np.int64]] = [np.empty(0, np.int64)] * len(numbers)
-    labels = list(at)
+    targets: list[NDArray[Any]] = list(at)
     for r, row in enumerate(rows):
         begin = 0
         for place, i in enumerate(row):
@@ -198,7 +172,7 @@ def to_batch(
             ids[r, begin:end], chunk[r, begin:end] = words.number[encoded.ids[number]], place
             there = encoded.places[number] != NOWHERE
             at[i] = encoded.places[number][there] + (r * ids.shape[1] + begin)
-            labels[i] = encoded.labels[number][there]
+            targets[i] = encoded.targets[number][there]
             begin = end
-    tensors = (ids, chunk, np.concatenate(at), np.concatenate(labels))
+    tensors = (ids, chunk, np.concatenate(at), np.concatenate(targets))
     return Batch(*map(torch.from_numpy, tensors))

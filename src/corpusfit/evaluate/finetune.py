@@ -27,10 +27,10 @@ from corpusfit.evaluate.encoding import (
     packed_rows,
     to_batch,
 )
-from corpusfit.evaluate.metrics import measure
 from corpusfit.evaluate.network import HeadedModel, open_with_head
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan, settled
+from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples, Task
 from corpusfit.evaluate.vocabulary import TaskVocabulary
 from corpusfit.kernels.chance import place_keys
@@ -98,7 +98,7 @@ class _Best:
 
     epoch: int = 0
     score: float = -math.inf
-    answers: NDArray[np.int32] = dataclasses.field(default_factory=lambda: np.empty(0, np.int32))
+    answers: NDArray[Any] = dataclasses.field(default_factory=lambda: np.empty(0))
     decay_factor: float = 1.0
     weights: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
 
@@ -110,7 +110,7 @@ class _FineTuning:
         self, task: Task, plan: EvaluatePlan, seed: int, headed: HeadedModel, hardware: Hardware
     ) -> None:
         self.task, self.plan, self.seed, self.headed = task, plan, seed, headed
-        self.network = headed.network
+        self.type, self.network = load(task.kind), headed.network
         self.model = headed.network.predictor.model
         self.at_once = max(_EVALUATED_AT_ONCE, BATCH_TOKENS[hardware.device])
         self.history: list[dict[str, Any]] = []
@@ -147,7 +147,7 @@ class _FineTuning:
                 break
         self._load(self.best)
 
-    def evaluate(self) -> tuple[dict[str, dict[str, float]], dict[str, list[int]]]:
+    def evaluate(self) -> tuple[dict[str, dict[str, float]], dict[str, list[Any]]]:
         """Every metric and the predictions of the best weights, by split."""
         test = self._answers(self._encoded("test", self.task.test))
         both = (("dev", self.task.dev, self.best.answers), ("test", self.task.test, test))
@@ -162,9 +162,8 @@ class _FineTuning:
         self.truncated[name] = int(found.truncated[:own].sum())
         return found
 
-    def _measured(self, examples: Examples, answers: NDArray[np.int32]) -> dict[str, float]:
-        task = self.task
-        return measure(task.kind, task.labels, examples.flat, answers, examples.lengths)
+    def _measured(self, examples: Examples, answers: NDArray[Any]) -> dict[str, float]:
+        return self.type.measure(self.task.labels, examples, answers)
 
     def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, adamw: Any) -> float:
         """Train one epoch; returns the mean loss."""
@@ -179,10 +178,10 @@ class _FineTuning:
             for group in adamw.param_groups:
                 group["lr"] = rate_at(step, train_plan)
             found = self._batch(train, order[first : first + batch], self.headed.widest)
-            if not len(found.labels):
+            if not len(found.targets):
                 continue  # no word of the batch has a token
-            total += self._step(step, found) * len(found.labels)
-            labelled += len(found.labels)
+            total += self._step(step, found) * len(found.targets)
+            labelled += len(found.targets)
             adamw.step()
             adamw.zero_grad(set_to_none=True)
             self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.decay
@@ -197,7 +196,7 @@ class _FineTuning:
         torch.manual_seed(int(place_keys(self.seed, 2 * step + _DROPOUT, 1)[0] >> np.uint64(1)))
         with self.network.scope():
             logits = self._logits(batch)
-        loss = torch.nn.functional.cross_entropy(logits.float(), batch.labels.to(logits.device))
+        loss = self.type.loss(logits.float(), batch.targets.to(logits.device), self.task)
         torch.autograd.backward(loss)
         norm = torch.nn.utils.clip_grad_norm_(
             list(self.parameters.values()), self.plan.finetune.clip
@@ -231,20 +230,23 @@ class _FineTuning:
             rows = packed_rows(lengths, widest)
         return to_batch(encoded, numbers, rows, self.words)
 
-    def _answers(self, encoded: Encoded) -> NDArray[np.int32]:
-        """int32 [pieces of all examples]: predicted labels; O or 0 for a piece without a token."""
+    def _answers(self, encoded: Encoded) -> NDArray[Any]:
+        """[pieces of all examples, …]: the type's answers."""
         import torch
 
         self.model.eval()
-        none = self.task.labels.index("O") if "O" in self.task.labels else 0
         counts = np.fromiter(map(len, encoded.places), np.int64, len(encoded))
         begins = np.cumsum(counts) - counts
-        found = np.full(counts.sum(), none, np.int32)
+        found: NDArray[Any] | None = None
         with torch.no_grad(), self.network.scope(), self.words.whole():
             for numbers in token_batches(encoded.lengths, self.at_once):
-                likeliest = self._logits(self._batch(encoded, numbers)).argmax(-1).cpu().numpy()
+                logits = self._logits(self._batch(encoded, numbers))
+                answers = self.type.answers(logits, self.task)
+                if found is None:
+                    found = np.zeros((counts.sum(), *answers.shape[1:]), answers.dtype)
                 there = [np.flatnonzero(encoded.places[n] != NOWHERE) + begins[n] for n in numbers]
-                found[np.concatenate(there)] = likeliest
+                found[np.concatenate(there)] = answers
+        assert found is not None  # noqa: S101
         return found
 
     def _load(self, best: _Best) -> None:

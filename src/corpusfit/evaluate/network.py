@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,22 +12,20 @@ from corpusfit.adapt.models import MODEL, fingerprint, missing_weights
 from corpusfit.adapt.objectives import Network
 from corpusfit.adapt.packing import LEAK, find_packing
 from corpusfit.adapt.plan import AdapterPlan
-from corpusfit.adapt.prediction import Predictor, evaluation_mode, relative_difference
+from corpusfit.adapt.prediction import evaluation_mode, relative_difference
 from corpusfit.adapt.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seeded
 from corpusfit.embed.transformer import position_limit
 from corpusfit.errors import ModelError, bad_setting
+from corpusfit.evaluate.contract import TaskType
 from corpusfit.evaluate.plan import HeadPlan
+from corpusfit.evaluate.registry import load
 
 if TYPE_CHECKING:
     import torch
 
 _WIDEST = 512  # tokens; wider rows hold a single long text
-_HEADS = {
-    "classification": "AutoModelForSequenceClassification",
-    "tagging": "AutoModelForTokenClassification",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,75 +49,34 @@ class HeadedModel:
     adapter: bool
 
 
-class FirstToken(Predictor):
-    """The logits of texts from their first tokens, anywhere in a row.
-
-    transformers' heads for texts read the first token of a row. A hook gives them the selected
-    tokens as rows of their own, so texts can share a row. If the logits differ from the model's own
-    (`hooked` is false; a head that averages, a decoder that reads the last token), a row holds one
-    text.
-    """
-
-    pools: ClassVar[bool] = True  # each selected state is the first of a row
-
-    def _parts(self) -> Iterator[Any]:
-        base = self.model.base_model
-        yield getattr(base, "encoder", None)  # BERT's pooler follows in its base model
-        yield base
-
-    def _tried(self, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        import torch
-
-        own = self.model(**inputs).logits.flip(0)  # fails for a hook without effect
-        at = torch.tensor([4, 0], device=self.model.device)
-        return own, self.logits(self.model, inputs, at)
-
-    def _arranged(self, states: torch.Tensor) -> torch.Tensor:
-        return states[:, None]  # each state is a row of its own
-
-    def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
-        """Logits of texts, from their first tokens.
-
-        Args:
-            call: the model.
-            inputs: model inputs: `input_ids` [B, L] and any others.
-            at: int64 [M], positions in the flattened batch; one in each row unless `hooked`.
-
-        Returns:
-            [M, C].
-        """
-        logits: torch.Tensor = self._asked(call, inputs, at).logits
-        return logits
-
-
 @dataclass
 class _WithHead:
     """An auto class for `open_adapted` that opens a model with a new head.
 
     Attributes:
-        kind: kind of the task.
-        labels: number of labels.
+        task: the type of the task.
+        outputs: number of outputs of the head.
         attention: attention implementation, if the model supports it.
     """
 
-    kind: str
-    labels: int
+    task: TaskType
+    outputs: int
     attention: str
 
     def from_pretrained(self, folder: Any, **options: Any) -> Any:
         """Open the model; raises `ModelError` if a head or weights are missing."""
         import transformers
 
-        options |= {"num_labels": self.labels, "output_loading_info": True}
+        options |= {"num_labels": self.outputs, "output_loading_info": True}
         options |= {"ignore_mismatched_sizes": True}  # a head for another task
-        opening = getattr(transformers, _HEADS[self.kind]).from_pretrained
+        opening = getattr(transformers, self.task.head).from_pretrained
         try:
             model, info = opening(folder, attn_implementation=self.attention, **options)
         except ValueError as e:
             if "Unrecognized configuration class" in str(e):
                 raise ModelError(
-                    f"--model: the architecture in {folder} has no head for {self.kind}. Name an "
-                    "encoder, such as BERT, or a decoder."
+                    f"--model: the architecture in {folder} has no head for {self.task.kind}. Name "
+                    "an encoder, such as BERT, or a decoder."
                 ) from e
             if "scaled_dot_product_attention" not in str(e):
                 raise
@@ -143,7 +99,7 @@ class _WithHead:
 
 
 def open_with_head(
-    plan: HeadPlan, kind: str, labels: int, hardware: Hardware, seed: int
+    plan: HeadPlan, kind: str, outputs: int, hardware: Hardware, seed: int
 ) -> HeadedModel:
     """Open a model with a new head.
 
@@ -155,7 +111,7 @@ def open_with_head(
     Args:
         plan: name of the model, and whether to train a new adapter.
         kind: kind of the task.
-        labels: number of labels of the head.
+        outputs: number of outputs of the head.
         hardware: device and precision.
         seed: random seed of the head and of a new adapter.
 
@@ -165,7 +121,7 @@ def open_with_head(
         ModelError: the model cannot be loaded, or its architecture has no head for the task.
         MissingDependencyError: torch or transformers is not installed.
     """
-    place = find(plan.name, setting=MODEL)
+    task, place = load(kind), find(plan.name, setting=MODEL)
     adapted = (place / ADAPTER).is_file()
     if adapted and plan.adapter:
         cure = "The adapter in the folder is trained. Leave out --adapter."
@@ -173,7 +129,7 @@ def open_with_head(
     if not adapted:
         place = transformer_folder(place, MODEL)
     with seeded(seed):
-        model = open_adapted(place, _WithHead(kind, labels, hardware.attention))
+        model = open_adapted(place, _WithHead(task, outputs, hardware.attention))
         tokenizer = _tokenizer(plan.name, model_under(place))
         special = special_tokens_of(
             tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
@@ -182,7 +138,7 @@ def open_with_head(
             model.config.pad_token_id = special.pad  # decoders find the last token by it
         head = _head(model)
         _renew(head, getattr(model.config, "initializer_range", 0.02), seed)
-        predictor = (FirstToken if kind == "classification" else Predictor)(model)
+        predictor = task.predictor(model)
         longest, packing = position_limit(model), None
         widest = min(longest, _WIDEST)
         if predictor.hooked:

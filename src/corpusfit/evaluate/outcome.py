@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import write_bytes
-from corpusfit.evaluate.metrics import tallies
+from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Task
 
 
@@ -23,8 +23,9 @@ class Outcome:
     Attributes:
         size: number of training examples, without augmentation.
         seed: random seed of the head, the order and dropout.
-        scores: every metric by split (`dev`, `test`) and name, each in [0, 1].
-        predicted: predicted label of every piece, end to end, by split (`dev`, `test`).
+        scores: every metric by split (`dev`, `test`) and name, higher is better.
+        predicted: answer to every piece, end to end, by split (`dev`, `test`): a label number, a 0
+            or 1 for each label (multilabel), or a number (regression).
         history: one record per epoch: `epoch`, `loss` (mean, nats) and `dev` (the metric).
         best: epoch of the evaluated weights.
         tune: resolved settings, device and precision, and whether an adapter was trained.
@@ -37,7 +38,7 @@ class Outcome:
     size: int
     seed: int
     scores: dict[str, dict[str, float]]
-    predicted: dict[str, list[int]]
+    predicted: dict[str, list[Any]]
     history: list[dict[str, Any]]
     best: int
     tune: dict[str, Any]
@@ -46,10 +47,10 @@ class Outcome:
     cpu_seconds: float
     examples_per_second: float
 
-    def tallies(self, task: Task) -> NDArray[np.int64]:
-        """Counts of each test example (`metrics.tallies`)."""
-        answers = np.asarray(self.predicted["test"], np.int32)
-        return tallies(task.kind, task.labels, task.test.flat, answers, task.test.lengths)
+    def tallies(self, task: Task) -> NDArray[Any]:
+        """Sums of each test example (`TaskType.tally`)."""
+        answers = np.asarray(self.predicted["test"])
+        return load(task.kind).tally(task.labels, task.test, answers)
 
     def write(self, path: Path) -> None:
         """Write to a JSON file, atomically; raises `StorageError` if it cannot be written."""

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from corpusfit.errors import bad_setting
+from corpusfit.evaluate.registry import load, metrics, names
 from corpusfit.settings import Settings, finite, one_of, positive, seed_below
 
-KINDS = ("classification", "tagging")
-METRICS = (
-    *("accuracy", "micro_f1", "macro_f1", "weighted_f1"),
-    *("micro_precision", "micro_recall", "macro_precision", "macro_recall"),
-)
+KINDS = names()
 
 
 @dataclass(frozen=True)
@@ -47,11 +44,11 @@ class TaskPlan:
     """The task and its metric.
 
     Attributes:
-        kind: `classification` of texts, `tagging` of words, or `auto` (by the format) (default:
-            auto).
+        kind: `classification` of texts, `multilabel` classification, `regression`, `tagging` of
+            words, or `auto` (by the format and the labels) (default: auto).
         metric: metric to choose the best epoch and to compare models by; `auto` is macro F1 of
-            classes for classification and micro F1 of spans for tagging; all are stored (default:
-            auto).
+            classes for classification, micro F1 of labels for multilabel and of spans for tagging,
+            and Pearson's correlation for regression; all are stored (default: auto).
         text_field: field with the text (default: text).
         label_field: field with the label (default: label).
         dev_share: share of the training examples that becomes dev if the task has none (default:
@@ -72,7 +69,7 @@ class TaskPlan:
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
         one_of("task.kind", self.kind, ("auto", *KINDS))
-        one_of("--metric", self.metric, ("auto", *METRICS))
+        check_metric("--metric", self.metric, self.kind)
         for name in ("dev_share", "test_share"):
             if not 0 < getattr(self, name) < 1:
                 raise bad_setting(f"task.{name}", "between 0 and 1", getattr(self, name))
@@ -191,18 +188,16 @@ class EvaluatePlan(Settings):
         return self
 
 
-_PAPERS = {
-    "classification": FinetunePlan(epochs=5, rate=3e-5, batch=8, warmup=0.1, patience=0),
-    "tagging": FinetunePlan(epochs=100, rate=2e-5, batch=32, length=128, warmup=0.0, patience=25),
-}
-"""By the kind of task: TADPOLE, section 4; mDAPT, section 4.1."""
+def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
+    """Raise `UsageError` unless a metric is `auto` or one of a kind of task (`auto`: any)."""
+    if metric != "auto":
+        one_of(setting, metric, ("auto", *metrics(kind)))
 
 
 def metric_of(plan: TaskPlan, kind: str) -> str:
-    """The metric to compare by, for a kind of task."""
-    if plan.metric != "auto":
-        return plan.metric
-    return "micro_f1" if kind == "tagging" else "macro_f1"
+    """The metric to compare by, for a kind of task; raises `UsageError` if the kind lacks it."""
+    check_metric("--metric", plan.metric, kind)
+    return load(kind).metric if plan.metric == "auto" else plan.metric
 
 
 def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:
@@ -214,9 +209,8 @@ def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> Ev
         adapter: whether an adapter is trained in place of the model.
         longest: most tokens that the model takes.
     """
-    start = _PAPERS[kind]
-    if adapter and kind == "tagging":  # mDAPT, section 4.1
-        start = dataclasses.replace(start, epochs=30, rate=1e-4, patience=0)
+    task_type = load(kind)
+    start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
     finetune = plan.finetune
     for entry in dataclasses.fields(FinetunePlan):
         if getattr(finetune, entry.name) is None:

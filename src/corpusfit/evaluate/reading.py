@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from corpusfit.errors import InputError
+from corpusfit.evaluate.contract import Splits, TaskType, in_order
 from corpusfit.evaluate.formats.brat import read_brat
 from corpusfit.evaluate.formats.conll import read_conll
 from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.formats.rows import read_rows
-from corpusfit.evaluate.formats.tags import as_bio, scheme, strays
-from corpusfit.evaluate.plan import TaskPlan
-from corpusfit.evaluate.splits import FORMS, SPLITS, TaskFiles, find_splits
+from corpusfit.evaluate.plan import TaskPlan, metric_of
+from corpusfit.evaluate.registry import detect, load
+from corpusfit.evaluate.splits import TaskFiles, find_splits
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
 
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
+_TAGS = {"conll": read_conll, "brat": read_brat}
 _APART = 1  # random numbers apart from those of `nested_places`
 
 
@@ -35,62 +34,50 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
         seed: random seed of missing splits and of `dev_size`.
 
     Raises:
-        InputError: the train split is missing or has a single label, or a file's contents do not
-            match its name.
+        InputError: the train split is missing or has labels that teach nothing, or a file's
+            contents do not match its name.
         EmptyInputError: a split has no usable example.
-        UsageError: a setting is not allowed, or the kind does not match the files.
+        UsageError: a setting is not allowed, or kind and metric do not match the files.
         MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
     plan.check()
     found = find_splits(place, plan.kind)
-    kind = FORMS[found.form]
-    splits = {split: _read(found, split, plan) for split in found.places}
+    task_type, splits = _read(found, plan)
+    metric_of(plan, task_type.kind)
     notes = [note for labelled in splits.values() for note in labelled.notes]
-    if kind == "tagging":
-        splits, converted = _in_bio(splits)
-        notes += converted
+    splits, converted = task_type.prepare(splits)
+    notes += converted
     splits, made = _with_all(splits, plan, seed)
     notes += made
-    labels, learnable = _labels(splits, kind)
+    labels, learnable = task_type.labels(splits)
     notes += _unlearned(splits, set(labels[learnable:]))
-    examples = {split: _numbered(splits[split], labels) for split in SPLITS}
+    number = {label: i for i, label in enumerate(labels)}
+    examples = {
+        split: Examples(own.pieces, [task_type.numbers(of, number) for of in own.labels])
+        for split, own in splits.items()
+    }
     dev = examples["dev"]
     if 0 < plan.dev_size < len(dev):
         examples["dev"] = dev.take(nested_places(len(dev), plan.dev_size, seed))
         notes.append(f"{plan.dev_size:,} of {len(dev):,} dev examples are looked at (seed {seed}).")
-    return Task(found.name, kind, labels, learnable, **examples, notes=tuple(notes))
+    return Task(found.name, task_type.kind, labels, learnable, **examples, notes=tuple(notes))
 
 
-def _read(found: TaskFiles, split: str, plan: TaskPlan) -> Labelled:
-    places = found.places[split]
-    if found.form == "rows":
-        return read_rows(places, plan, split)
-    return read_conll(places, split) if found.form == "conll" else read_brat(places, split)
-
-
-def _in_bio(splits: dict[str, Labelled]) -> tuple[dict[str, Labelled], list[str]]:
-    """The splits with tags in BIO, and notes on conversions."""
-    written = scheme(tags for labelled in splits.values() for tags in labelled.labels)
-    changed = {
-        split: dataclasses.replace(labelled, labels=list(map(as_bio, labelled.labels)))
-        for split, labelled in splits.items()
+def _read(found: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits]:
+    """The type of a task, and the examples of its splits."""
+    if found.form in _TAGS:
+        read = _TAGS[found.form]
+        splits = {split: read(places, split) for split, places in found.places.items()}
+        return load(detect(found.form, []) if plan.kind == "auto" else plan.kind), splits
+    rows = {split: read_rows(places, plan, split) for split, places in found.places.items()}
+    kind = detect(found.form, rows["train"].values()) if plan.kind == "auto" else plan.kind
+    task_type = load(kind)
+    return task_type, {
+        split: own.labelled(task_type.parse, task_type.wants) for split, own in rows.items()
     }
-    if written != "bio":
-        name = "IOB1" if written == "iob1" else "BIOES"
-        note = f"Entities were tagged as {name} and are now as BIO; they are the same ones."
-        return changed, [note]
-    odd = {split: sum(map(strays, labelled.labels)) for split, labelled in splits.items()}
-    return changed, [
-        f"Entities of {split} that begin with I-, without a B- before, begin with B- now; they are "
-        f"the same ones ({n:,})."
-        for split, n in odd.items()
-        if n
-    ]
 
 
-def _with_all(
-    splits: dict[str, Labelled], plan: TaskPlan, seed: int
-) -> tuple[dict[str, Labelled], list[str]]:
+def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[str]]:
     """All splits, missing ones taken from train, and notes on those."""
     train = splits["train"]
     n = len(train)
@@ -119,48 +106,14 @@ def _take(labelled: Labelled, places: list[int]) -> Labelled:
     return Labelled([labelled.pieces[i] for i in places], [labelled.labels[i] for i in places])
 
 
-def _labels(splits: dict[str, Labelled], kind: str) -> tuple[tuple[str, ...], int]:
-    """The labels of train in order, then all others; and the number of train's labels."""
-    of = {split: _different(labelled) for split, labelled in splits.items()}
-    learned = of["train"]
-    others = set.union(*of.values()) - learned
-    if kind == "tagging":
-        if not learned - {"O"}:
-            raise InputError(
-                "--task must have entities in train; every word of train is tagged O. Check the "
-                "tags of the train split."
-            )
-        labels = ["O", *_in_order(learned - {"O"})]
-        others.discard("O")
-    else:
-        if len(learned) < 2:
-            raise InputError(
-                f"--task must have two or more labels in train; all {len(splits['train']):,} "
-                f"examples have the label {next(iter(learned))!r}. Check --label-field."
-            )
-        labels = _in_order(learned)
-    return (*labels, *_in_order(others)), len(labels)
-
-
-def _different(labelled: Labelled) -> set[str]:
-    return {label for labels in labelled.labels for label in labels}
-
-
-def _in_order(labels: set[str]) -> list[str]:
-    """Sorted by value if all labels are numbers, otherwise as strings."""
-    if all(map(_NUMBER.fullmatch, labels)):
-        return sorted(labels, key=lambda label: (float(label), label))
-    return sorted(labels)
-
-
-def _unlearned(splits: dict[str, Labelled], others: set[str]) -> Iterator[str]:
+def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
     """Notes on labels of dev and test that are not in train."""
     for split in ("dev", "test"):
         labelled = splits[split]
-        here = others & _different(labelled)
+        here = others & labelled.different()
         if here:
             n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
-            few = ", ".join(map(repr, _in_order(here)[:8])) + (", …" if len(here) > 8 else "")
+            few = ", ".join(map(repr, in_order(here)[:8])) + (", …" if len(here) > 8 else "")
             yield (
                 f"{split} has {_labels_in_words(len(here))} that train lacks and no model can "
                 f"learn: {few} ({n:,} of {len(labelled):,} examples)."
@@ -169,8 +122,3 @@ def _unlearned(splits: dict[str, Labelled], others: set[str]) -> Iterator[str]:
 
 def _labels_in_words(n: int) -> str:
     return "a label" if n == 1 else f"{n:,} labels"
-
-
-def _numbered(labelled: Labelled, labels: Iterable[str]) -> Examples:
-    number = {label: i for i, label in enumerate(labels)}
-    return Examples(labelled.pieces, [[number[label] for label in of] for of in labelled.labels])

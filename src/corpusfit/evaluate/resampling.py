@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.evaluate.metrics import metric as scored
-
 BLOCK_BYTES = 2**24
 ROUNDING = 1e-12
 """Scores that differ by no more are equal; the difference is rounding."""
 
+Metric = Callable[[NDArray[Any]], NDArray[np.float64]]
+"""A metric of sums of tallies, numbers [..., 3, k]; returns float64 [...]."""
 
-def stack_tallies(tallies: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
-    """[n, columns, 3, C]: counts as float32 if their sums are exact in it, otherwise float64."""
+
+def stack_tallies(tallies: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """[n, columns, 3, k]: counts as float32 if their sums are exact in it, otherwise float64."""
     most = max(int(counts.max(initial=0)) * len(counts) for counts in tallies)
-    kind = np.float32 if most < 2**24 else np.float64
+    counts = all(np.issubdtype(t.dtype, np.integer) for t in tallies)
+    kind = np.float32 if counts and most < 2**24 else np.float64
     found: NDArray[Any] = np.stack(tallies, axis=1, dtype=kind, casting="unsafe")
     if (found[:, :, 2] != found[:, :1, 2]).any():
         raise ValueError("the tallies are of different examples")
@@ -26,7 +28,7 @@ def stack_tallies(tallies: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
 
 
 def bootstrap_scores(
-    counts: NDArray[Any], metric: str, rng: np.random.Generator, rounds: int
+    counts: NDArray[Any], metric: Metric, rng: np.random.Generator, rounds: int
 ) -> NDArray[np.float64]:
     """float64 [rounds, columns]: scores of bootstrap samples of the examples.
 
@@ -34,7 +36,7 @@ def bootstrap_scores(
 
     Args:
         counts: numbers [n, columns, 3, C]; all columns use the same samples.
-        metric: a name of `plan.METRICS`.
+        metric: the metric of sums of counts.
         rng: random generator.
         rounds: number of bootstrap samples.
     """
@@ -46,7 +48,7 @@ def bootstrap_scores(
         places += np.arange(block)[:, None] * n
         times = np.bincount(places.ravel(), minlength=block * n).reshape(block, n)
         sums = (times.astype(rows.dtype) @ rows).astype(np.float64)
-        found.append(scored(metric, sums.reshape(block, *counts.shape[1:])))
+        found.append(metric(sums.reshape(block, *counts.shape[1:])))
     return np.concatenate(found)
 
 
@@ -63,7 +65,7 @@ def percentile_interval(
 def p_items(
     ours: NDArray[Any],
     base: NDArray[Any],
-    metric: str,
+    metric: Metric,
     rng: np.random.Generator,
     rounds: int,
 ) -> float:
@@ -77,19 +79,19 @@ def p_items(
     Args:
         ours: numbers [n, seeds, 3, C].
         base: numbers [n, seeds, 3, C] of the other model.
-        metric: a name of `plan.METRICS`.
+        metric: the metric of sums of counts.
         rng: random generator.
         rounds: number of randomisations.
     """
     totals = [side.sum(0, dtype=np.float64) for side in (ours, base)]
-    observed = abs(float((scored(metric, totals[0]) - scored(metric, totals[1])).mean()))
+    observed = abs(float((metric(totals[0]) - metric(totals[1])).mean()))
     rows = (base - ours).reshape(len(ours), -1)
     rows = rows[rows.any(axis=1)]  # swapping equal predictions has no effect
     as_large = 0
     for block in _blocks(rounds, len(rows)):
         sides = rng.integers(0, 2, (block, len(rows)), np.uint8).astype(rows.dtype)
         moved = (sides @ rows).astype(np.float64).reshape(block, *ours.shape[1:])
-        drawn = scored(metric, totals[0] + moved) - scored(metric, totals[1] - moved)
+        drawn = metric(totals[0] + moved) - metric(totals[1] - moved)
         as_large += int(np.count_nonzero(np.abs(drawn.mean(1)) >= observed - ROUNDING))
     return (as_large + 1) / (rounds + 1)
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.errors import MissingDependencyError
-from corpusfit.evaluate.metrics import metric as scored
 from corpusfit.evaluate.resampling import (
     ROUNDING,
+    Metric,
     bootstrap_scores,
     p_items,
     percentile_interval,
@@ -25,7 +25,7 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of two models on the same examples; scores are in [0, 1].
+    """Comparison of two models on the same examples; of every score higher is better.
 
     Attributes:
         difference: difference of the mean scores over seeds; positive if ours is better.
@@ -94,8 +94,8 @@ def average_gain(
 
 
 def interval(
-    tallies_by_seed: Sequence[NDArray[np.int64]],
-    metric: str,
+    tallies_by_seed: Sequence[NDArray[Any]],
+    metric: Metric,
     *,
     seed: int,
     rounds: int = 2_000,
@@ -109,8 +109,8 @@ def interval(
     Reference: Koehn (2004), Berg-Kirkpatrick et al. (2012).
 
     Args:
-        tallies_by_seed: int64 [n, 3, C] for each seed, made by `metrics.tallies`.
-        metric: a name of `plan.METRICS`.
+        tallies_by_seed: numbers [n, 3, k] for each seed, made by `TaskType.tally`.
+        metric: the metric of sums of tallies; higher is better.
         seed: random seed.
         rounds: number of bootstrap samples.
         level: confidence level.
@@ -124,9 +124,9 @@ def interval(
 
 
 def compare(
-    ours: Sequence[NDArray[np.int64]],
-    base: Sequence[NDArray[np.int64]],
-    metric: str,
+    ours: Sequence[NDArray[Any]],
+    base: Sequence[NDArray[Any]],
+    metric: Metric,
     *,
     seed: int,
     rounds: int = 10_000,
@@ -143,9 +143,9 @@ def compare(
     al. (2018).
 
     Args:
-        ours: int64 [n, 3, C] for each seed, made by `metrics.tallies`; at least one seed.
+        ours: numbers [n, 3, k] for each seed, made by `TaskType.tally`; at least one seed.
         base: counts of the other model, on the same examples in the same order.
-        metric: a name of `plan.METRICS`.
+        metric: the metric of sums of tallies; higher is better.
         seed: random seed.
         rounds: rounds of the bootstrap and of the randomisation, whose p is at least
             1 / (rounds + 1).
@@ -156,7 +156,7 @@ def compare(
     """
     seeds = min(len(ours), len(base))
     both = stack_tallies([*ours[:seeds], *base[:seeds]])
-    scores = scored(metric, both.sum(0, dtype=np.float64))
+    scores = metric(both.sum(0, dtype=np.float64))
     differences = scores[:seeds] - scores[seeds:]
     mean, sd = spread(differences.tolist())
     draws, sides = np.random.default_rng(seed).spawn(2)

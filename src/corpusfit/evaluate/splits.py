@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +11,15 @@ from corpusfit.corpus.formats import hub
 from corpusfit.corpus.registry import format_of, suffixes
 from corpusfit.corpus.unpack import unpacked_name
 from corpusfit.errors import InputError, bad_setting
+from corpusfit.evaluate.registry import load, names
 
 SPLITS = ("train", "dev", "test")
-FORMS = {"rows": "classification", "conll": "tagging", "brat": "tagging"}
-"""The formats of a task, and the kind of task in each."""
+FORMS = {
+    "rows": "rows (.jsonl, .csv, .tsv, .parquet or hub:NAME)",
+    "conll": "CoNLL columns (.conll)",
+    "brat": "brat (.txt with .ann)",
+}
+"""The formats of a task, in words."""
 
 _NAMES = {
     "train": "train",
@@ -46,7 +51,7 @@ def find_splits(place: str, kind: str, setting: str = "--task") -> TaskFiles:
 
     Args:
         place: a folder, a file, or `hub:NAME[:CONFIG]`.
-        kind: `auto`, `classification` or `tagging`; with `tagging` a `.tsv` holds CoNLL columns.
+        kind: kind of the task, or `auto`; of a kind that reads no rows a `.tsv` is CoNLL columns.
         setting: name of the setting, for errors.
 
     Raises:
@@ -55,28 +60,26 @@ def find_splits(place: str, kind: str, setting: str = "--task") -> TaskFiles:
         UsageError: the kind does not match the format, or the place is not local.
         MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
-    search = _Search(kind, setting)
+    forms = tuple(FORMS) if kind == "auto" else load(kind).forms
+    search = _Search(forms, setting)
     if place.startswith(hub.PREFIX):
         found = search.dataset(place)
     elif "://" in place:
         raise bad_setting(setting, "a local folder or file, or hub:NAME", place)
     else:
         found = search.local(Path(place).expanduser())
-    if kind not in ("auto", FORMS[found.form]):
-        cure = (
-            "Tagging tasks are CoNLL columns (.conll) or brat (.txt with .ann)."
-            if kind == "tagging"
-            else f"Classification tasks are rows: {_suffixes()} or hub:NAME."
-        )
-        raise bad_setting("task.kind", f"{FORMS[found.form]} for {place}", kind, cure)
+    if found.form not in forms:
+        fitting = " or ".join(name for name in names() if found.form in load(name).forms)
+        cure = f"A task of this kind is {' or '.join(FORMS[form] for form in forms)}."
+        raise bad_setting("task.kind", f"{fitting} for {place}", kind, cure)
     return found
 
 
 @dataclass(frozen=True)
 class _Search:
-    """A search for splits: the kind of task, and the setting's name for errors."""
+    """A search for splits: the formats of the kind, and the setting's name for errors."""
 
-    kind: str
+    forms: tuple[str, ...]
     setting: str
 
     def dataset(self, place: str) -> TaskFiles:
@@ -123,7 +126,7 @@ class _Search:
         entries: dict[str, list[Path]] = {}
         for entry in sorted(folder.iterdir()):
             split = split_of(entry)
-            if split and (entry.is_dir() or form_of_name(entry.name, self.kind)):
+            if split and (entry.is_dir() or form_of_name(entry.name, self.forms)):
                 entries.setdefault(split, []).append(entry)
         if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
             entries["train"] = [folder]
@@ -156,7 +159,7 @@ class _Search:
             )
         if not entries[0].is_dir():
             return entries
-        found = [p for p in _visible(entries[0]) if form_of_name(p.name, self.kind)]
+        found = [p for p in _visible(entries[0]) if form_of_name(p.name, self.forms)]
         if not found:
             raise InputError(
                 f"{self.setting} must hold files of a supported format; {entries[0]} has none. "
@@ -169,7 +172,7 @@ class _Search:
 
     def form(self, path: Path, siblings: list[Path]) -> str:
         """The format of a file; a `.txt` is brat if the split has an `.ann`."""
-        form = form_of_name(path.name, self.kind)
+        form = form_of_name(path.name, self.forms)
         if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
             return "brat"
         if not form:
@@ -200,15 +203,15 @@ def split_of(entry: Path) -> str:
     return _NAMES.get(_stem(entry).lower(), "")
 
 
-def form_of_name(name: str, kind: str) -> str:
+def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
     """The format of a file by its suffix; empty if unsupported. `.txt` is CoNLL here.
 
     Args:
         name: name of the file.
-        kind: kind of task, as for `find_splits`.
+        forms: the formats in question; without rows a `.tsv` is CoNLL.
     """
     plain, _ = unpacked_name(name.lower())
-    if plain.endswith((*_CONLL, ".txt")) or (kind == "tagging" and plain.endswith(".tsv")):
+    if plain.endswith((*_CONLL, ".txt")) or ("rows" not in forms and plain.endswith(".tsv")):
         return "conll"
     if name.endswith(".ann"):
         return "brat"
@@ -217,4 +220,4 @@ def form_of_name(name: str, kind: str) -> str:
 
 def _suffixes(*others: str) -> str:
     """The suffixes of files of rows, and others, for messages."""
-    return ", ".join([*(s for s in suffixes() if form_of_name(s, "auto") == "rows"), *others])
+    return ", ".join([*(s for s in suffixes() if form_of_name(s, FORMS) == "rows"), *others])

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,13 @@ class Examples:
     """n examples.
 
     Attributes:
-        pieces: one text (classification) or the words of a sentence (tagging) of each example.
-        labels: label number of each piece of each example.
+        pieces: one text or the words of a sentence of each example.
+        labels: of each example, what the kind of task stores: the label number of each piece, a
+            0 or 1 for each label (multilabel), or a number (regression).
     """
 
     pieces: list[list[str]]
-    labels: list[list[int]]
+    labels: list[list[Any]]
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -51,9 +53,10 @@ class Examples:
         return np.fromiter(map(len, self.pieces), np.int64, len(self))
 
     @cached_property
-    def flat(self) -> NDArray[np.int32]:
-        """int32 [pieces of all examples]: labels, end to end."""
-        return np.fromiter((n for labels in self.labels for n in labels), np.int32)
+    def flat(self) -> NDArray[Any]:
+        """All labels, end to end: int32, or float64 if one is a float."""
+        labels = list(chain.from_iterable(self.labels))
+        return np.array(labels, np.float64 if float in set(map(type, labels)) else np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +67,9 @@ class Task:
 
     Attributes:
         name: name of the folder or dataset.
-        kind: `classification` or `tagging`.
-        labels: label names by number: those of train in order, then any others.
-        learnable: number of labels in train.
+        kind: kind of the task (`evaluate/tasks/`).
+        labels: label names by number: those of train in order, then any others; none for numbers.
+        learnable: number of labels in train, or of other outputs of the model.
         train: training examples.
         dev: examples for choosing the best epoch.
         test: examples that are predicted once, at the end.

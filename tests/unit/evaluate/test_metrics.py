@@ -11,8 +11,9 @@ from seqeval.metrics import sequence_labeling as seqeval
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 from corpusfit.errors import MissingDependencyError
-from corpusfit.evaluate.metrics import measure, metric, tallies
-from corpusfit.evaluate.plan import METRICS
+from corpusfit.evaluate.metrics import METRICS, metric
+from corpusfit.evaluate.registry import load
+from corpusfit.evaluate.task import Examples
 
 FIGURES = ("precision", "recall", "f1")
 IOB = ("O", "B-Gene", "I-Gene", "B-Drug", "I-Drug")
@@ -49,6 +50,22 @@ def of_seqeval(labels, gold, predicted, lengths):
             )
             found |= wanted(np.nan_to_num(scores), average)  # the mean over no type is nan
     return found
+
+
+def examples(gold, lengths):
+    """Examples with some labels, end to end."""
+    cut = (
+        [part.tolist() for part in np.split(gold, np.cumsum(lengths)[:-1])] if len(lengths) else []
+    )
+    return Examples([["word"] * len(part) for part in cut], cut)
+
+
+def measure(kind, labels, gold, predicted, lengths):
+    return load(kind).measure(labels, examples(gold, lengths), predicted)
+
+
+def tallies(kind, labels, gold, predicted, lengths):
+    return load(kind).tally(labels, examples(gold, lengths), predicted)
 
 
 def drawn(seed, n, classes, right=0.6):

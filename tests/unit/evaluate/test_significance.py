@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from scipy import stats
 
 from corpusfit.errors import MissingDependencyError
 from corpusfit.evaluate import resampling
-from corpusfit.evaluate.metrics import metric, tallies
+from corpusfit.evaluate.metrics import accuracy, metric
+from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.significance import (
     Comparison,
     average_gain,
@@ -24,14 +26,16 @@ from corpusfit.evaluate.significance import (
     spread,
     verdict,
 )
+from corpusfit.evaluate.task import Examples
 
 LABELS = ("a", "b", "c")
+MACRO = partial(metric, "macro_f1")
 
 
 def counted(gold, answers):
     """Tallies by seed of predictions [seeds, n]."""
-    ones = np.ones(len(gold), np.int64)
-    return [tallies("classification", LABELS, gold, a.astype(np.int32), ones) for a in answers]
+    examples = Examples([["a text"]] * len(gold), gold[:, None].tolist())
+    return [load("classification").tally(LABELS, examples, a.astype(np.int32)) for a in answers]
 
 
 def drawn(seed, n, seeds, right, base_right):
@@ -68,7 +72,7 @@ def test_the_average_gain_is_averaged_over_tasks_before_seeds():
 @pytest.mark.parametrize("name", ["accuracy", "macro_f1"])
 def test_a_comparison_has_the_differences_and_their_t_test(name):
     ours, base = drawn(0, 200, 8, 0.8, 0.75)
-    found = compare(ours, base, name, seed=0, rounds=200)
+    found = compare(ours, base, partial(metric, name), seed=0, rounds=200)
     a, b = scores(ours, name), scores(base, name)
     assert found.difference == pytest.approx((a - b).mean())
     assert found.sd == pytest.approx((a - b).std(ddof=1))
@@ -92,7 +96,7 @@ def test_randomisation_over_examples_is_that_of_scipy():
     exact = stats.permutation_test(
         (a, b), lambda x, y, axis: (x - y).mean(axis), permutation_type="samples", vectorized=True
     ).pvalue
-    found = compare(ours, base, "accuracy", seed=1, rounds=40_000).p_items
+    found = compare(ours, base, accuracy, seed=1, rounds=40_000).p_items
     assert 0.01 < exact < 0.9
     assert found == pytest.approx(exact, abs=0.01)
 
@@ -107,7 +111,7 @@ def test_randomisation_of_f1_is_that_of_all_swaps():
         a, b = (both[side, :, np.arange(9)] for side in (sides, 1 - sides))  # [n, seeds, 3, C]
         gap = (metric("macro_f1", a.sum(0)) - metric("macro_f1", b.sum(0))).mean()
         as_large += abs(gap) >= observed - 1e-12
-    found = compare(ours, base, "macro_f1", seed=2, rounds=40_000).p_items
+    found = compare(ours, base, MACRO, seed=2, rounds=40_000).p_items
     assert 0.01 < as_large / 2**9 < 0.9
     assert found == pytest.approx(as_large / 2**9, abs=0.01)
 
@@ -119,9 +123,9 @@ def test_the_interval_of_one_seed_is_the_bootstrap_of_scipy():
     want = stats.bootstrap(
         (right,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval
-    found = interval(ours, "accuracy", seed=0, rounds=20_000)
+    found = interval(ours, accuracy, seed=0, rounds=20_000)
     assert found == pytest.approx((want.low, want.high), abs=0.004)
-    narrow = interval(ours, "accuracy", seed=0, rounds=20_000, level=0.5)
+    narrow = interval(ours, accuracy, seed=0, rounds=20_000, level=0.5)
     assert found[0] < narrow[0] < right.mean() < narrow[1] < found[1]
 
 
@@ -133,7 +137,7 @@ def test_the_interval_is_wide_enough_for_seeds_that_differ_and_for_few_examples(
     share = np.array([0.5, 0.6, 0.7, 0.8, 0.5, 0.6, 0.7, 0.8])[:, None]
     rank = rng.permutation(400) / 400  # the same examples are difficult in every seed
     ours = counted(gold, np.where(rank < share, 0, 1))
-    low, high = interval(ours, "accuracy", seed=0, rounds=20_000)
+    low, high = interval(ours, accuracy, seed=0, rounds=20_000)
     of_items = (rank < share).mean(0).var() / 400
     of_seeds = share.var() / 8
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(of_items + of_seeds), rel=0.05)
@@ -141,36 +145,36 @@ def test_the_interval_is_wide_enough_for_seeds_that_differ_and_for_few_examples(
 
 def test_equal_seeds_give_equal_results():
     ours, base = drawn(7, 60, 3, 0.8, 0.7)
-    first = compare(ours, base, "macro_f1", seed=5, rounds=500)
-    assert compare(ours, base, "macro_f1", seed=5, rounds=500) == first
-    assert compare(ours, base, "macro_f1", seed=6, rounds=500) != first
+    first = compare(ours, base, MACRO, seed=5, rounds=500)
+    assert compare(ours, base, MACRO, seed=5, rounds=500) == first
+    assert compare(ours, base, MACRO, seed=6, rounds=500) != first
 
 
 def test_sums_beyond_float32_are_exact():
     one = np.array([[[2**24], [2**24 + 1], [2**24 + 1]]])  # an example of many pieces, one wrong
     share = 2**24 / (2**24 + 1)
-    assert interval([one], "accuracy", seed=0, rounds=3) == (share, share)
+    assert interval([one], accuracy, seed=0, rounds=3) == (share, share)
     none = one * np.array([0, 1, 1])[:, None]
-    assert compare([one], [none], "accuracy", seed=0, rounds=3).low == share
+    assert compare([one], [none], accuracy, seed=0, rounds=3).low == share
 
 
 def test_seeds_are_paired_in_order_and_further_seeds_are_ignored():
     ours, base = drawn(9, 80, 5, 0.8, 0.7)
-    found = compare(ours, base[:3], "accuracy", seed=0, rounds=100)
-    assert found == compare(ours[:3], base[:3], "accuracy", seed=0, rounds=100)
+    found = compare(ours, base[:3], accuracy, seed=0, rounds=100)
+    assert found == compare(ours[:3], base[:3], accuracy, seed=0, rounds=100)
     assert found.seeds == 3
 
 
 def test_one_seed_has_no_test_over_seeds():
     ours, base = drawn(10, 80, 1, 0.9, 0.6)
-    found = compare(ours, base, "accuracy", seed=0, rounds=100)
+    found = compare(ours, base, accuracy, seed=0, rounds=100)
     assert (found.sd, found.p_seeds) == (None, None)
     assert found.p == found.p_items
 
 
 def test_equal_predictions_are_no_difference():
     ours, _ = drawn(11, 40, 8, 0.8, 0.8)
-    found = compare(ours, ours, "macro_f1", seed=0, rounds=100)
+    found = compare(ours, ours, MACRO, seed=0, rounds=100)
     assert (found.difference, found.sd, found.low, found.high) == (0, 0, 0, 0)
     assert (found.p_seeds, found.p_items, found.p) == (1, 1, 1)
 
@@ -180,7 +184,7 @@ def test_equal_differences_get_a_sign_test():
     worse = np.where(np.arange(60) < 40, 0, 1)
     for seeds in (2, 4, 8):
         ours, base = counted(gold, [gold] * seeds), counted(gold, [worse] * seeds)
-        found = compare(ours, base, "accuracy", seed=0, rounds=100)
+        found = compare(ours, base, accuracy, seed=0, rounds=100)
         signs = stats.binomtest(seeds, seeds).pvalue
         assert found.p_seeds == pytest.approx(signs)
 
@@ -188,16 +192,16 @@ def test_equal_differences_get_a_sign_test():
 def test_tallies_of_other_examples_are_refused():
     ours, base = drawn(12, 40, 2, 0.8, 0.8)
     with pytest.raises(ValueError, match="examples"):
-        compare(ours, [t[::-1] for t in base], "accuracy", seed=0, rounds=10)
+        compare(ours, [t[::-1] for t in base], accuracy, seed=0, rounds=10)
     with pytest.raises(ValueError, match="shape"):
-        compare(ours, [t[:1] for t in base], "accuracy", seed=0, rounds=10)
+        compare(ours, [t[:1] for t in base], accuracy, seed=0, rounds=10)
 
 
 def test_false_positives_are_rare():
     ps = []
     for trial in range(300):
         ours, base = drawn(1_000 + trial, 80, 5, 0.7, 0.7)
-        found = compare(ours, base, "macro_f1", seed=trial, rounds=199)
+        found = compare(ours, base, MACRO, seed=trial, rounds=199)
         ps.append((found.p_seeds, found.p_items, found.p))
     rates = (np.array(ps) <= 0.05).mean(0)
     most = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)
@@ -218,7 +222,7 @@ def test_a_gain_on_this_sample_of_examples_alone_is_not_a_gain():
             wrong = own + 0.4 * rng.normal(size=(8, 100)) < -0.6
             return counted(gold, wrong.astype(np.int32))
 
-        found = compare(model(), model(), "accuracy", seed=trial, rounds=199)
+        found = compare(model(), model(), accuracy, seed=trial, rounds=199)
         ps.append((found.p_seeds, found.p))
     of_seeds, of_both = (np.array(ps) <= 0.05).mean(0)
     assert of_seeds > 0.15
@@ -228,7 +232,7 @@ def test_a_gain_on_this_sample_of_examples_alone_is_not_a_gain():
 def test_the_smallest_p_of_a_randomisation_is_one_over_rounds_plus_one():
     gold = np.zeros(200, np.int32)
     ours, base = counted(gold, np.zeros((3, 200))), counted(gold, np.ones((3, 200)))
-    assert compare(ours, base, "accuracy", seed=0, rounds=99).p_items == 1 / 100
+    assert compare(ours, base, accuracy, seed=0, rounds=99).p_items == 1 / 100
 
 
 def test_a_difference_over_examples_alone_is_not_enough():
@@ -238,7 +242,7 @@ def test_a_difference_over_examples_alone_is_not_enough():
     shares = np.array([[0.99], [0.78], [0.76], [0.79]])
     ours = counted(gold, np.where(rng.random((4, 500)) < shares, 0, 1))
     base = counted(gold, np.where(rng.random((4, 500)) < 0.75, 0, 1))
-    found = compare(ours, base, "accuracy", seed=0, rounds=2_000)
+    found = compare(ours, base, accuracy, seed=0, rounds=2_000)
     assert found.p_items < 0.01
     assert found.p_seeds > 0.05
     assert found.p == found.p_seeds
@@ -248,10 +252,10 @@ def test_a_true_difference_is_found():
     hits, inside = [], []
     for trial in range(40):
         ours, base = drawn(2_000 + trial, 250, 8, 0.80, 0.70)
-        found = compare(ours, base, "macro_f1", seed=trial, rounds=499)
+        found = compare(ours, base, MACRO, seed=trial, rounds=499)
         hits.append(found.p <= 0.05 and found.difference > 0)
         inside.append(found.low <= 0.1 <= found.high)
-        swapped = compare(base, ours, "macro_f1", seed=trial, rounds=499)
+        swapped = compare(base, ours, MACRO, seed=trial, rounds=499)
         assert swapped.difference == pytest.approx(-found.difference)
     assert np.mean(hits) > 0.9
     assert np.mean(inside) > 0.8

@@ -142,8 +142,11 @@ class _Batches:
         return file
 
 
+_KEPT = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_floating, pa.types.is_list)
+
+
 def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
-    """The batch's strings as bytes, its integers and booleans as they are; no other columns."""
+    """The batch's strings as bytes; numbers, booleans and lists as they are; no other columns."""
     notes, columns = {_FIELDS: "\n".join(names).encode()}, {}
     for name in batch.schema.names:
         column = batch.column(name)
@@ -154,7 +157,7 @@ def _plain(batch: Any, plan: ReadPlan, names: list[str]) -> Any:
             columns[name] = column.cast(pa.large_binary())
         elif name == plan.text_field:
             notes[_TYPE] = str(kind).encode()
-        elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        elif any(is_kind(kind) for is_kind in _KEPT):
             columns[name] = column
     fields = [pa.field(name, column.type) for name, column in columns.items()]
     schema = pa.schema(fields, metadata=notes)

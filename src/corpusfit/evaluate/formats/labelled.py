@@ -1,9 +1,10 @@
-"""Examples of one split with labels as strings, the result of every format."""
+"""Examples of one split with their labels, the result of every format."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from corpusfit.corpus.unpack import Stream, unpacked_name
 from corpusfit.errors import InputError
@@ -17,16 +18,20 @@ class Labelled:
 
     Attributes:
         pieces: one text or the words of a sentence of each example.
-        labels: label of each piece of each example.
+        labels: labels of each example: one of each piece, or those that the kind of task reads.
         notes: notes for the user, a sentence each.
     """
 
     pieces: list[list[str]]
-    labels: list[list[str]]
+    labels: list[list[Any]]
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.pieces)
+
+    def different(self) -> set[Any]:
+        """The different labels."""
+        return {label for labels in self.labels for label in labels}
 
 
 def whole_text(path: Path) -> str:

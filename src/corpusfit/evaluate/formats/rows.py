@@ -1,12 +1,14 @@
-"""Read texts with a class from rows: JSON lines, CSV, TSV, Parquet, a Hugging Face dataset."""
+"""Read texts with labels from rows: JSON lines, CSV, TSV, Parquet, a Hugging Face dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from corpusfit import corpus
+from corpusfit.corpus.fields import Row
 from corpusfit.corpus.rejects import EMPTY_LINE, missing_field
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.labelled import Labelled
@@ -18,10 +20,60 @@ _BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable parquet")
 """Reasons (`corpus/rejects.py`) that concern all rows from there on."""
 
 
-def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Labelled:
-    """Read the usable rows of a split; a note counts the others.
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a split, whose labels are not understood yet.
 
-    The corpus readers are used, with the label as the row's id: a string, an integer or a boolean.
+    Attributes:
+        split: name of the split, for messages.
+        sources: its files.
+        read: how they are read; the label is the id field.
+        rows: the rows in reading order, without empty lines.
+    """
+
+    split: str
+    sources: Sequence[Source]
+    read: ReadPlan
+    rows: list[Row]
+
+    def values(self) -> list[object]:
+        """The values of the label field that are not missing."""
+        return [r.value for r in self.rows if isinstance(r, Document) and r.value is not None]
+
+    def labelled(self, parse: Callable[[object], list[Any] | None], wants: str) -> Labelled:
+        """The usable rows; a note counts the others.
+
+        Args:
+            parse: the labels of a value of the label field; None if it has none.
+            wants: what `parse` accepts, in words.
+
+        Raises:
+            EmptyInputError: no row has a text and a label; the message lists the fields of a row.
+        """
+        texts: list[list[str]] = []
+        labels: list[list[Any]] = []
+        bad, first = 0, ""
+        for row in self.rows:
+            own = parse(row.value) if isinstance(row, Document) else None
+            if isinstance(row, Document) and own is not None:
+                texts.append([row.text])
+                labels.append(own)
+                continue
+            bad += 1
+            lack = f"no label in {self.read.id_field!r} ({wants})"
+            if isinstance(row, Reject):
+                lack = f"no usable text ({row.reason})"
+            first = first or f"row {row.row} has {lack}"
+        if not texts:
+            raise EmptyInputError(_nothing_usable(self.sources, self.read, self.split, bad, first))
+        if not bad:
+            return Labelled(texts, labels)
+        rows = f"{bad:,} of {bad + len(texts):,} rows of {self.split}"
+        return Labelled(texts, labels, (f"{rows} were left out: for instance, {first}.",))
+
+
+def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
+    """Read the rows of a split with the corpus readers.
 
     Args:
         places: files, or `hub:NAME[:CONFIG]@SPLIT`.
@@ -29,41 +81,21 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Labelled:
         split: name of the split, for messages.
 
     Raises:
-        EmptyInputError: no row has a text and a label; the message lists the fields of a row.
         InputError: a file cannot be read completely.
         MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
     read = ReadPlan(text_field=plan.text_field, id_field=plan.label_field)
     sources = corpus.find(places, read, spool=Path(), role="task")
-    texts: list[list[str]] = []
-    labels: list[list[str]] = []
-    bad, first = 0, ""
+    rows: list[Row] = []
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
-            if isinstance(row, Document) and str("" if row.id is None else row.id).strip():
-                texts.append([row.text])
-                labels.append([str(row.id)])
-                continue
             reason = row.reason if isinstance(row, Reject) else ""
             if reason.startswith(_BROKEN):
                 source = sources[shard.source].url
                 raise InputError(f"{source} cannot be read completely: {reason}.")
             if reason != EMPTY_LINE:
-                bad += 1
-                first = first or f"row {row.row} has {_lack(reason, plan)}"
-    if not texts:
-        raise EmptyInputError(_nothing_usable(sources, read, split, bad, first))
-    if not bad:
-        return Labelled(texts, labels)
-    rows = f"{bad:,} of {bad + len(texts):,} rows"
-    return Labelled(texts, labels, (f"{rows} of {split} were left out: for instance, {first}.",))
-
-
-def _lack(reason: str, plan: TaskPlan) -> str:
-    """What a row lacks, by the reader's reason; without a reason, the label."""
-    if reason:
-        return f"no usable text ({reason})"
-    return f"no label in {plan.label_field!r} (a string, a whole number or a boolean)"
+                rows.append(row)
+    return Rows(split, sources, read, rows)
 
 
 def _nothing_usable(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from corpusfit.engine import Progress
 from corpusfit.errors import InputError, bad_setting
+from corpusfit.evaluate.metrics import accuracy
 from corpusfit.evaluate.pairs import Pairs, read_pairs
 from corpusfit.evaluate.retrieval import UniqueSentences, deduplicate, retrieved, tallies
 from corpusfit.evaluate.significance import Comparison, compare, finding, holm, interval
@@ -220,10 +221,10 @@ def _result(
 ) -> Retrieved:
     """One model's result in one direction, compared with the first model's."""
     counts = tallies(hits)
-    low, high = interval([counts], "accuracy", seed=seed)
+    low, high = interval([counts], accuracy, seed=seed)
     against = None
     if base is not None:
-        against = compare([counts], [tallies(base)], "accuracy", seed=seed)
+        against = compare([counts], [tallies(base)], accuracy, seed=seed)
     return Retrieved(
         test.pairs.name,
         test.pairs.languages[side],

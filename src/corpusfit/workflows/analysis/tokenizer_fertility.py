@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from corpusfit.corpus.registry import format_of
 from corpusfit.errors import EmptyInputError, bad_setting
 from corpusfit.evaluate.formats.conll import read_conll
+from corpusfit.evaluate.metrics import accuracy
 from corpusfit.evaluate.resampling import bootstrap_scores, stack_tallies
 from corpusfit.evaluate.splits import form_of_name
 from corpusfit.evaluate.tokenizer_fertility import (
@@ -173,7 +174,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
 def _is_conll(name: str) -> bool:
     """Whether an input is a file of CoNLL columns, by its name."""
     path = Path(name).expanduser()
-    conll = form_of_name(path.name, "auto") == "conll" and not format_of(path.name)
+    conll = form_of_name(path.name) == "conll" and not format_of(path.name)
     return conll and path.is_file()
 
 
@@ -188,11 +189,11 @@ def _redrawn(counts: NDArray[np.int64], column: int, kind: str, seed: int) -> ND
         kind: kind of text; each kind has its own random generator.
         seed: random seed.
     """
-    pairs = np.zeros((*counts.shape[:2], 3, 1), np.int64)  # as tallies, whose `accuracy` is a ratio
+    pairs = np.zeros((*counts.shape[:2], 3, 1), np.int64)  # as tallies, whose accuracy is a ratio
     pairs[:, :, 0, 0], pairs[:, :, 2, 0] = counts[..., column], counts[..., WORDS]
     together = stack_tallies(list(pairs.transpose(1, 0, 2, 3)))
     chances = dict(zip(("specific", "general"), np.random.default_rng(seed).spawn(2), strict=True))
-    drawn = bootstrap_scores(together, "accuracy", chances[kind], ROUNDS)
+    drawn = bootstrap_scores(together, accuracy, chances[kind], ROUNDS)
     return np.concatenate([_ratio(counts, column)[None], drawn])
 
 

@@ -18,6 +18,9 @@ from corpusfit.evaluate.splits import TaskFiles, find_splits, form_of_name
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 
+_WORDS = ("conll", "brat")
+"""The formats of words with tags."""
+
 
 @dataclass(frozen=True)
 class _Part:
@@ -166,7 +169,7 @@ def _has_splits(place: str, path: Path) -> bool:
 
 def _may_hold_words(name: str) -> bool:
     """Whether a file of this name may hold words with tags, not rows."""
-    return form_of_name(name, "tagging") in ("conll", "brat")
+    return form_of_name(name, _WORDS) in _WORDS
 
 
 def _held_out_splits(found: TaskFiles, progress: Progress, setting: str) -> list[str]:

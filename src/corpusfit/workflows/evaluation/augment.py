@@ -43,20 +43,20 @@ def write_augmented_examples(
         examples: the training split.
         plan: kind of augmentation, and number of new examples for each example.
         out: file for the new examples; finished translations are in a folder beside it.
-        kind: kind of task, `classification` or `tagging`.
+        kind: kind of the task.
         labels: names of the labels, by number.
         seed: random seed.
         device: device of the translation, `auto`, `cpu` or `cuda`.
         machine: where it runs, and how progress is shown.
 
     Raises:
-        UsageError: labelled words would be translated, or no word may be replaced.
+        UsageError: the kind of task does not allow it, or no word may be replaced.
         ModelError: a translation model cannot be used; the message names the setting.
     """
+    require_allowed(plan, kind)
     if plan.kind != "backtranslate":
         store_examples(replace_words(examples, plan, kind=kind, labels=labels, seed=seed), out)
         return
-    require_allowed(plan, kind)
     texts = [text for pieces in examples.pieces for text in pieces]
     job = Backtranslate(plan.mt, plan.mt_back, plan.copies, seed, device)
     folder = out.with_suffix(".parts")

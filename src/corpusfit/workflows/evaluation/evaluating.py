@@ -6,10 +6,10 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.embed.hardware import resolve, resolve_device
@@ -19,6 +19,8 @@ from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import EvaluatePlan, metric_of
 from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.registry import load
+from corpusfit.evaluate.resampling import Metric
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
@@ -178,6 +180,10 @@ class _Evaluation:
         """The metric that is compared."""
         return metric_of(self.plan.task, self.task.kind)
 
+    @property
+    def _score(self) -> Metric:
+        return partial(load(self.task.kind).score, self.metric)
+
     def fine_tune(self, machine: Machine) -> None:
         """Run missing fine-tunings, in parallel; on a GPU one at a time."""
         pieces = self._missing()
@@ -235,7 +241,7 @@ class _Evaluation:
         found = []
         for size, role in itertools.product(self.sizes, self.models):
             outcomes = self.outcomes(role, size)
-            low, high = interval(self._tallies(outcomes), self.metric, seed=self.plan.seed)
+            low, high = interval(self._tallies(outcomes), self._score, seed=self.plan.seed)
             found.append(_result(role, outcomes) | {"low": low, "high": high})
         return found
 
@@ -246,7 +252,7 @@ class _Evaluation:
         compared = []
         for size in self.sizes:
             ours, other = (self._tallies(self.outcomes(role, size)) for role in (OURS, BASE))
-            compared.append(compare(ours, other, self.metric, seed=self.plan.seed))
+            compared.append(compare(ours, other, self._score, seed=self.plan.seed))
         found = []
         adjusted = holm([comparison.p for comparison in compared])
         for size, comparison, p in zip(self.sizes, compared, adjusted, strict=True):
@@ -255,7 +261,7 @@ class _Evaluation:
             found.append({"size": size or len(self.task.train), **figures})
         return found
 
-    def _tallies(self, outcomes: Sequence[Outcome]) -> list[NDArray[np.int64]]:
+    def _tallies(self, outcomes: Sequence[Outcome]) -> list[NDArray[Any]]:
         return [outcome.tallies(self.task) for outcome in outcomes]
 
 

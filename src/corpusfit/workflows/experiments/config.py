@@ -9,7 +9,7 @@ from typing import Any
 
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.errors import UsageError, bad_setting
-from corpusfit.evaluate.plan import METRICS, EvaluatePlan
+from corpusfit.evaluate.plan import EvaluatePlan, check_metric
 from corpusfit.manifest import versions
 from corpusfit.plan import Plan
 from corpusfit.settings import one_of, positive
@@ -46,7 +46,7 @@ class RecipeTask:
         for setting in ("name", "path"):
             if not getattr(self, setting):
                 raise bad_setting(f"tasks.{setting}", "set for every task", "nothing")
-        one_of(f"tasks.metric of {self.name}", self.metric, ("auto", *METRICS))
+        check_metric(f"tasks.metric of {self.name}", self.metric)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
-from corpusfit.evaluate.plan import METRICS
 from corpusfit.evaluate.tables import Cell, Table, csv, latex, markdown, plain
 from corpusfit.workflows.experiments.costs import Cost, Costs
 from corpusfit.workflows.experiments.results import ScoredCells
@@ -20,7 +19,8 @@ def all_cells(scored: ScoredCells, costs: Sequence[Cost]) -> Table:
     pairs_by_cell = {(p.row, p.column): p for p in scored.pairs if not p.named}
     keys = [f.name for f in dataclasses.fields(scored.results[0].cell)]
     figures = ("mean", "sd", "low", "high", "dev")
-    columns = (*keys, "column", "metric", *figures, *METRICS, "scores", "gain", "p", "verdict")
+    metrics = tuple(dict.fromkeys(m for r in scored.results for m in r.metrics))
+    columns = (*keys, "column", "metric", *figures, *metrics, "scores", "gain", "p", "verdict")
     cost_names = [f.name for f in dataclasses.fields(Cost)]
     rows: list[tuple[Cell, ...]] = []
     for r, cost in zip(scored.results, costs, strict=True):
@@ -32,7 +32,7 @@ def all_cells(scored: ScoredCells, costs: Sequence[Cost]) -> Table:
                 r.column,
                 r.metric,
                 *(getattr(r, figure) for figure in figures),
-                *(r.metrics.get(m) for m in METRICS),
+                *(r.metrics.get(m) for m in metrics),
                 " ".join(map(repr, r.scores)),
                 *gain,
                 *(getattr(cost, name) for name in cost_names),

@@ -22,7 +22,7 @@ class StoredTask:
         name: its name in the recipe.
         size: number of training examples that the recipe asks for; 0 for all.
         examples: number of training examples that it has.
-        kind: `classification` or `tagging`.
+        kind: kind of the task.
         metric: the metric that is compared.
         key: digest of the whole task.
         texts: digest of its training texts.

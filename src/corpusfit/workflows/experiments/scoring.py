@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.evaluate.outcome import Outcome
-from corpusfit.evaluate.plan import METRICS
+from corpusfit.evaluate.registry import load
+from corpusfit.evaluate.resampling import Metric
 from corpusfit.evaluate.significance import Comparison, compare, interval, spread
 from corpusfit.evaluate.task import Task, load_task
 from corpusfit.workflows.experiments.contrasts import (
@@ -75,11 +76,15 @@ class _RowScorer:
         self._stored, self._folder = inputs.tasks[row[:2]], inputs.folder
         (self._graph, self._failed), self._metric = context, self._stored.metric
         self._columns = columns_of(self._graph.cells)
-        self._base: tuple[Cell, list[NDArray[np.int64]]] | None = None
+        self._base: tuple[Cell, list[NDArray[Any]]] | None = None
 
     @cached_property
     def _task(self) -> Task:
         return load_task(self._folder.task(self._stored.key))
+
+    @property
+    def _score(self) -> Metric:
+        return partial(load(self._stored.kind).score, self._metric)
 
     def _names(self, cell: Cell) -> list[str]:
         return [t.name for t in self._graph.cells[cell]]
@@ -103,7 +108,7 @@ class _RowScorer:
         mean, sd = spread(scores)
         low, high = self._cached(
             ["interval", self._outcome_ids(cell)],
-            lambda: list(interval(self._tallies(cell), self._metric, seed=0)),
+            lambda: list(interval(self._tallies(cell), self._score, seed=0)),
         )
         return Result(
             cell,
@@ -114,7 +119,10 @@ class _RowScorer:
             sd,
             low,
             high,
-            {m: float(np.mean([o.scores["test"][m] for o in outcomes])) for m in METRICS},
+            {
+                m: float(np.mean([o.scores["test"][m] for o in outcomes]))
+                for m in outcomes[0].scores["test"]
+            },
             float(np.mean([o.scores["dev"][self._metric] for o in outcomes])),
             outcomes[0].truncated,
         )
@@ -125,7 +133,7 @@ class _RowScorer:
         def compute() -> dict[str, Any]:
             if self._base is None or self._base[0] != base:
                 self._base = base, self._tallies(base)
-            found = compare(self._tallies(ours), self._base[1], self._metric, seed=0)
+            found = compare(self._tallies(ours), self._base[1], self._score, seed=0)
             return dataclasses.asdict(found)
 
         return Comparison(
@@ -140,7 +148,7 @@ class _RowScorer:
             write_bytes(path, json.dumps(compute()).encode())
         return json.loads(path.read_bytes())
 
-    def _tallies(self, cell: Cell) -> list[NDArray[np.int64]]:
+    def _tallies(self, cell: Cell) -> list[NDArray[Any]]:
         return [o.tallies(self._task) for o in _outcomes(self._graph.cells[cell])]
 
 

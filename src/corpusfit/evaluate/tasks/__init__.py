@@ -1,0 +1,1 @@
+"""One kind of task per file; `evaluate/registry.py` finds them."""

@@ -1,0 +1,41 @@
+"""Classification: one class of a text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.errors import InputError
+from corpusfit.evaluate.contract import TaskType, in_order
+from corpusfit.evaluate.metrics import tallies
+from corpusfit.evaluate.task import Examples
+
+
+class Classification(TaskType):
+    """One class of a text, with cross-entropy; metrics are those of scikit-learn.
+
+    Reference: TADPOLE, section 4.
+    """
+
+    usual = True
+    metric = "macro_f1"
+
+    def learned(self, labels: set[str], examples: int) -> list[str]:
+        """The classes of train."""
+        if len(labels) < 2:
+            raise InputError(
+                f"--task must have two or more labels in train; all {examples:,} examples have the "
+                f"label {next(iter(labels))!r}. Check --label-field."
+            )
+        return in_order(labels)
+
+    def tally(
+        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+    ) -> NDArray[np.int64]:
+        """Counts of texts (column 0) and of the texts of each class."""
+        gold, owner = examples.flat, np.arange(len(examples))
+        right = gold == answers
+        counted = [(owner[right], gold[right]), (owner, answers), (owner, gold)]
+        return tallies(right, examples.lengths, counted, len(labels))
