@@ -51,7 +51,7 @@ def results(cells):
     protocol = {"model": "m", "steps": 2, "batch": 1, "length": 8, "rate": 0.1}
     return {
         "protocol": {**protocol, "share": 0.1, "heldout": 9, "embedder": "static"},
-        "targets": {"a/0": {"train": 3, "judged": 2}},
+        "targets": {"a/0": {"train": 3, "evaluated": 2}},
         "verdicts": {"a/0": {"x": {"agreement": 0.9, "f1": 0.1}}},
         "cells": cells,
     }
