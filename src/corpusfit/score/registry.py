@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import packed, unpacked
 from corpusfit.errors import ModelError, UsageError, bad_setting
+from corpusfit.options import KINDS
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
 from corpusfit.score.names import GROUP, require
-from corpusfit.settings import KINDS
 
 
 def load(name: str, setting: str = "--method") -> type[AnyMethod]:

@@ -12,9 +12,10 @@ from corpusfit.adapt.presets import preset
 from corpusfit.corpus import located
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.options import typed
 from corpusfit.plan import Plan
 from corpusfit.score.names import names as method_names
-from corpusfit.settings import recipe_values, typed, unknown
+from corpusfit.settings import recipe_values, unknown
 from corpusfit.workflows.experiments.config import (
     WITHOUT_SELECTION,
     Recipe,
