@@ -253,7 +253,7 @@ def test_an_empty_corpus(random_run, tmp_path, tiny_static, content, why, embedd
     corpus = tmp_path / "empty.jsonl"
     corpus.write_text(content)
     words = {"method": "domain_cosine", "embedder": str(tiny_static)} if embedded else {}
-    with pytest.raises(EmptyInputError, match=rf"--corpus .*\({why}\)"):
+    with pytest.raises(EmptyInputError, match=rf"corpus .*\({why}\)"):
         random_run(corpus, **words)
     assert not (tmp_path / "out" / "manifest.json").exists()
 
@@ -319,7 +319,7 @@ def test_an_unknown_method_is_answered_with_the_nearest(cli, random_run, task, p
 
 @pytest.mark.parametrize("fraction", [0, -0.1, 1.5, float("nan")])
 def test_a_fraction_outside_its_range(cli, random_run, task, pile, tmp_path, fraction):
-    with pytest.raises(UsageError, match=r"--fraction.*\(0, 1\].*got "):
+    with pytest.raises(UsageError, match=r"fraction.*\(0, 1\].*got "):
         random_run(pile, fraction=fraction)
     done = cli(
         *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "o"),

@@ -5,7 +5,7 @@ from .composing import compose, estimate_composition
 from .crosslingual import retrieval, tokenizers
 from .evaluating import estimate_evaluation, evaluate, missing, run
 from .exploring import clusters
-from .plans import build_adapt_plan, build_evaluate_plan, build_plan
+from .plans import build_adapt_plan, build_evaluate_plan, build_plan, build_tune_plan
 from .reporting import report
 from .selecting import audit, choose, estimate, explain, rank, score, select
 from .splitting import overlaps, split
@@ -17,6 +17,7 @@ __all__ = [
     "build_adapt_plan",
     "build_evaluate_plan",
     "build_plan",
+    "build_tune_plan",
     "choose",
     "clusters",
     "compose",

@@ -9,13 +9,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.presets import preset as preset_of
-from corpusfit.api.offers import ADAPT, EVALUATE, SELECT, Offer
+from corpusfit.api.offers import ADAPT, EVALUATE, SELECT, TUNE, Offer
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.options import Setting
 from corpusfit.plan import Plan
 from corpusfit.score.names import require
 from corpusfit.settings import Settings
+from corpusfit.workflows.tuning.plan import TunePlan
 
 Inputs: TypeAlias = str | Path | Sequence[str | Path]
 
@@ -125,6 +126,13 @@ def build_evaluate_plan(
         cure = "For example <model.name=bert-base-uncased>."
         raise bad_setting("<model.name>", allowed, "nothing", cure)
     return built
+
+
+def build_tune_plan(
+    plan: TunePlan | Path | str | None = None, settings: Sequence[str] = (), **options: object
+) -> TunePlan:
+    """A tuning's plan; raises as `build_plan`."""
+    return build(TUNE, plan, settings, options).check()
 
 
 def listed(inputs: Inputs) -> list[str]:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from corpusfit import workflows
 from corpusfit.api.offers import TUNE, offers
-from corpusfit.api.plans import Inputs, build, listed
+from corpusfit.api.plans import Inputs, build_tune_plan, listed
 from corpusfit.api.typed_options import TuneOptions
 from corpusfit.artifacts import place
-from corpusfit.workflows.tuning.plan import TunePlan
-
-if TYPE_CHECKING:
-    from corpusfit.workflows import Machine, Tuned
+from corpusfit.workflows import Machine, Tuned, TunePlan
 
 
 @offers(TUNE)
@@ -56,7 +53,7 @@ def tune(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    built = build(TUNE, plan, settings, options).check()
+    built = build_tune_plan(plan, settings, **options)
     return workflows.tune(
         built,
         workflows.TuneInputs(
@@ -64,7 +61,7 @@ def tune(
         ),
         place(out, "<.out>"),
         train=train,
-        machine=machine or workflows.Machine(),
+        machine=machine or Machine(),
         overwrite=overwrite,
     )
 
@@ -87,11 +84,11 @@ def estimate_tuning(
     Returns:
         rungs, settings, steps, step_s, scoring_s, seconds, memory_mb, disk_mb.
     """
-    built = build(TUNE, plan, settings, options).check()
+    built = build_tune_plan(plan, settings, **options)
     return workflows.estimate_tuning(
         built,
         workflows.TuneInputs(
             listed(target), listed(corpus), listed(replay), listed(guard), guard_field
         ),
-        machine=machine or workflows.Machine(),
+        machine=machine or Machine(),
     )

@@ -86,9 +86,10 @@ def tune(
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
+    built = api.build_tune_plan(**words)
     machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
     texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
-    texts |= {"guard": guard or (), "guard_field": guard_field, "machine": machine, **words}
+    texts |= {"guard": guard or (), "guard_field": guard_field, "plan": built, "machine": machine}
     if dry_run:
         show_plan(api.estimate_tuning(**texts), json=json)
         return
