@@ -93,7 +93,7 @@ def test_bad_rows_are_rejected_with_place_and_reason(random_run, tmp_path, shard
 def test_strict_makes_the_first_one_an_error(random_run, tmp_path, reason):
     corpus = tmp_path / "mixed.jsonl"
     corpus.write_bytes(b"\n".join([*GOOD, BAD[reason], *GOOD]) + b"\n")
-    with pytest.raises(StrictError, match=r"mixed\.jsonl, row 6: .*--strict"):
+    with pytest.raises(StrictError, match=r"mixed\.jsonl, row 6: .*strict"):
         random_run(corpus, strict=True)
 
 

@@ -35,12 +35,14 @@ class Offer(Generic[_S]):
         parts: groups of the plan, or single settings, in the order of `--help`.
         required: words that the command line requires.
         differs: fields of an `Option` that are different for this command, by word.
+        aliases: words of the command's own for settings of the plan, by path.
     """
 
     plan: type[_S]
     parts: tuple[str, ...]
     required: tuple[str, ...] = ()
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def settings(self) -> dict[str, Setting]:
@@ -75,8 +77,8 @@ class Door:
             return path[1:]
         if self.offer is None or path in self.by_path:
             return ""
-        settings = self.offer.settings.items()
-        return next((word for word, setting in settings if setting.path == path), "")
+        words = {setting.path: word for word, setting in self.offer.settings.items()}
+        return {**self.offer.aliases, **words}.get(path, "")
 
     @classmethod
     def of_call(cls, offer: Offer[Any] | None, given: Mapping[str, Any]) -> Self:
@@ -169,7 +171,7 @@ SELECT = Offer(Plan, ("method", "embed", "auto", "cascade", "choose", "cut", "re
 SCORE = Offer(Plan, ("method", "embed", "auto", "cascade", "cut", "read", "seed"))
 CHOOSE = Offer(Plan, ("choose",))
 RANK = Offer(Plan, ("embed", "cut", "read.text_field", "seed"))
-RETRIEVAL = Offer(Plan, ("seed",))
+RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})
 TOKENIZERS = Offer(Plan, ("read.text_field", "seed"))
 CONTAMINATION = Offer(Plan, ("read.text_field",))
 DEMO = Offer(Plan, ("embed",))

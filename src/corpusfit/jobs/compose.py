@@ -263,5 +263,5 @@ class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
     def _changed(self, number: int, shard: Shard) -> InputError:
         return InputError(
             f"{self.names[number][shard.source]} changed while it was read. Run the command again "
-            "with --overwrite when nothing writes to this file."
+            "with <.overwrite=true> when nothing writes to this file."
         )

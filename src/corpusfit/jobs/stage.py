@@ -159,7 +159,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
         if (at >= len(segments)).any() or (segments.row[at] != rows).any():
             raise InputError(
                 f"{self.names[shard.source]} changed while it was read. Run the command again with "
-                "--overwrite when nothing writes to this file."
+                "<.overwrite=true> when nothing writes to this file."
             )
         own = np.repeat(segments.first_unit[at], segments.units[at]) + _within(segments.units[at])
         tally.units, tally.segments = len(own), len(at)

@@ -88,7 +88,7 @@ class WriteSelected(Job[Shard, int]):
             if document is None or here["end"] > len(document.text):
                 raise InputError(
                     f"{self.names[shard.source]} changed while it was read. Run the command again "
-                    "with --overwrite when nothing writes to this file."
+                    "with <.overwrite=true> when nothing writes to this file."
                 )
             line = {
                 "text": document.text[int(here["start"]) : int(here["end"])],

@@ -63,7 +63,7 @@ class Machine:
             UsageError: there is no engine of this name.
         """
         if self.engine not in ENGINES:
-            raise bad_setting("--engine", " or ".join(ENGINES), self.engine)
+            raise bad_setting("<.engine>", " or ".join(ENGINES), self.engine)
         return ENGINES[self.engine](self.workers)
 
     def for_training(self, device: str) -> Machine:
@@ -77,7 +77,7 @@ class Machine:
         Raises:
             UsageError: the cache is a URL that cannot be written to.
         """
-        return place(self.cache, "--cache") if self.cache else default_cache()
+        return place(self.cache, "<.cache>") if self.cache else default_cache()
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -156,7 +156,7 @@ class Run:
             if touched and corpus.content(source) != source.fingerprint:
                 raise ChangedInputError(
                     f"{source.name} changed while it was read. Run the command again with "
-                    "--overwrite when nothing writes to this file."
+                    "<.overwrite=true> when nothing writes to this file."
                 )
 
     def warn(self, message: str) -> None:
@@ -204,8 +204,8 @@ class Run:
     def nothing_read(self, rejected: Reasons) -> EmptyInputError:
         """The error for a corpus without a usable row."""
         return EmptyInputError(
-            f"--{self.role} has no usable row ({rejected}). Name the text field with "
-            f"--text-field, or give other files to --{self.role}."
+            f"<.{self.role}> has no usable row ({rejected}). Name the text field with "
+            f"<read.text_field>, or give other files to <.{self.role}>."
         )
 
 
@@ -231,7 +231,7 @@ def find_again(
     if changed:
         raise ChangedInputError(
             f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
-            "score again with `corpusfit select` and another --out."
+            "score again with `corpusfit select` and another <.out>."
         )
     return now
 

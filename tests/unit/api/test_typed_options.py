@@ -1,4 +1,4 @@
-"""The functions of the API: each option is a typed keyword, for people, editors and type checkers."""
+"""The functions of the API: each option is a typed keyword, for editors and type checkers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from corpusfit.api import offers
 from corpusfit.errors import CorpusfitError, UsageError
 
 FUNCTIONS = {
-    name: thing for name in corpusfit.__all__ if inspect.isfunction(thing := getattr(corpusfit, name))
+    name: thing
+    for name in corpusfit.__all__
+    if inspect.isfunction(thing := getattr(corpusfit, name))
 }
 SCRIPT = """\
 import corpusfit

@@ -101,7 +101,7 @@ ERRORS = [
 
 @pytest.mark.parametrize("cls", ERRORS)
 def test_errors_travel_between_processes(cls):
-    given = ("--embedder", "embed") if cls is errors.MissingDependencyError else ("what happened",)
+    given = ("embedder", "embed") if cls is errors.MissingDependencyError else ("what happened",)
     error = cls(*given)
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy)) == (cls, str(error))

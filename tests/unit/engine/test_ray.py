@@ -111,7 +111,7 @@ def test_without_ray_it_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with (
-        pytest.raises(MissingDependencyError, match=r"engine ray.*corpusfit\[ray\]"),
+        pytest.raises(MissingDependencyError, match=r"engine=ray.*corpusfit\[ray\]"),
         RayEngine(),
     ):
         pass

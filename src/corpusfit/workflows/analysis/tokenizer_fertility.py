@@ -131,11 +131,11 @@ def tokenizers(
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if not names or twice:
         came = f"{twice[0]} twice" if twice else "nothing"
-        raise bad_setting("--tokenizer", "given at least once, each time with another name", came)
+        raise bad_setting("<.tokenizer>", "given at least once, each time with another name", came)
     opened = [open_tokenizer(name) for name in names]
     inputs = {"specific": specific, "general": general}
     with machine.start() as engine, machine.scratch() as work:
-        engine.require_shared(work, "--cache")
+        engine.require_shared(work, "<.cache>")
         texts = {k: _sampled(k, each, plan, work, engine, machine) for k, each in inputs.items()}
     counts = {}
     progress = machine.progress

@@ -112,7 +112,7 @@ def report_contamination(
     """
     read.check()
     with machine.start() as engine, machine.scratch() as spool:
-        engine.require_shared(spool, "--cache")
+        engine.require_shared(spool, "<.cache>")
         task_read = dataclasses.replace(read, text_field=task_field or read.text_field)
         splits = held_out(task, task_read, spool, machine.progress, setting="task")
         watched = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
@@ -125,8 +125,8 @@ def report_contamination(
         seconds = time.perf_counter() - began
     if not leaks.texts:
         raise EmptyInputError(
-            f"--data has no usable row ({leaks.reasons}). Set --text-field to the field with the "
-            "text."
+            f"<.data> has no usable row ({leaks.reasons}). Set <read.text_field> to the field with "
+            "the text."
         )
     return _reported(splits, watched, leaks, texts.data, seconds)
 

@@ -78,7 +78,7 @@ def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = Fa
     with machine.start() as engine:
         context = _open(recipe, folder, machine, engine)
         folder.begin(_identity(context), overwrite=overwrite)
-        engine.require_shared(folder.work, "--out")
+        engine.require_shared(folder.work, "<.out>")
         done = folder.finished()
         if done is not None:
             return Composition(out, done)
@@ -103,7 +103,7 @@ def estimate_composition(recipe: Recipe, *, machine: Machine) -> dict[str, Any]:
     """
     _check_methods(recipe)
     with machine.start() as engine, machine.scratch() as scratch:
-        engine.require_shared(scratch, "--cache")
+        engine.require_shared(scratch, "<.cache>")
         context = _open(recipe, ComposeFolder(scratch), machine, engine)
         read = surveyed(context)
         _, texts = pool(context, read["shards"], by_chance)

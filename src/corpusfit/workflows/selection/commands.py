@@ -141,11 +141,13 @@ def rank(
         The methods' verdicts and costs, fewest held-out bits first.
     """
     if seeds < 1:
-        raise bad_setting("--seeds", "1 or more", seeds)
+        raise bad_setting("<.seeds>", "1 or more", seeds)
     names = list(methods) or candidates()
     labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
     if labels:
-        raise bad_setting("--method", "a method that scores texts, not labels", ", ".join(labels))
+        raise bad_setting(
+            "<method.name>", "a method that scores texts, not labels", ", ".join(labels)
+        )
     return _ranked(plan, target, corpus_inputs, names, seeds, machine, named=bool(methods))
 
 
@@ -177,7 +179,7 @@ def _ranked(
 ) -> list[Ranked]:
     """Draw a sample of the corpus, and rank methods on it."""
     with machine.start() as engine, machine.scratch() as work:
-        engine.require_shared(work, "--cache")
+        engine.require_shared(work, "<.cache>")
         plan = whole_lines(plan, corpus_inputs)
         run = _open(plan, target, corpus_inputs, work, machine, engine)
         samples = Sample(work, "target"), Sample(work, "background")
@@ -239,7 +241,7 @@ def _run(
         folder.begin(_identity(run), overwrite=overwrite)
         if run.decision is not None:
             write_decision(folder, run.decision, asked)
-        engine.require_shared(folder.work, "--out")
+        engine.require_shared(folder.work, "<.out>")
         require_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):

@@ -86,7 +86,7 @@ def split(
     folder = SplitFolder(out)
     folder.claim()
     with machine.start() as engine, machine.scratch() as spool:
-        engine.require_shared(spool, "--cache")
+        engine.require_shared(spool, "<.cache>")
         sources = corpus.find(
             inputs, plan.read, spool=folder.work, role="data", scan=partial(scan_with, engine)
         )

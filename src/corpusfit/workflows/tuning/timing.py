@@ -56,9 +56,9 @@ def _too_short(search: SearchPlan, needed: float, elapsed: float) -> UsageError:
     """The error for a time in which no setting can be compared with the baseline."""
     minutes = math.ceil(needed / 60)
     return bad_setting(
-        "--budget",
+        "<search.budget>",
         f"at least {format_duration(needed)}: {format_duration(elapsed)} to score the corpus and "
         "for a first trial, and the rest for one trial and its baseline",
         search.budget,
-        f"For example --budget {10 * minutes}min.",
+        f"For example <search.budget={10 * minutes}min>.",
     )
