@@ -1,4 +1,4 @@
-"""Write docs/settings.md from the plans' dataclasses and the methods' fields.
+"""Write docs/settings.md and the types of the API's keywords from the plans and the methods.
 
 Run: .venv/bin/python docs/make_settings.py
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from pathlib import Path
 
 from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.api import offers
+from corpusfit.errors import spelled
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
+from corpusfit.options import Setting, settings_of
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.names import names as method_names
 from corpusfit.settings import Settings
+from corpusfit.workflows.splitting.plan import SplitPlan
 from corpusfit.workflows.tuning.plan import TunePlan
 
 
@@ -26,8 +29,9 @@ def page() -> str:
         "# Settings",
         "",
         "All settings of `corpusfit select` and related commands; those of `adapt`, `evaluate`,",
-        "`clusters` and `tune` follow. Change a setting with `--set KEY=VALUE`, a `--plan` file in",
-        'TOML, or `settings=["KEY=VALUE"]` in Python. `docs/make_settings.py` writes this page.',
+        "`clusters`, `split` and `tune` follow. Change a setting with `--set KEY=VALUE`, a TOML",
+        'file for `--plan`, or `settings=["KEY=VALUE"]` in Python. `docs/make_settings.py` writes',
+        "this page.",
         "",
     ]
     lines += _groups(Plan(), ("seed", "method"))
@@ -44,6 +48,8 @@ def page() -> str:
     lines += ["# Settings of `corpusfit clusters`", ""]
     lines += ["Also `read`, `cut`, `embed` and `seed`, as above.", ""]
     lines += _groups(ClustersPlan(), ("seed", "read", "cut", "embed"))
+    lines += ["# Settings of `corpusfit split`", "", "Also `read` and `seed`, as above.", ""]
+    lines += _groups(SplitPlan(), ("seed", "read"))
     lines += ["# Settings of `corpusfit tune`", ""]
     lines += ["Also `read`, `cut`, `embed`, `fit` and `seed`, as for `select`; and `model`,"]
     lines += ["`objective`, `mix`, `train` and `adapter`, as for `adapt`.", ""]
@@ -55,26 +61,67 @@ def _groups(plan: Settings, left_out: tuple[str, ...]) -> list[str]:
     """The lines of a plan's groups."""
     lines = []
     for group in dataclasses.fields(plan):
-        default = getattr(plan, group.name)
         if group.name in left_out:
             continue
-        about = _attributes(type(default))
-        first = (inspect.getdoc(type(default)) or "").split("\n", 1)[0]
+        kind = type(getattr(plan, group.name))
+        first = (inspect.getdoc(kind) or "").split("\n", 1)[0]
         lines += [f"## {group.name}", "", first, ""]
         lines += ["| setting | default | meaning |", "|---|---|---|"]
-        for field in dataclasses.fields(default):
-            value = getattr(default, field.name)
-            lines.append(f"| `{group.name}.{field.name}` | `{value}` | {about[field.name]} |")
+        for setting in settings_of(kind).values():
+            about = setting.option.help + (f". {setting.option.more}" * bool(setting.option.more))
+            cells = (f"`{setting.path}`", _code(setting), spelled(about, _marked))
+            lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
         lines.append("")
     return lines
 
 
-def _attributes(cls: type) -> dict[str, str]:
-    """The description of each attribute in the docstring."""
-    section = (inspect.getdoc(cls) or "").split("Attributes:\n", 1)[-1]
-    found = re.findall(r"^    (\w+): (.*(?:\n      .*)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()).replace("|", "\\|") for name, text in found}
+def _code(setting: Setting) -> str:
+    """The default: a value as code, or words."""
+    plain = f"`{setting.shown_default}`"
+    return spelled(setting.option.default, _marked) or plain
+
+
+def _marked(path: str, value: str) -> str:
+    """A setting as code; what is a command's own as its option."""
+    option = f"--{path[1:].replace('_', '-')}" if path.startswith(".") else path
+    return f"`{option}{f'={value}' if value else ''}`"
+
+
+def typed_options() -> str:
+    """The module with the types of the keywords of the Python API."""
+    lines = [
+        '"""The keywords of the functions of the API; docs/make_settings.py writes this module."""',
+        "",
+        "from collections.abc import Sequence",
+        "from pathlib import Path",
+        "from typing import Literal, TypedDict",
+    ]
+    for name, offer in vars(offers).items():
+        if isinstance(offer, offers.Offer):
+            lines += ["", "", f"class {name.title()}Options(TypedDict, total=False):"]
+            lines += [f'    """Keywords of `{name.lower()}`."""', ""]
+            for word, setting in offer.settings.items():
+                kind = offers.keyword_type(setting)
+                line = f"    {word}: {kind}"
+                lines += [line] if len(line) <= 100 else _wrapped(word, kind)
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(word: str, kind: str) -> list[str]:
+    """A long type over several lines, as ruff formats it."""
+    words, _, rest = kind.removeprefix("Literal[").partition("] | ")
+    listed = [f"            {word}," for word in words.split(", ")]
+    return [
+        f"    {word}: (",
+        "        Literal[",
+        *listed,
+        "        ]",
+        f"        | {rest}",
+        "    )",
+    ]
 
 
 if __name__ == "__main__":
-    (Path(__file__).parent / "settings.md").write_text(page(), "utf-8")
+    here = Path(__file__).parent
+    (here / "settings.md").write_text(page(), "utf-8")
+    (here.parent / "src/corpusfit/api/typed_options.py").write_text(typed_options(), "utf-8")

@@ -27,6 +27,7 @@ from .workflows.evaluation.forecasting import Forecast
 from .workflows.mixing.composing import Composition
 from .workflows.result import Selection
 from .workflows.splitting.overlap import SplitOverlap
+from .workflows.splitting.plan import SplitPlan
 from .workflows.splitting.splitting import Split
 from .workflows.tuning.plan import TunePlan
 from .workflows.tuning.result import Tuned
@@ -50,6 +51,7 @@ __all__ = [
     "Selection",
     "Split",
     "SplitOverlap",
+    "SplitPlan",
     "Tokenized",
     "TunePlan",
     "Tuned",

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Spelling: TypeAlias = "Callable[[str, str], str]"
+"""How a caller writes a setting, by its path and a value; the value is empty for the name alone."""
+
+_MARK = re.compile(r"<(seed|[a-z_]*(?:\.[a-z_]+)+)(?:=('[^']*'|[^<>]*))?>")
+
+
+def by_path(path: str, value: str) -> str:
+    """The spelling of `--set` and of a plan in TOML: `choose.fraction=0.1`."""
+    return path.removeprefix(".") + (f"={value}" if value else "")
+
+
+def spelled(text: str, spelling: Spelling = by_path) -> str:
+    """A text with its settings as the caller writes them.
+
+    Args:
+        text: names settings by marks: `<choose.fraction>`, `<choose.fraction=0.1>` with a value, or
+            `<.out>` for what is a command's own.
+        spelling: how the caller writes a setting.
+    """
+    return _MARK.sub(lambda mark: spelling(mark[1], (mark[2] or "").strip("'")), text)
+
 
 class CorpusfitError(Exception):
     """Root of the tree; the text is for the user, and the command line exits with `exit_code`.
 
-    Any other exception is a bug and keeps its traceback.
+    Any other exception is a bug and keeps its traceback. The text names settings by marks
+    (`spelled`); the command line and the Python API set `spelling` to what their callers write.
 
         CorpusfitError                 exit 1
         ├── UsageError                 exit 2
@@ -24,6 +52,11 @@ class CorpusfitError(Exception):
     """
 
     exit_code = 1
+    spelling: Spelling = staticmethod(by_path)
+
+    def __str__(self) -> str:
+        """The text, with every setting as the caller writes it."""
+        return spelled(super().__str__(), self.spelling)
 
 
 class UsageError(CorpusfitError):

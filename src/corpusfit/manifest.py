@@ -74,8 +74,8 @@ class OutFolder:
             return
         if not self.path.is_dir() or any(p.name != self.work.name for p in self.path.iterdir()):
             raise OutputFolderError(
-                f"--out must be a new or empty folder, or one that corpusfit wrote; {self.path} "
-                "holds something else. Choose another --out."
+                f"<.out> must be a new or empty folder, or one that corpusfit wrote; {self.path} "
+                "holds something else. Choose another <.out>."
             )
 
     def command(self) -> str:
@@ -109,20 +109,20 @@ class OutFolder:
         wanted = _plain(identity)
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
-                f"--out must be a new or empty folder; {self.path} holds what another command "
-                "wrote. Choose another --out."
+                f"<.out> must be a new or empty folder; {self.path} holds what another command "
+                "wrote. Choose another <.out>."
             )
         differing = _differences(before, wanted)
         if differing and not overwrite and self._has_work():
             raise ChangedInputError(
-                f"--out {self.path} holds a run with other inputs or settings: "
+                f"<.out={self.path}> holds a run with other inputs or settings: "
                 f"{'; '.join(differing[:5])}. {self._cure(differing)}"
             )
         return bool(differing)
 
     def _cure(self, differing: list[str]) -> str:
         """What the user can do about a run that differs."""
-        return "Choose another --out, or pass --overwrite to replace the run."
+        return "Choose another <.out>, or pass <.overwrite=true> to replace the run."
 
     def _has_work(self) -> bool:
         """Whether the run has results; without any, it can begin again with other settings."""

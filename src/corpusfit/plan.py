@@ -7,134 +7,138 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from corpusfit.errors import UsageError, bad_setting
-from corpusfit.settings import Settings, finite, one_of, positive, seed_below
+from corpusfit.options import Option
+from corpusfit.settings import SEED, Group, Settings
 
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 POLICIES = ("top", "continuous", "resample")
 QUOTAS = ("target", "even", "corpus")
+PRECISIONS = ("auto", "bf16", "fp32")
+DEVICES = ("auto", "cpu", "cuda")
 DEFAULT_FRACTION = 0.2
 AUTO = "auto"
 """The fraction that held-out bits decide."""
 
-
-@dataclass(frozen=True)
-class ReadPlan:
-    """How rows become documents.
-
-    Attributes:
-        text_field: field or column with the text (default: text).
-        id_field: field or column with the input's own id, which may be missing (default: id).
-        txt: documents of `.txt` files: `blocks` between blank lines, or `lines` (default: blocks).
-        strict: stop at the first row that cannot be used (default: False).
-        shard_mb: size of a shard in MiB of uncompressed rows (default: 4.0).
-        max_row_mb: largest row in MiB; larger rows are rejected (default: 32.0).
-        max_ratio: highest compression ratio; the rest of an archive above it is not read (default:
-            2000.0).
-    """
-
-    text_field: str = "text"
-    id_field: str = "id"
-    txt: str = "blocks"
-    strict: bool = False
-    shard_mb: float = 4.0
-    max_row_mb: float = 32.0
-    max_ratio: float = 2000.0
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        if self.txt not in ("blocks", "lines"):
-            raise bad_setting("read.txt", "blocks or lines", self.txt)
-        for name in ("shard_mb", "max_row_mb", "max_ratio"):
-            positive(f"read.{name}", getattr(self, name))
+Device = Annotated[str, Option("Device to run on: `auto`, `cpu` or `cuda`", allowed=DEVICES)]
+_AMOUNT = "set by <choose.fraction>"
 
 
 @dataclass(frozen=True)
-class CutPlan:
-    """How documents become units and segments (TADPOLE, section 3.2 and appendix D).
+class ReadPlan(Group, group="read"):
+    """How rows become documents."""
 
-    Attributes:
-        unit: unit of text: `window` (sentences packed up to `cut.pieces`), `sentence`, `paragraph`,
-            `fixed` (windows that ignore sentences) or `document` (default: window).
-        pieces: most estimated word pieces in a unit, except in a `document` (default: 256).
-        gamma: consecutive units in a segment (default: 15).
-    """
-
-    unit: str = "window"
-    pieces: int = 256
-    gamma: int = 15
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        if self.unit not in UNITS:
-            raise bad_setting("--unit", f"one of {', '.join(UNITS)}", self.unit)
-        positive("cut.pieces", self.pieces)
-        positive("cut.gamma", self.gamma)
-
-
-@dataclass(frozen=True)
-class EmbedPlan:
-    """How units become vectors.
-
-    Attributes:
-        embedder: model for embeddings: `minilm`, `static`, `static:MODEL`, a model folder or a
-            Hugging Face hub id (default: minilm).
-        pooling: embedding of a unit: `mean` of the last hidden state (TADPOLE, section 3.1) or
-            `cls` (default: mean).
-        unit_length: scale a transformer's embeddings to length 1; without it, longer texts have
-            shorter vectors, which detectors mistake for content (default: True).
-        precision: number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`
-            (default: auto).
-        device: device to run on: `auto`, `cpu` or `cuda` (default: auto).
-        batch_tokens: most tokens in a batch, padding included; 0 is 1,024 on a CPU and 32,768 on a
-            GPU (default: 0).
-    """
-
-    embedder: str = "minilm"
-    pooling: str = "mean"
-    unit_length: bool = True
-    precision: str = "auto"
-    device: str = "auto"
-    batch_tokens: int = 0
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        for name, allowed in (
-            ("pooling", ("mean", "cls")),
-            ("precision", ("auto", "bf16", "fp32")),
-            ("device", ("auto", "cpu", "cuda")),
-        ):
-            if getattr(self, name) not in allowed:
-                raise bad_setting(
-                    f"embed.{name}", f"one of {', '.join(allowed)}", getattr(self, name)
-                )
-        if self.batch_tokens < 0:
-            raise bad_setting("embed.batch_tokens", "0 or more", self.batch_tokens)
+    text_field: Annotated[
+        str, Option("Field or column with the text", "text_field", metavar="NAME")
+    ] = "text"
+    id_field: Annotated[
+        str, Option("Field or column with the input's own id, which may be missing")
+    ] = "id"
+    txt: Annotated[
+        str,
+        Option(
+            "Documents of `.txt` files: `blocks` between blank lines, or `lines`",
+            allowed=("blocks", "lines"),
+        ),
+    ] = "blocks"
+    strict: Annotated[bool, Option("Stop at the first row that cannot be used", "strict")] = False
+    shard_mb: Annotated[float, Option("Size of a shard in MiB of uncompressed rows", above=0)] = 4.0
+    max_row_mb: Annotated[
+        float, Option("Largest row in MiB; larger rows are rejected", above=0)
+    ] = 32.0
+    max_ratio: Annotated[
+        float,
+        Option("Highest compression ratio; the rest of an archive above it is not read", above=0),
+    ] = 2000.0
 
 
 @dataclass(frozen=True)
-class FitPlan:
-    """The texts that a method is fitted on.
+class CutPlan(Group, group="cut"):
+    """How documents become units and segments (TADPOLE, section 3.2 and appendix D)."""
 
-    Attributes:
-        background: units in the random sample of the corpus (default: 10000).
-        max_target: most target units; a larger target is sampled (default: 20000).
-        normalise: undo a task's own tokenisation and entity marks in the target (default: True).
-        shares: weights of several targets, such as `a.jsonl:0.7,b.jsonl:0.3`, each named by its
-            path below their common folder (default: by number of texts).
-    """
+    unit: Annotated[
+        str,
+        Option(
+            "Unit of text: `window`, `sentence`, `paragraph`, `fixed` or `document`",
+            "unit",
+            more="`window` packs sentences up to <cut.pieces>, `fixed` ignores sentences",
+            metavar="UNIT",
+            allowed=UNITS,
+        ),
+    ] = "window"
+    pieces: Annotated[
+        int, Option("Most estimated word pieces in a unit, except in a `document`", above=0)
+    ] = 256
+    gamma: Annotated[int, Option("Consecutive units in a segment", above=0)] = 15
 
-    background: int = 10_000
-    max_target: int = 20_000
-    normalise: bool = True
-    shares: str = ""
 
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        positive("fit.background", self.background)
-        positive("fit.max_target", self.max_target)
+@dataclass(frozen=True)
+class EmbedPlan(Group, group="embed"):
+    """How units become vectors."""
+
+    embedder: Annotated[
+        str,
+        Option(
+            "Model for embeddings: `minilm`, `static` (fast), `static:MODEL`, a model folder or a "
+            "Hugging Face hub id",
+            "embedder",
+            metavar="MODEL",
+        ),
+    ] = "minilm"
+    pooling: Annotated[
+        str,
+        Option(
+            "Embedding of a unit: `mean` of the last hidden state (TADPOLE, section 3.1) or `cls`",
+            allowed=("mean", "cls"),
+        ),
+    ] = "mean"
+    unit_length: Annotated[
+        bool,
+        Option(
+            "Scale a transformer's embeddings to length 1; without it, longer texts have shorter "
+            "vectors, which detectors mistake for content"
+        ),
+    ] = True
+    precision: Annotated[
+        str,
+        Option(
+            "Number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`",
+            allowed=PRECISIONS,
+        ),
+    ] = "auto"
+    device: Device = "auto"
+    batch_tokens: Annotated[
+        int,
+        Option(
+            "Most tokens in a batch, padding included; 0 is 1,024 on a CPU and 32,768 on a GPU",
+            least=0,
+        ),
+    ] = 0
+
+
+@dataclass(frozen=True)
+class FitPlan(Group, group="fit"):
+    """The texts that a method is fitted on."""
+
+    background: Annotated[int, Option("Units in the random sample of the corpus", above=0)] = 10_000
+    max_target: Annotated[int, Option("Most target units; a larger target is sampled", above=0)] = (
+        20_000
+    )
+    normalise: Annotated[
+        bool, Option("Undo a task's own tokenisation and entity marks in the target")
+    ] = True
+    shares: Annotated[
+        str,
+        Option(
+            "Weights of several targets, such as `a.jsonl:0.7,b.jsonl:0.3`, each named by its path "
+            "below their common folder",
+            default="by number of texts",
+        ),
+    ] = ""
+
+    def _check_together(self) -> None:
         self.share_of()
 
     def share_of(self) -> dict[str, float]:
@@ -152,51 +156,60 @@ class FitPlan:
                 found[name] = 0.0
             if not name or not 0 < found[name] < math.inf:
                 raise bad_setting(
-                    "fit.shares",
+                    "<fit.shares>",
                     "NAME:SHARE pairs separated by commas, with shares above 0",
                     self.shares,
-                    "For example --set fit.shares=a.jsonl:0.7,b.jsonl:0.3.",
+                    "For example <fit.shares=a.jsonl:0.7,b.jsonl:0.3>.",
                 )
         return found
 
 
 @dataclass(frozen=True)
-class MethodPlan:
-    """The scoring method and its own settings (`score/contract.py`).
+class MethodPlan(Group, group="method"):
+    """The scoring method and its own settings (`score/contract.py`)."""
 
-    Attributes:
-        name: name of the method, or `auto` (default: auto).
-        options: settings of the method, by name (default: none).
-    """
-
-    name: str = "auto"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    name: Annotated[
+        str,
+        Option(
+            "Scoring method, one of `corpusfit methods`; `auto` uses the method whose selection "
+            "from a sample best predicts held-out target text",
+            "method",
+            metavar="NAME",
+        ),
+    ] = AUTO
+    options: Annotated[
+        Mapping[str, Any], Option("Settings of the method, by name", default="none")
+    ] = field(default_factory=dict)
 
     def check(self) -> None:
         """Raise `UsageError` for settings without a method; the method checks its own."""
-        if self.name == "auto" and self.options:
+        if self.name == AUTO and self.options:
             raise bad_setting(
-                "--method",
+                "<method.name>",
                 "the name of a method where its settings are given",
                 f"auto with {', '.join(self.options)}",
-                "For example --method knn --set method.k=10.",
+                "For example <method.name=knn> <method.k=10>.",
             )
 
 
 @dataclass(frozen=True)
-class AutoPlan:
-    """The limits of `--method auto`.
+class AutoPlan(Group, group="auto"):
+    """The limits of `--method auto`."""
 
-    Attributes:
-        budget: highest cost of scoring 1 GB of text (10^9 characters) on this machine with these
-            workers: a time such as `90s`, `20min` or `2h`, or money such as `0.50@1.20` (0.50 per
-            GB, where an hour of the machine costs 1.20) (default: no limit).
-    """
+    budget: Annotated[
+        str,
+        Option(
+            "Highest cost of scoring 1 GB of text with <method.name=auto>: a time (90s, 20min, "
+            "2h), or money at a price per hour of this machine (0.50@1.20)",
+            "budget",
+            default="no limit",
+            more="1 GB is 10^9 characters; `0.50@1.20` is 0.50 per GB, where an hour of the "
+            "machine costs 1.20",
+            metavar="COST",
+        ),
+    ] = ""
 
-    budget: str = ""
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
+    def _check_together(self) -> None:
         if self.budget:
             self.seconds()
 
@@ -217,10 +230,10 @@ class AutoPlan:
             seconds = float(money[1]) / float(money[2]) * _SECONDS["h"]
         if not 0 < seconds < math.inf:
             raise bad_setting(
-                "--budget",
+                "<auto.budget>",
                 "a time above 0 such as 90s, 20min or 2h, or money such as 0.50@1.20",
                 self.budget,
-                "For example --budget 20min: at most 20 minutes per GB of text.",
+                "For example <auto.budget=20min>: at most 20 minutes per GB of text.",
             )
         return seconds
 
@@ -261,35 +274,48 @@ class StageText:
 
 
 @dataclass(frozen=True)
-class CascadePlan:
-    """Methods that score one after the other, each the segments that the one before passes on.
+class CascadePlan(Group, group="cascade"):
+    """Methods that score one after the other, each the segments that the one before passes on."""
 
-    Attributes:
-        stages: two or more stages `NAME[@EMBEDDER][:SHARE]` joined by `>`, cheapest first; SHARE is
-            the share of the whole corpus that the stage passes on (default: no cascade).
-        recall: share of the last stage's own selection that the cascade keeps; sets the stages'
-            shares from a sample (default: 0.95 if `stages` gives no shares).
-        confidence: confidence level of the interval of the estimated recall (default: 0.95).
-        sample: segments that every stage scores, one half to set the shares and one half to
-            estimate the recall; at most half the corpus (default: 2000).
-    """
+    stages: Annotated[
+        str,
+        Option(
+            "Stages joined by >, cheapest first, such as 'dsir>static>minilm'; each scores what "
+            "the stage before passes on. A stage is NAME[@EMBEDDER][:SHARE], where SHARE is the "
+            "share of the whole corpus that the stage passes on",
+            "cascade",
+            default="none",
+            metavar="STAGES",
+        ),
+    ] = ""
+    recall: Annotated[
+        float | None,
+        Option(
+            "Share, above 0 and at most 1, of the segments that the last stage alone would select "
+            "and that <cascade.stages> must also select; sets the stages' shares from a sample",
+            "recall",
+            default="0.95 if <cascade.stages> gives no shares",
+            above=0,
+            most=1,
+        ),
+    ] = None
+    confidence: Annotated[
+        float,
+        Option("Confidence level of the interval of the estimated recall", above=0, below=1),
+    ] = 0.95
+    sample: Annotated[
+        int,
+        Option(
+            "Segments that every stage scores, one half to set the shares and one half to "
+            "estimate the recall; at most half the corpus",
+            least=20,
+        ),
+    ] = 2_000
 
-    stages: str = ""
-    recall: float | None = None
-    confidence: float = 0.95
-    sample: int = 2_000
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
+    def _check_together(self) -> None:
         if self.recall is not None and not self.stages:
-            cure = f"For example --cascade 'dsir>minilm' --recall {self.recall}."
-            raise bad_setting("--recall", "given with --cascade", self.recall, cure)
-        if self.recall is not None and not 0 < self.recall <= 1:
-            raise bad_setting("--recall", "in (0, 1]", self.recall)
-        if not 0 < self.confidence < 1:
-            raise bad_setting("cascade.confidence", "between 0 and 1", self.confidence)
-        if self.sample < _LEAST_SAMPLE:
-            raise bad_setting("cascade.sample", f"{_LEAST_SAMPLE} or more", self.sample)
+            cure = f"For example {_STAGES} <cascade.recall={self.recall}>."
+            raise bad_setting("<cascade.recall>", "given with <cascade.stages>", self.recall, cure)
         if self.stages:
             self.stage_texts()
 
@@ -302,113 +328,132 @@ class CascadePlan:
         stages = tuple(StageText.of(part) for part in self.stages.split(">"))
         if len(stages) < 2 or not all(stage.name for stage in stages):
             raise bad_setting(
-                "--cascade",
+                "<cascade.stages>",
                 "two or more stages NAME[@EMBEDDER][:SHARE] joined by >",
                 self.stages,
-                "For example --cascade 'dsir>minilm', or 'dsir:0.3>static:0.12>minilm'.",
+                f"For example {_STAGES}, or {_SHARES}.",
             )
         *earlier, last = stages
         if last.share is not None:
             raise bad_setting(
-                "The last stage of --cascade",
+                "The last stage of <cascade.stages>",
                 "given without a share: nothing comes after it",
                 str(last),
                 f"Write {dataclasses.replace(last, share=None)}; set the size of the selection by "
-                "--fraction.",
+                "<choose.fraction>.",
             )
         shares = [stage.share for stage in earlier]
         known = [share for share in shares if share is not None]
         if known and self.recall is not None:
-            cure = "Leave out --recall, or the shares."
-            raise bad_setting(
-                "--recall", "left out where --cascade gives shares", self.recall, cure
-            )
+            allowed = "left out where <cascade.stages> gives shares"
+            cure = "Leave out <cascade.recall>, or the shares."
+            raise bad_setting("<cascade.recall>", allowed, self.recall, cure)
         if 0 < len(known) < len(shares):
             raise bad_setting(
-                "--cascade",
+                "<cascade.stages>",
                 "given with a share for every stage but the last, or with no shares",
                 self.stages,
-                "For example --cascade 'dsir:0.3>static:0.12>minilm'.",
+                f"For example {_SHARES}.",
             )
         for stage, before in zip(earlier, [1.0, *known], strict=False):
             if stage.share is not None and not 0 < stage.share <= before:
                 most = "1" if stage is stages[0] else f"{before:g}, the share of the stage before"
                 raise bad_setting(
-                    f"The share of {stage.name} in --cascade",
+                    f"The share of {stage.name} in <cascade.stages>",
                     f"above 0 and at most {most} (it is of the whole corpus)",
                     stage.share,
-                    "For example --cascade 'dsir:0.3>static:0.12>minilm'.",
+                    f"For example {_SHARES}.",
                 )
         return stages
 
 
-_LEAST_SAMPLE = 20
+_STAGES = "<cascade.stages='dsir>minilm'>"
+_SHARES = "<cascade.stages='dsir:0.3>static:0.12>minilm'>"
 
 
 @dataclass(frozen=True)
-class ChoosePlan:
+class ChoosePlan(Group, group="choose"):
     """The segments to select, and their weights.
 
     At most one of fraction, segments, tokens and threshold may be given. The default fraction is
     that of TADPOLE, Figure 5.
-
-    Attributes:
-        policy: `top` (highest scores), `continuous` (every segment, weighted by lambda) or
-            `resample` (segments drawn in proportion to lambda) (default: top).
-        fraction: share of the segments to select, above 0 and at most 1, or `auto`: the smallest
-            share that is not distinguishable from the best by held-out bits (default: 0.2, or 1
-            with `continuous`).
-        segments: number of segments to select (default: set by `choose.fraction`).
-        tokens: most estimated word pieces to select (default: set by `choose.fraction`).
-        threshold: lowest score to select (default: set by `choose.fraction`).
-        c: steepness C of lambda (default: 1.0).
-        alpha: midpoint of lambda, in standard deviations of the anomaly score (default: 0.0).
-        balance: `cluster` selects a quota from each cluster of `choose.clusters`; with lambda, the
-            quota is a cluster's share of the weight (default: no balancing).
-        clusters: folder written by `corpusfit clusters`, for `choose.balance` (default: none).
-        quota: quota of a cluster: `target` (its share of the target's texts), `even` (equal for all
-            clusters) or `corpus` (its share of the corpus); a small cluster's unfilled quota goes
-            to the others (default: target).
     """
 
-    policy: str = "top"
-    fraction: float | str | None = None
-    segments: int | None = None
-    tokens: int | None = None
-    threshold: float | None = None
-    c: float = 1.0
-    alpha: float = 0.0
-    balance: str = ""
-    clusters: str = ""
-    quota: str = "target"
+    policy: Annotated[
+        str,
+        Option(
+            "Selection policy: `top` (highest scores), `continuous` (every segment, weighted by "
+            "lambda, a relevance weight from 0 to 1) or `resample` (segments drawn in proportion "
+            "to lambda)",
+            "weights",
+            metavar="POLICY",
+            allowed=POLICIES,
+        ),
+    ] = "top"
+    fraction: Annotated[
+        float | str | None,
+        Option(
+            "Share of the segments to select, above 0 and at most 1, or `auto`: the smallest share "
+            "not distinguishable from the best by held-out bits",
+            "fraction",
+            default=f"{DEFAULT_FRACTION}, or 1 with <choose.policy=continuous>",
+            allowed=(AUTO,),
+            cure="For a tenth of the corpus: <choose.fraction=0.1>.",
+            above=0,
+            most=1,
+        ),
+    ] = None
+    segments: Annotated[
+        int | None, Option("Number of segments to select", "segments", default=_AMOUNT, above=0)
+    ] = None
+    tokens: Annotated[
+        int | None,
+        Option("Most word pieces to select, estimated", "tokens", default=_AMOUNT, above=0),
+    ] = None
+    threshold: Annotated[
+        float | None, Option("Lowest score to select", "threshold", default=_AMOUNT)
+    ] = None
+    c: Annotated[float, Option("Steepness C of lambda", least=0)] = 1.0
+    alpha: Annotated[
+        float, Option("Midpoint of lambda, in standard deviations of the anomaly score")
+    ] = 0.0
+    balance: Annotated[
+        str,
+        Option(
+            "Select a quota from each cluster of <choose.clusters>; <choose.quota=target>, even or "
+            "corpus says which quota",
+            "balance",
+            default="no balancing",
+            more="With lambda, the quota is a cluster's share of the weight",
+            metavar="cluster",
+            allowed=("cluster",),
+        ),
+    ] = ""
+    clusters: Annotated[
+        str,
+        Option(
+            "Folder written by `corpusfit clusters`, for <choose.balance>",
+            "clusters",
+            default="none",
+            metavar="FOLDER",
+        ),
+    ] = ""
+    quota: Annotated[
+        str,
+        Option(
+            "Quota of a cluster: `target` (its share of the target's texts), `even` (equal for all "
+            "clusters) or `corpus` (its share of the corpus); a small cluster's unfilled quota "
+            "goes to the others",
+            allowed=QUOTAS,
+        ),
+    ] = "target"
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
-        self._check_balance()
-        if self.policy not in POLICIES:
-            cure = "lambda is for corpusfit adapt; here use continuous." * (self.policy == "lambda")
-            raise bad_setting("--weights", f"one of {', '.join(POLICIES)}", self.policy, cure)
-        amounts = ("fraction", "segments", "tokens", "threshold")
-        named = [f"--{a}" for a in amounts if getattr(self, a) is not None]
-        if len(named) > 1:
-            raise UsageError(f"{' and '.join(named)} exclude each other. Pass one.")
-        self._check_fraction()
-        if self.policy == "resample" and self.threshold is not None:
-            raise bad_setting(
-                "--threshold",
-                "left out with --weights resample",
-                self.threshold,
-                "Set the amount by --fraction, --segments or --tokens.",
-            )
-        for name in ("segments", "tokens"):
-            if getattr(self, name) is not None:
-                positive(f"--{name}", getattr(self, name))
-        if self.threshold is not None:
-            finite("--threshold", self.threshold)
-        finite("choose.alpha", self.alpha)
-        finite("choose.c", self.c)
-        if self.c < 0:
-            raise bad_setting("choose.c", "0 or more", self.c)
+        if self.policy == "lambda":
+            cure = "lambda is for corpusfit adapt; here use continuous."
+            raise bad_setting("<choose.policy>", f"one of {', '.join(POLICIES)}", "lambda", cure)
+        super().check()
 
     @property
     def share(self) -> float:
@@ -417,44 +462,30 @@ class ChoosePlan:
             return self.fraction
         return 1.0 if self.policy == "continuous" else DEFAULT_FRACTION
 
-    def _check_fraction(self) -> None:
-        named = isinstance(self.fraction, str)
-        if named and self.fraction == AUTO:
-            if self.policy != "top" or self.balance:
-                raise bad_setting(
-                    "--fraction",
-                    "a number with --weights or --balance",
-                    self.fraction,
-                    "auto is for the segments with the highest scores.",
-                )
-        elif self.fraction is not None and (named or not 0 < self.share <= 1):
-            raise bad_setting(
-                "--fraction",
-                "in (0, 1], or auto",
-                self.fraction,
-                "For a tenth of the corpus: --fraction 0.1.",
-            )
-
-    def _check_balance(self) -> None:
-        one_of("--balance", self.balance, ("", "cluster"))
-        one_of("choose.quota", self.quota, QUOTAS)
+    def _check_together(self) -> None:
+        amounts = ("fraction", "segments", "tokens", "threshold")
+        named = [f"<choose.{a}>" for a in amounts if getattr(self, a) is not None]
+        if len(named) > 1:
+            raise UsageError(f"{' and '.join(named)} exclude each other. Pass one.")
+        if self.fraction == AUTO and (self.policy != "top" or self.balance):
+            allowed = "a number with <choose.policy> or <choose.balance>"
+            cure = "auto is for the segments with the highest scores."
+            raise bad_setting("<choose.fraction>", allowed, self.fraction, cure)
+        if self.threshold is not None and (self.policy == "resample" or self.balance):
+            other = "<choose.balance>" if self.balance else "<choose.policy=resample>"
+            cure = "Set the amount by <choose.fraction>, <choose.segments> or <choose.tokens>."
+            raise bad_setting("<choose.threshold>", f"left out with {other}", self.threshold, cure)
         if self.balance and not self.clusters:
             raise bad_setting(
-                "--clusters",
-                "the folder of a `corpusfit clusters` run with --balance cluster",
+                "<choose.clusters>",
+                "the folder of a `corpusfit clusters` run with <choose.balance=cluster>",
                 "nothing",
                 "To write one, run: corpusfit clusters --corpus INPUT --out FOLDER",
             )
         if self.clusters and not self.balance:
-            cure = "Add --balance cluster, or leave out --clusters."
-            raise bad_setting("--clusters", "given with --balance cluster", self.clusters, cure)
-        if self.balance and self.threshold is not None:
-            raise bad_setting(
-                "--threshold",
-                "left out with --balance",
-                self.threshold,
-                "Set the amount by --fraction, --segments or --tokens.",
-            )
+            cure = "Add <choose.balance=cluster>, or leave out <choose.clusters>."
+            allowed = "given with <choose.balance=cluster>"
+            raise bad_setting("<choose.clusters>", allowed, self.clusters, cure)
 
 
 @dataclass(frozen=True)
@@ -469,48 +500,38 @@ class Plan(Settings):
     auto: AutoPlan = AutoPlan()
     cascade: CascadePlan = CascadePlan()
     choose: ChoosePlan = ChoosePlan()
-    seed: int = 0
+    seed: Annotated[int, SEED] = 0
 
-    def check(self) -> Plan:
-        """The plan itself, after every group is checked.
-
-        Raises:
-            UsageError: names the setting, what is allowed, what came, and the cure.
-        """
-        groups = (self.read, self.cut, self.embed, self.fit, self.method)
-        for group in (*groups, self.auto, self.cascade, self.choose):
-            group.check()
+    def _check_together(self) -> None:
         self._check_budget()
         if self.cascade.stages and self.choose.fraction == AUTO:
             raise bad_setting(
-                "--fraction",
-                "a number with --cascade, as the stages' scores cannot be compared",
+                "<choose.fraction>",
+                "a number with <cascade.stages>, as the stages' scores cannot be compared",
                 self.choose.fraction,
-                "For a tenth of the corpus: --fraction 0.1.",
+                "For a tenth of the corpus: <choose.fraction=0.1>.",
             )
         if self.cascade.stages and self.choose.policy != "top":
             raise bad_setting(
-                "--weights",
-                "top with --cascade, as the stages' scores cannot be compared",
+                "<choose.policy>",
+                "top with <cascade.stages>, as the stages' scores cannot be compared",
                 self.choose.policy,
-                "Leave out --cascade to score the whole corpus by one method.",
+                "Leave out <cascade.stages> to score the whole corpus by one method.",
             )
-        seed_below("--seed", self.seed)
-        return self
 
     def _check_budget(self) -> None:
         """Raise `UsageError` for a budget that would have no effect."""
         if self.auto.budget and self.cascade.stages:
             raise bad_setting(
-                "--budget",
-                "left out with --cascade, which names the methods",
+                "<auto.budget>",
+                "left out with <cascade.stages>, which names the methods",
                 self.auto.budget,
-                "Leave out --cascade, and --method auto chooses within the budget.",
+                "Leave out <cascade.stages>, and <method.name=auto> chooses within the budget.",
             )
-        if self.auto.budget and self.method.name != "auto":
+        if self.auto.budget and self.method.name != AUTO:
             raise bad_setting(
-                "--budget",
-                "left out unless --method is auto",
-                f"{self.auto.budget} with --method {self.method.name}",
-                "Leave out --budget, or --method.",
+                "<auto.budget>",
+                "left out unless <method.name> is auto",
+                f"{self.auto.budget} with <method.name={self.method.name}>",
+                "Leave out <auto.budget>, or <method.name>.",
             )

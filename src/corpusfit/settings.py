@@ -12,33 +12,67 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from corpusfit.errors import UsageError, bad_setting
-
-KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-    "bool": "true or false",
-    "None": "left out",
-}
-"""Names of the types for the user."""
+from corpusfit.options import Option, settings_of
 
 RENAMED = {"pile": "corpus", "tune": "finetune", "weigh": "weights"}
 """Groups of settings and keys of recipes with a new name: new names by old ones."""
 
 
+SEED = Option("Random seed", "seed", least=0, below=2**63)
+"""The option `seed` of every plan."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings of one kind: a subclass has plain values, each `Annotated` with its `Option`.
+
+    Attributes:
+        group: name of the group in a plan, such as `choose`.
+    """
+
+    group: ClassVar[str]
+
+    def __init_subclass__(cls, group: str) -> None:
+        cls.group = group
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        for name, setting in settings_of(type(self)).items():
+            setting.check(getattr(self, name))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for values that exclude each other, or have a form of their own."""
+
+
 @dataclass(frozen=True)
 class Settings:
-    """Groups of settings: a subclass has frozen dataclasses as fields, and `seed`.
+    """Groups of settings: a subclass has `Group`s as fields, and `seed`.
 
     A group has plain values only, so that a plan can be TOML, JSON or a command line.
     """
 
     def check(self) -> Self:
-        """The plan itself, if every value is allowed; a subclass defines the checks."""
+        """The plan itself, after every group is checked.
+
+        Raises:
+            UsageError: names the setting, what is allowed, what came, and the cure.
+        """
+        for name in self._groups():
+            getattr(self, name).check()
+        settings_of(type(self))["seed"].check(self.as_dict()["seed"])
+        self._check_together()
         return self
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for settings of several groups that exclude each other."""
+
+    def _groups(self) -> list[str]:
+        """The names of the groups."""
+        return [field.name for field in dataclasses.fields(self) if field.name != "seed"]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain nested values, ready for JSON or TOML."""
@@ -103,24 +137,22 @@ class Settings:
         """This plan with one setting changed; a group's `options` hold other names."""
         group_name, _, name = path.partition(".")
         if path == "seed":
-            return self._changed("seed", typed("seed", "int", value))
-        groups = [f.name for f in dataclasses.fields(self) if f.name != "seed"]
-        if group_name not in groups:
-            raise unknown(path, [*groups, "seed"], of_plan=True)
+            return self._changed("seed", settings_of(type(self))["seed"].typed(value))
+        if group_name not in self._groups():
+            raise unknown(path, [*self._groups(), "seed"], of_plan=True)
         group = getattr(self, group_name)
-        fields = {f.name: f for f in dataclasses.fields(group)}
+        known = settings_of(type(group))
         if not name:
-            first = next(iter(fields))
-            cure = f"For example --set {path}.{first}={getattr(group, first)}."
-            raise bad_setting(path, f"a group of {', '.join(fields)}", value, cure)
-        if "options" in fields and name not in fields:
+            first = next(iter(known))
+            cure = f"For example <{path}.{first}={getattr(group, first)}>."
+            raise bad_setting(path, f"a group of {', '.join(known)}", value, cure)
+        if "options" in known and name not in known:
             name = name.removeprefix("options.")
             changed = dataclasses.replace(group, options={**group.options, name: value})
-        elif name in fields:
-            checked = typed(path, str(fields[name].type), value)
-            changed = dataclasses.replace(group, **{name: checked})
+        elif name in known:
+            changed = dataclasses.replace(group, **{name: known[name].typed(value)})
         else:
-            raise unknown(path, [f"{group_name}.{f}" for f in fields])
+            raise unknown(path, [f"{group_name}.{other}" for other in known])
         return self._changed(group_name, changed)
 
     def _changed(self, name: str, value: Any) -> Self:
@@ -150,12 +182,6 @@ def seed_below(setting: str, value: int, power: int = 63) -> None:
         raise bad_setting(setting, f"0 or more, and below 2^{power}", value)
 
 
-def finite(setting: str, value: float) -> None:
-    """Raise `UsageError` unless a value is a finite number."""
-    if not math.isfinite(value):
-        raise bad_setting(setting, "a finite number", value)
-
-
 def one_of(setting: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise `UsageError` unless a word is allowed; the message leaves out the empty word."""
     if value not in allowed:
@@ -173,6 +199,14 @@ def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 def _as_toml(value: Any) -> str:
     """A plain value in TOML."""
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def paths_in(file: Path) -> set[str]:
+    """The settings of a TOML file; none if it cannot be read."""
+    try:
+        return {path for path, _ in _leaves(tomllib.loads(file.read_text("utf-8")))}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return set()
 
 
 def unknown(path: str, allowed: list[str], *, of_plan: bool = False) -> UsageError:
@@ -197,16 +231,6 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False) -> UsageErr
         )
     cure = f"Perhaps {similar[0]}?" if similar else ""
     return bad_setting("A setting", f"one of {', '.join(allowed)}", path, cure)
-
-
-def typed(path: str, annotation: str, value: Any) -> Any:
-    """The value as the annotated type; an int becomes a float."""
-    names = annotation.replace(" ", "").split("|")
-    if "float" in names and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value).__name__ not in names and not (value is None and "None" in names):
-        raise bad_setting(path, " or ".join(KINDS.get(n, n) for n in names), value)
-    return value
 
 
 def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:

@@ -273,7 +273,7 @@ def test_a_dataset_whose_pieces_go_by_the_field_is_refused_unless_read_with_it(
         (tmp_path / "set").mkdir()
         write_parquet(tmp_path / "set" / "train.parquet", rows)
         run = select(f"hub:{tmp_path / 'set'}")
-        with pytest.raises(InputError, match=r"--set read\.id_field=kind"):
+        with pytest.raises(InputError, match=r"read\.id_field=kind"):
             corpusfit.audit(run.path, truth="kind", machine=inline)
         run = select(f"hub:{tmp_path / 'set'}", "read.id_field=kind", out="again")
         found = corpusfit.audit(run.path, truth="kind", domain="task*", machine=inline)
@@ -340,7 +340,7 @@ def test_an_oracle_that_knows_nothing_is_refused_and_can_be_mended(mixed, select
 
 @pytest.mark.parametrize("rows", [[], [{"no": "text"}]])
 def test_an_oracle_without_a_row(jsonl, select, rows):
-    with pytest.raises(InputError, match="--corpus"):
+    with pytest.raises(InputError, match="corpus"):
         select(jsonl("none/a.jsonl", rows), "method.domain=*", **ORACLE)
 
 

@@ -201,7 +201,7 @@ def test_choosing_again_goes_on_below_the_last_stage(run, inline):
     assert chosen.manifest["cascade"]["recall"]["estimate"] < 0.9
     fresh = run("fresh", cascade="dsir:0.3>moore_lewis", fraction=0.6)
     assert digests(chosen.path) == digests(fresh.path)
-    with pytest.raises(UsageError, match=r"--weights.*top.*--cascade"):
+    with pytest.raises(UsageError, match=r"weights.*top.*cascade"):
         corpusfit.choose(first.path, weights="continuous", machine=inline)
 
 
@@ -356,7 +356,7 @@ def test_a_stage_that_passes_nothing_is_named(run):
     with pytest.raises(UsageError) as error:
         run(cascade="dsir:0.0001>tfidf")
     assert "dsir" in str(error.value)
-    assert "--cascade" in str(error.value)
+    assert "cascade" in str(error.value)
     assert "0.0001" in str(error.value)
 
 

@@ -121,7 +121,7 @@ def test_a_folder_that_other_nodes_do_not_see_is_named(cluster, tmp_path, monkey
         engine.require_shared(tmp_path, "--out")
         assert list(tmp_path.iterdir()) == []
         monkeypatch.chdir(tmp_path)  # a worker's own folder is another one
-        with pytest.raises(UsageError, match=r"--out.*\b2 of 2\b"):
+        with pytest.raises(UsageError, match=r"out.*\b2 of 2\b"):
             engine.require_shared(Path("/proc/self/cwd"), "--out")
         assert list(tmp_path.iterdir()) == []
 

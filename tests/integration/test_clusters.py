@@ -154,7 +154,7 @@ def test_what_cannot_be(find, words, said):
 
 
 def test_no_text_and_another_corpus(jsonl, find, pile):
-    with pytest.raises(EmptyInputError, match="--text-field"):
+    with pytest.raises(EmptyInputError, match=r"text.field"):
         find(corpus=jsonl("none.jsonl", [{"body": "x"}]))
     find("other")
     jsonl("pile/task.jsonl", prose("task", 30))
@@ -237,15 +237,15 @@ def test_balance_on_the_command_line_and_in_the_report(find, cli, task, pile, tm
 
 
 def test_what_a_balance_needs(select, tmp_path):
-    with pytest.raises(UsageError, match="--clusters"):
+    with pytest.raises(UsageError, match="clusters"):
         select(balance="cluster")
-    with pytest.raises(UsageError, match="--balance"):
+    with pytest.raises(UsageError, match="balance"):
         select(clusters=tmp_path)
-    with pytest.raises(UsageError, match="--balance"):
+    with pytest.raises(UsageError, match="balance"):
         select(balance="topic")
     with pytest.raises(InputError, match="clusters"):
         select(balance="cluster", clusters=tmp_path / "nothing")
-    with pytest.raises(UsageError, match="--threshold"):
+    with pytest.raises(UsageError, match="threshold"):
         select(balance="cluster", clusters=tmp_path, fraction=None, threshold=0.5)
 
 

@@ -232,7 +232,7 @@ def test_an_adapter_against_a_whole_model_is_said(evaluate, inline, tiny_lm, tmp
     settings = ["task.kind=classification"]
     evaluate(model=tmp_path / "adapter", base=tiny_lm, seeds=1, machine=machine, settings=settings)
     assert any("fine-tuned" in s for s in heard.said)
-    with pytest.raises(UsageError, match=r"--adapter.*lora"):
+    with pytest.raises(UsageError, match=r"adapter.*lora"):
         evaluate(model=tmp_path / "adapter", adapter="lora", out="other")
 
 

@@ -111,7 +111,7 @@ def test_a_store_that_nothing_reads_is_named(cli, task, pile):
     assert done.code == 2
     assert "--out" in done.err
     assert "gopher://hole/run" in done.err
-    with pytest.raises(UsageError, match=r"--cache.*gopher://hole"):
+    with pytest.raises(UsageError, match=r"cache.*gopher://hole"):
         Machine(cache="gopher://hole").cache_folder()
 
 

@@ -289,7 +289,7 @@ def test_methods_with_fewest_held_out_bits_are_tried(tune, monkeypatch, bits, tr
         ({"methods": ["oracle"]}, "without labels"),
         ({"fractions": [0.1, 1.5]}, "'1.5'"),
         ({"weights": ["lambda"]}, "off,resample"),
-        ({"model": None}, "--model"),
+        ({"model": None}, "model"),
         ({"corpus": "-"}, "standard input"),
         ({"settings": ["model.init=tiny"]}, "model.init=tiny"),
         ({"settings": ["fit.shares=a:1"]}, "a:1"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 import re
 import tomllib
@@ -14,24 +13,27 @@ import typer
 
 from corpusfit import errors
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.api import plans
+from corpusfit.api import offers
 from corpusfit.cli.app import app
 from corpusfit.errors import UsageError
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
+from corpusfit.options import settings_of
 from corpusfit.plan import Plan
 from corpusfit.settings import Settings
+from corpusfit.workflows.splitting.plan import SplitPlan
 from corpusfit.workflows.tuning.plan import TunePlan
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = tomllib.loads((ROOT / "tests/glossary.toml").read_text("utf-8"))["words"]
 TEXTS = ("help", "message", "string", "docs")
 PLANS = {
-    "select": (Plan(), plans._WORDS),
-    "adapt": (AdaptPlan().with_value("model.name", "m"), plans._ADAPT_WORDS),
-    "evaluate": (EvaluatePlan().with_value("model.name", "m"), plans._EVALUATE_WORDS),
-    "clusters": (ClustersPlan(), plans._CLUSTERS_WORDS),
-    "tune": (TunePlan().with_value("model.name", "m"), plans._TUNE_WORDS),
+    "select": Plan(),
+    "adapt": AdaptPlan().with_value("model.name", "m"),
+    "evaluate": EvaluatePlan().with_value("model.name", "m"),
+    "clusters": ClustersPlan(),
+    "split": SplitPlan().with_value("split.dev", 0.1),
+    "tune": TunePlan().with_value("model.name", "m"),
 }
 DEFAULT = re.compile(r"\(default: ((?:[^()]|\([^()]*\))+)\)\.?$")
 
@@ -120,41 +122,31 @@ def test_an_options_help_stands_alone_and_ends_with_its_default(command, option)
     assert bool(default) != option.required
     if default and option.default not in (None, ""):
         assert option.default == type(option.default)(default[1])
-    setting = {
-        **PLANS["select"][1],
-        **PLANS.get(command.name, PLANS["select"])[1],
-    }.get(option.name)
-    if default and setting and command.name != "forecast":
-        group, _, name = setting.partition(".")
-        plan = PLANS.get(command.name, PLANS["select"])[0]
-        value = getattr(getattr(plan, group), name) if name else plan.seed
-        if value not in (None, "", "m", "auto"):
-            assert default[1].replace(",", "") == str(value).replace(",", "")
+    offer = getattr(offers, command.name.upper(), None)
+    setting = offer.settings.get(option.name) if isinstance(offer, offers.Offer) else None
+    if default and setting and setting.default not in (None, "", "auto"):
+        assert default[1].replace(",", "") == setting.shown_default.replace(",", "")
 
 
 @pytest.mark.parametrize("command", PLANS)
-def test_a_settings_description_ends_with_its_default(command):
-    plan = PLANS[command][0]
+def test_a_settings_description_stands_alone_and_its_default_has_words(command):
     wrong = []
-    for field in dataclasses.fields(plan):
-        group = getattr(plan, field.name)
-        if not dataclasses.is_dataclass(group):
-            continue
-        section = inspect.getdoc(type(group)).split("Attributes:\n")[1]
-        described = dict(re.findall(r"^    (\w+): (.*(?:\n      .*)*)", section, re.MULTILINE))
-        for entry in dataclasses.fields(group):
-            text = " ".join(described[entry.name].split())
-            default = DEFAULT.search(text)
-            plain = entry.default not in (None, "", dataclasses.MISSING)
-            if not default or (plain and default[1] != str(entry.default)):
-                wrong.append(f"{field.name}.{entry.name}: {text}")
-            wrong += found_in(text, "help")
+    for setting in settings_of(type(PLANS[command])).values():
+        option = setting.option
+        words = (option.help, option.default, option.more)
+        wrong += [complaint for text in words for complaint in found_in(text, "help")]
+        if setting.default in (None, "") and not option.default:
+            wrong.append(f"{setting.path}: no default in words")
+        if any(text.endswith(".") for text in words) or not (
+            option.help[0].isupper() or "`" in option.help[0]
+        ):
+            wrong.append(f"{setting.path}: {words}")
     assert wrong == []
 
 
 WRONG = ([], "nonsense", -1, 0, 1, 2**70, -0.5, 2.5, float("nan"), float("inf"))
 TOGETHER = [
-    ("select", ["choose.fraction=0.1", "choose.tokens=5"], "--fraction and --tokens"),
+    ("select", ["choose.fraction=0.1", "choose.tokens=5"], "choose.tokens"),
     ("select", ["choose.policy=resample", "choose.threshold=1.5"], "1.5"),
     ("select", ["method.k=3"], "auto with k"),
     ("select", ["choose.balance=cluster"], "nothing"),
@@ -175,16 +167,16 @@ TOGETHER = [
     ("select", ["cut=5"], "5"),
     ("select", ["cut.gama=5"], "cut.gama"),
     ("select", ["gama"], "gama"),
-    ("adapt", ["model.init=tiny"], "--model m --init tiny"),
+    ("adapt", ["model.init=tiny"], "model.name=m model.init=tiny"),
     ("adapt", ["model.vocabulary=500"], "500"),
     ("adapt", ["model.name=", "model.init=tiny", "model.vocabulary=5"], "5"),
     ("adapt", ["objective.name=causal", "objective.whole_word=true"], "True"),
     ("adapt", ["weights.c=1.0"], "1.0"),
-    ("adapt", ["train.steps=5", "train.epochs=2"], "--steps 5"),
+    ("adapt", ["train.steps=5", "train.epochs=2"], "train.steps=5"),
     ("adapt", ["model.name=", "model.init=tiny", "adapter.kind=lora"], "lora"),
     ("adapt", ["model.new_head=true", "adapter.kind=lora"], "lora"),
     ("evaluate", ["augment.kind=backtranslate"], "backtranslate"),
-    ("evaluate", ["augment.mt=a"], "--mt a"),
+    ("evaluate", ["augment.mt=a"], "augment.mt=a"),
     ("clusters", ["mixture.k=5;10"], "5;10"),
     ("tune", ["search.budget=2 days"], "2 days"),
     ("tune", ["search.fractions=0.1,2"], "'2'"),
@@ -204,15 +196,8 @@ def refusal(plan, overrides):
 @pytest.mark.parametrize("command", PLANS)
 def test_the_check_of_every_setting_names_the_setting_and_the_value(command):
     """Wrong values for each setting; at least one is refused for each."""
-    plan: Settings = PLANS[command][0]
-    option = {path: f"--{word.replace('_', '-')}" for word, path in PLANS[command][1].items()}
-    paths = ["seed"] + [
-        f"{group.name}.{entry.name}"
-        for group in dataclasses.fields(plan)
-        if group.name != "seed"
-        for entry in dataclasses.fields(getattr(plan, group.name))
-        if entry.name != "options"
-    ]
+    plan: Settings = PLANS[command]
+    paths = [path for path in settings_of(type(plan)) if path != "method.options"]
     wrong = []
     for path in paths:
         refused = 0
@@ -222,8 +207,7 @@ def test_the_check_of_every_setting_names_the_setting_and_the_value(command):
             except UsageError as e:
                 refused += 1
                 message = str(e)
-                named = [name for name in (path, option.get(path, path)) if name in message]
-                if not named:
+                if path not in message:
                     wrong.append(f"{path} is not named: {message}")
                 wrong += found_in(message, "message")
                 if " must be " not in message:
@@ -235,7 +219,7 @@ def test_the_check_of_every_setting_names_the_setting_and_the_value(command):
 
 @pytest.mark.parametrize(("command", "overrides", "came"), TOGETHER)
 def test_settings_that_exclude_each_other_are_refused_with_a_cure(command, overrides, came):
-    message = refusal(PLANS[command][0], overrides)
+    message = refusal(PLANS[command], overrides)
     assert [*found_in(message, "message")] == []
     assert " must be " in message or message.endswith("exclude each other. Pass one.")
     assert came in message

@@ -55,7 +55,7 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
     try:
         from peft import inject_adapter_in_model
     except ImportError as e:
-        raise MissingDependencyError("--adapter lora", "train") from e
+        raise MissingDependencyError("<.adapter=lora>", "train") from e
     there, why = set(linear(base)) & set(names), "it has no linear layers to adapt"
     try:
         with seeded(seed), warnings.catch_warnings():
@@ -67,7 +67,7 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
         why = str(e)
     if not there or _adapted(base) != there:
         raise ModelError(
-            f"--adapter must be left out for this model; got 'lora', and {type(base).__name__} "
+            f"<.adapter> must be left out for this model; got 'lora', and {type(base).__name__} "
             f"cannot be adapted with LoRA: {why}. Train all weights, or name another model."
         )
 

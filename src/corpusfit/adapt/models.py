@@ -20,9 +20,9 @@ from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError
 
 MODEL = Setting(
-    flag="--model",
+    flag="<model.name>",
     allowed="a model folder or a Hugging Face hub id",
-    otherwise="start from an untrained model with --init tiny",
+    otherwise="start from an untrained model with <model.init=tiny>",
     extra="train",
 )
 AUTO = {
@@ -87,14 +87,14 @@ def open_model(
     head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
-            f"--model: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
+            f"<model.name>: {plan.name} lacks weights of a {type(model).__name__}: {_some(body)} "
             "missing. Name a folder with the complete model."
         )
     if head and not plan.new_head:
         raise ModelError(
-            f"--model: {plan.name} lacks the head that --objective {objective} needs: "
-            f"{_some(head)} missing. Name a model with this head, or pass --new-head to start "
-            "with a random one, which takes a good part of the training to learn."
+            f"<model.name>: {plan.name} lacks the head that <objective.name={objective}> needs: "
+            f"{_some(head)} missing. Name a model with this head, or pass <model.new_head=true> to "
+            "start with a random one, which takes a good part of the training to learn."
         )
     if head:
         on_warn(
@@ -148,8 +148,8 @@ def _load(
         with quiet(), seeded(seed):
             if transformers.AutoConfig.from_pretrained(place, **local).is_encoder_decoder:
                 raise ModelError(
-                    f"--model: {name} is an encoder-decoder; only encoders and decoders can be "
-                    "adapted. Name one of those."
+                    f"<model.name>: {name} is an encoder-decoder; only encoders and decoders can "
+                    "be adapted. Name one of those."
                 )
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **local)
             try:
@@ -164,14 +164,14 @@ def _load(
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         if reason.startswith("Unrecognized configuration class"):
             raise _unfit(name, objective, "its architecture has no head for it") from e
-        raise ModelError(f"--model: {name} cannot be loaded: {reason}") from e
+        raise ModelError(f"<model.name>: {name} cannot be loaded: {reason}") from e
     return tokenizer, model, info["missing_keys"]
 
 
 def _unfit(name: str, objective: str, why: str) -> ModelError:
     return ModelError(
-        f"--model: {name} cannot be trained with --objective {objective}: {why}. "
-        f"Use --objective {_OTHER[objective]}, or name another model."
+        f"<model.name>: {name} cannot be trained with <objective.name={objective}>: {why}. "
+        f"Use <objective.name={_OTHER[objective]}>, or name another model."
     )
 
 

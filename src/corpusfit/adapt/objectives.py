@@ -217,7 +217,8 @@ def objective(plan: ObjectivePlan, special: SpecialTokens) -> Objective:
         return Causal(special)
     if plan.whole_word and special.begins is None:
         raise ModelError(
-            "--whole-word needs a tokenizer that marks where words begin (WordPiece, byte-level "
-            "BPE or SentencePiece); this model's tokenizer does not. Leave out --whole-word."
+            "<objective.whole_word> needs a tokenizer that marks where words begin (WordPiece, "
+            "byte-level BPE or SentencePiece); this model's tokenizer does not. Leave out "
+            "<objective.whole_word>."
         )
     return (MaskedPairs if plan.name == "mlm+nsp" else MaskedLM)(special, plan)

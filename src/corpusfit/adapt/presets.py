@@ -73,7 +73,7 @@ def preset(name: str, weights: str) -> dict[str, Any]:
         UsageError: there is no such preset.
     """
     if name not in PRESETS:
-        raise bad_setting("--preset", f"one of {', '.join(PRESETS)}", name)
+        raise bad_setting("<.preset>", f"one of {', '.join(PRESETS)}", name)
     found = dict(PRESETS[name])
     if name == "tadpole" and weights == "lambda":
         found["train.steps"] = _CONTINUOUS_STEPS
@@ -110,7 +110,7 @@ def length_of(plan: AdaptPlan, longest: int, device: str) -> int:
     length = plan.train.length or min(_LENGTH[device], longest)
     if length > longest:
         cure = "Longer texts are split into several sequences."
-        raise bad_setting("--length", f"at most {longest} for this model", length, cure)
+        raise bad_setting("<train.length>", f"at most {longest} for this model", length, cure)
     return length
 
 

@@ -55,11 +55,13 @@ def new_model(
         import torch
         import transformers
     except ImportError as e:
-        raise MissingDependencyError("--init", "train") from e
+        raise MissingDependencyError("<model.init>", "train") from e
     layers, width, tokens = SIZES[init]
     texts = [text for text in texts if text.strip()]
     if not texts:
-        raise EmptyInputError("--init trains a tokenizer on the data; the data holds no text.")
+        raise EmptyInputError(
+            "<model.init> trains a tokenizer on the data; the data holds no text."
+        )
     causal = objective == "causal"
     tokenizer = (_byte_pairs if causal else _word_pieces)(texts, vocabulary or tokens)
     config = (_gpt2 if causal else _bert)(layers, width, len(tokenizer))

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from corpusfit import workflows
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.api.plans import Inputs, build_adapt_plan, listed
+from corpusfit.api.offers import ADAPT, CONTAMINATION, FORECAST, offers
+from corpusfit.api.plans import Inputs, build_adapt_plan, build_plan, listed
+from corpusfit.api.typed_options import AdaptOptions, ContaminationOptions, ForecastOptions
 from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
-from corpusfit.plan import ReadPlan
 from corpusfit.workflows import Adapted, Contamination, Forecast, Machine
 
 
+@offers(CONTAMINATION)
 def contamination(
     *,
     task: Inputs,
     data: Inputs,
-    text_field: str | None = None,
     task_field: str = "",
     machine: Machine | None = None,
+    **options: Unpack[ContaminationOptions],
 ) -> Contamination:
     """Find a task's dev and test texts in training text.
 
@@ -29,9 +31,9 @@ def contamination(
         task: held-out texts: a task's folder or `hub:NAME` (its dev and test splits), or files;
             labels are not read.
         data: training texts: the folder of a `select`, or inputs as for its `corpus`.
-        text_field: field with the text.
         task_field: text field of the task's files (default: `text_field`).
         machine: as in `select`.
+        **options: the options of the command line, by the same names.
 
     Returns:
         Counts by split and source, examples, and the training texts to leave out.
@@ -42,19 +44,20 @@ def contamination(
     return workflows.report_contamination(
         listed(task),
         listed(data),
-        read=ReadPlan() if text_field is None else ReadPlan(text_field=text_field),
+        read=build_plan(None, (), CONTAMINATION, **options).read,
         task_field=task_field,
         machine=machine or Machine(),
     )
 
 
+@offers(FORECAST)
 def forecast(
     *,
     data: Inputs,
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[ForecastOptions],
 ) -> Forecast:
     """Compute predictors of the gain from selections; trains nothing.
 
@@ -63,19 +66,21 @@ def forecast(
         plan: as in `adapt`.
         settings: further settings, such as `"mix.heldout=1000"`.
         machine: as in `adapt`.
-        **words: model, objective, length, seed: as in `adapt`.
+        **options: the options of the command line, by the same names.
 
     Returns:
         For each selection the KL reduction, the loss of the model on the task's text before
         training, and the conclusions in sentences.
     """
+    built = build_adapt_plan(plan, settings, FORECAST, data=data, **options)
     return workflows.forecast(
-        build_adapt_plan(plan, settings, None, data, **words),
+        built,
         listed(data),
         machine=machine or Machine(),
     )
 
 
+@offers(ADAPT)
 def adapt(
     *,
     data: Inputs,
@@ -90,7 +95,7 @@ def adapt(
     track: str = "",
     overwrite: bool = False,
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[AdaptOptions],
 ) -> Adapted:
     """Continue the pre-training of a language model on a selection.
 
@@ -110,9 +115,7 @@ def adapt(
         track: tracker to log metrics to: tensorboard, wandb or mlflow.
         overwrite: replace a different training in `out`.
         machine: where to tokenise, and where to show progress.
-        **words: model, init, new_head, objective, whole_word, weights, replay_share, steps, epochs,
-            batch, length, rate, adapter, then_task, text_field, seed: as the options of the same
-            name.
+        **options: the options of the command line, by the same names.
 
     Returns:
         The finished training; its folder is an adapter, or a model that
@@ -121,11 +124,12 @@ def adapt(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    folder = place(out, "--out")
+    folder = place(out, "<.out>")
     if not is_local(folder):
-        raise bad_setting("--out", "a folder of this machine", str(out))
+        raise bad_setting("<.out>", "a folder of this machine", str(out))
+    built = build_adapt_plan(plan, settings, preset=preset, data=data, **options)
     return workflows.adapt(
-        build_adapt_plan(plan, settings, preset, data, **words),
+        built,
         listed(data),
         folder,
         task=listed(task),
@@ -138,6 +142,7 @@ def adapt(
     )
 
 
+@offers(ADAPT)
 def estimate_adaptation(
     *,
     data: Inputs,
@@ -149,7 +154,7 @@ def estimate_adaptation(
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[AdaptOptions],
 ) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 
@@ -157,8 +162,9 @@ def estimate_adaptation(
         sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb,
         disk_mb; with `then_task=True` these for both phases, and for each in `phases`.
     """
+    built = build_adapt_plan(plan, settings, preset=preset, data=data, **options)
     return workflows.estimate_adaptation(
-        build_adapt_plan(plan, settings, preset, data, **words),
+        built,
         listed(data),
         task=listed(task),
         replay=listed(replay),

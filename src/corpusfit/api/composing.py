@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import workflows
+from corpusfit.api.offers import offers
 from corpusfit.artifacts import place
 from corpusfit.compose.recipe import Recipe, read_recipe
 from corpusfit.workflows import Composition, Machine
 
 
+@offers()
 def compose(
     recipe: Recipe | Path | str,
     *,
@@ -33,10 +35,11 @@ def compose(
         CorpusfitError: see `corpusfit.errors`; finished steps are kept.
     """
     return workflows.compose(
-        _read(recipe), place(out, "--out"), machine=machine or Machine(), overwrite=overwrite
+        _read(recipe), place(out, "<.out>"), machine=machine or Machine(), overwrite=overwrite
     )
 
 
+@offers()
 def estimate_composition(
     recipe: Recipe | Path | str, *, machine: Machine | None = None
 ) -> dict[str, Any]:

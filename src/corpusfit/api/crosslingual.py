@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Unpack
 
 from corpusfit import workflows
+from corpusfit.api.offers import RETRIEVAL, TOKENIZERS, offers
 from corpusfit.api.plans import Inputs, build_plan, listed
+from corpusfit.api.typed_options import RetrievalOptions, TokenizersOptions
 from corpusfit.errors import bad_setting
 from corpusfit.plan import EmbedPlan, FitPlan, Plan
 from corpusfit.workflows import Machine, Retrieval, Tokenized
 
 
+@offers(RETRIEVAL)
 def retrieval(
     *,
     model: Inputs,
     pairs: Inputs,
+    plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
-    seed: int | None = None,
     machine: Machine | None = None,
+    **options: Unpack[RetrievalOptions],
 ) -> Retrieval:
     """Measure bitext retrieval by cosine, in both directions; trains nothing.
 
@@ -27,9 +33,10 @@ def retrieval(
             each is compared with the first.
         pairs: parallel corpora: `NAME` for files `NAME.de` and `NAME.en`, `FILE,FILE`, a `.tsv`
             file of two columns, or `pair:…` as for `corpus` of `select`.
+        plan: a plan or a TOML file with settings of the embeddings.
         settings: settings of the embeddings, such as `"embed.pooling=cls"`.
-        seed: random seed of the intervals and tests (default: 0).
         machine: where to run, with how many workers, and where to show progress.
+        **options: the options of the command line, by the same names.
 
     Returns:
         P@1 of each model, test set and direction, with intervals and comparisons.
@@ -37,23 +44,24 @@ def retrieval(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    plan = build_plan(None, settings, seed=seed)
-    embed = dataclasses.replace(plan.embed, embedder=EmbedPlan().embedder)
-    _require(settings, plan, Plan(embed=embed, seed=plan.seed), "embed, except embed.embedder")
+    built = build_plan(plan, settings, RETRIEVAL, **options)
+    embed = dataclasses.replace(built.embed, embedder=EmbedPlan().embedder)
+    _require(built, Plan(embed=embed, seed=built.seed), "embed, except embed.embedder")
     return workflows.retrieval(
-        listed(model), listed(pairs), plan.embed, seed=plan.seed, machine=machine or Machine()
+        listed(model), listed(pairs), built.embed, seed=built.seed, machine=machine or Machine()
     )
 
 
+@offers(TOKENIZERS)
 def tokenizers(
     *,
     tokenizer: Inputs,
     specific: Inputs,
     general: Inputs,
+    plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
-    text_field: str | None = None,
-    seed: int | None = None,
     machine: Machine | None = None,
+    **options: Unpack[TokenizersOptions],
 ) -> Tokenized:
     """Measure how many tokens tokenizers make of words, on specific and on general text.
 
@@ -62,10 +70,10 @@ def tokenizers(
             Hugging Face hub id; each is compared with the first.
         specific: texts of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
         general: general texts, in the same forms.
+        plan: a plan or a TOML file with settings.
         settings: further settings, such as `"fit.background=5000"`, the windows drawn of each kind.
-        text_field: field with the text.
-        seed: random seed of the samples and intervals (default: 0).
         machine: where to run, with how many workers, and where to show progress.
+        **options: the options of the command line, by the same names.
 
     Returns:
         Continued words and fertility of each tokenizer on both kinds of text, and the differences
@@ -74,18 +82,18 @@ def tokenizers(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    plan = build_plan(None, settings, text_field=text_field, seed=seed)
-    fit = FitPlan(background=plan.fit.background)
-    allowed = Plan(read=plan.read, cut=plan.cut, fit=fit, seed=plan.seed)
-    _require(settings, plan, allowed, "read, of cut, or fit.background")
+    built = build_plan(plan, settings, TOKENIZERS, **options)
+    fit = FitPlan(background=built.fit.background)
+    allowed = Plan(read=built.read, cut=built.cut, fit=fit, seed=built.seed)
+    _require(built, allowed, "read, of cut, or fit.background")
     return workflows.tokenizers(
-        listed(tokenizer), listed(specific), listed(general), plan, machine=machine or Machine()
+        listed(tokenizer), listed(specific), listed(general), built, machine=machine or Machine()
     )
 
 
-def _require(settings: Sequence[str], plan: Plan, allowed: Plan, words: str) -> None:
+def _require(plan: Plan, allowed: Plan, words: str) -> None:
     """Raise `UsageError` for settings that would have no effect."""
-    if plan != allowed:
-        names = ", ".join(item.partition("=")[0].strip() for item in settings)
+    others = ", ".join(o for o in plan.overrides() if o not in allowed.overrides())
+    if others:
         cure = "Others change nothing here."
-        raise bad_setting("--set", f"a setting of {words}", names, cure)
+        raise bad_setting("A setting", f"one of {words}", others, cure)

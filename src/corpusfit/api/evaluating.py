@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from corpusfit import workflows
+from corpusfit.api.offers import EVALUATE, offers
 from corpusfit.api.plans import build_evaluate_plan
+from corpusfit.api.typed_options import EvaluateOptions
 from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
@@ -17,6 +19,7 @@ from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.loader import read_recipe
 
 
+@offers(EVALUATE)
 def evaluate(
     *,
     task: str | Path,
@@ -28,7 +31,7 @@ def evaluate(
     settings: Sequence[str] = (),
     overwrite: bool = False,
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> Evaluated:
     """Fine-tune a model on a labelled task with several seeds, and compare it with its base.
 
@@ -42,8 +45,7 @@ def evaluate(
         settings: further settings, such as `"finetune.warmup=0.06"`.
         overwrite: replace a different evaluation in `out`.
         machine: where to run, with how many workers, and where to show progress.
-        **words: model, adapter, metric, text_field, label_field, epochs, rate, batch, length,
-            augment, mt, mt_back, seed: as the options of the same name.
+        **options: the options of the command line, by the same names.
 
     Returns:
         The finished evaluation: `manifest["results"]`, `manifest["comparisons"]`, `outcomes()`.
@@ -51,11 +53,12 @@ def evaluate(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    folder = place(out, "--out")
+    folder = place(out, "<.out>")
     if not is_local(folder):
-        raise bad_setting("--out", "a folder of this machine", str(out))
+        raise bad_setting("<.out>", "a folder of this machine", str(out))
+    built = build_evaluate_plan(plan, settings, **options)
     return workflows.evaluate(
-        build_evaluate_plan(plan, settings, **words),
+        built,
         str(task),
         folder,
         base=str(base),
@@ -66,6 +69,7 @@ def evaluate(
     )
 
 
+@offers(EVALUATE)
 def estimate_evaluation(
     *,
     task: str | Path,
@@ -75,15 +79,16 @@ def estimate_evaluation(
     plan: EvaluatePlan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> dict[str, Any]:
     """Dry run of `evaluate`, measured over a few steps; takes `evaluate`'s arguments.
 
     Returns:
         fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
     """
+    built = build_evaluate_plan(plan, settings, **options)
     return workflows.estimate_evaluation(
-        build_evaluate_plan(plan, settings, **words),
+        built,
         str(task),
         models=2 if base else 1,
         seeds=seeds,
@@ -92,6 +97,7 @@ def estimate_evaluation(
     )
 
 
+@offers()
 def run(
     recipe: Recipe | Path | str,
     *,
@@ -118,13 +124,14 @@ def run(
     """
     return workflows.run_recipe(
         _recipe(recipe, keep_overlap=keep_overlap),
-        place(out, "--out"),
+        place(out, "<.out>"),
         file=None if isinstance(recipe, Recipe) else Path(recipe),
         machine=machine or Machine(),
         overwrite=overwrite,
     )
 
 
+@offers()
 def missing(
     recipe: Recipe | Path | str,
     *,
@@ -136,7 +143,7 @@ def missing(
     """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
     found = _recipe(recipe, keep_overlap=keep_overlap)
     machine = machine or Machine()
-    return workflows.missing(found, place(out, "--out"), machine=machine, overwrite=overwrite)
+    return workflows.missing(found, place(out, "<.out>"), machine=machine, overwrite=overwrite)
 
 
 def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from corpusfit import workflows
-from corpusfit.api.plans import Inputs, build_clusters_plan, listed
+from corpusfit.api.offers import CLUSTERS, offers
+from corpusfit.api.plans import Inputs, build, listed
+from corpusfit.api.typed_options import ClustersOptions
 from corpusfit.artifacts import place
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.workflows import Clustered, Machine
 
 
+@offers(CLUSTERS)
 def clusters(
     *,
     corpus: Inputs,
@@ -22,7 +25,7 @@ def clusters(
     settings: Sequence[str] = (),
     overwrite: bool = False,
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[ClustersOptions],
 ) -> Clustered:
     """Find the domains of a corpus, without labels.
 
@@ -34,8 +37,8 @@ def clusters(
         settings: further settings, such as `"mixture.fits=10"`.
         overwrite: replace a different run in `out`.
         machine: where to run, with how many workers, and where to show progress.
-        **words: k (a number, several, or text such as `5,10,15`), components, baselines, sample,
-            per_source, truth, embedder, unit, text_field, seed: as the options of the same name.
+        **options: the options of the command line, by the same names; `k` is a number, several, or
+            a text such as `5,10,15`.
 
     Returns:
         The finished run; its manifest has the clusters and all figures.
@@ -43,10 +46,11 @@ def clusters(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
+    built = build(CLUSTERS, plan, settings, options).check()
     return workflows.clusters(
-        build_clusters_plan(plan, settings, **words),
+        built,
         listed(corpus),
-        place(out, "--out"),
+        place(out, "<.out>"),
         assign_all=assign,
         machine=machine or Machine(),
         overwrite=overwrite,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from corpusfit.api.offers import offers
 from corpusfit.api.plans import Inputs, listed
 from corpusfit.artifacts import place
 from corpusfit.report import write_report
 
 
+@offers()
 def report(
     folders: Inputs, *, out: Path | str | None = None, figures: Path | str | None = None
 ) -> Path:
@@ -30,6 +32,6 @@ def report(
     """
     named = [place(folder, "DIR") for folder in listed(folders)]
     alone = named[0] / "report.html" if len(named) == 1 else Path("report.html")
-    path = place(out, "--out") if out else alone
-    write_report(named, path, figures=place(figures, "--figures") if figures else None)
+    path = place(out, "<.out>") if out else alone
+    write_report(named, path, figures=place(figures, "<.figures>") if figures else None)
     return path

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from corpusfit import workflows
-from corpusfit.api.plans import Inputs, build_plan, listed
+from corpusfit.api.offers import CHOOSE, RANK, SCORE, SELECT, offers
+from corpusfit.api.plans import Inputs, build, build_plan, listed
+from corpusfit.api.typed_options import ChooseOptions, RankOptions, ScoreOptions, SelectOptions
 from corpusfit.artifacts import place
 from corpusfit.errors import bad_setting
 from corpusfit.plan import Plan
@@ -17,6 +18,7 @@ from corpusfit.workflows import Audit, Explanation, Machine, Selection
 from corpusfit.workflows.selection.ranking import Ranked
 
 
+@offers(SELECT)
 def select(
     *,
     target: Inputs,
@@ -26,7 +28,7 @@ def select(
     settings: Sequence[str] = (),
     overwrite: bool = False,
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[SelectOptions],
 ) -> Selection:
     """Find the part of a corpus that is like a task.
 
@@ -39,9 +41,7 @@ def select(
         settings: further settings, such as `"cut.gamma=5"`.
         overwrite: replace a different run in `out`.
         machine: where to run, with how many workers, and where to show progress.
-        **words: method, fraction, segments, tokens, threshold, weights, balance, clusters,
-            embedder, budget, cascade, recall, unit, text_field, strict, seed: as the options of
-            the same name.
+        **options: the options of the command line, by the same names.
 
     Returns:
         The finished run; iterate over it for the selected segments.
@@ -49,16 +49,18 @@ def select(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
+    built = build_plan(plan, settings, **options)
     return workflows.select(
-        build_plan(plan, settings, **words),
+        built,
         listed(target),
         listed(corpus),
-        place(out, "--out"),
+        place(out, "<.out>"),
         machine=machine or Machine(),
         overwrite=overwrite,
     )
 
 
+@offers(SCORE)
 def score(
     *,
     target: Inputs,
@@ -68,19 +70,21 @@ def score(
     settings: Sequence[str] = (),
     overwrite: bool = False,
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[ScoreOptions],
 ) -> Selection:
     """Score as `select` does, without a selection."""
+    built = build_plan(plan, settings, SCORE, **options)
     return workflows.score(
-        build_plan(plan, settings, **words),
+        built,
         listed(target),
         listed(corpus),
-        place(out, "--out"),
+        place(out, "<.out>"),
         machine=machine or Machine(),
         overwrite=overwrite,
     )
 
 
+@offers(SELECT)
 def estimate(
     *,
     target: Inputs,
@@ -88,7 +92,7 @@ def estimate(
     plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[SelectOptions],
 ) -> dict[str, Any]:
     """Dry run of `select`, measured on a sample; takes `select`'s arguments.
 
@@ -96,44 +100,49 @@ def estimate(
         sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; with a budget also
         `budget`, the decision; for a cascade also shares, and whether these are assumed.
     """
+    built = build_plan(plan, settings, **options)
     return workflows.estimate(
-        build_plan(plan, settings, **words),
+        built,
         listed(target),
         listed(corpus),
         machine=machine or Machine(),
     )
 
 
+@offers(CHOOSE)
 def choose(
     out: Path | str,
     *,
+    plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[ChooseOptions],
 ) -> Selection:
     """Select again from stored scores.
 
     Args:
         out: the folder of a `select` or `score`.
+        plan: a plan or a TOML file with settings of `choose`.
         settings: further settings, such as `"choose.alpha=-1"`.
         machine: as in `select`.
-        **words: fraction, segments, tokens, threshold, weights, balance, clusters.
+        **options: the options of the command line, by the same names.
 
     Returns:
         The run with its new selection.
     """
-    plan = build_plan(None, settings, **words)
-    names = [*words, *(item.partition("=")[0].strip() for item in settings)]
-    if plan != dataclasses.replace(Plan(), choose=plan.choose):
+    built = build_plan(plan, settings, CHOOSE, **options)
+    others = [o for o in built.overrides() if not o.startswith("choose.")]
+    if others:
         raise bad_setting(
             "A setting of choose",
-            "fraction, segments, tokens, threshold, weights, balance, clusters, or one of choose",
-            ", ".join(names),
-            "To change other settings, score again with another --out.",
+            f"{', '.join(CHOOSE.settings)}, or another of choose",
+            ", ".join(others),
+            "To change other settings, score again with another <.out>.",
         )
-    return workflows.choose(place(out, "DIR"), plan.choose, machine=machine or Machine())
+    return workflows.choose(place(out, "DIR"), built.choose, machine=machine or Machine())
 
 
+@offers()
 def explain(
     out: Path | str,
     *,
@@ -158,6 +167,7 @@ def explain(
     return workflows.explain(place(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 
+@offers()
 def audit(
     out: Path | str,
     *,
@@ -184,6 +194,7 @@ def audit(
     )
 
 
+@offers(RANK)
 def rank(
     *,
     target: Inputs,
@@ -193,7 +204,7 @@ def rank(
     plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[RankOptions],
 ) -> list[Ranked]:
     """Rank methods on this target and corpus.
 
@@ -206,13 +217,15 @@ def rank(
         plan: as in `select`.
         settings: as in `select`.
         machine: as in `select`.
-        **words: embedder, unit, text_field, seed.
+        **options: the options of the command line, by the same names.
 
     Returns:
         The scores of each method and its cost in seconds per GB of text, by falling agreement.
     """
+    alone = methods[0] if len(methods) == 1 else None
+    built = build_plan(build(RANK, plan, settings, options), method=alone)
     return workflows.rank(
-        build_plan(plan, settings, method=methods[0] if len(methods) == 1 else None, **words),
+        built,
         listed(target),
         listed(corpus),
         methods=methods,

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Unpack
 
 from corpusfit import workflows
-from corpusfit.api.plans import Inputs, listed
+from corpusfit.api.offers import OVERLAPS, SPLIT, offers
+from corpusfit.api.plans import Inputs, build, listed
+from corpusfit.api.typed_options import OverlapsOptions, SplitOptions
 from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
-from corpusfit.plan import ReadPlan
 from corpusfit.workflows import Machine, Split, SplitOverlap, SplitPlan
 
 
+@offers(SPLIT)
 def split(
     *,
     data: Inputs,
     out: Path | str,
-    dev: float = 0,
-    test: float = 0,
-    near: bool = False,
-    text_field: str | None = None,
-    strict: bool = False,
-    seed: int = 0,
+    plan: SplitPlan | Path | str | None = None,
+    settings: Sequence[str] = (),
     overwrite: bool = False,
     machine: Machine | None = None,
+    **options: Unpack[SplitOptions],
 ) -> Split:
     """Split a corpus or a parallel corpus into train, dev and test without overlap.
 
@@ -31,14 +32,11 @@ def split(
         data: inputs as for `corpus` in `select`. Of a parallel corpus (`pair:train.de,train.en` or
             `pair:FILE.tsv`), one translation of each text and one text of each translation is kept.
         out: local folder that is new, empty, or of the same split.
-        dev: number of rows in dev, or their share if below 1.
-        test: number of rows in test, or their share if below 1.
-        near: also drop near-duplicates of dev and test texts from the other splits.
-        text_field: field with the text.
-        strict: stop at the first row that cannot be used.
-        seed: random seed.
+        plan: a plan or a TOML file with settings.
+        settings: further settings, such as `"read.id_field=key"`.
         overwrite: replace a different split in `out`.
         machine: where to run, with how many workers, and where to show progress.
+        **options: the options of the command line, by the same names.
 
     Returns:
         The finished split: `manifest["counts"]`, `manifest["splits"]`, `manifest["overlaps"]`.
@@ -46,11 +44,12 @@ def split(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    folder = place(out, "--out")
+    folder = place(out, "<.out>")
     if not is_local(folder):
-        raise bad_setting("--out", "a folder of this machine", str(out))
+        raise bad_setting("<.out>", "a folder of this machine", str(out))
+    built = build(SPLIT, plan, settings, options)
     return workflows.split(
-        SplitPlan(dev, test, near, seed, _read(text_field, strict=strict)),
+        built,
         listed(data),
         folder,
         machine=machine or Machine(),
@@ -58,21 +57,24 @@ def split(
     )
 
 
+@offers(OVERLAPS)
 def overlaps(
     folders: Inputs,
     *,
-    near: bool = False,
-    text_field: str | None = None,
+    plan: SplitPlan | Path | str | None = None,
+    settings: Sequence[str] = (),
     machine: Machine | None = None,
+    **options: Unpack[OverlapsOptions],
 ) -> list[SplitOverlap]:
     """Count the texts of dev and test that are in train, and copies within each.
 
     Args:
         folders: folders with files named train, dev or test (two line-aligned files per split,
             rows, or texts), or folders of `split`.
-        near: also count near-duplicates.
-        text_field: field with the text.
+        plan: as in `split`.
+        settings: as in `split`.
         machine: where to run, with how many workers, and where to show progress.
+        **options: the options of the command line, by the same names.
 
     Returns:
         The counts by folder, side, split, and split searched for its texts.
@@ -80,13 +82,10 @@ def overlaps(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
+    built = build(OVERLAPS, plan, settings, options)
     return workflows.overlaps(
         listed(folders),
-        read=_read(text_field, strict=False),
-        near=near,
+        read=built.read,
+        near=built.split.near,
         machine=machine or Machine(),
     )
-
-
-def _read(text_field: str | None, *, strict: bool) -> ReadPlan:
-    return ReadPlan(strict=strict) if text_field is None else ReadPlan(text_field, strict=strict)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from corpusfit import workflows
+from corpusfit.api.offers import TUNE, offers
 from corpusfit.api.plans import Inputs, build_tune_plan, listed
+from corpusfit.api.typed_options import TuneOptions
 from corpusfit.artifacts import place
 from corpusfit.workflows import Machine, Tuned, TunePlan
 
 
+@offers(TUNE)
 def tune(
     *,
     target: Inputs,
@@ -25,7 +28,7 @@ def tune(
     settings: Sequence[str] = (),
     overwrite: bool = False,
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[TuneOptions],
 ) -> Tuned:
     """Find what to select for a model and a task, within a budget of steps or time.
 
@@ -41,10 +44,8 @@ def tune(
         settings: further settings, such as `"search.eta=4"`.
         overwrite: replace a different search in `out`.
         machine: where to run, with how many workers, and where to show progress.
-        **words: model, budget, methods, fractions, weights, then_task, replay_share, objective,
-            steps and epochs (of the winner), batch, length, rate, adapter, embedder, unit,
-            text_field, seed: as the options of the same name; methods, fractions, weights and
-            then_task are sequences, or words separated by commas.
+        **options: the options of the command line, by the same names; methods, fractions, weights
+            and then_task are sequences, or words separated by commas.
 
     Returns:
         The finished search; `selection` is the winner's, `trials()` lists every trial.
@@ -52,18 +53,20 @@ def tune(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
+    built = build_tune_plan(plan, settings, **options)
     return workflows.tune(
-        build_tune_plan(plan, settings, **words),
+        built,
         workflows.TuneInputs(
             listed(target), listed(corpus), listed(replay), listed(guard), guard_field
         ),
-        place(out, "--out"),
+        place(out, "<.out>"),
         train=train,
         machine=machine or Machine(),
         overwrite=overwrite,
     )
 
 
+@offers(TUNE)
 def estimate_tuning(
     *,
     target: Inputs,
@@ -74,15 +77,16 @@ def estimate_tuning(
     plan: TunePlan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
-    **words: Any,
+    **options: Unpack[TuneOptions],
 ) -> dict[str, Any]:
     """Dry run of `tune`, measured over a few steps; takes `tune`'s arguments.
 
     Returns:
         rungs, settings, steps, step_s, scoring_s, seconds, memory_mb, disk_mb.
     """
+    built = build_tune_plan(plan, settings, **options)
     return workflows.estimate_tuning(
-        build_tune_plan(plan, settings, **words),
+        built,
         workflows.TuneInputs(
             listed(target), listed(corpus), listed(replay), listed(guard), guard_field
         ),

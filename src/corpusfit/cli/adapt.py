@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import ADAPT
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, table
 
@@ -29,7 +30,9 @@ def register(app: typer.Typer) -> None:
     app.command("adapt", help=EXAMPLE)(adapt)
 
 
+@o.offers(ADAPT, "train.micro_tokens=1024")
 def adapt(
+    *,
     data: Annotated[
         list[str],
         typer.Option(
@@ -48,24 +51,6 @@ def adapt(
             help="Folder for the model; a stopped training resumes there",
         ),
     ],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="Base model: a model folder or a Hugging Face hub id (default: none; --model or "
-            "--init is required)",
-        ),
-    ] = None,
-    init: Annotated[
-        str | None,
-        typer.Option(
-            "--init",
-            metavar="[tiny|mini|small]",
-            help="Size of an untrained model in place of --model, with a tokenizer trained on the "
-            "data (default: none)",
-        ),
-    ] = None,
     task: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,14 +66,6 @@ def adapt(
             "--replay",
             metavar="INPUT",
             help="General texts to mix in, against forgetting; repeatable (default: none)",
-        ),
-    ] = None,
-    then_task: Annotated[
-        bool | None,
-        typer.Option(
-            "--then-task",
-            help="After --data, train on the texts of --task in a second phase; of a task's "
-            "folder, on its train split, with its dev and test in --guard",
         ),
     ] = None,
     guard: Annotated[
@@ -109,15 +86,6 @@ def adapt(
             show_default=False,
         ),
     ] = "",
-    replay_share: Annotated[
-        float | None,
-        typer.Option(
-            "--replay-share",
-            metavar="NUMBER",
-            parser=o.number,
-            help="Replay tokens as a fraction of all training tokens (default: 0.05)",
-        ),
-    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -126,86 +94,6 @@ def adapt(
             help="Settings of a paper: tadpole, mdapt, mdapt-adapter or tapt (default: none, or "
             "tapt with --data task)",
         ),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            "--objective",
-            metavar="[mlm|mlm+nsp|causal]",
-            help="Training objective (default: mlm)",
-        ),
-    ] = None,
-    whole_word: Annotated[
-        bool | None, typer.Option("--whole-word", help="Mask whole words")
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            "--weights",
-            metavar="POLICY",
-            help="Use of relevance weights: off, lambda (weights the loss of every segment), "
-            "resample (draws segments by weight) or mask+lambda (weights the loss of selected "
-            "segments) (default: off)",
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            "--steps",
-            metavar="N",
-            parser=o.whole_number,
-            help="Training steps (default: 3 passes over the data, at most 2,000 steps on a CPU "
-            "and 50,000 on a GPU)",
-        ),
-    ] = None,
-    epochs: Annotated[
-        float | None,
-        typer.Option(
-            "--epochs",
-            metavar="NUMBER",
-            parser=o.number,
-            help="Passes over the data (default: set by --steps)",
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            "--batch",
-            metavar="N",
-            parser=o.whole_number,
-            help="Sequences per step (default: 16 on a CPU, 256 on a GPU)",
-        ),
-    ] = None,
-    length: Annotated[
-        int | None,
-        typer.Option(
-            "--length",
-            metavar="N",
-            parser=o.whole_number,
-            help="Tokens per sequence (default: 128 on a CPU, 512 on a GPU, or the model's limit)",
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            "--rate",
-            metavar="NUMBER",
-            parser=o.number,
-            help="Highest learning rate (default: 1e-3 with --init, 3e-4 below 50 million weights, "
-            "else 1e-4)",
-        ),
-    ] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(
-            "--adapter",
-            metavar="[pfeiffer|lora]",
-            help="Adapter to train in place of the model's weights (default: none)",
-        ),
-    ] = None,
-    new_head: Annotated[
-        bool | None,
-        typer.Option("--new-head", help="Add a new head if the model lacks the objective's"),
     ] = None,
     track: Annotated[
         str,
@@ -216,39 +104,15 @@ def adapt(
             show_default=False,
         ),
     ] = "",
-    text_field: o.TextField = None,
-    seed: o.Seed = None,
+    words: o.Words,
     workers: o.Workers = None,
     cache: o.Cache = None,
-    plan: o.PlanFile = None,
-    settings: Annotated[list[str] | None, o.settings_such_as("train.micro_tokens=1024")] = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    built = api.build_adapt_plan(
-        plan,
-        settings or (),
-        preset,
-        data,
-        model=model,
-        init=init,
-        new_head=new_head,
-        objective=objective,
-        whole_word=whole_word,
-        weights=weights,
-        replay_share=replay_share,
-        steps=steps,
-        epochs=epochs,
-        batch=batch,
-        length=length,
-        rate=rate,
-        adapter=adapter,
-        then_task=then_task,
-        text_field=text_field,
-        seed=seed,
-    )
+    built = api.build_adapt_plan(**words, preset=preset, data=data)
     texts: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field}
     machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())

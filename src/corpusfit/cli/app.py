@@ -77,6 +77,10 @@ def main() -> None:
     try:
         app()
     except CorpusfitError as e:
+        from corpusfit.cli.options import CommandLine
+
+        if not isinstance(e.spelling, CommandLine):  # a command without options of a plan
+            e.spelling = CommandLine()
         say(f"Error: {e}")
         sys.exit(e.exit_code)
     except SystemExit as e:

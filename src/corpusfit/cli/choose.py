@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import CHOOSE
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json
@@ -27,35 +28,20 @@ def register(app: typer.Typer) -> None:
     app.command("choose", help=EXAMPLE)(choose)
 
 
+@o.offers(CHOOSE, "choose.alpha=-1")
 def choose(
+    *,
     folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
-    fraction: o.Fraction = None,
-    segments: o.SegmentCount = None,
-    tokens: o.TokenCount = None,
-    threshold: o.Threshold = None,
-    weights: o.WeightPolicy = None,
-    balance: o.Balance = None,
-    clusters: o.Clusters = None,
+    words: o.Words,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    settings: Annotated[list[str] | None, o.settings_such_as("choose.alpha=-1")] = None,
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    run = api.choose(
-        folder,
-        settings=settings or (),
-        machine=workflows.Machine(engine, workers, cache, Bar()),
-        fraction=fraction,
-        segments=segments,
-        tokens=tokens,
-        threshold=threshold,
-        weights=weights,
-        balance=balance,
-        clusters=clusters,
-    )
+    machine = workflows.Machine(engine, workers, cache, Bar())
+    run = api.choose(folder, machine=machine, **words)
     if json:
         as_json({"out": str(folder), **run.manifest})
     else:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import CLUSTERS
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, one_line, percent, table
@@ -32,7 +33,9 @@ def register(app: typer.Typer) -> None:
     app.command("clusters", help=EXAMPLE)(clusters)
 
 
+@o.offers(CLUSTERS, "cut.gamma=5")
 def clusters(
+    *,
     corpus: Annotated[
         list[str],
         typer.Option(
@@ -40,74 +43,16 @@ def clusters(
         ),
     ],
     out: o.Out,
-    k: Annotated[
-        str | None,
-        typer.Option(
-            "--k",
-            metavar="N,N,…",
-            help="Number of clusters, or several such as 5,10,15, of which BIC chooses one "
-            "(default: chosen by BIC from 1 to 30)",
-        ),
-    ] = None,
-    components: Annotated[
-        int | None,
-        typer.Option(
-            "--components",
-            metavar="N",
-            parser=o.whole_number,
-            help="Number of principal components to cluster in; 0 clusters all dimensions "
-            "(default: 50)",
-        ),
-    ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option(
-            "--sample",
-            metavar="N",
-            parser=o.whole_number,
-            help="Number of units to draw from the corpus (default: 10,000)",
-        ),
-    ] = None,
-    per_source: Annotated[
-        int | None,
-        typer.Option(
-            "--per-source",
-            metavar="N",
-            parser=o.whole_number,
-            help="Number of units to draw from each source (default: set by --sample)",
-        ),
-    ] = None,
-    truth: Annotated[
-        str | None,
-        typer.Option(
-            "--truth",
-            metavar="NAME",
-            help="Known domain of a unit: source (the name of the unit's file) or the name of a "
-            "field (default: source)",
-        ),
-    ] = None,
-    baselines: Annotated[
-        bool | None,
-        typer.Option(
-            "--baselines",
-            help="Also report baselines: random assignment, LDA, averaged word vectors",
-        ),
-    ] = None,
+    words: o.Words,
     assign: Annotated[
         bool,
         typer.Option(
             "--assign", help="Also write each cluster's share of every segment of the corpus"
         ),
     ] = False,
-    embedder: o.Embedder = None,
-    unit: o.Unit = None,
-    text_field: o.TextField = None,
-    seed: o.Seed = None,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    plan: o.PlanFile = None,
-    settings: o.Settings = None,
     overwrite: o.Overwrite = False,
     no_report: o.NoReport = False,
     json: o.Json = False,
@@ -117,20 +62,9 @@ def clusters(
         corpus=corpus,
         out=out,
         assign=assign,
-        plan=plan,
-        settings=settings or (),
         overwrite=overwrite,
         machine=workflows.Machine(engine, workers, cache, Bar()),
-        k=k,
-        components=components,
-        sample=sample,
-        per_source=per_source,
-        truth=truth,
-        baselines=baselines,
-        embedder=embedder,
-        unit=unit,
-        text_field=text_field,
-        seed=seed,
+        **words,
     )
     if json:
         as_json({"path": str(found.path), **found.manifest})

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import CONTAMINATION
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 
@@ -30,7 +31,9 @@ def register(app: typer.Typer) -> None:
     app.command("contamination", help=EXAMPLE)(contamination)
 
 
+@o.offers(CONTAMINATION)
 def contamination(
+    *,
     task: Annotated[
         list[str],
         typer.Option(
@@ -50,7 +53,7 @@ def contamination(
             show_default=False,
         ),
     ],
-    text_field: o.TextField = None,
+    words: o.Words,
     task_field: Annotated[
         str,
         typer.Option(
@@ -68,9 +71,9 @@ def contamination(
     found = api.contamination(
         task=task,
         data=data,
-        text_field=text_field,
         task_field=task_field,
         machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),
+        **words,
     )
     if json:
         as_json(_plain(found))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import DEMO
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.evaluate import show_evaluated
@@ -44,7 +45,9 @@ def register(app: typer.Typer) -> None:
     app.command("demo", help=EXAMPLE)(demo)
 
 
+@o.offers(DEMO)
 def demo(
+    *,
     out: Annotated[
         Path,
         typer.Option(
@@ -54,7 +57,7 @@ def demo(
             show_default=False,
         ),
     ] = Path("demo-out"),
-    embedder: o.Embedder = None,
+    words: o.Words,
     workers: o.Workers = None,
     cache: o.Cache = None,
     json: o.Json = False,
@@ -72,7 +75,7 @@ def demo(
         "overwrite": True,
     }
     request = {"target": task / "train.jsonl", "corpus": corpus, "segments": truth, **again}
-    run = api.select(out=out / "selected/selection", embedder=embedder, **request)
+    run = api.select(out=out / "selected/selection", **words, **request)
     drawn = api.select(out=out / "chance/selection", method="random", **request)
     found = _found(run.manifest)
     if not json:

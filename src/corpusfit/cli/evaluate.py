@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import EVALUATE
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.errors import bad_setting
@@ -30,15 +31,9 @@ def register(app: typer.Typer) -> None:
     app.command("evaluate", help=EXAMPLE)(evaluate)
 
 
+@o.offers(EVALUATE, "task.dev_share=0.2")
 def evaluate(
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="Model to fine-tune: a model folder, an adapter's folder or a Hugging Face hub id",
-        ),
-    ],
+    *,
     task: Annotated[
         str,
         typer.Option(
@@ -81,98 +76,8 @@ def evaluate(
             show_default=False,
         ),
     ] = "",
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            "--metric",
-            metavar="NAME",
-            help="Metric to compare by, such as accuracy, micro_f1, weighted_f1, macro_recall or "
-            "spearman; all of the kind of task are stored (default: macro_f1 of classes, micro_f1 "
-            "of several labels and of spans, pearson of numbers)",
-        ),
-    ] = None,
-    augment: Annotated[
-        str | None,
-        typer.Option(
-            "--augment",
-            metavar="[tfidf|backtranslate]",
-            help="Augmentation of the training examples (default: none)",
-        ),
-    ] = None,
-    mt: Annotated[
-        str | None,
-        typer.Option(
-            "--mt",
-            metavar="MODEL",
-            help="Model that translates to another language, for --augment backtranslate (default: "
-            "none)",
-        ),
-    ] = None,
-    mt_back: Annotated[
-        str | None,
-        typer.Option(
-            "--mt-back",
-            metavar="MODEL",
-            help="Model that translates back to the source language, for --augment backtranslate "
-            "(default: none)",
-        ),
-    ] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(
-            "--adapter",
-            metavar="[pfeiffer|lora]",
-            help="Adapter to train with the head, in place of all weights (default: none)",
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None,
-        typer.Option(
-            "--epochs",
-            metavar="N",
-            parser=o.whole_number,
-            help="Highest number of passes over the training examples (default: 5 for "
-            "classification, 100 for tagging, 30 for tagging with an adapter)",
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            "--rate",
-            metavar="NUMBER",
-            parser=o.number,
-            help="Highest learning rate (default: 3e-5 for classification, 2e-5 for tagging, 1e-4 "
-            "for tagging with an adapter)",
-        ),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(
-            "--batch",
-            metavar="N",
-            parser=o.whole_number,
-            help="Examples per step (default: 8 for classification, 32 for tagging)",
-        ),
-    ] = None,
-    length: Annotated[
-        int | None,
-        typer.Option(
-            "--length",
-            metavar="N",
-            parser=o.whole_number,
-            help="Most tokens per example; longer ones are truncated (default: the model's limit, "
-            "and at most 128 for tagging)",
-        ),
-    ] = None,
-    text_field: o.TextField = None,
-    label_field: Annotated[
-        str | None,
-        typer.Option("--label-field", metavar="NAME", help="Field with the label (default: label)"),
-    ] = None,
-    seed: o.Seed = None,
+    words: o.Words,
     workers: o.Workers = None,
-    plan: o.PlanFile = None,
-    settings: Annotated[list[str] | None, o.settings_such_as("task.dev_share=0.2")] = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,
@@ -183,23 +88,7 @@ def evaluate(
         "base": base,
         "seeds": seeds,
         "train_sizes": sizes_of(train_size),
-        "plan": api.build_evaluate_plan(
-            plan,
-            settings or (),
-            model=model,
-            adapter=adapter,
-            metric=metric,
-            text_field=text_field,
-            label_field=label_field,
-            epochs=epochs,
-            rate=rate,
-            batch=batch,
-            length=length,
-            augment=augment,
-            mt=mt,
-            mt_back=mt_back,
-            seed=seed,
-        ),
+        "plan": api.build_evaluate_plan(**words),
         "machine": workflows.Machine(workers=workers, progress=Bar()),
     }
     if dry_run:

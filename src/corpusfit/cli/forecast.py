@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import FORECAST
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, table
 
@@ -27,7 +28,9 @@ def register(app: typer.Typer) -> None:
     app.command("forecast", help=EXAMPLE)(forecast)
 
 
+@o.offers(FORECAST, "mix.heldout=1000")
 def forecast(
+    *,
     data: Annotated[
         list[str],
         typer.Option(
@@ -37,47 +40,16 @@ def forecast(
             show_default=False,
         ),
     ],
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="Base model: a model folder or a Hugging Face hub id",
-            show_default=False,
-        ),
-    ],
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            "--objective",
-            metavar="[mlm|mlm+nsp|causal]",
-            help="Training objective (default: mlm)",
-        ),
-    ] = None,
-    length: Annotated[
-        int | None,
-        typer.Option(
-            "--length",
-            metavar="N",
-            parser=o.whole_number,
-            help="Tokens per sequence (default: 128 on a CPU, 512 on a GPU, or the model's limit)",
-        ),
-    ] = None,
-    seed: o.Seed = None,
+    words: o.Words,
     workers: o.Workers = None,
     cache: o.Cache = None,
-    settings: Annotated[list[str] | None, o.settings_such_as("mix.heldout=1000")] = None,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
     found = api.forecast(
         data=data,
-        settings=settings or (),
         machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),
-        model=model,
-        objective=objective,
-        length=length,
-        seed=seed,
+        **words,
     )
     if json:
         as_json(dataclasses.asdict(found))

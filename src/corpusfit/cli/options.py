@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
+
+from corpusfit.api.offers import Door, Offer
+from corpusfit.errors import CorpusfitError, spelled
 
 INPUTS = (
     "a file, folder, glob, URL, hub:NAME (dataset), pair:FILE,FILE (two line-aligned files) or - "
@@ -37,15 +46,106 @@ def share(text: str) -> float | str:
         raise typer.BadParameter(f"must be a number or auto; got {text!r}.") from e
 
 
-def settings_such_as(example: str) -> Any:
-    """The option `--set` of a command, with a setting of that command as the example."""
-    return typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help=f"Any other setting, such as {example}; repeatable (default: none)",
+_CODE = re.compile(r"`([^`]*)`")
+
+Words: TypeAlias = dict[str, Any]
+"""What a command passes on to the API: `plan`, `settings` and the words of its options."""
+
+
+@dataclass(frozen=True)
+class CommandLine(Door):
+    """The door of the command line: `--fraction 0.1`, or `--set choose.c=2.0`."""
+
+    def __call__(self, path: str, value: str) -> str:
+        """How a caller writes a setting, or its name alone."""
+        word = self.word(path).replace("_", "-")
+        if not word:
+            return f"--set {path}={shlex.quote(value)}" if value else path
+        shown = "" if value in ("", "true") else f" {shlex.quote(value)}"
+        return f"--{word}{shown}"
+
+
+def offers(
+    offer: Offer[Any], example: str = ""
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a plan in the place of its parameter `words`.
+
+    Args:
+        offer: what the command offers.
+        example: a setting for the help of `--set`, such as `cut.gamma=5`; empty for a command
+            without `--set` and `--plan`.
+    """
+
+    def wrap(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [name for name in signature.parameters if name != "words"]
+
+        @functools.wraps(command)
+        def call(**values: Any) -> None:
+            passed = {name: values.pop(name) for name in own}
+            words: Words = {**values, **({"settings": values["settings"] or ()} if example else {})}
+            try:
+                command(**passed, words=words)
+            except CorpusfitError as e:
+                e.spelling = CommandLine.of_call(offer, words)
+                raise
+
+        parameters: list[inspect.Parameter] = []
+        for parameter in signature.parameters.values():
+            listed = parameter.name == "words"
+            parameters += _parameters(offer, example) if listed else [parameter]
+        hints = {parameter.name: parameter.annotation for parameter in parameters}
+        call.__annotations__ = hints
+        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return call
+
+    return wrap
+
+
+def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
+    """The options of an offer, then --plan and --set, as parameters for Typer."""
+    hints = {word: _option(offer, word) for word in offer.settings}
+    if example:
+        text = f"Any other setting, such as {example}; repeatable (default: none)"
+        declared = typer.Option("--set", metavar="KEY=VALUE", help=text)
+        hints |= {"plan": PlanFile, "settings": Annotated[list[str] | None, declared]}
+    for word, hint in hints.items():
+        default = inspect.Parameter.empty if word in offer.required else None
+        yield inspect.Parameter(
+            word, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint
+        )
+
+
+def _option(offer: Offer[Any], word: str) -> Any:
+    """One option of an offer for Typer."""
+    setting = offer.settings[word]
+    parsers = {("int",): whole_number, ("float",): number, ("float", "str"): share}
+    parser = parsers.get(tuple(kind for kind in setting.types if kind != "None"))
+    default = setting.shown_default
+    if "int" in setting.types and not setting.option.default:
+        default = f"{setting.default:,}"
+    text = setting.option.help
+    if setting.metavar and word not in offer.required:
+        text = f"{text} (default: {default})"
+    text = _CODE.sub(
+        lambda code: code[0] if code[1].startswith("corpusfit ") else code[1],
+        spelled(text, CommandLine(offer)),
     )
+    kind = str | None if setting.metavar else bool | None
+    declared = typer.Option(
+        f"--{word.replace('_', '-')}", metavar=setting.metavar, parser=parser, help=text
+    )
+    return Annotated[kind if word not in offer.required else str, declared]
 
 
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="TOML file with settings; options override them (default: none)",
+    ),
+]
 RUN_FOLDER = "Folder or URL of a `corpusfit select` or `corpusfit score` run"
 
 Target = Annotated[
@@ -68,140 +168,6 @@ Out = Annotated[
         help="Folder or URL for the results; a stopped run resumes there",
         show_default=False,
     ),
-]
-MethodName = Annotated[
-    str | None,
-    typer.Option(
-        "--method",
-        metavar="NAME",
-        help="Scoring method, one of `corpusfit methods`; auto uses the method whose selection "
-        "from a sample best predicts held-out target text (default: auto)",
-    ),
-]
-Embedder = Annotated[
-    str | None,
-    typer.Option(
-        "--embedder",
-        metavar="MODEL",
-        help="Model for embeddings: minilm, static (fast), static:MODEL, a model folder or a "
-        "Hugging Face hub id (default: minilm)",
-    ),
-]
-Budget = Annotated[
-    str | None,
-    typer.Option(
-        "--budget",
-        metavar="COST",
-        help="Highest cost of scoring 1 GB of text with --method auto: a time (90s, 20min, 2h), "
-        "or money at a price per hour of this machine (0.50@1.20) (default: no limit)",
-    ),
-]
-Cascade = Annotated[
-    str | None,
-    typer.Option(
-        "--cascade",
-        metavar="STAGES",
-        help="Stages joined by >, cheapest first, such as 'dsir>static>minilm'; each scores what "
-        "the stage before passes on. A stage is NAME[@EMBEDDER][:SHARE], where SHARE is the share "
-        "of the whole corpus that the stage passes on (default: none)",
-    ),
-]
-Recall = Annotated[
-    float | None,
-    typer.Option(
-        "--recall",
-        metavar="NUMBER",
-        parser=number,
-        help="Share, above 0 and at most 1, of the segments that the last stage alone would select "
-        "and that --cascade must also select; sets the stages' shares from a sample (default: 0.95 "
-        "if --cascade gives no shares)",
-    ),
-]
-Fraction = Annotated[
-    str | None,
-    typer.Option(
-        "--fraction",
-        metavar="NUMBER",
-        parser=share,
-        help="Share of the segments to select, above 0 and at most 1, or auto: the smallest share "
-        "not distinguishable from the best by held-out bits (default: 0.2, or 1 with --weights "
-        "continuous)",
-    ),
-]
-SegmentCount = Annotated[
-    int | None,
-    typer.Option(
-        "--segments",
-        metavar="N",
-        parser=whole_number,
-        help="Number of segments to select (default: set by --fraction)",
-    ),
-]
-TokenCount = Annotated[
-    int | None,
-    typer.Option(
-        "--tokens",
-        metavar="N",
-        parser=whole_number,
-        help="Most word pieces to select, estimated (default: set by --fraction)",
-    ),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        "--threshold",
-        metavar="NUMBER",
-        parser=number,
-        help="Lowest score to select (default: set by --fraction)",
-    ),
-]
-WeightPolicy = Annotated[
-    str | None,
-    typer.Option(
-        "--weights",
-        metavar="POLICY",
-        help="Selection policy: top (highest scores), continuous (every segment, weighted by "
-        "lambda, a relevance weight from 0 to 1) or resample (segments drawn in proportion to "
-        "lambda) (default: top)",
-    ),
-]
-Balance = Annotated[
-    str | None,
-    typer.Option(
-        "--balance",
-        metavar="cluster",
-        help="Select a quota from each cluster of --clusters; --set choose.quota=target, even or "
-        "corpus says which quota (default: no balancing)",
-    ),
-]
-Clusters = Annotated[
-    str | None,
-    typer.Option(
-        "--clusters",
-        metavar="FOLDER",
-        help="Folder written by `corpusfit clusters`, for --balance (default: none)",
-    ),
-]
-Unit = Annotated[
-    str | None,
-    typer.Option(
-        "--unit",
-        metavar="UNIT",
-        help="Unit of text: window, sentence, paragraph, fixed or document (default: window)",
-    ),
-]
-TextField = Annotated[
-    str | None,
-    typer.Option(
-        "--text-field", metavar="NAME", help="Field or column with the text (default: text)"
-    ),
-]
-Strict = Annotated[
-    bool | None, typer.Option("--strict", help="Stop at the first row that cannot be used")
-]
-Seed = Annotated[
-    int | None,
-    typer.Option("--seed", metavar="N", parser=whole_number, help="Random seed (default: 0)"),
 ]
 Workers = Annotated[
     int | None,
@@ -231,15 +197,6 @@ Cache = Annotated[
         "user's cache folder)",
     ),
 ]
-PlanFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--plan",
-        metavar="FILE",
-        help="TOML file with settings; options override them (default: none)",
-    ),
-]
-Settings = Annotated[list[str] | None, settings_such_as("cut.gamma=5")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a different run in --out")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output")]
 DryRun = Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import RANK
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_ranking
@@ -36,7 +37,9 @@ def register(app: typer.Typer) -> None:
     app.command("rank", help=EXAMPLE)(rank)
 
 
+@o.offers(RANK, "cut.gamma=5")
 def rank(
+    *,
     target: o.Target,
     corpus: o.Corpus,
     method: Annotated[
@@ -58,15 +61,10 @@ def rank(
             show_default=False,
         ),
     ] = 3,
-    embedder: o.Embedder = None,
-    unit: o.Unit = None,
-    text_field: o.TextField = None,
-    seed: o.Seed = None,
+    words: o.Words,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    plan: o.PlanFile = None,
-    settings: o.Settings = None,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
@@ -75,13 +73,8 @@ def rank(
         corpus=corpus,
         methods=method or (),
         seeds=seeds,
-        plan=plan,
-        settings=settings or (),
         machine=workflows.Machine(engine, workers, cache, Bar()),
-        embedder=embedder,
-        unit=unit,
-        text_field=text_field,
-        seed=seed,
+        **words,
     )
     ranking = [dataclasses.asdict(v) for v in verdicts]
     if json:

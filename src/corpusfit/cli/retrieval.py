@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import RETRIEVAL
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, short_names, table
 
@@ -29,7 +30,9 @@ def register(app: typer.Typer) -> None:
     app.command("retrieval", help=EXAMPLE)(retrieval)
 
 
+@o.offers(RETRIEVAL, "embed.pooling=cls")
 def retrieval(
+    *,
     model: Annotated[
         list[str],
         typer.Option(
@@ -51,20 +54,18 @@ def retrieval(
             show_default=False,
         ),
     ],
-    seed: o.Seed = None,
+    words: o.Words,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    settings: Annotated[list[str] | None, o.settings_such_as("embed.pooling=cls")] = None,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
     found = api.retrieval(
         model=model,
         pairs=pairs,
-        settings=settings or (),
-        seed=seed,
         machine=workflows.Machine(engine, workers, cache, Bar()),
+        **words,
     )
     if json:
         as_json(dataclasses.asdict(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import SCORE
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_estimate, show_run
@@ -26,42 +27,22 @@ def register(app: typer.Typer) -> None:
     app.command("score", help=EXAMPLE)(score)
 
 
+@o.offers(SCORE, "cut.gamma=5")
 def score(
+    *,
     target: o.Target,
     corpus: o.Corpus,
     out: o.Out,
-    method: o.MethodName = None,
-    embedder: o.Embedder = None,
-    budget: o.Budget = None,
-    cascade: o.Cascade = None,
-    recall: o.Recall = None,
-    unit: o.Unit = None,
-    text_field: o.TextField = None,
-    strict: o.Strict = None,
-    seed: o.Seed = None,
+    words: o.Words,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    plan: o.PlanFile = None,
-    settings: o.Settings = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    built = api.build_plan(
-        plan,
-        settings or (),
-        method=method,
-        embedder=embedder,
-        budget=budget,
-        cascade=cascade,
-        recall=recall,
-        unit=unit,
-        text_field=text_field,
-        strict=strict,
-        seed=seed,
-    )
+    built = api.build_plan(**words)
     machine = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:
         show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import SELECT
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json
@@ -26,57 +27,23 @@ def register(app: typer.Typer) -> None:
     app.command("select", help=EXAMPLE)(select)
 
 
+@o.offers(SELECT, "cut.gamma=5")
 def select(
+    *,
     target: o.Target,
     corpus: o.Corpus,
     out: o.Out,
-    method: o.MethodName = None,
-    embedder: o.Embedder = None,
-    budget: o.Budget = None,
-    cascade: o.Cascade = None,
-    recall: o.Recall = None,
-    fraction: o.Fraction = None,
-    segments: o.SegmentCount = None,
-    tokens: o.TokenCount = None,
-    threshold: o.Threshold = None,
-    weights: o.WeightPolicy = None,
-    balance: o.Balance = None,
-    clusters: o.Clusters = None,
-    unit: o.Unit = None,
-    text_field: o.TextField = None,
-    strict: o.Strict = None,
-    seed: o.Seed = None,
+    words: o.Words,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    plan: o.PlanFile = None,
-    settings: o.Settings = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    built = api.build_plan(
-        plan,
-        settings or (),
-        method=method,
-        embedder=embedder,
-        budget=budget,
-        cascade=cascade,
-        recall=recall,
-        fraction=fraction,
-        segments=segments,
-        tokens=tokens,
-        threshold=threshold,
-        weights=weights,
-        balance=balance,
-        clusters=clusters,
-        unit=unit,
-        text_field=text_field,
-        strict=strict,
-        seed=seed,
-    )
+    built = api.build_plan(**words)
     machine = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:
         show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import SPLIT
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 from corpusfit.errors import bad_setting
@@ -33,7 +34,9 @@ def register(app: typer.Typer) -> None:
     app.command("split", help=EXAMPLE)(split)
 
 
+@o.offers(SPLIT, "read.id_field=key")
 def split(
+    *,
     data: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,34 +54,6 @@ def split(
             help="Folder for train, dev and test (default: none; required without --check)",
         ),
     ] = None,
-    dev: Annotated[
-        float,
-        typer.Option(
-            "--dev",
-            metavar="NUMBER",
-            parser=o.number,
-            help="Number of rows in dev, or their share if below 1 (default: 0)",
-            show_default=False,
-        ),
-    ] = 0,
-    test: Annotated[
-        float,
-        typer.Option(
-            "--test",
-            metavar="NUMBER",
-            parser=o.number,
-            help="Number of rows in test, or their share if below 1 (default: 0)",
-            show_default=False,
-        ),
-    ] = 0,
-    near: Annotated[
-        bool,
-        typer.Option(
-            "--near",
-            help="Also drop near-duplicates from train: texts with at least 0.8 of the 5-grams of "
-            "a dev or test text",
-        ),
-    ] = False,
     check: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,9 +63,7 @@ def split(
             "splitting; repeatable (default: none)",
         ),
     ] = None,
-    text_field: o.TextField = None,
-    strict: o.Strict = None,
-    seed: o.Seed = None,
+    words: o.Words,
     workers: o.Workers = None,
     overwrite: o.Overwrite = False,
     json: o.Json = False,
@@ -98,8 +71,9 @@ def split(
     """Parse, call, print."""
     machine = workflows.Machine(workers=workers, progress=Bar())
     if check:
-        _require_check_alone(data=data, out=out, dev=dev, test=test, strict=strict, seed=seed)
-        found = api.overlaps(check, near=near, text_field=text_field, machine=machine)
+        _require_check_alone(data=data, out=out, **words)
+        shared = {name: words[name] for name in ("near", "text_field", "plan", "settings")}
+        found = api.overlaps(check, machine=machine, **shared)
         counted = [dataclasses.asdict(one) for one in found]
         if json:
             as_json({"overlaps": counted})
@@ -110,18 +84,7 @@ def split(
         came = [f"--data {path}" for path in data or ()] + [f"--out {out}"] * bool(out)
         cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
         raise bad_setting("--data and --out", "given together", " ".join(came) or "neither", cure)
-    done = api.split(
-        data=data,
-        out=out,
-        dev=dev,
-        test=test,
-        near=near,
-        text_field=text_field,
-        strict=bool(strict),
-        seed=seed or 0,
-        overwrite=overwrite,
-        machine=machine,
-    )
+    done = api.split(data=data, out=out, overwrite=overwrite, machine=machine, **words)
     if json:
         as_json({"out": str(out), **done.manifest})
     else:
@@ -130,7 +93,8 @@ def split(
 
 def _require_check_alone(**options: Any) -> None:
     """Raise `UsageError` for options of a split beside --check."""
-    names = " ".join(f"--{name}" for name, value in options.items() if value)
+    own = ("data", "out", "dev", "test", "strict", "seed")
+    names = " ".join(f"--{name}" for name in own if options[name])
     if names:
         cure = f"Leave out either --check or {names}."
         raise bad_setting("--check", "given without options of a split", names, cure)

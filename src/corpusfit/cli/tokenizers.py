@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import TOKENIZERS
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, short_names, table
 
@@ -30,7 +31,9 @@ def register(app: typer.Typer) -> None:
     app.command("tokenizers", help=EXAMPLE)(tokenizers)
 
 
+@o.offers(TOKENIZERS, "fit.background=5000")
 def tokenizers(
+    *,
     tokenizer: Annotated[
         list[str],
         typer.Option(
@@ -59,12 +62,10 @@ def tokenizers(
             show_default=False,
         ),
     ],
-    text_field: o.TextField = None,
-    seed: o.Seed = None,
+    words: o.Words,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
-    settings: Annotated[list[str] | None, o.settings_such_as("fit.background=5000")] = None,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
@@ -72,10 +73,8 @@ def tokenizers(
         tokenizer=tokenizer,
         specific=specific,
         general=general,
-        settings=settings or (),
-        text_field=text_field,
-        seed=seed,
         machine=workflows.Machine(engine, workers, cache, Bar()),
+        **words,
     )
     if json:
         as_json(dataclasses.asdict(found))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from corpusfit import api, workflows
+from corpusfit.api.offers import TUNE
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.report import write_report
@@ -33,7 +34,9 @@ def register(app: typer.Typer) -> None:
     app.command("tune", help=EXAMPLE)(tune)
 
 
+@o.offers(TUNE, "train.rate=1e-4")
 def tune(
+    *,
     target: o.Target,
     corpus: o.Corpus,
     out: Annotated[
@@ -44,59 +47,6 @@ def tune(
             help="Folder for the results; a stopped search resumes there",
         ),
     ],
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            metavar="MODEL",
-            help="Model to adapt: a model folder or a Hugging Face hub id",
-        ),
-    ],
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            "--budget",
-            metavar="AMOUNT",
-            help="Training steps of all trials together, or a time for scoring and trials, such as "
-            "90s, 30min or 2h (default: 2000 steps)",
-        ),
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods",
-            metavar="NAMES",
-            help="Methods to try, separated by commas (default: the 4 with the fewest held-out "
-            "bits among those of `corpusfit select --method auto`)",
-        ),
-    ] = None,
-    fractions: Annotated[
-        str | None,
-        typer.Option(
-            "--fractions",
-            metavar="NUMBERS",
-            help="Shares of the segments to try, separated by commas, each above 0 and at most 1 "
-            "(default: 0.1,0.05,0.2)",
-        ),
-    ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            "--weights",
-            metavar="POLICIES",
-            help="Uses of relevance weights to try, separated by commas: off (highest scores), "
-            "resample (segments drawn in proportion to lambda) (default: off,resample)",
-        ),
-    ] = None,
-    then_task: Annotated[
-        str | None,
-        typer.Option(
-            "--then-task",
-            metavar="ANSWERS",
-            help="Whether to train on the target's own texts in a second phase: no, yes, or no,yes "
-            "to try both (default: no)",
-        ),
-    ] = None,
     replay: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,15 +54,6 @@ def tune(
             metavar="INPUT",
             help="General texts to mix into every adaptation, against forgetting; repeatable "
             "(default: none)",
-        ),
-    ] = None,
-    replay_share: Annotated[
-        float | None,
-        typer.Option(
-            "--replay-share",
-            metavar="NUMBER",
-            parser=o.number,
-            help="Replay tokens as a fraction of all training tokens (default: 0.05)",
         ),
     ] = None,
     guard: Annotated[
@@ -136,74 +77,16 @@ def tune(
     train: Annotated[
         bool, typer.Option("--train", help="Also adapt the model on the winner's selection")
     ] = False,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            "--steps",
-            metavar="N",
-            parser=o.whole_number,
-            help="Training steps with --train (default: 3 passes over the selection, at most 2,000 "
-            "steps on a CPU and 50,000 on a GPU)",
-        ),
-    ] = None,
-    epochs: Annotated[
-        float | None,
-        typer.Option(
-            "--epochs",
-            metavar="NUMBER",
-            parser=o.number,
-            help="Passes over the selection with --train (default: set by --steps)",
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            "--objective",
-            metavar="[mlm|mlm+nsp|causal]",
-            help="Training objective (default: mlm)",
-        ),
-    ] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(
-            "--adapter",
-            metavar="[pfeiffer|lora]",
-            help="Adapter to train in place of the model's weights (default: none)",
-        ),
-    ] = None,
-    embedder: o.Embedder = None,
-    unit: o.Unit = None,
-    text_field: o.TextField = None,
-    seed: o.Seed = None,
+    words: o.Words,
     workers: o.Workers = None,
     cache: o.Cache = None,
-    plan: o.PlanFile = None,
-    settings: Annotated[list[str] | None, o.settings_such_as("train.rate=1e-4")] = None,
     overwrite: o.Overwrite = False,
     dry_run: o.DryRun = False,
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
     """Parse, call, print."""
-    built = api.build_tune_plan(
-        plan,
-        settings or (),
-        model=model,
-        budget=budget,
-        methods=methods,
-        fractions=fractions,
-        weights=weights,
-        then_task=then_task,
-        replay_share=replay_share,
-        steps=steps,
-        epochs=epochs,
-        objective=objective,
-        adapter=adapter,
-        embedder=embedder,
-        unit=unit,
-        text_field=text_field,
-        seed=seed,
-    )
+    built = api.build_tune_plan(**words)
     machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
     texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field, "plan": built, "machine": machine}

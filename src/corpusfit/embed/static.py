@@ -102,8 +102,8 @@ def static_fingerprint(folder: Path) -> str:
     weights = sorted(folder.rglob("model.safetensors"))
     if not weights:
         raise ModelError(
-            f"--embedder static: {folder} has no model.safetensors. Save the model there with "
-            "model2vec's save_pretrained."
+            f"<embed.embedder=static>: {folder} has no model.safetensors. Save the model there "
+            "with model2vec's save_pretrained."
         )
     files = [*weights, *sorted(folder.rglob("tokenizer.json")), *_settings(folder)]
     return digest({"kind": "static 1", "files": [file_digest(p) for p in files]})
@@ -128,12 +128,14 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
     try:
         from model2vec import StaticModel
     except ImportError as e:
-        raise MissingDependencyError("--embedder static", "embed") from e
+        raise MissingDependencyError("<embed.embedder=static>", "embed") from e
     try:
         model = StaticModel.from_pretrained(folder)
     except Exception as e:  # a broken folder raises many kinds of errors
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(f"--embedder: the model in {folder} cannot be loaded: {reason}") from e
+        raise ModelError(
+            f"<embed.embedder>: the model in {folder} cannot be loaded: {reason}"
+        ) from e
     longest = model.max_length
     return StaticEncoder(
         name=name,

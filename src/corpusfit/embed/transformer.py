@@ -210,7 +210,7 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
         import torch
         from transformers import AutoModel, AutoTokenizer
     except ImportError as e:
-        raise MissingDependencyError("A transformer as --embedder", "embed") from e
+        raise MissingDependencyError("A transformer as <embed.embedder>", "embed") from e
     place = str(transformer_folder(folder))
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     local = {"local_files_only": True, "trust_remote_code": False}
@@ -220,7 +220,9 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
             model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **local)
     except Exception as e:  # a broken folder raises many kinds of errors
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(f"--embedder: the model in {folder} cannot be loaded: {reason}") from e
+        raise ModelError(
+            f"<embed.embedder>: the model in {folder} cannot be loaded: {reason}"
+        ) from e
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
     model.config.use_cache = False

@@ -52,7 +52,7 @@ class RayEngine(Engine):
         try:
             import ray
         except ImportError as e:
-            raise MissingDependencyError("--engine ray", "ray") from e
+            raise MissingDependencyError("<.engine=ray>", "ray") from e
         self._connected = not ray.is_initialized()
         if self._connected:
             _connect(ray, self.workers)

@@ -4,165 +4,220 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from corpusfit.adapt.plan import ADAPTERS, Clip, Precision, WeightDecay
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.registry import load, metrics, names
-from corpusfit.settings import Settings, finite, one_of, positive, seed_below
+from corpusfit.options import Option
+from corpusfit.plan import Device
+from corpusfit.settings import SEED, Group, Settings, one_of
 
 KINDS = names()
+AUGMENTS = ("tfidf", "backtranslate")
 
 
 @dataclass(frozen=True)
-class HeadPlan:
-    """The model to fine-tune.
+class HeadPlan(Group, group="model"):
+    """The model to fine-tune."""
 
-    Attributes:
-        name: model folder, adapter's folder written by `corpusfit adapt`, or Hugging Face hub id
-            (default: none; required).
-        adapter: adapter to train with the head, in place of all weights: `pfeiffer` or `lora`; an
-            adapter's folder trains its own adapter (default: none).
-        reduction: width of the model divided by the width of a new Pfeiffer bottleneck (default:
-            2).
-        rank: rank of a new LoRA's matrices (default: 8).
-    """
-
-    name: str = ""
-    adapter: str = ""
-    reduction: int = 2
-    rank: int = 8
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        one_of("--adapter", self.adapter, ("", "pfeiffer", "lora"))
-        for name in ("reduction", "rank"):
-            positive(f"model.{name}", getattr(self, name))
-
-
-@dataclass(frozen=True)
-class TaskPlan:
-    """The task and its metric.
-
-    Attributes:
-        kind: `classification` of texts, `multilabel` classification, `regression`, `tagging` of
-            words, or `auto` (by the format and the labels) (default: auto).
-        metric: metric to choose the best epoch and to compare models by; `auto` is macro F1 of
-            classes for classification, micro F1 of labels for multilabel and of spans for tagging,
-            and Pearson's correlation for regression; all are stored (default: auto).
-        text_field: field with the text (default: text).
-        label_field: field with the label (default: label).
-        dev_share: share of the training examples that becomes dev if the task has none (default:
-            0.1).
-        test_share: share of the training examples that becomes test if the task has none (default:
-            0.2).
-        dev_size: number of dev examples to use, drawn by the seed; 0 uses all (default: 0).
-    """
-
-    kind: str = "auto"
-    metric: str = "auto"
-    text_field: str = "text"
-    label_field: str = "label"
-    dev_share: float = 0.1
-    test_share: float = 0.2
-    dev_size: int = 0
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        one_of("task.kind", self.kind, ("auto", *KINDS))
-        check_metric("--metric", self.metric, self.kind)
-        for name in ("dev_share", "test_share"):
-            if not 0 < getattr(self, name) < 1:
-                raise bad_setting(f"task.{name}", "between 0 and 1", getattr(self, name))
-        if self.dev_size < 0:
-            raise bad_setting("task.dev_size", "0 or more", self.dev_size)
+    name: Annotated[
+        str,
+        Option(
+            "Model to fine-tune: a model folder, an adapter's folder or a Hugging Face hub id",
+            "model",
+            default="none; required",
+            metavar="MODEL",
+        ),
+    ] = ""
+    adapter: Annotated[
+        str,
+        Option(
+            "Adapter to train with the head, in place of all weights",
+            "adapter",
+            default="none",
+            more="An adapter's folder trains its own adapter",
+            allowed=ADAPTERS,
+        ),
+    ] = ""
+    reduction: Annotated[
+        int,
+        Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0),
+    ] = 2
+    rank: Annotated[int, Option("Rank of a new LoRA's matrices", above=0)] = 8
 
 
 @dataclass(frozen=True)
-class FinetunePlan:
+class TaskPlan(Group, group="task"):
+    """The task and its metric."""
+
+    kind: Annotated[
+        str,
+        Option(
+            "`classification` of texts, `multilabel` classification, `regression`, `tagging` of "
+            "words, or `auto` (by the format and the labels)",
+            allowed=("auto", *KINDS),
+        ),
+    ] = "auto"
+    metric: Annotated[
+        str,
+        Option(
+            "Metric to compare by, such as `accuracy`, `micro_f1`, `weighted_f1`, `macro_recall` "
+            "or `spearman`; all of the kind of task are stored",
+            "metric",
+            default="macro_f1 of classes, micro_f1 of several labels and of spans, pearson of "
+            "numbers",
+            more="Chooses the best epoch, too",
+            metavar="NAME",
+        ),
+    ] = "auto"
+    text_field: Annotated[
+        str, Option("Field or column with the text", "text_field", metavar="NAME")
+    ] = "text"
+    label_field: Annotated[str, Option("Field with the label", "label_field", metavar="NAME")] = (
+        "label"
+    )
+    dev_share: Annotated[
+        float,
+        Option(
+            "Share of the training examples that becomes dev if the task has none",
+            above=0,
+            below=1,
+        ),
+    ] = 0.1
+    test_share: Annotated[
+        float,
+        Option(
+            "Share of the training examples that becomes test if the task has none",
+            above=0,
+            below=1,
+        ),
+    ] = 0.2
+    dev_size: Annotated[
+        int, Option("Number of dev examples to use, drawn by the seed; 0 uses all", least=0)
+    ] = 0
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
+        check_metric("<task.metric>", self.metric, self.kind)
+
+
+@dataclass(frozen=True)
+class FinetunePlan(Group, group="finetune"):
     """The fine-tuning; `settled` sets what is left out, by the kind of task.
 
     Reference: TADPOLE, section 4, for classification; mDAPT, section 4.1, for tagging.
-
-    Attributes:
-        epochs: most passes over the training examples (default: 5 for classification, 100 for
-            tagging, 30 for tagging with an adapter).
-        rate: highest learning rate of AdamW, which falls linearly to 0 (default: 3e-5 for
-            classification, 2e-5 for tagging, 1e-4 for tagging with an adapter).
-        batch: examples per step (default: 8 for classification, 32 for tagging).
-        length: most tokens per example, special tokens included; longer examples are truncated
-            (default: the model's limit, and at most 128 for tagging).
-        warmup: share of the steps over which the learning rate rises (default: 0.1 for
-            classification, 0 for tagging).
-        patience: number of epochs without a better dev score after which to stop; 0 never stops
-            early (default: 0 for classification, 25 for tagging, 0 for tagging with an adapter).
-        decay: weight decay, except of biases and norms (default: 0.01).
-        clip: largest norm of the gradient; larger gradients are scaled down (default: 1.0).
-        precision: number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`;
-            weights are always fp32 (default: auto).
-        device: device to run on: `auto`, `cpu` or `cuda` (default: auto).
     """
 
-    epochs: int | None = None
-    rate: float | None = None
-    batch: int | None = None
-    length: int | None = None
-    warmup: float | None = None
-    patience: int | None = None
-    decay: float = 0.01
-    clip: float = 1.0
-    precision: str = "auto"
-    device: str = "auto"
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        for name in ("epochs", "rate", "batch"):
-            if getattr(self, name) is not None:
-                positive(f"--{name}", getattr(self, name))
-        if self.length is not None and self.length < 8:
-            raise bad_setting("--length", "8 or more", self.length)
-        if self.warmup is not None and not 0 <= self.warmup <= 1:
-            raise bad_setting("finetune.warmup", "in [0, 1]", self.warmup)
-        if self.patience is not None and self.patience < 0:
-            raise bad_setting("finetune.patience", "0 or more", self.patience)
-        if self.decay < 0:
-            raise bad_setting("finetune.decay", "0 or more", self.decay)
-        positive("finetune.clip", self.clip)
-        one_of("finetune.precision", self.precision, ("auto", "bf16", "fp32"))
-        one_of("finetune.device", self.device, ("auto", "cpu", "cuda"))
+    epochs: Annotated[
+        int | None,
+        Option(
+            "Highest number of passes over the training examples",
+            "epochs",
+            default="5 for classification, 100 for tagging, 30 for tagging with an adapter",
+            above=0,
+        ),
+    ] = None
+    rate: Annotated[
+        float | None,
+        Option(
+            "Highest learning rate",
+            "rate",
+            default="3e-5 for classification, 2e-5 for tagging, 1e-4 for tagging with an adapter",
+            more="Of AdamW; it falls linearly to 0",
+            above=0,
+        ),
+    ] = None
+    batch: Annotated[
+        int | None,
+        Option(
+            "Examples per step",
+            "batch",
+            default="8 for classification, 32 for tagging",
+            above=0,
+        ),
+    ] = None
+    length: Annotated[
+        int | None,
+        Option(
+            "Most tokens per example; longer ones are truncated",
+            "length",
+            default="the model's limit, and at most 128 for tagging",
+            more="Special tokens included",
+            least=8,
+        ),
+    ] = None
+    warmup: Annotated[
+        float | None,
+        Option(
+            "Share of the steps over which the learning rate rises",
+            default="0.1 for classification, 0 for tagging",
+            least=0,
+            most=1,
+        ),
+    ] = None
+    patience: Annotated[
+        int | None,
+        Option(
+            "Number of epochs without a better dev score after which to stop; 0 never stops early",
+            default="0 for classification, 25 for tagging, 0 for tagging with an adapter",
+            least=0,
+        ),
+    ] = None
+    decay: WeightDecay = 0.01
+    clip: Clip = 1.0
+    precision: Precision = "auto"
+    device: Device = "auto"
 
 
 @dataclass(frozen=True)
-class AugmentPlan:
-    """The augmentation of training examples with the same label (Xie et al. 2019).
+class AugmentPlan(Group, group="augment"):
+    """The augmentation of training examples with the same label (Xie et al. 2019)."""
 
-    Attributes:
-        kind: `tfidf` (replaces uninformative words) or `backtranslate` (default: none).
-        copies: number of augmented copies of each example (default: 1).
-        share: mean share of a text's words that `tfidf` replaces (default: 0.3).
-        mt: model that translates to another language, for `backtranslate` (default: none).
-        mt_back: model that translates back to the source language, for `backtranslate` (default:
-            none).
-    """
+    kind: Annotated[
+        str,
+        Option(
+            "Augmentation of the training examples",
+            "augment",
+            default="none",
+            more="`tfidf` replaces uninformative words",
+            allowed=AUGMENTS,
+        ),
+    ] = ""
+    copies: Annotated[int, Option("Number of augmented copies of each example", above=0)] = 1
+    share: Annotated[
+        float, Option("Mean share of a text's words that `tfidf` replaces", above=0, below=1)
+    ] = 0.3
+    mt: Annotated[
+        str,
+        Option(
+            "Model that translates to another language, for <augment.kind=backtranslate>",
+            "mt",
+            default="none",
+            metavar="MODEL",
+        ),
+    ] = ""
+    mt_back: Annotated[
+        str,
+        Option(
+            "Model that translates back to the source language, for <augment.kind=backtranslate>",
+            "mt_back",
+            default="none",
+            metavar="MODEL",
+        ),
+    ] = ""
 
-    kind: str = ""
-    copies: int = 1
-    share: float = 0.3
-    mt: str = ""
-    mt_back: str = ""
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        one_of("--augment", self.kind, ("", "tfidf", "backtranslate"))
-        positive("augment.copies", self.copies)
-        if not 0 < self.share < 1:
-            raise bad_setting("augment.share", "between 0 and 1", self.share)
+    def _check_together(self) -> None:
         models = bool(self.mt) + bool(self.mt_back)
         if models != (2 if self.kind == "backtranslate" else 0):
-            allowed = "both given with --augment backtranslate, and left out without it"
-            named = (("--augment", self.kind), ("--mt", self.mt), ("--mt-back", self.mt_back))
-            came = " ".join(f"{option} {value}" for option, value in named if value)
-            cure = "For example --augment backtranslate --mt EN_DE --mt-back DE_EN."
-            raise bad_setting("--mt and --mt-back", allowed, came, cure)
+            allowed = "both given with <augment.kind=backtranslate>, and left out without it"
+            named = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
+            came = " ".join(f"<augment.{name}={value}>" for name, value in named if value)
+            cure = (
+                "For example <augment.kind=backtranslate> <augment.mt=EN_DE> "
+                "<augment.mt_back=DE_EN>."
+            )
+            raise bad_setting("<augment.mt> and <augment.mt_back>", allowed, came, cure)
 
 
 @dataclass(frozen=True)
@@ -173,19 +228,7 @@ class EvaluatePlan(Settings):
     task: TaskPlan = TaskPlan()
     finetune: FinetunePlan = FinetunePlan()
     augment: AugmentPlan = AugmentPlan()
-    seed: int = 0
-
-    def check(self) -> EvaluatePlan:
-        """The plan itself, after every group is checked.
-
-        Raises:
-            UsageError: names the setting, what is allowed, what came, and the cure.
-        """
-        for group in (self.model, self.task, self.finetune, self.augment):
-            group.check()
-        finite("--seed", self.seed)
-        seed_below("--seed", self.seed, 31)
-        return self
+    seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
 
 
 def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
@@ -196,7 +239,7 @@ def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
 
 def metric_of(plan: TaskPlan, kind: str) -> str:
     """The metric to compare by, for a kind of task; raises `UsageError` if the kind lacks it."""
-    check_metric("--metric", plan.metric, kind)
+    check_metric("<task.metric>", plan.metric, kind)
     return load(kind).metric if plan.metric == "auto" else plan.metric
 
 

@@ -3,72 +3,92 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from corpusfit.errors import bad_setting
+from corpusfit.options import Option
 from corpusfit.plan import CutPlan, EmbedPlan, Plan, ReadPlan
-from corpusfit.settings import Settings, positive, seed_below
+from corpusfit.settings import SEED, Group, Settings
 
 MOST = 256
 
 
 @dataclass(frozen=True)
-class DrawPlan:
+class DrawPlan(Group, group="draw"):
     """The sample of different units to cluster.
 
     Reference: Aharoni and Goldberg (2020), sections 2.2 to 2.6.
-
-    Attributes:
-        sample: number of units to draw from the corpus (default: 10000).
-        per_source: number of units to draw from each source (default: set by `draw.sample`).
-        words: fewest words, separated by spaces, of a unit to draw; shorter fragments have no clear
-            domain (default: 1).
-        truth: known domain of a unit: `source` (the name of its source) or the name of a field
-            (default: source).
     """
 
-    sample: int = 10_000
-    per_source: int | None = None
-    words: int = 1
-    truth: str = "source"
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        positive("--sample", self.sample)
-        if self.per_source is not None:
-            positive("--per-source", self.per_source)
-        positive("draw.words", self.words)
+    sample: Annotated[int, Option("Number of units to draw from the corpus", "sample", above=0)] = (
+        10_000
+    )
+    per_source: Annotated[
+        int | None,
+        Option(
+            "Number of units to draw from each source",
+            "per_source",
+            default="set by <draw.sample>",
+            above=0,
+        ),
+    ] = None
+    words: Annotated[
+        int,
+        Option(
+            "Fewest words, separated by spaces, of a unit to draw; shorter fragments have no clear "
+            "domain",
+            above=0,
+        ),
+    ] = 1
+    truth: Annotated[
+        str,
+        Option(
+            "Known domain of a unit: `source` (the name of the unit's file) or the name of a field",
+            "truth",
+            metavar="NAME",
+        ),
+    ] = "source"
 
 
 @dataclass(frozen=True)
-class MixturePlan:
+class MixturePlan(Group, group="mixture"):
     """The Gaussian mixture to fit to the embeddings of the units.
 
     Reference: Aharoni and Goldberg (2020), appendix A.3.
-
-    Attributes:
-        k: number of clusters, or several separated by commas, such as `5,10,15`, of which BIC
-            chooses one (default: chosen by BIC from 1 to 30, if there are enough units).
-        components: number of principal components to cluster in; 0 clusters all dimensions
-            (default: 50).
-        fits: number of fits per k with different starts, of which the likeliest is kept (default:
-            5).
-        steps: most steps of EM (default: 150).
-        baselines: also report baselines: random assignment, LDA, averaged word vectors (default:
-            False).
     """
 
-    k: str = ""
-    components: int = 50
-    fits: int = 5
-    steps: int = 150
-    baselines: bool = False
+    k: Annotated[
+        str,
+        Option(
+            "Number of clusters, or several such as 5,10,15, of which BIC chooses one",
+            "k",
+            default="chosen by BIC from 1 to 30",
+            more="As many as there are enough units for",
+            metavar="N,N,…",
+            items=int,
+        ),
+    ] = ""
+    components: Annotated[
+        int,
+        Option(
+            "Number of principal components to cluster in; 0 clusters all dimensions",
+            "components",
+            least=0,
+        ),
+    ] = 50
+    fits: Annotated[
+        int,
+        Option(
+            "Number of fits per k with different starts, of which the likeliest is kept", above=0
+        ),
+    ] = 5
+    steps: Annotated[int, Option("Most steps of EM", above=0)] = 150
+    baselines: Annotated[
+        bool,
+        Option("Also report baselines: random assignment, LDA, averaged word vectors", "baselines"),
+    ] = False
 
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        for name in ("fits", "steps"):
-            positive(f"mixture.{name}", getattr(self, name))
-        if self.components < 0:
-            raise bad_setting("--components", "0 (all dimensions) or more", self.components)
+    def _check_together(self) -> None:
         self.numbers()
 
     def numbers(self) -> tuple[int, ...]:
@@ -83,10 +103,10 @@ class MixturePlan:
             numbers = [0]
         if any(not 1 <= number <= MOST for number in numbers):
             raise bad_setting(
-                "--k",
+                "<mixture.k>",
                 f"whole numbers from 1 to {MOST} separated by commas",
                 self.k,
-                "For example --k 5,10,15; without --k, BIC chooses from 1 to 30.",
+                "For example <mixture.k=5,10,15>; without <mixture.k>, BIC chooses from 1 to 30.",
             )
         return tuple(sorted(set(numbers)))
 
@@ -100,18 +120,7 @@ class ClustersPlan(Settings):
     embed: EmbedPlan = field(default_factory=EmbedPlan)
     draw: DrawPlan = DrawPlan()
     mixture: MixturePlan = MixturePlan()
-    seed: int = 0
-
-    def check(self) -> ClustersPlan:
-        """The plan itself, after every group is checked.
-
-        Raises:
-            UsageError: names the setting, what is allowed, what came, and the cure.
-        """
-        for group in (self.read, self.cut, self.embed, self.draw, self.mixture):
-            group.check()
-        seed_below("--seed", self.seed)
-        return self
+    seed: Annotated[int, SEED] = 0
 
     def reading(self) -> Plan:
         """The same reading, cutting and encoding as a selection's plan, for the same vectors."""

@@ -261,4 +261,4 @@ class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
         return [(k, int(through[k - 1]))] if k else []
 
     def _changed(self, number: int, shard: Shard) -> ChangedInputError:
-        return changed_input(self.names[number][shard.source], "--overwrite")
+        return changed_input(self.names[number][shard.source], "<.overwrite=true>")

@@ -59,7 +59,7 @@ def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
     for row, _, reason in tally.rejects[:1]:
         raise StrictError(
             f"{names[tally.source]}, row {row}: {reason}. "
-            "Correct the row, or leave out --strict to skip such rows."
+            "Correct the row, or leave out <read.strict> to skip such rows."
         )
 
 

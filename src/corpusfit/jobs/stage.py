@@ -157,7 +157,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
         segments = join_units(units, self.cut.gamma)
         at = np.searchsorted(segments.row, rows) + numbers.astype(np.int64)
         if (at >= len(segments)).any() or (segments.row[at] != rows).any():
-            raise changed_input(self.names[shard.source], "--overwrite")
+            raise changed_input(self.names[shard.source], "<.overwrite=true>")
         own = np.repeat(segments.first_unit[at], segments.units[at]) + _within(segments.units[at])
         tally.units, tally.segments = len(own), len(at)
         picked = Segments(*(getattr(segments, f.name)[at] for f in fields(Segments)))

@@ -86,7 +86,7 @@ class WriteSelected(Job[Shard, int]):
             here = {name: column[at] for name, column in columns.items()}
             document = documents.get(int(here["row"]))
             if document is None or here["end"] > len(document.text):
-                raise changed_input(self.names[shard.source], "--overwrite")
+                raise changed_input(self.names[shard.source], "<.overwrite=true>")
             line = {
                 "text": document.text[int(here["start"]) : int(here["end"])],
                 **({} if document.translation is None else {"translation": document.translation}),

@@ -24,7 +24,7 @@ def names() -> list[str]:
     return sorted(ours | {e.name for e in entry_points(group=GROUP)})
 
 
-def require(name: str, setting: str = "--method") -> None:
+def require(name: str, setting: str = "<method.name>") -> None:
     """Make sure that a method exists.
 
     Args:

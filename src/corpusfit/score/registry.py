@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import packed, unpacked
 from corpusfit.errors import ModelError, UsageError, bad_setting
+from corpusfit.options import KINDS
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
 from corpusfit.score.names import GROUP, require
-from corpusfit.settings import KINDS
 
 
-def load(name: str, setting: str = "--method") -> type[AnyMethod]:
+def load(name: str, setting: str = "<method.name>") -> type[AnyMethod]:
     """The class of a method; only its own module is imported.
 
     Args:
@@ -69,7 +69,7 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
     if ":" in name:
         if "detector" not in fields:
             raise bad_setting(
-                "--method", "a name without a colon (only pyod:DETECTOR has one)", name
+                "<method.name>", "a name without a colon (only pyod:DETECTOR has one)", name
             )
         settings["detector"] = name.split(":", 1)[1]
     for key, value in settings.items():
@@ -101,7 +101,7 @@ def unit_method(name: str, options: Mapping[str, Any]) -> Method[Any]:
     """
     method = build(name, options)
     if not isinstance(method, Method):
-        raise bad_setting("--method", "a method that scores each unit alone here", name)
+        raise bad_setting("<method.name>", "a method that scores each unit alone here", name)
     return method
 
 
@@ -113,7 +113,7 @@ def corpus_method(name: str, options: Mapping[str, Any]) -> CorpusMethod:
     """
     method = build(name, options)
     if not isinstance(method, CorpusMethod):
-        raise bad_setting("--method", "a method that scores the corpus as a whole here", name)
+        raise bad_setting("<method.name>", "a method that scores the corpus as a whole here", name)
     return method
 
 
@@ -125,7 +125,7 @@ def label_method(name: str, options: Mapping[str, Any]) -> LabelMethod:
     """
     method = build(name, options)
     if not isinstance(method, LabelMethod):
-        raise bad_setting("--method", "a method that scores rows by their labels here", name)
+        raise bad_setting("<method.name>", "a method that scores rows by their labels here", name)
     return method
 
 

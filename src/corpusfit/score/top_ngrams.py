@@ -51,7 +51,7 @@ def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
     counted = grams_of(*buffers(texts), table(), order)[0]
     if not len(counted):
         raise InputError(
-            f"method.order must be at most the number of words in a text of --{role}; "
+            f"method.order must be at most the number of words in a text of <.{role}>; "
             f"got {order}, but all {len(texts):,} texts are shorter. Set a lower order, or use "
             "longer texts."
         )

@@ -19,7 +19,8 @@ from .result import Selection
 from .selection.commands import choose, rank, score, select
 from .selection.dry_run import estimate
 from .splitting.overlap import SplitOverlap, overlaps
-from .splitting.splitting import Split, SplitPlan, split
+from .splitting.plan import SplitPlan
+from .splitting.splitting import Split, split
 from .tuning.dry_run import estimate_tuning
 from .tuning.plan import TunePlan
 from .tuning.result import Tuned

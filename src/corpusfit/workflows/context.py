@@ -63,7 +63,7 @@ class Machine:
             UsageError: there is no engine of this name.
         """
         if self.engine not in ENGINES:
-            raise bad_setting("--engine", " or ".join(ENGINES), self.engine)
+            raise bad_setting("<.engine>", " or ".join(ENGINES), self.engine)
         return ENGINES[self.engine](self.workers)
 
     def for_training(self, device: str) -> Machine:
@@ -77,7 +77,7 @@ class Machine:
         Raises:
             UsageError: the cache is a URL that cannot be written to.
         """
-        return place(self.cache, "--cache") if self.cache else default_cache()
+        return place(self.cache, "<.cache>") if self.cache else default_cache()
 
     @contextlib.contextmanager
     def running(self, work: Path | None = None) -> Iterator[RunContext]:
@@ -92,7 +92,7 @@ class Machine:
         with self.start() as engine, contextlib.ExitStack() as stack:
             if work is None:
                 work = stack.enter_context(self.scratch())
-                engine.require_shared(work, "--cache")
+                engine.require_shared(work, "<.cache>")
             yield RunContext(self, engine, work)
 
     @contextlib.contextmanager
@@ -170,7 +170,7 @@ class RunContext:
         if changed:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
-                "score again with `corpusfit select` and another --out."
+                "score again with `corpusfit select` and another <.out>."
             )
         return now
 
@@ -241,7 +241,7 @@ class Run(RunContext):
         for source in (*self.target, *self.sources):
             touched = _written(source) != self._written[source.url]
             if touched and corpus.content(source) != source.fingerprint:
-                raise changed_input(source.name, "--overwrite")
+                raise changed_input(source.name, "<.overwrite=true>")
 
     def warn(self, message: str) -> None:
         """Show a warning once, and store it for the manifest."""
@@ -288,8 +288,8 @@ class Run(RunContext):
     def nothing_read(self, rejected: Reasons) -> EmptyInputError:
         """The error for a corpus without a usable row."""
         return EmptyInputError(
-            f"--{self.role} has no usable row ({rejected}). Name the text field with "
-            f"--text-field, or give other files to --{self.role}."
+            f"<.{self.role}> has no usable row ({rejected}). Name the text field with "
+            f"<read.text_field>, or give other files to <.{self.role}>."
         )
 
 

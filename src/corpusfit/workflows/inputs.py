@@ -74,8 +74,8 @@ def find_training_inputs(
     tasks, general = find(task, "task"), find(replay, "replay")
     if list(data) == [TASK]:
         if not tasks:
-            cure = "For instance --data task --task train.jsonl."
-            raise bad_setting("--task", "set with --data task", "nothing", cure)
+            cure = "For instance <.data=task> <.task=train.jsonl>."
+            raise bad_setting("<.task>", "set with <.data=task>", "nothing", cure)
         return TrainingInputs([], tasks, general, read=read, task_read=read)
     folder, manifest = _selection(data)
     if folder is None or manifest is None:
@@ -93,8 +93,8 @@ def find_training_inputs(
 def require_task(texts: TrainingInputs) -> None:
     """Raise `UsageError` without texts for the second phase of `--then-task`."""
     if not texts.task:
-        cure = "For example --task train.jsonl."
-        raise bad_setting("--task", "set with --then-task", "nothing", cure)
+        cure = "For example <.task=train.jsonl>."
+        raise bad_setting("<.task>", "set with <then_task.on>", "nothing", cure)
 
 
 def with_task_phase(texts: TrainingInputs, then: Sequence[str], spool: Path) -> TrainingInputs:
@@ -113,15 +113,15 @@ def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]
         InputError: the selection is not finished, or is empty.
     """
     for name in data:
-        found = RunFolder(place(name, "--data") if "://" in name else Path(name))
+        found = RunFolder(place(name, "<.data>") if "://" in name else Path(name))
         if not (found.work / "run.json").exists() or not found.scores.is_dir():
             continue
         if len(data) > 1:
             cure = "To use a selection's text without weights, name its folder selected/."
-            raise bad_setting("--data", "one selection, or other inputs", " and ".join(data), cure)
+            raise bad_setting("<.data>", "one selection, or other inputs", " and ".join(data), cure)
         if not is_local(found.path):
             cure = "Copy the selection here, or name its folder selected/ to use only its text."
-            raise bad_setting("--data", "a selection on this machine", name, cure)
+            raise bad_setting("<.data>", "a selection on this machine", name, cure)
         return found.path, _finished(found)
     return None, None
 
@@ -132,12 +132,12 @@ def _composed(name: str) -> str:
     Raises:
         InputError: the composition is not finished.
     """
-    found = OutFolder(place(name, "--data") if "://" in name else Path(name))
+    found = OutFolder(place(name, "<.data>") if "://" in name else Path(name))
     if found.command() != "compose":
         return name
     if found.finished() is None:
         raise InputError(
-            f"--data {name} holds a composition that is not finished. Run the same `corpusfit "
+            f"<.data={name}> holds a composition that is not finished. Run the same `corpusfit "
             "compose` again."
         )
     return str(found.path / "composed")
@@ -148,12 +148,12 @@ def _finished(found: RunFolder) -> dict[str, Any]:
     manifest = found.finished()
     if manifest is None or not manifest.get("selected"):
         raise InputError(
-            f"--data {found.path} holds a selection that is not finished. Run the same `corpusfit "
+            f"<.data={found.path}> holds a selection that is not finished. Run the same `corpusfit "
             "select` again, or `corpusfit choose` if the corpus was only scored."
         )
     if not manifest["selected"]["segments"]:
         raise EmptyInputError(
-            f"--data {found.path} is an empty selection. Select more with `corpusfit choose "
+            f"<.data={found.path}> is an empty selection. Select more with `corpusfit choose "
             f"{found.path} --fraction 0.2`."
         )
     return manifest

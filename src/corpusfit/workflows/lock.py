@@ -34,7 +34,7 @@ def exclusive(work: Path) -> Iterator[None]:
         except BlockingIOError as e:
             raise OutputFolderError(
                 f"Another command runs in {work.parent} and holds {path}. Wait until it ends, or "
-                "choose another --out."
+                "choose another <.out>."
             ) from e
         except OSError:  # the drive has no locks
             yield

@@ -38,8 +38,8 @@ def target_texts(run: Run, sample: Sample) -> int:
         rejected.add(tally.rejects)
     if not source_of:
         raise EmptyInputError(
-            f"--target has no usable text ({rejected}). Give a file with texts of your task, and "
-            "name its text field with --text-field."
+            f"<.target> has no usable text ({rejected}). Give a file with texts of your task, and "
+            "name its text field with <read.text_field>."
         )
     if rejected.counts:
         run.warn(f"{rejected.counts.total():,} rows of the target were not used: {rejected}.")

@@ -25,7 +25,7 @@ HERE = Size(tokens=1_000_000, rows=8_000, parameters=110_000_000, longest=512, d
 
 def plan_of(name=None, data="out", settings=(), **words):
     words = words if "init" in words else {"model": "m", **words}
-    return api.build_adapt_plan(None, settings, name, data, **words)
+    return api.build_adapt_plan(None, settings, preset=name, data=data, **words)
 
 
 @pytest.mark.parametrize(("weights", "steps"), [("off", 50_000), ("lambda", 100_000)])
@@ -128,7 +128,7 @@ def test_options_override_a_preset():
 def test_a_plan_file_overrides_a_preset(tmp_path):
     file = tmp_path / "plan.toml"
     file.write_text('[model]\nname = "m"\n[train]\nrate = 0.5\n', "utf-8")
-    plan = api.build_adapt_plan(file, (), "mdapt", "out", batch=4)
+    plan = api.build_adapt_plan(file, (), preset="mdapt", data="out", batch=4)
     assert (plan.train.rate, plan.train.batch, plan.train.steps) == (0.5, 4, 25_000)
 
 
@@ -143,11 +143,11 @@ def test_every_preset_can_be_resolved():
 
 def test_a_plan_excludes_a_preset():
     with pytest.raises(UsageError, match=r"preset.*'mdapt'"):
-        api.build_adapt_plan(plan_of(), (), "mdapt", "out")
+        api.build_adapt_plan(plan_of(), (), preset="mdapt", data="out")
 
 
 def test_no_such_preset():
-    with pytest.raises(UsageError, match=r"--preset .*tadpole, mdapt, .*'bert'"):
+    with pytest.raises(UsageError, match=r"preset .*tadpole, mdapt, .*'bert'"):
         preset("bert", "off")
 
 
@@ -195,5 +195,5 @@ def test_the_description_has_all_figures():
 
 def test_a_sequence_longer_than_the_model_takes():
     plan = AdaptPlan().with_value("train.length", 513)
-    with pytest.raises(UsageError, match=r"--length.*512.*513"):
+    with pytest.raises(UsageError, match=r"length.*512.*513"):
         length_of(plan, 512, "cpu")

@@ -37,12 +37,12 @@ def test_a_tracker_that_is_not_installed(tmp_path, name):
     try:
         __import__(name)
     except ImportError:
-        with pytest.raises(UsageError, match=rf"--track.*'{name}'.*pip install {name}$"):
+        with pytest.raises(UsageError, match=rf"track.*'{name}'.*pip install {name}$"):
             start_accelerator("cpu", name, tmp_path)
     else:
         pytest.skip(f"{name} is installed")
 
 
 def test_no_such_tracker(tmp_path):
-    with pytest.raises(UsageError, match=r"--track.*tensorboard, wandb, mlflow.*'paper'"):
+    with pytest.raises(UsageError, match=r"track.*tensorboard, wandb, mlflow.*'paper'"):
         start_accelerator("cpu", "paper", tmp_path)

@@ -51,7 +51,7 @@ def test_a_piece_that_always_kills_its_worker_is_an_error_with_a_cure(ray, answe
     for module in ("ray", "actors"):
         monkeypatch.setattr(f"corpusfit.engine.{module}.RETRIES", 1)
     with (
-        pytest.raises(WorkerError, match=r"\b2 attempts.*--workers"),
+        pytest.raises(WorkerError, match=r"\b2 attempts.*workers"),
         RayEngine(1) as engine,
     ):
         list(engine.map(answer(), ["die"]))
@@ -111,7 +111,7 @@ def test_without_ray_it_says_what_to_install(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with (
-        pytest.raises(MissingDependencyError, match=r"--engine ray.*corpusfit\[ray\]"),
+        pytest.raises(MissingDependencyError, match=r"engine=ray.*corpusfit\[ray\]"),
         RayEngine(),
     ):
         pass

@@ -193,7 +193,7 @@ class Bm25(Method[Texts]):
         worded = np.flatnonzero(np.diff(ends))
         if not len(worded):
             raise InputError(
-                f"--target must have texts with words for the method bm25; none of its "
+                f"<.target> must have texts with words for the method bm25; none of its "
                 f"{len(target):,} texts has a letter or a digit. Use other texts."
             )
         drawn = np.random.default_rng(seed % 2**64).permutation(worded)[: self.queries]

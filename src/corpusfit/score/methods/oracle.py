@@ -44,7 +44,7 @@ class Oracle(LabelMethod):
                 "method.domain",
                 "a glob that matches the domain's name",
                 self.domain,
-                "For instance --set 'method.domain=bio_*'.",
+                "For instance <method.domain=bio_*>.",
             )
 
     def score_label(self, label: str) -> float:

@@ -157,7 +157,7 @@ class Tfidf(Method[Texts]):
         words, counts, ends = _bags(target)
         if not len(words):
             raise InputError(
-                f"--target must have texts with words for the method tfidf; none of its "
+                f"<.target> must have texts with words for the method tfidf; none of its "
                 f"{len(target):,} texts has a letter or a digit. Use other texts."
             )
         every = np.concatenate([words, _bags(background)[0]])

@@ -219,7 +219,7 @@ def _require_outside(out: Path, inputs: Iterable[str]) -> None:
         path = Path(name).expanduser()
         if path.exists() and path.resolve().is_relative_to(out.resolve()):
             allowed = "a folder that does not contain the model or the texts"
-            raise bad_setting("--out", allowed, str(out), "Choose another folder.")
+            raise bad_setting("<.out>", allowed, str(out), "Choose another folder.")
 
 
 def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def training_text(
     clean = exclude_keys(chunks, data.keys, dropped)
     if len(chunks) and not len(clean):
         raise EmptyInputError(
-            "Every text of --data contains a text of --guard, so none is left to train on. Name "
+            "Every text of <.data> contains a text of <.guard>, so none is left to train on. Name "
             "other data."
         )
     train, held = split_heldout(clean, data.keys, plan.mix.heldout, plan.seed, share)
@@ -184,8 +184,8 @@ def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
     if not tokens.lengths.any():
         reasons = ", ".join(figures["reasons"]) or "empty input"
         raise EmptyInputError(
-            f"--task has no usable text ({reasons}). Set --text-field to the field with the text, "
-            "or name another file."
+            f"<.task> has no usable text ({reasons}). Set <read.text_field> to the field with the "
+            "text, or name another file."
         )
 
 
@@ -193,14 +193,14 @@ def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> No
     """Raise `EmptyInputError` without text for the second phase, or to choose its best model."""
     if not len(chunks):
         raise EmptyInputError(
-            "No text of --task is left for --then-task: each contains a text of --guard or of the "
-            "task's dev or test split, or equals a held-out text. Name other texts, or leave out "
-            "--then-task."
+            "No text of <.task> is left for <then_task.on>: each contains a text of <.guard> or of "
+            "the task's dev or test split, or equals a held-out text. Name other texts, or leave "
+            "out <then_task.on>."
         )
     if not measured and plan.then_task.keep == "best":
         raise EmptyInputError(
-            "--task has only one distinct text, so none can be held out to choose the best model. "
-            "Name more texts, or pass --set then_task.keep=last."
+            "<.task> has only one distinct text, so none can be held out to choose the best model. "
+            "Name more texts, or pass <then_task.keep=last>."
         )
 
 
@@ -243,24 +243,24 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
     if policy == "off":
         return np.ones(len(tokens), np.float32)
     if texts.selection is None or texts.folder is None:
-        cure = "Name the folder of a `corpusfit select` as --data."
-        raise bad_setting("--weights", "off for data that is no selection", policy, cure)
+        cure = "Name the folder of a `corpusfit select` as <.data>."
+        raise bad_setting("<weights.policy>", "off for data that is no selection", policy, cure)
     chosen = texts.selection["plan"]["choose"]
     if texts.selection.get("cascade"):
         cure = "Select with one method, as scores of different stages are not comparable."
-        raise bad_setting("--weights", "off for the selection of a cascade", policy, cure)
+        raise bad_setting("<weights.policy>", "off for the selection of a cascade", policy, cure)
     everything = chosen["policy"] == "continuous"
     if policy == "mask+lambda" and chosen["policy"] == "resample":
-        cure = "Use --weights off, as the selection was drawn by the weights already."
-        raise bad_setting("--weights", "off for a selection by resampling", policy, cure)
+        cure = "Use <weights.policy=off>, as the selection was drawn by the weights already."
+        raise bad_setting("<weights.policy>", "off for a selection by resampling", policy, cure)
     if policy == "mask+lambda" and everything:
         cure = f"Or choose a part first: corpusfit choose {texts.folder} --fraction 0.2"
         allowed = "lambda or resample for a selection of all segments"
-        raise bad_setting("--weights", allowed, policy, cure)
+        raise bad_setting("<weights.policy>", allowed, policy, cure)
     if policy != "mask+lambda" and not everything:
         cure = f"Or select all segments first: corpusfit choose {texts.folder} --weights continuous"
         allowed = "mask+lambda or off for a selection of some segments"
-        raise bad_setting("--weights", allowed, policy, cure)
+        raise bad_setting("<weights.policy>", allowed, policy, cure)
     c, alpha = sharpness(plan, texts)
     paths = (path for _, path in table.parts(RunFolder(texts.folder).scores))
     over = moments(np.asarray(table.read_columns(p, "score")[0], np.float32) for p in paths)

@@ -141,8 +141,8 @@ def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool)
         if changed:
             raise ChangedInputError(
                 f"{folder.path} holds a training with other settings: {'; '.join(changed)}. Resume "
-                "on the machine where it began, or set these settings; or choose another --out, "
-                "or pass --overwrite."
+                "on the machine where it began, or set these settings; or choose another <.out>, "
+                "or pass <.overwrite=true>."
             )
     if main:
         write_bytes(folder.settled, json.dumps(now).encode())

@@ -111,11 +111,11 @@ def clusters(
     with machine.running(folder.work) as context:
         sources = context.find(corpus_inputs, plan.read, "corpus")
         run = Run.of(context, plan.reading(), [], sources)
-        run.engine.require_shared(run.cache, "--cache")
+        run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), plan.embed)
         folder.begin(_identity(plan, run), overwrite=overwrite)
-        run.engine.require_shared(folder.work, "--out")
+        run.engine.require_shared(folder.work, "<.out>")
         manifest = folder.finished()
         if manifest is None:
             manifest = _find(plan, run, folder)
@@ -247,8 +247,8 @@ def _drawn(plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample)
     units = [unit for group in sorted(found) for unit in _different(found[group], wanted)]
     if not units:
         raise EmptyInputError(
-            f"--corpus has no unit of {plan.draw.words} words or more ({rejected}). Name the text "
-            "field with --text-field, or give other files to --corpus."
+            f"<.corpus> has no unit of {plan.draw.words} words or more ({rejected}). Name the text "
+            "field with <read.text_field>, or give other files to <.corpus>."
         )
     sample.write_texts([unit.text for unit in units])
     write_bytes(path, json.dumps([dataclasses.astuple(unit) for unit in units]).encode())
@@ -300,18 +300,18 @@ def _fit(
     dimensions = min(plan.mixture.components or width, width)
     if asked and asked[-1] * dimensions**2 > _NUMBERS:
         raise bad_setting(
-            "--k",
+            "<mixture.k>",
             f"at most {_NUMBERS // dimensions**2} in {dimensions} dimensions, because all "
             "covariances are in memory",
             asked[-1],
-            "Lower --k or --components.",
+            "Lower <mixture.k> or <mixture.components>.",
         )
     if asked and asked[-1] > n:
         raise bad_setting(
-            "--k",
+            "<mixture.k>",
             f"at most {n:,}, the number of different units in the sample",
             asked[-1],
-            "Lower --k, or raise --sample.",
+            "Lower <mixture.k>, or raise <draw.sample>.",
         )
     job = FitDomains(
         sample, tuple(known.tolist()), t, plan.mixture.components, plan.mixture.steps, folder.fits

@@ -141,19 +141,19 @@ def _check(row: str | None, text: str | None, top: int, method: str) -> None:
     """Raise `UsageError` for what `explain` does not allow."""
     if (row is None) == (text is None):
         if row is None:
-            raise UsageError("--row or --text must be given; nothing was given.")
-        raise UsageError("--row and --text exclude each other. Pass one.")
+            raise UsageError("<.row> or <.text> must be given; nothing was given.")
+        raise UsageError("<.row> and <.text> exclude each other. Pass one.")
     if text is not None and not text.strip():
-        raise bad_setting("--text", "a text that is not empty", text)
+        raise bad_setting("<.text>", "a text that is not empty", text)
     if text is not None and registry.load(method).scorer is None:
         raise bad_setting(
-            "--text",
+            "<.text>",
             f"left out for {method}, which cannot score a single text",
             text,
-            "Name a row of the corpus with --row.",
+            "Name a row of the corpus with <.row>.",
         )
     if top < 1:
-        raise bad_setting("--top", "1 or more", top)
+        raise bad_setting("<.top>", "1 or more", top)
 
 
 def _require_encoder(run: Run, fingerprint: str | None) -> None:
@@ -163,7 +163,7 @@ def _require_encoder(run: Run, fingerprint: str | None) -> None:
     if now != fingerprint:
         raise ModelError(
             f"The model {run.plan.embed.embedder} changed since the corpus was scored with it. "
-            "Restore the model, or score again with another --out."
+            "Restore the model, or score again with another <.out>."
         )
 
 
@@ -184,7 +184,9 @@ def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
     count = len(of_row["row"])
     if segment >= count:
         raise bad_setting(
-            "--row", f"SOURCE:ROW:SEGMENT with a segment from 0 to {count - 1} for row {row}", place
+            "<.row>",
+            f"SOURCE:ROW:SEGMENT with a segment from 0 to {count - 1} for row {row}",
+            place,
         )
     start, end = int(of_row["start"][segment]), int(of_row["end"][segment])
     texts = _units(run, run.sources[number], nth, row, (start, end))
@@ -221,7 +223,7 @@ def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
     closest = difflib.get_close_matches(place.partition(":")[0], names, n=1)
     guess = f" Did you mean {closest[0]}:{place.partition(':')[2] or 0}?" if closest else ""
     raise bad_setting(
-        "--row",
+        "<.row>",
         "SOURCE:ROW or SOURCE:ROW:SEGMENT",
         place,
         f"Sources of this run: {shown}.{guess}",
@@ -257,7 +259,7 @@ def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, 
             return shard, nth
         nth, last = nth + 1, max(last, int(rows.max(initial=-1)))
     has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
-    raise UsageError(f"--row must name a scored row; {has}; got {row}.")
+    raise UsageError(f"<.row> must name a scored row; {has}; got {row}.")
 
 
 def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
@@ -266,7 +268,7 @@ def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int
     if changed:
         raise ChangedInputError(
             f"{source.name} changed since it was scored. Restore the file, or score again with "
-            "another --out."
+            "another <.out>."
         )
     read = dataclasses.replace(run.plan.read, strict=False)
     with run.stage("find the row"):

@@ -128,7 +128,7 @@ def tokenizers(
     twice = [name for i, name in enumerate(names) if name in names[:i]]
     if not names or twice:
         came = f"{twice[0]} twice" if twice else "nothing"
-        raise bad_setting("--tokenizer", "given at least once, each time with another name", came)
+        raise bad_setting("<.tokenizer>", "given at least once, each time with another name", came)
     opened = [open_tokenizer(name) for name in names]
     inputs = {"specific": specific, "general": general}
     with machine.running() as context:

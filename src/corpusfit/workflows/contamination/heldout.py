@@ -105,25 +105,25 @@ def training_splits(
         InputError: a folder or dataset has no train split.
     """
     if list(data) == ["task"]:
-        cure = "Leave out --then-task, or name a selection as --data."
-        raise bad_setting("--then-task", "left out with --data task", True, cure)
+        cure = "Leave out <then_task.on>, or name a selection as <.data>."
+        raise bad_setting("<then_task.on>", "left out with <.data=task>", True, cure)
     train: list[str] = []
     held: list[str] = []
     for place in task:
         if not _has_splits(place, Path(place).expanduser()):
             train.append(place)
             continue
-        found = find_splits(place, "auto", "--task")
+        found = find_splits(place, "auto", "<.task>")
         if found.form != "rows":
             cure = "Write its training texts to a .jsonl file, and name that."
-            raise bad_setting("--task", "rows, such as .jsonl, with --then-task", place, cure)
+            raise bad_setting("<.task>", "rows, such as .jsonl, with <then_task.on>", place, cure)
         train += found.places["train"]
         own = [split for split in ("dev", "test") if split in found.places]
         held += [each for split in own for each in found.places[split]]
         if len(own) < 2:
             progress.warn(
-                f"--task {found.name} does not have both a dev and a test split. An evaluation "
-                "draws the missing one from train, which --then-task trains on. Make all three "
+                f"<.task={found.name}> does not have both a dev and a test split. An evaluation "
+                "draws the missing one from train, which <then_task.on> trains on. Make all three "
                 "with `corpusfit split`."
             )
     return train, held
@@ -148,7 +148,7 @@ def _parts(inputs: Sequence[str], progress: Progress, setting: str) -> Iterator[
         if not ((is_file and _may_hold_words(path.name)) or _has_splits(place, path)):
             plain.append(place)
             continue
-        found = find_splits(place, "auto", f"--{setting}")
+        found = find_splits(place, "auto", f"<.{setting}>")
         if len(found.places) == 1:
             (places,) = found.places.values()
             yield _Part(path.name if is_file else found.name, found.form, places)
@@ -179,7 +179,7 @@ def _held_out_splits(found: TaskFiles, progress: Progress, setting: str) -> list
         return held
     missing = "test" if held == ["dev"] else "dev"
     progress.note(
-        f"--{setting} {found.name} has no {missing} split. An evaluation draws one from train, so "
+        f"<.{setting}> {found.name} has no {missing} split. An evaluation draws one from train, so "
         f"all of train is held out too. To hold out only {held[0]}, name its file, or "
         "hub:NAME@SPLIT."
     )

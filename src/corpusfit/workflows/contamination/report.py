@@ -122,8 +122,8 @@ def report_contamination(
         seconds = time.perf_counter() - began
     if not leaks.texts:
         raise EmptyInputError(
-            f"--data has no usable row ({leaks.reasons}). Set --text-field to the field with the "
-            "text."
+            f"<.data> has no usable row ({leaks.reasons}). Set <read.text_field> to the field with "
+            "the text."
         )
     return _reported(splits, watched, leaks, texts.data, seconds)
 

@@ -87,7 +87,7 @@ def _translate(
     machine.progress.begin("translate", sum(len(p.texts) for p in pieces), "texts")
     try:
         with machine.start() as engine:
-            engine.require_shared(folder.parent, "--out")
+            engine.require_shared(folder.parent, "<.out>")
             for done in engine.map(job, pieces):
                 machine.progress.advance(done, done)
     finally:

@@ -88,14 +88,14 @@ def evaluate(
     """
     plan = plan.check()
     if seeds < 1:
-        raise bad_setting("--seeds", "1 or more", seeds)
+        raise bad_setting("<.seeds>", "1 or more", seeds)
     found = read_task(task, plan.task, seed=plan.seed)
     sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
     folder.claim()
     models = {OURS: _Model(plan.model.name, head_fingerprint(plan.model.name))}
     if base:
-        models[BASE] = _Model(base, head_fingerprint(base, "--base"))
+        models[BASE] = _Model(base, head_fingerprint(base, "<.base>"))
     folder.begin(_identity(plan, found), overwrite=overwrite)
     common = split_overlaps(found)
     for note in (*found.notes, *common.notes()):
@@ -197,7 +197,7 @@ class _Evaluation:
         progress.begin("fine-tune", len(pieces), "models")
         try:
             with machine.start() as engine:
-                engine.require_shared(self.folder.path, "--out")
+                engine.require_shared(self.folder.path, "<.out>")
                 for _ in engine.map(FineTune(), pieces):
                     progress.advance(1, 1)
         finally:

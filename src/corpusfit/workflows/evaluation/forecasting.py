@@ -79,7 +79,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
     plan = plan.check()
     if plan.model.init:
         raise bad_setting(
-            "--model", "a trained model", f"init = {plan.model.init}", "Leave init out."
+            "<model.name>", "a trained model", f"init = {plan.model.init}", "Leave init out."
         )
     with machine.running() as context:
         folder = AdaptFolder(context.work)
@@ -144,7 +144,7 @@ def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _SelectionInp
     texts = find_training_inputs([name], (), (), plan.read, context)
     if texts.folder is None or texts.selection is None:
         cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
-        raise bad_setting("--data", "the folder of a corpusfit select", name, cure)
+        raise bad_setting("<.data>", "the folder of a corpusfit select", name, cure)
     target, sample = (Sample(RunFolder(texts.folder).fit, n) for n in ("target", "background"))
     corpus = digest(source_identity([Source(**s) for s in texts.selection["corpus"]]))
     task = digest(target.read_texts())
@@ -164,7 +164,7 @@ def _samples(selections: Sequence[_SelectionInputs]) -> dict[str, Sample]:
     for selection in selections:
         if selection.corpus not in found:
             raise InputError(
-                f"--data {selection.name} keeps no sample of its corpus to compare with. Add a "
+                f"<.data={selection.name}> keeps no sample of its corpus to compare with. Add a "
                 "selection from the same corpus by a method that reads text."
             )
     return found

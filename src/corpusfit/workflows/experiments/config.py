@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.plan import ADAPTERS, TASK, WEIGHTS, AdaptPlan
 from corpusfit.errors import UsageError, bad_setting
-from corpusfit.evaluate.plan import EvaluatePlan, check_metric
+from corpusfit.evaluate.plan import AUGMENTS, EvaluatePlan, check_metric
 from corpusfit.manifest import versions
 from corpusfit.plan import Plan
 from corpusfit.settings import one_of, positive
@@ -17,10 +17,6 @@ from corpusfit.settings import one_of, positive
 BASE, GENERAL, RANDOM, ORACLE = "base", "general", "random", "oracle"
 WITHOUT_SELECTION = (BASE, GENERAL, TASK)
 """Selectors that do not select a part of the corpus."""
-
-WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
-ADAPTERS = ("", "pfeiffer", "lora")
-AUGMENTS = ("", "tfidf", "backtranslate")
 
 
 @dataclass(frozen=True)
@@ -103,8 +99,8 @@ class Selector:
                 raise bad_setting("fractions", "in (0, 1]", share, "For a tenth, use 0.1.")
         for setting, allowed in (
             ("weights", WEIGHTS),
-            ("adapters", ADAPTERS),
-            ("augment", AUGMENTS),
+            ("adapters", ("", *ADAPTERS)),
+            ("augment", ("", *AUGMENTS)),
         ):
             for value in getattr(self, setting):
                 one_of(setting, value, allowed)

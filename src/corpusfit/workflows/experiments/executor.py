@@ -217,7 +217,7 @@ def _run_all(
     progress.begin(stage, len(pending), "steps")
     try:
         with context.machine.for_training(device_of(pending)).start() as engine:
-            engine.require_shared(context.folder.work, "--out")
+            engine.require_shared(context.folder.work, "<.out>")
             for report in engine.map(job, pending):
                 progress.advance(1, 1)
                 context.handle(report, labels[report.key])

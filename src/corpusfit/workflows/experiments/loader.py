@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.plan import TASK, AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.adapt.presets import preset
 from corpusfit.corpus import located
 from corpusfit.errors import bad_setting
-from corpusfit.evaluate.plan import EvaluatePlan
-from corpusfit.plan import Plan
+from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan
+from corpusfit.options import KINDS, typed
+from corpusfit.plan import DEFAULT_FRACTION, Plan
 from corpusfit.score.names import names as method_names
-from corpusfit.settings import recipe_values, typed, unknown
+from corpusfit.settings import recipe_values, unknown
 from corpusfit.workflows.experiments.config import (
     WITHOUT_SELECTION,
     Recipe,
@@ -25,30 +26,19 @@ from corpusfit.workflows.experiments.config import (
 
 _GROUPS = ("select", "adapt", "evaluate")
 _COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "fractions": ("float", (0.2,)),
-    "weights": ("str", ("off",)),
-    "adapters": ("str", ("",)),
-    "augment": ("str", ("",)),
+    "fractions": ("float", (DEFAULT_FRACTION,)),
+    "weights": ("str", (WeightsPlan().policy,)),
+    "adapters": ("str", (AdapterPlan().kind,)),
+    "augment": ("str", (AugmentPlan().kind,)),
 }
 """Settings with several columns per selector: type and default."""
 
-_PLAIN: dict[str, str] = {
-    "name": "str",
-    "seeds": "int",
-    "seed": "int",
-    "adaptations": "int",
-    "compare": "str",
-    "keep_overlap": "bool",
-    "watts": "float",
-    "gpu_watts": "float",
-}
-_LISTS: dict[str, str] = {
-    "corpus": "str",
-    "models": "str",
-    "selectors": "str",
-    "train_sizes": "int",
-}
-_KNOWN = (*_PLAIN, *_LISTS, *_COLUMNS, *_GROUPS, "model", "pairs", "tasks", "selector")
+_PLAIN, _TASK = (
+    {entry.name: entry.type for entry in dataclasses.fields(cls) if entry.type in KINDS}
+    for cls in (Recipe, RecipeTask)
+)
+"""Plain settings of a recipe and of its tasks: their types by name."""
+_KNOWN = (*(f.name for f in dataclasses.fields(Recipe)), *_COLUMNS, *_GROUPS, "model", "selector")
 
 _SET_ELSEWHERE: dict[str, dict[str, str]] = {
     "select": {
@@ -152,12 +142,11 @@ def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
     """The tasks of `[[tasks]]`."""
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise bad_setting("tasks", "tables [[tasks]] with name and path", tables)
-    types = {"name": "str", "path": "str", "metric": "str", "other": "str"}
     found = []
     for table in tables:
-        for key in table.keys() - {*types, "oracle"}:
-            raise unknown(f"tasks.{key}", [f"tasks.{k}" for k in (*types, "oracle")])
-        settings = {k: typed(f"tasks.{k}", types[k], v) for k, v in table.items() if k in types}
+        for key in table.keys() - {*_TASK, "oracle"}:
+            raise unknown(f"tasks.{key}", [f"tasks.{k}" for k in (*_TASK, "oracle")])
+        settings = {k: typed(f"tasks.{k}", _TASK[k], v) for k, v in table.items() if k in _TASK}
         path = settings.get("path", "")
         settings["path"] = located(path, home) if path else ""
         oracle = _list("tasks.oracle", table.get("oracle", []), "str")

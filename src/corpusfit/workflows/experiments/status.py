@@ -59,7 +59,7 @@ def missing(
         CorpusfitError: an input cannot be read, or `out` cannot be used.
     """
     if not is_local(out):
-        raise bad_setting("--out", "a folder of this machine", str(out))
+        raise bad_setting("<.out>", "a folder of this machine", str(out))
     check_plans(recipe)
     recipe = on_machine(recipe, machine)
     folder = RecipeFolder(out.absolute())

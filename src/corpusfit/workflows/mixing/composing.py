@@ -73,7 +73,7 @@ def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = Fa
     with machine.running(folder.work) as running:
         context = _open(recipe, folder, running)
         folder.begin(_identity(context), overwrite=overwrite)
-        running.engine.require_shared(folder.work, "--out")
+        running.engine.require_shared(folder.work, "<.out>")
         done = folder.finished()
         if done is not None:
             return Composition(out, done)

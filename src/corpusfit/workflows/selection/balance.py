@@ -55,22 +55,22 @@ def prepare_balance(run: Run) -> None:
     """
     if run.plan.choose.balance:
         manifest, data = _read_clusters(run.plan.choose)
-        run.engine.require_shared(run.cache, "--cache")
+        run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):
             encoder = run.one(PrepareEncoder(run.cache), _embed(manifest))
         if encoder != manifest["encoder"]:
             raise bad_setting(
-                "--clusters",
+                "<choose.clusters>",
                 "clusters found with the present model of their embedder",
                 run.plan.choose.clusters,
-                "The model changed since. Run `corpusfit clusters` again with another --out.",
+                "The model changed since. Run `corpusfit clusters` again with another <.out>.",
             )
         run.clusters = _fingerprint(manifest, data)
 
 
 def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
     """The manifest of the clusters, and their file."""
-    folder = ClustersFolder(place(plan.clusters, "--clusters"))
+    folder = ClustersFolder(place(plan.clusters, "<choose.clusters>"))
     return folder.require(), folder.domains.read_bytes()
 
 

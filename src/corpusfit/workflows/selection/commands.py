@@ -138,11 +138,13 @@ def rank(
         The methods' verdicts and costs, fewest held-out bits first.
     """
     if seeds < 1:
-        raise bad_setting("--seeds", "1 or more", seeds)
+        raise bad_setting("<.seeds>", "1 or more", seeds)
     names = list(methods) or candidates()
     labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
     if labels:
-        raise bad_setting("--method", "a method that scores texts, not labels", ", ".join(labels))
+        raise bad_setting(
+            "<method.name>", "a method that scores texts, not labels", ", ".join(labels)
+        )
     return _ranked(plan, target, corpus_inputs, names, seeds, machine, named=bool(methods))
 
 
@@ -234,7 +236,7 @@ def _run(
         folder.begin(_identity(run), overwrite=overwrite)
         if run.decision is not None:
             write_decision(folder, run.decision, asked)
-        run.engine.require_shared(folder.work, "--out")
+        run.engine.require_shared(folder.work, "<.out>")
         require_strict(run, folder)
         done = folder.finished()
         if done is not None and (not selecting or done["selected"]):

@@ -79,7 +79,7 @@ def prepare_encoder(run: Run) -> None:
     """
     name = run.plan.method.name
     if name == "auto" or registry.build(name, run.plan.method.options).encodes:
-        run.engine.require_shared(run.cache, "--cache")
+        run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,13 @@ from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
 from corpusfit.jobs.text_keys import TextsOfRows
 from corpusfit.manifest import source_as_dict, source_identity, versions
-from corpusfit.plan import ReadPlan
-from corpusfit.settings import seed_below
 from corpusfit.types import Source
 from corpusfit.workflows.contamination.match import find_leaks
 from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.reproduce import absolute
 from corpusfit.workflows.splitting.folder import SplitFolder
 from corpusfit.workflows.splitting.overlap import overlaps_in, split_input
+from corpusfit.workflows.splitting.plan import SplitPlan
 from corpusfit.workflows.splitting.writers import Written, form_of, write_split
 from corpusfit.workflows.text_keys import Rows, key_rows
 
@@ -38,53 +37,6 @@ _REASONS = {
 }
 _SPARE = 100
 """Least number of spare groups to draw from: dev must not hold near-duplicates of test."""
-
-
-@dataclass(frozen=True)
-class SplitPlan:
-    """How a corpus is split.
-
-    Attributes:
-        dev: number of rows of dev, or below 1 their share of all rows.
-        test: number of rows of test, or below 1 their share of all rows.
-        near: drop rows of other splits that contain a near-duplicate of a dev or test text.
-        seed: random seed.
-        read: how rows become texts.
-    """
-
-    dev: float = 0
-    test: float = 0
-    near: bool = False
-    seed: int = 0
-    read: ReadPlan = field(default_factory=ReadPlan)
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        self.read.check()
-        seed_below("--seed", self.seed)
-        for name in ("dev", "test"):
-            value = getattr(self, name)
-            if not 0 <= value < float("inf") or (value >= 1 and value != int(value)):
-                raise bad_setting(f"--{name}", "a whole number of rows or a share below 1", value)
-        if not self.dev and not self.test:
-            cure = "For instance --dev 2000 --test 2000, or --dev 0.1 --test 0.1."
-            raise bad_setting("--dev or --test", "above 0", 0, cure)
-
-    def wanted(self, rows: int) -> tuple[int, int]:
-        """Number of rows of dev and of test, out of `rows`.
-
-        Raises:
-            UsageError: none would be left for train.
-        """
-        dev, test = (round(v * rows) if v < 1 else int(v) for v in (self.dev, self.test))
-        if dev + test >= rows:
-            raise bad_setting(
-                "--dev and --test",
-                f"fewer in sum than the {rows:,} rows that can be split",
-                f"{dev:,} and {test:,}",
-                "Lower one of them.",
-            )
-        return dev, test
 
 
 @dataclass(frozen=True)
@@ -128,7 +80,7 @@ def split(
         UsageError: the sizes do not fit the corpus.
         CorpusfitError: see `errors.py`.
     """
-    plan.check()
+    plan = plan.check()
     folder = SplitFolder(out)
     folder.claim()
     with machine.running() as context:
@@ -145,7 +97,7 @@ def split(
         _require_unchanged(sources)
         manifest = _manifest(plan, inputs, sources, written, task.names())
         places = {name: [split_input(out, found)] for name, found in manifest["splits"].items()}
-        found = overlaps_in(out.absolute().name, places, plan.read, context, near=plan.near)
+        found = overlaps_in(out.absolute().name, places, plan.read, context, near=plan.split.near)
         manifest["overlaps"] = [dataclasses.asdict(one) for one in found]
         folder.finish(manifest)
     return Split(out, manifest)
@@ -161,7 +113,7 @@ class _Task:
 
     def names(self) -> dict[int, str]:
         """The names of the splits to write, by code."""
-        wanted = {"train": 1.0, "dev": self.plan.dev, "test": self.plan.test}
+        wanted = {"train": 1.0, "dev": self.plan.split.dev, "test": self.plan.split.test}
         return {code: name for code, name in _NAMES.items() if wanted[name]}
 
     def sides(self) -> tuple[Rows, NDArray[np.int8]]:
@@ -169,14 +121,14 @@ class _Task:
         rows = key_rows(self.sources, self.plan.read, self.context, "read")
         if not len(rows):
             raise EmptyInputError(
-                f"--data has no usable row ({rows.rejected}). Name the text field with "
-                "--text-field."
+                f"<.data> has no usable row ({rows.rejected}). Name the text field with "
+                "<read.text_field>."
             )
         side = np.full(len(rows), KEPT, np.int8)
         if corpus.is_parallel(self.sources):
             side = one_to_one(rows.keys)
         groups = Groups.of_keys(rows.keys[:, 0], side == KEPT, self.plan.seed)
-        dev, test = self.plan.wanted(int((side == KEPT).sum()))
+        dev, test = self.plan.split.wanted(int((side == KEPT).sum()))
         drawn, holders = self._drawn(rows, groups, dev, test)
         for code, chosen in ((_DEV, drawn.dev), (_TEST, drawn.test)):
             side[np.isin(groups.of, list(chosen))] = code
@@ -199,14 +151,16 @@ class _Task:
         while True:
             ends = np.cumsum(groups.sizes)
             candidates = min(most, int(np.searchsorted(ends, dev + test + spare)) + 1)
-            candidates = candidates if self.plan.near else most
-            holders, near = self._near(rows, groups, candidates) if self.plan.near else ({}, {})
+            candidates = candidates if self.plan.split.near else most
+            holders, near = (
+                self._near(rows, groups, candidates) if self.plan.split.near else ({}, {})
+            )
             drawn = draw(groups, dev, test, near, candidates)
             if drawn is not None:
                 return drawn, holders
             if candidates == most:
                 raise bad_setting(
-                    "--dev and --test",
+                    "<split.dev> and <split.test>",
                     "sizes that whole groups of duplicate texts can fill",
                     f"{dev:,} and {test:,}",
                     "Lower one of them.",
@@ -263,11 +217,13 @@ class _Task:
 
 
 def _identity(plan: SplitPlan, sources: Sequence[Source]) -> dict[str, Any]:
-    settings = dataclasses.asdict(plan)
-    del settings["read"]["strict"]
+    read = dataclasses.asdict(plan.read)
+    del read["strict"]
     return {
         "command": "split",
-        **settings,
+        **dataclasses.asdict(plan.split),
+        "seed": plan.seed,
+        "read": read,
         "data": source_identity(sources),
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
@@ -301,7 +257,7 @@ def _manifest(
         "command": "split",
         "corpusfit": versions()["corpusfit"],
         "given": {"data": absolute(inputs)},
-        "plan": {k: v for k, v in dataclasses.asdict(plan).items() if k != "read"},
+        "plan": {**dataclasses.asdict(plan.split), "seed": plan.seed},
         "read": dataclasses.asdict(plan.read),
         "data": [source_as_dict(source) for source in sources],
         "splits": splits,

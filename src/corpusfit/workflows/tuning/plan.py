@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import Any
+from typing import Annotated, Any, Self
 
 from corpusfit.adapt.plan import (
     FREE,
@@ -17,9 +17,10 @@ from corpusfit.adapt.plan import (
     TrainPlan,
 )
 from corpusfit.errors import bad_setting
+from corpusfit.options import Option
 from corpusfit.plan import CutPlan, EmbedPlan, FitPlan, Plan, ReadPlan
 from corpusfit.score.names import require
-from corpusfit.settings import Settings, positive, seed_below
+from corpusfit.settings import SEED, Group, Settings
 
 _SECOND = 4
 """One step in so many of a trial is in its second phase."""
@@ -29,84 +30,119 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 
 @dataclass(frozen=True)
-class SearchPlan:
-    """The settings that are tried, and the budget.
+class SearchPlan(Group, group="search"):
+    """The settings that are tried, and the budget."""
 
-    Attributes:
-        budget: training steps of all trials together, such as `2000 steps`, or a time for scoring
-            and trials, such as `90s`, `30min` or `2h` (default: 2000 steps).
-        methods: methods to try, separated by commas (default: the `search.keep` methods with the
-            fewest held-out bits among those of `auto`).
-        fractions: fractions of the corpus to select, separated by commas (default: 0.1,0.05,0.2).
-        weights: uses of relevance weights, separated by commas: `off` (the highest scores) or
-            `resample` (segments drawn in proportion to lambda) (default: off,resample).
-        then_task: whether a second phase trains on the target's own texts, separated by commas:
-            `no`, `yes` (a quarter of a trial's steps, as `adapt --then-task`) (default: no).
-        keep: number of methods to try without `search.methods` (default: 4).
-        c: steepness C of lambda with `resample`, whose midpoint is at the fraction (default: 5.0).
-        eta: one setting in `eta` passes on to the next rung (default: 3).
-        least: fewest training steps of a trial (default: 20).
-        evaluations: measurements of the loss in a trial (default: 4).
-        margin: nats per token; a trial stops early if its loss is higher by more than this than the
-            losses, at the same step, of as many trials as pass on; trials within it of the winner
-            are not distinguished (default: 0.01).
-        heldout: share of the target's texts to measure the loss on, at most `mix.heldout` texts
-            (default: 0.25).
-    """
+    budget: Annotated[
+        str,
+        Option(
+            "Training steps of all trials together, or a time for scoring and trials, such as 90s, "
+            "30min or 2h",
+            "budget",
+            metavar="AMOUNT",
+        ),
+    ] = "2000 steps"
+    methods: Annotated[
+        str,
+        Option(
+            "Methods to try, separated by commas",
+            "methods",
+            default="the 4 with the fewest held-out bits among those of `corpusfit select --method "
+            "auto`",
+            more="Their number is <search.keep>",
+            metavar="NAMES",
+            items=str,
+        ),
+    ] = ""
+    fractions: Annotated[
+        str,
+        Option(
+            "Shares of the segments to try, separated by commas, each above 0 and at most 1",
+            "fractions",
+            metavar="NUMBERS",
+            items=float,
+        ),
+    ] = "0.1,0.05,0.2"
+    weights: Annotated[
+        str,
+        Option(
+            "Uses of relevance weights to try, separated by commas: `off` (highest scores), "
+            "`resample` (segments drawn in proportion to lambda)",
+            "weights",
+            metavar="POLICIES",
+            items=str,
+        ),
+    ] = "off,resample"
+    then_task: Annotated[
+        str,
+        Option(
+            "Whether to train on the target's own texts in a second phase: `no`, `yes`, or "
+            "`no,yes` to try both",
+            "then_task",
+            more="The second phase has a quarter of a trial's steps, as `adapt --then-task`",
+            metavar="ANSWERS",
+            items=str,
+        ),
+    ] = "no"
+    keep: Annotated[int, Option("Number of methods to try without <search.methods>", above=0)] = 4
+    c: Annotated[
+        float,
+        Option("Steepness C of lambda with `resample`, whose midpoint is at the fraction", least=0),
+    ] = 5.0
+    eta: Annotated[
+        int, Option("One setting in <search.eta> passes on to the next rung", least=2)
+    ] = 3
+    least: Annotated[int, Option("Fewest training steps of a trial", above=0)] = 20
+    evaluations: Annotated[int, Option("Measurements of the loss in a trial", above=0)] = 4
+    margin: Annotated[
+        float,
+        Option(
+            "Nats per token; a trial stops early if its loss is higher by more than this than the "
+            "losses, at the same step, of as many trials as pass on; trials within it of the "
+            "winner are not distinguished",
+            least=0,
+        ),
+    ] = 0.01
+    heldout: Annotated[
+        float,
+        Option(
+            "Share of the target's texts to measure the loss on, at most <mix.heldout> texts",
+            above=0,
+            below=1,
+        ),
+    ] = 0.25
 
-    budget: str = "2000 steps"
-    methods: str = ""
-    fractions: str = "0.1,0.05,0.2"
-    weights: str = "off,resample"
-    then_task: str = "no"
-    keep: int = 4
-    c: float = 5.0
-    eta: int = 3
-    least: int = 20
-    evaluations: int = 4
-    margin: float = 0.01
-    heldout: float = 0.25
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
+    def _check_together(self) -> None:
         amount, unit = self._budget()
         if not unit and amount != int(amount):
-            raise bad_setting("--budget", "a whole number of steps, or a time", self.budget)
-        self._check_choices()
-        for name in ("keep", "least", "evaluations"):
-            positive(f"search.{name}", getattr(self, name))
-        for name, least in (("c", 0.0), ("margin", 0.0), ("eta", 2)):
-            if not least <= getattr(self, name) < float("inf"):
-                raise bad_setting(f"search.{name}", f"{least:g} or more", getattr(self, name))
-        if not 0 < self.heldout < 1:
-            raise bad_setting("search.heldout", "between 0 and 1", self.heldout)
-
-    def _check_choices(self) -> None:
-        """Raise `UsageError` for something that cannot be tried."""
+            allowed = "a whole number of steps, or a time"
+            raise bad_setting("<search.budget>", allowed, self.budget)
         for name in self.method_names():
-            require(name, "--methods")
+            require(name, "<search.methods>")
             if name == "oracle":
                 cure = "Leave it out: tune uses no label of the corpus."
-                raise bad_setting("--methods", "a method without labels", name, cure)
+                raise bad_setting("<search.methods>", "a method without labels", name, cure)
         self.amounts()
         for use in self.uses():
             if use not in USES:
-                cure = "For example --weights off,resample."
-                raise bad_setting("--weights", f"one or more of {', '.join(USES)}", use, cure)
+                cure = "For example <search.weights=off,resample>."
+                raise bad_setting(
+                    "<search.weights>", f"one or more of {', '.join(USES)}", use, cure
+                )
         for answer in self.phases():
             if answer not in ("no", "yes"):
-                cure = "For example --then-task no,yes."
-                raise bad_setting("--then-task", "one or more of no, yes", answer, cure)
+                cure = "For example <search.then_task=no,yes>."
+                raise bad_setting("<search.then_task>", "one or more of no, yes", answer, cure)
 
     def _budget(self) -> tuple[float, str]:
         """The number of the budget and its unit: empty for steps, or s, min, h."""
         found = _BUDGET.fullmatch(self.budget.strip())
         if found is None or not 0 < float(found[1]) < float("inf"):
             raise bad_setting(
-                "--budget",
+                "<search.budget>",
                 "a number of training steps or a time, such as '2000 steps' or 30min",
                 self.budget,
-                "For example --budget 30min.",
+                "For example <search.budget=30min>.",
             )
         unit = found[2] or ""
         return float(found[1]), "" if unit.startswith("step") else unit
@@ -125,7 +161,7 @@ class SearchPlan:
 
     def method_names(self) -> list[str]:
         """The methods that the user named; empty for those of the ranking."""
-        return _parts(self.methods, "--methods", "names of methods") if self.methods else []
+        return _parts(self.methods, "<search.methods>", "names of methods") if self.methods else []
 
     def amounts(self) -> list[float]:
         """The fractions of the corpus.
@@ -134,23 +170,23 @@ class SearchPlan:
             UsageError: one is not a number above 0 and at most 1.
         """
         found = []
-        for part in _parts(self.fractions, "--fractions", "numbers above 0 and at most 1"):
+        for part in _parts(self.fractions, "<search.fractions>", "numbers above 0 and at most 1"):
             try:
                 found.append(float(part))
             except ValueError:
                 found.append(0.0)
             if not 0 < found[-1] <= 1:
-                cure = "For a tenth of the corpus: --fractions 0.1."
-                raise bad_setting("--fractions", "above 0 and at most 1", part, cure)
+                cure = "For a tenth of the corpus: <search.fractions=0.1>."
+                raise bad_setting("<search.fractions>", "above 0 and at most 1", part, cure)
         return found
 
     def uses(self) -> list[str]:
         """The uses of relevance weights."""
-        return _parts(self.weights, "--weights", "off or resample")
+        return _parts(self.weights, "<search.weights>", "off or resample")
 
     def phases(self) -> list[str]:
         """Whether there is a second phase on the target's own texts: no, yes or both."""
-        return _parts(self.then_task, "--then-task", "no or yes")
+        return _parts(self.then_task, "<search.then_task>", "no or yes")
 
 
 def _parts(text: str, setting: str, allowed: str) -> list[str]:
@@ -179,27 +215,26 @@ class TunePlan(Settings):
     mix: MixPlan = field(default_factory=MixPlan)
     train: TrainPlan = field(default_factory=TrainPlan)
     adapter: AdapterPlan = field(default_factory=AdapterPlan)
-    seed: int = 0
+    seed: Annotated[int, SEED] = 0
 
-    def check(self) -> TunePlan:
+    def check(self) -> Self:
         """The plan itself, after every group is checked.
 
         Raises:
             UsageError: names the setting, what is allowed, what came, and the cure.
         """
         if self.model.init or not self.model.name:
-            cure = "For example --model bert-base-uncased."
-            came = f"model.init={self.model.init}" if self.model.init else "nothing"
+            cure = "For example <model.name=bert-base-uncased>."
+            came = f"<model.init={self.model.init}>" if self.model.init else "nothing"
             allowed = "a pre-trained model: a model folder or a Hugging Face hub id"
-            raise bad_setting("--model", allowed, came, cure)
-        for group in (self.search, self.read, self.cut, self.embed, self.fit):
-            group.check()
+            raise bad_setting("<model.name>", allowed, came, cure)
+        return super().check()
+
+    def _check_together(self) -> None:
         self.adaptation().check()
         if self.fit.shares:
-            cure = "Leave it out: tune divides all texts of --target at random."
-            raise bad_setting("fit.shares", "left out with tune", self.fit.shares, cure)
-        seed_below("--seed", self.seed)
-        return self
+            cure = "Leave it out: tune divides all texts of <.target> at random."
+            raise bad_setting("<fit.shares>", "left out with tune", self.fit.shares, cure)
 
     def decisive(self) -> dict[str, Any]:
         """The settings that decide the search: all but the winner's steps and those of `FREE`."""

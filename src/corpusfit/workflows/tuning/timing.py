@@ -61,9 +61,9 @@ def too_short(search: SearchPlan, needed: float, elapsed: float) -> UsageError:
         elapsed: seconds of them for all that comes before the trials.
     """
     return bad_setting(
-        "--budget",
+        "<search.budget>",
         f"at least {format_duration(needed)}: {format_duration(elapsed)} to score the corpus and "
         "for a first trial, and the rest for one trial and its baseline",
         search.budget,
-        f"For example --budget {math.ceil(2 * needed / 60)}min.",
+        f"For example <search.budget={math.ceil(2 * needed / 60)}min>.",
     )

@@ -1,0 +1,211 @@
+"""What each command offers: options of a plan, and how a caller writes them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, Self, TypeVar
+
+from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.errors import CorpusfitError, spelled
+from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.explore.plan import ClustersPlan
+from corpusfit.options import Setting, settings_of
+from corpusfit.plan import Plan
+from corpusfit.settings import Settings, paths_in
+from corpusfit.workflows.splitting.plan import SplitPlan
+from corpusfit.workflows.tuning.plan import TunePlan
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_S = TypeVar("_S", bound=Settings)
+
+
+@dataclass(frozen=True)
+class Offer(Generic[_S]):
+    """The options that a command offers: settings of a plan that have a word.
+
+    Attributes:
+        plan: the class of the plan.
+        parts: groups of the plan, or single settings, in the order of `--help`.
+        required: words that the command line requires.
+        differs: fields of an `Option` that are different for this command, by word.
+        aliases: words of the command's own for settings of the plan, by path.
+    """
+
+    plan: type[_S]
+    parts: tuple[str, ...]
+    required: tuple[str, ...] = ()
+    differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def settings(self) -> dict[str, Setting]:
+        """The settings by their words, in the order of `--help`."""
+        every = settings_of(self.plan).items()
+        found = {
+            setting.option.word: setting
+            for part in self.parts
+            for path, setting in every
+            if setting.option.word and f"{path}.".startswith(f"{part}.")
+        }
+        for word, other in self.differs.items():
+            found[word] = replace(found[word], option=replace(found[word].option, **other))
+        return found
+
+
+@dataclass(frozen=True)
+class Door:
+    """How the callers of a command write its settings: an `errors.Spelling`.
+
+    Attributes:
+        offer: what the command offers; None for a command without a plan.
+        by_path: settings that the caller wrote by their paths, in `settings` or a plan.
+    """
+
+    offer: Offer[Any] | None = None
+    by_path: frozenset[str] = frozenset()
+
+    def word(self, path: str) -> str:
+        """The word that the caller writes for a setting; empty if only its path names it."""
+        if path.startswith("."):
+            return path[1:]
+        if self.offer is None or path in self.by_path:
+            return ""
+        words = {setting.path: word for word, setting in self.offer.settings.items()}
+        return {**self.offer.aliases, **words}.get(path, "")
+
+    @classmethod
+    def of_call(cls, offer: Offer[Any] | None, given: Mapping[str, Any]) -> Self:
+        """The door of a call of a command.
+
+        Args:
+            offer: what the command offers.
+            given: what the call gives: words with their values, `plan` and `settings`.
+        """
+        paths = {item.partition("=")[0].strip() for item in given.get("settings") or ()}
+        plan = given.get("plan")
+        if offer is not None and plan is not None:
+            own = {s.path for word, s in offer.settings.items() if given.get(word) is not None}
+            written = set(settings_of(offer.plan))
+            if not isinstance(plan, Settings):
+                written &= paths_in(Path(str(plan)))
+            paths |= written - own
+        return cls(offer, frozenset(paths))
+
+
+class Keywords(Door):
+    """The door of the Python API: `fraction=0.1`, or `settings=["choose.c=2.0"]`."""
+
+    def __call__(self, path: str, value: str) -> str:
+        """How a caller writes a setting, or its name alone."""
+        word = self.word(path)
+        if not word:
+            return f"settings={json.dumps([f'{path}={value}'])}" if value else path
+        try:
+            return f"{word}={json.loads(value)!r}" if value else f"{word}="
+        except ValueError:
+            return f"{word}={json.dumps(value, ensure_ascii=False)}"
+
+
+def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Give a function of the API the keywords of a command, and errors that spell them.
+
+    At run time the signature and the documentation list the keywords one by one; type checkers
+    read them from `typed_options`.
+    """
+
+    def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        @functools.wraps(function)
+        def call(*args: _P.args, **keywords: _P.kwargs) -> _R:
+            try:
+                return function(*args, **keywords)
+            except CorpusfitError as e:
+                e.spelling = Keywords.of_call(offer, keywords)
+                raise
+
+        if offer is not None:
+            _list_keywords(call, inspect.signature(function), offer)
+        return call
+
+    return wrap
+
+
+def _list_keywords(call: Any, signature: inspect.Signature, offer: Offer[Any]) -> None:
+    """Put each keyword in the place of `**options`."""
+    *own, options = signature.parameters.values()
+    listed = [
+        inspect.Parameter(word, options.KEYWORD_ONLY, default=None, annotation=keyword_type(s))
+        for word, s in offer.settings.items()
+    ]
+    call.__signature__ = signature.replace(parameters=[*own, *listed])
+    helps = "".join(
+        f"    {word}: {spelled(setting.option.help, Keywords(offer))} "
+        f"(default: {spelled(setting.shown_default, Keywords(offer))}).\n"
+        for word, setting in offer.settings.items()
+    )
+    call.__doc__ = f"{inspect.getdoc(call)}\n\nOptions:\n{helps}"
+
+
+def keyword_type(setting: Setting) -> str:
+    """The type of a setting's keyword, as an annotation."""
+    option, types = setting.option, [t for t in setting.types if t != "None"]
+    if option.items is not None:
+        item = option.items.__name__
+        several = f"Sequence[{item}]"
+        return " | ".join([*dict.fromkeys(("str", item)), several, "None"])
+    if option.allowed:
+        words = ", ".join(json.dumps(word) for word in option.allowed)
+        types = [f"Literal[{words}]" if t == "str" else t for t in types]
+    if option.metavar in ("FOLDER", "MODEL"):
+        types.append("Path")
+    return " | ".join([*types, "None"])
+
+
+SELECT = Offer(Plan, ("method", "embed", "auto", "cascade", "choose", "cut", "read", "seed"))
+SCORE = Offer(Plan, ("method", "embed", "auto", "cascade", "cut", "read", "seed"))
+CHOOSE = Offer(Plan, ("choose",))
+RANK = Offer(Plan, ("embed", "cut", "read.text_field", "seed"))
+RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})
+TOKENIZERS = Offer(Plan, ("read.text_field", "seed"))
+CONTAMINATION = Offer(Plan, ("read.text_field",))
+DEMO = Offer(Plan, ("embed",))
+CLUSTERS = Offer(ClustersPlan, ("mixture", "draw", "embed", "cut", "read.text_field", "seed"))
+SPLIT = Offer(SplitPlan, ("split", "read", "seed"))
+OVERLAPS = Offer(SplitPlan, ("split.near", "read.text_field"))
+ADAPT = Offer(
+    AdaptPlan,
+    (
+        *("model", "then_task", "mix", "objective", "weights", "train", "adapter"),
+        *("read.text_field", "seed"),
+    ),
+)
+FORECAST = Offer(
+    AdaptPlan, ("model.name", "objective.name", "train.length", "seed"), required=("model",)
+)
+EVALUATE = Offer(
+    EvaluatePlan, ("model", "task", "augment", "finetune", "seed"), required=("model",)
+)
+TUNE = Offer(
+    TunePlan,
+    (
+        *("model.name", "search", "mix", "train", "objective.name", "adapter", "embed", "cut"),
+        *("read.text_field", "seed"),
+    ),
+    required=("model",),
+    differs={
+        "model": {"help": "Model to adapt: a model folder or a Hugging Face hub id"},
+        "rate": {"default": "3e-4 below 50 million weights, else 1e-4"},
+        "steps": {
+            "help": "Training steps with <.train>",
+            "default": "3 passes over the selection, at most 2,000 steps on a CPU and 50,000 on a "
+            "GPU",
+        },
+        "epochs": {"help": "Passes over the selection with <.train>"},
+    },
+)

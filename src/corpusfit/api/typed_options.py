@@ -1,0 +1,190 @@
+"""The keywords of the functions of the API; docs/make_settings.py writes this module."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypedDict
+
+
+class SelectOptions(TypedDict, total=False):
+    """Keywords of `select`."""
+
+    method: str | None
+    embedder: str | Path | None
+    budget: str | None
+    cascade: str | None
+    recall: float | None
+    weights: Literal["top", "continuous", "resample"] | None
+    fraction: float | Literal["auto"] | None
+    segments: int | None
+    tokens: int | None
+    threshold: float | None
+    balance: Literal["cluster"] | None
+    clusters: str | Path | None
+    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
+    text_field: str | None
+    strict: bool | None
+    seed: int | None
+
+
+class ScoreOptions(TypedDict, total=False):
+    """Keywords of `score`."""
+
+    method: str | None
+    embedder: str | Path | None
+    budget: str | None
+    cascade: str | None
+    recall: float | None
+    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
+    text_field: str | None
+    strict: bool | None
+    seed: int | None
+
+
+class ChooseOptions(TypedDict, total=False):
+    """Keywords of `choose`."""
+
+    weights: Literal["top", "continuous", "resample"] | None
+    fraction: float | Literal["auto"] | None
+    segments: int | None
+    tokens: int | None
+    threshold: float | None
+    balance: Literal["cluster"] | None
+    clusters: str | Path | None
+
+
+class RankOptions(TypedDict, total=False):
+    """Keywords of `rank`."""
+
+    embedder: str | Path | None
+    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
+    text_field: str | None
+    seed: int | None
+
+
+class RetrievalOptions(TypedDict, total=False):
+    """Keywords of `retrieval`."""
+
+    seed: int | None
+
+
+class TokenizersOptions(TypedDict, total=False):
+    """Keywords of `tokenizers`."""
+
+    text_field: str | None
+    seed: int | None
+
+
+class ContaminationOptions(TypedDict, total=False):
+    """Keywords of `contamination`."""
+
+    text_field: str | None
+
+
+class DemoOptions(TypedDict, total=False):
+    """Keywords of `demo`."""
+
+    embedder: str | Path | None
+
+
+class ClustersOptions(TypedDict, total=False):
+    """Keywords of `clusters`."""
+
+    k: str | int | Sequence[int] | None
+    components: int | None
+    baselines: bool | None
+    sample: int | None
+    per_source: int | None
+    truth: str | None
+    embedder: str | Path | None
+    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
+    text_field: str | None
+    seed: int | None
+
+
+class SplitOptions(TypedDict, total=False):
+    """Keywords of `split`."""
+
+    dev: float | None
+    test: float | None
+    near: bool | None
+    text_field: str | None
+    strict: bool | None
+    seed: int | None
+
+
+class OverlapsOptions(TypedDict, total=False):
+    """Keywords of `overlaps`."""
+
+    near: bool | None
+    text_field: str | None
+
+
+class AdaptOptions(TypedDict, total=False):
+    """Keywords of `adapt`."""
+
+    model: str | Path | None
+    init: Literal["tiny", "mini", "small"] | None
+    new_head: bool | None
+    then_task: bool | None
+    replay_share: float | None
+    objective: Literal["mlm", "mlm+nsp", "causal"] | None
+    whole_word: bool | None
+    weights: Literal["off", "lambda", "resample", "mask+lambda"] | None
+    steps: int | None
+    epochs: float | None
+    batch: int | None
+    length: int | None
+    rate: float | None
+    adapter: Literal["pfeiffer", "lora"] | None
+    text_field: str | None
+    seed: int | None
+
+
+class ForecastOptions(TypedDict, total=False):
+    """Keywords of `forecast`."""
+
+    model: str | Path | None
+    objective: Literal["mlm", "mlm+nsp", "causal"] | None
+    length: int | None
+    seed: int | None
+
+
+class EvaluateOptions(TypedDict, total=False):
+    """Keywords of `evaluate`."""
+
+    model: str | Path | None
+    adapter: Literal["pfeiffer", "lora"] | None
+    metric: str | None
+    text_field: str | None
+    label_field: str | None
+    augment: Literal["tfidf", "backtranslate"] | None
+    mt: str | Path | None
+    mt_back: str | Path | None
+    epochs: int | None
+    rate: float | None
+    batch: int | None
+    length: int | None
+    seed: int | None
+
+
+class TuneOptions(TypedDict, total=False):
+    """Keywords of `tune`."""
+
+    model: str | Path | None
+    budget: str | None
+    methods: str | Sequence[str] | None
+    fractions: str | float | Sequence[float] | None
+    weights: str | Sequence[str] | None
+    then_task: str | Sequence[str] | None
+    replay_share: float | None
+    steps: int | None
+    epochs: float | None
+    batch: int | None
+    length: int | None
+    rate: float | None
+    objective: Literal["mlm", "mlm+nsp", "causal"] | None
+    adapter: Literal["pfeiffer", "lora"] | None
+    embedder: str | Path | None
+    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
+    text_field: str | None
+    seed: int | None

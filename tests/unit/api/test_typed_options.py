@@ -1,0 +1,111 @@
+"""The functions of the API: each option is a typed keyword, for editors and type checkers."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import corpusfit
+from corpusfit.api import offers
+from corpusfit.errors import CorpusfitError, UsageError
+
+FUNCTIONS = {
+    name: thing
+    for name in corpusfit.__all__
+    if inspect.isfunction(thing := getattr(corpusfit, name))
+}
+SCRIPT = """\
+import corpusfit
+
+run = corpusfit.select(
+    target="t.jsonl",
+    corpus="c.jsonl",
+    out="out",
+    fractoin=0.1,
+    method="knn",
+)
+model = corpusfit.adapt(
+    data=run.path,
+    out="model",
+    model="m",
+    steps="many",
+)
+corpusfit.tune(target="t", corpus="c", out="o", model="m", methods=["knn"], fractions=0.1)
+corpusfit.split(data="t", out="o", dev=10, near=True)
+"""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_function_hides_its_keywords(name):
+    parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
+    assert [p for p in parameters if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)] == []
+    offer = getattr(offers, name.upper(), None)
+    words = list(offer.settings) if isinstance(offer, offers.Offer) else []
+    assert [p.name for p in parameters][-len(words) or len(parameters) :] == words
+    assert all(f"    {word}: " in inspect.getdoc(FUNCTIONS[name]) for word in words)
+
+
+@pytest.mark.slow
+def test_mypy_finds_a_wrong_keyword_and_a_wrong_type(tmp_path):
+    (tmp_path / "user.py").write_text(SCRIPT, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "user.py"],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    errors = [line.split(": error: ") for line in done.stdout.splitlines() if ": error: " in line]
+    assert [place for place, _ in errors] == ["user.py:3", "user.py:14"], done.stdout
+    assert "fractoin" in errors[0][1]
+    assert "steps" in errors[1][1]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"fraction": 2}, "fraction= "),
+        ({"settings": ["choose.fraction=2"]}, "choose.fraction "),
+        ({"plan": "plan.toml"}, "choose.fraction "),
+        ({"plan": "plan.toml", "fraction": 2}, "fraction= "),
+        ({"settings": ["choose.c=-1"]}, "choose.c "),
+    ],
+)
+def test_an_error_of_the_api_spells_a_setting_as_the_caller_wrote_it(
+    tmp_path, monkeypatch, given, named
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.toml").write_text("choose.fraction = 2\n")
+    with pytest.raises(UsageError) as refused:
+        corpusfit.select(target="t", corpus="c", out="o", **given)
+    assert str(refused.value).startswith(f"{named}must be ")
+    assert "--" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "python", "by_path"),
+    [
+        ("0.1", "fraction=0.1", "choose.fraction=0.1"),
+        ("auto", 'fraction="auto"', "choose.fraction=auto"),
+        ("", "fraction=", "choose.fraction"),
+    ],
+)
+def test_a_mark_with_a_value_is_a_cure_that_works(value, python, by_path):
+    error = CorpusfitError(f"Write <choose.fraction{'=' * bool(value)}{value}>.")
+    assert str(error) == f"Write {by_path}."
+    error.spelling = offers.Keywords(offers.SELECT)
+    assert str(error) == f"Write {python}."
+
+
+@pytest.mark.parametrize("name", ["SELECT", "ADAPT", "EVALUATE", "CLUSTERS", "SPLIT", "TUNE"])
+def test_a_word_names_one_setting_of_a_plan(name):
+    offer = getattr(offers, name)
+    words = [setting.option.word for setting in offers.settings_of(offer.plan).values()]
+    offered = [setting.path for setting in offer.settings.values()]
+    assert len(set(offered)) == len(offered)
+    assert len(set(filter(None, words))) == len([*filter(None, words)]), words
+    groups = [field for field in vars(offer.plan()) if field != "seed"]
+    assert groups == [getattr(offer.plan(), group).group for group in groups]
