@@ -10,6 +10,7 @@ import pytest
 
 import corpusfit
 from corpusfit.api import offers
+from corpusfit.cli.options import CommandLine
 from corpusfit.errors import CorpusfitError, UsageError
 
 FUNCTIONS = {
@@ -98,6 +99,24 @@ def test_a_mark_with_a_value_is_a_cure_that_works(value, python, by_path):
     assert str(error) == f"Write {by_path}."
     error.spelling = offers.Keywords(offers.SELECT)
     assert str(error) == f"Write {python}."
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "written"),
+    [
+        ("choose.fraction", "0.1", "--fraction 0.1"),
+        ("choose.fraction", "", "--fraction"),
+        ("cascade.stages", "dsir>minilm", "--cascade 'dsir>minilm'"),
+        ("read.strict", "true", "--strict"),
+        ("choose.c", "2.0", "--set choose.c=2.0"),
+        ("choose.c", "", "choose.c"),
+        ("cut.unit", "window", "--set cut.unit=window"),
+        (".out", "", "--out"),
+    ],
+)
+def test_the_command_line_writes_an_option_or_set(path, value, written):
+    door = CommandLine.of_call(offers.SELECT, {"settings": ["cut.unit=page"]})
+    assert door(path, value) == written
 
 
 @pytest.mark.parametrize("name", ["SELECT", "ADAPT", "EVALUATE", "CLUSTERS", "SPLIT", "TUNE"])

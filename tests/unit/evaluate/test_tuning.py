@@ -282,7 +282,7 @@ def test_out_of_memory_is_an_error_with_a_cure(task, plan, monkeypatch):
 
 
 def test_a_missing_model_is_named(task, plan):
-    with pytest.raises(UsageError, match=r"--model.*nowhere at all"):
+    with pytest.raises(UsageError, match=r"model.*nowhere at all"):
         finetune(task, plan.with_value("model.name", "./nowhere at all"), 0)
 
 
