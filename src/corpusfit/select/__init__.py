@@ -1,4 +1,4 @@
-"""Stage 5, choose: from scores to the selected segments and their weights."""
+"""Stage 5, select: from scores to the selected segments and their weights."""
 
 from corpusfit.select.choose import Choice, ScoredPart, choose
 
