@@ -190,7 +190,7 @@ def test_an_empty_target(cli, task, pile, tmp_path, content):
     assert done.code == 1
     assert done.err.startswith("Error: ")
     assert "--target" in done.err
-    assert "--text-field" in done.err
+    assert "text_field" in done.err
     assert done.err.count("\n") == 1
 
 
@@ -253,7 +253,7 @@ def test_an_empty_corpus(random_run, tmp_path, tiny_static, content, why, embedd
     corpus = tmp_path / "empty.jsonl"
     corpus.write_text(content)
     words = {"method": "domain_cosine", "embedder": str(tiny_static)} if embedded else {}
-    with pytest.raises(EmptyInputError, match=rf"corpus .*\({why}\)"):
+    with pytest.raises(EmptyInputError, match=rf"corpus=? .*\({why}\)"):
         random_run(corpus, **words)
     assert not (tmp_path / "out" / "manifest.json").exists()
 
@@ -262,7 +262,7 @@ def test_no_row_with_the_text_field(random_run, jsonl, cli, task, tmp_path):
     corpus = jsonl("other.jsonl", [{"body": "x", "title": "y"}] * 3)
     with pytest.raises(EmptyInputError) as error:
         random_run(corpus)
-    for words in ("missing field 'text'", "body, title", "(3 rows)", "--text-field"):
+    for words in ("missing field 'text'", "body, title", "(3 rows)", "text_field="):
         assert words in str(error.value)
     done = cli(
         *("select", "--target", task, "--corpus", corpus, "--out", tmp_path / "o"),

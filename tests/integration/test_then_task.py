@@ -212,7 +212,7 @@ def test_held_out_texts_are_in_neither_phase(adapt, own):
     [
         ({"data": "task"}, UsageError, "--then-task"),
         ({"task": ()}, UsageError, "--task"),
-        ({"adapter": "pfeiffer"}, UsageError, "--then-task.*--adapter"),
+        ({"adapter": "pfeiffer"}, UsageError, "(--)?then[-_]task.*(--)?adapter"),
         ({"adapter": "lora"}, UsageError, r"adapter\.save=merged"),
         ({"then_task": None, "settings": ["then_task.steps=3"]}, UsageError, "--then-task"),
         (
