@@ -484,7 +484,7 @@ def test_words_of_the_api_are_checked_too(task, pile, tmp_path, inline):
     given = {"target": task, "corpus": pile, "out": tmp_path / "out", "machine": inline}
     with pytest.raises(corpusfit.CorpusfitError, match=r"fractoin.*fraction"):
         corpusfit.select(**given, fractoin=0.1)
-    with pytest.raises(corpusfit.CorpusfitError, match=r"A setting of choose.*got 'method'"):
+    with pytest.raises(corpusfit.CorpusfitError, match=r"fraction.*got 'method'"):
         corpusfit.choose(tmp_path / "out", method="knn")
     with pytest.raises(corpusfit.CorpusfitError, match=r"cut\.gamma"):
         corpusfit.choose(tmp_path / "out", settings=["cut.gamma=5"])

@@ -260,8 +260,8 @@ def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, in
         ({"augment": "eda"}, UsageError, "(--)?augment.*tfidf, backtranslate.*eda"),
         ({"augment": "backtranslate"}, UsageError, "(--)?mt.*(--)?mt[-_]back"),
         ({"metric": "f1"}, UsageError, "(--)?metric.*auto, accuracy.*f1"),
-        ({"model": ""}, UsageError, "--model"),
-        ({"base": "no where"}, UsageError, "--base"),
+        ({"model": ""}, UsageError, "(--)?model"),
+        ({"base": "no where"}, UsageError, "(--)?base"),
     ],
 )
 def test_wrong_words_are_named(evaluate, words, error, says):

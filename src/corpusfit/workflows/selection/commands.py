@@ -143,7 +143,7 @@ def rank(
     labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
     if labels:
         raise bad_setting(
-            "<method.name>", "a method that scores texts, not labels", ", ".join(labels)
+            "<.method>", "a method that scores texts, not labels", ", ".join(labels)
         )
     return _ranked(plan, target, corpus_inputs, names, seeds, machine, named=bool(methods))
 
