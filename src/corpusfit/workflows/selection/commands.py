@@ -142,9 +142,7 @@ def rank(
     names = list(methods) or candidates()
     labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
     if labels:
-        raise bad_setting(
-            "<.method>", "a method that scores texts, not labels", ", ".join(labels)
-        )
+        raise bad_setting("<.method>", "a method that scores texts, not labels", ", ".join(labels))
     return _ranked(plan, target, corpus_inputs, names, seeds, machine, named=bool(methods))
 
 
