@@ -370,9 +370,15 @@ def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
     def begun(workers):
         return start("run", path, "--out", out, "--workers", workers, "--json")
 
+    def recorded(score):
+        """Whether its cost is written, which comes after it."""
+        return (out / "costs" / score.name).exists()
+
     for pattern, count in (("models/*/.corpusfit/settled.json", 1), ("scores/*.json", 2)):
         process = begun(1)
-        while len(list(out.glob(pattern))) < count:
+        while len(list(out.glob(pattern))) < count or not all(
+            map(recorded, out.glob("scores/*.json"))
+        ):
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         process.kill()
