@@ -125,7 +125,7 @@ def test_a_setting_that_would_change_nothing_is_refused(pairs, tiny_static, cli,
     if not setting.startswith("cut"):
         done = cli("tokenizers", "--tokenizer", tiny_static, *pair, "--set", setting)
         assert done.code == 2
-        assert "A setting" in done.err
+        assert "A setting must be" in done.err
         assert "fit.background" in done.err
 
 

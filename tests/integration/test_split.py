@@ -320,9 +320,9 @@ def test_a_finished_split_is_not_made_again_and_another_needs_to_be_told(split, 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ({}, r"(--)?dev.*(--)?test.*0"),
-        ({"dev": -1}, r"(--)?dev.*-1"),
-        ({"test": 2.5}, r"(--)?test.*2\.5"),
+        ({}, r"dev=.*test=.*0"),
+        ({"dev": -1}, r"dev=.*-1"),
+        ({"test": 2.5}, r"test=.*2\.5"),
         ({"dev": 100, "test": 140}, r"240.*'100 and 140'"),
     ],
 )
