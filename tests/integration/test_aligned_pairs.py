@@ -89,7 +89,7 @@ def test_a_line_is_one_segment_however_long(run, tmp_path):
     (tmp_path / "all.en").write_text("binds kinase a\n")
     (row,) = run(fraction=1.0)
     assert (row["segment"], len(row["text"])) == (0, 64_000)
-    with pytest.raises(UsageError, match=r"unit.*document.*'sentence'"):
+    with pytest.raises(UsageError, match=r"unit=.*document.*'sentence'"):
         run("other", unit="sentence")
 
 

@@ -93,7 +93,7 @@ def test_bad_rows_are_rejected_with_place_and_reason(random_run, tmp_path, shard
 def test_strict_makes_the_first_one_an_error(random_run, tmp_path, reason):
     corpus = tmp_path / "mixed.jsonl"
     corpus.write_bytes(b"\n".join([*GOOD, BAD[reason], *GOOD]) + b"\n")
-    with pytest.raises(StrictError, match=r"mixed\.jsonl, row 6: .*strict"):
+    with pytest.raises(StrictError, match=r"mixed\.jsonl, row 6: .*strict="):
         random_run(corpus, strict=True)
 
 
@@ -319,7 +319,7 @@ def test_an_unknown_method_is_answered_with_the_nearest(cli, random_run, task, p
 
 @pytest.mark.parametrize("fraction", [0, -0.1, 1.5, float("nan")])
 def test_a_fraction_outside_its_range(cli, random_run, task, pile, tmp_path, fraction):
-    with pytest.raises(UsageError, match=r"fraction.*\(0, 1\].*got "):
+    with pytest.raises(UsageError, match=r"fraction=.*\(0, 1\].*got "):
         random_run(pile, fraction=fraction)
     done = cli(
         *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "o"),

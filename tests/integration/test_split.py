@@ -337,7 +337,7 @@ def test_copies_that_fit_no_size(split, jsonl):
 
 
 def test_nothing_usable(split, jsonl):
-    with pytest.raises(EmptyInputError, match=r"data.*missing field 'text'"):
+    with pytest.raises(EmptyInputError, match=r"data=.*missing field 'text'"):
         split(jsonl("none.jsonl", [{"body": "x"}]), test=1)
 
 
@@ -393,7 +393,7 @@ def test_the_papers_split_of_the_koran_has_no_overlap(inline):
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_has_the_bounds_that_it_has_elsewhere(split, rows, seed):
-    with pytest.raises(UsageError, match=r"seed.*2\^63"):
+    with pytest.raises(UsageError, match=r"seed=.*2\^63"):
         split(rows, dev=10, seed=seed)
 
 
