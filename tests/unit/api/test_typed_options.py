@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,16 +52,18 @@ def test_no_function_hides_its_keywords(name):
 
 @pytest.mark.slow
 def test_mypy_finds_a_wrong_keyword_and_a_wrong_type(tmp_path):
-    (tmp_path / "user.py").write_text(SCRIPT, "utf-8")
+    """With the settings and the cache of `make types`, so that only the script is checked anew."""
+    script = tmp_path / "user.py"
+    script.write_text(SCRIPT, "utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "user.py"],
-        cwd=tmp_path,
+        [sys.executable, "-m", "mypy", "--strict", "--no-pretty", script],
+        cwd=Path(__file__).parents[3],
         check=False,
         capture_output=True,
         text=True,
     )
     errors = [line.split(": error: ") for line in done.stdout.splitlines() if ": error: " in line]
-    assert [place for place, _ in errors] == ["user.py:3", "user.py:14"], done.stdout
+    assert [place for place, _ in errors] == [f"{script}:3", f"{script}:14"], done.stdout
     assert "fractoin" in errors[0][1]
     assert "steps" in errors[1][1]
 
