@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.types import Vectors
+from corpusfit.types import Texts, Vectors
 
 Progress = Callable[[int], None]
 """Callback that gets the number of texts done since its last call."""
@@ -32,11 +32,11 @@ class Encoder(ABC):
     fingerprint: str
 
     @abstractmethod
-    def encode(self, texts: Sequence[str], on_progress: Progress | None = None) -> Vectors:
+    def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """Return one finite embedding per text, in the given order.
 
         Args:
-            texts: n texts; an empty text has an embedding too.
+            texts: n texts, strings or one Arrow array; an empty text has an embedding too.
             on_progress: called from time to time with the number of texts done since the last call;
                 the numbers add up to n.
 

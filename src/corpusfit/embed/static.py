@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
+from corpusfit.embed.word_tokens import BLOCK, WordTokens, token_ids
 from corpusfit.errors import MissingDependencyError, ModelError
-from corpusfit.types import Vectors
+from corpusfit.kernels.pieces import means
+from corpusfit.types import Texts, Vectors, buffers, taken, text_array
 
-CHUNK = 2_048  # texts at once: token lists stay small, and the tokenizer can use all cores
+_NO_LIMIT = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,8 @@ class StaticEncoder(Encoder):
         skip: id of the unknown token, excluded from the mean; -1 for none.
         normalise: scale embeddings to length 1.
         characters: most characters of a text that are read; None for all.
+        words: the tokens of words seen before; None if the tokenizer does not cut texts into words
+            as BERT's does, so that it reads every text whole.
 
     Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 for the
     weights.
@@ -45,52 +48,48 @@ class StaticEncoder(Encoder):
     skip: int
     normalise: bool
     characters: int | None
+    words: WordTokens | None
 
-    def encode(self, texts: Sequence[str], on_progress: Progress | None = None) -> Vectors:
+    def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; zeros if no token is known; see `Encoder.encode`."""
-        out = np.empty((len(texts), self.dim), dtype=np.float32)
-        for start in range(0, len(texts), CHUNK):
-            cut = [text[: self.characters] for text in texts[start : start + CHUNK]]
-            coded = self.tokenizer.encode_batch_fast(cut, add_special_tokens=False)
-            rows = [one.ids for one in coded]
-            offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-            np.cumsum([len(row) for row in rows], out=offsets[1:])
-            ids = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=offsets[-1])
-            vectors = _bag(self.table, ids, offsets, self.skip, self.normalise)
-            out[start : start + CHUNK] = vectors
+        every = texts if isinstance(texts, pa.LargeStringArray) else text_array(texts)
+        out = np.empty((len(every), self.dim), dtype=np.float32)
+        for start, end in _blocks(buffers(every)[1]):
+            out[start:end] = self._encode(every[start:end])
             if on_progress is not None:
-                on_progress(len(rows))
+                on_progress(end - start)
         return out
 
+    def _encode(self, texts: Texts) -> Vectors:
+        """Embeddings of a block of texts."""
+        data, offsets = buffers(texts)
+        if self.words is None or offsets[-1] - offsets[0] > BLOCK:
+            return self._by_tokenizer(texts.to_pylist())
+        most = _NO_LIMIT if self.characters is None else self.characters
+        found, firsts, marked = self.words.numbers(data, offsets, most)
+        ids, begins = self.words.tokens
+        truncation = self.tokenizer.truncation
+        limit = _NO_LIMIT if truncation is None else truncation["max_length"]
+        out = means(self.table, found, firsts, ids, begins, limit, self.skip, self.normalise)
+        if marked.any():
+            out[marked] = self._by_tokenizer(taken(texts, np.flatnonzero(marked)).to_pylist())
+        return out
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _bag(
-    table: NDArray[np.float32],
-    ids: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    skip: int,
-    normalise: bool,
-) -> NDArray[np.float32]:
-    """Mean of each text's rows of `table`, optionally scaled to length 1; float32 [n, d]."""
-    out = np.zeros((len(offsets) - 1, table.shape[1]), dtype=np.float32)
-    for i in range(len(out)):
-        total = out[i]
-        count = 0
-        for k in range(offsets[i], offsets[i + 1]):
-            if ids[k] != skip:
-                count += 1
-                row = table[ids[k]]
-                for j in range(len(total)):
-                    total[j] += row[j]
-        scale = np.float32(1.0 / max(count, 1))
-        if normalise:
-            square = 0.0
-            for j in range(len(total)):
-                square += np.float64(total[j]) * np.float64(total[j])
-            scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(0.0)
-        for j in range(len(total)):
-            total[j] *= scale
-    return out
+    def _by_tokenizer(self, texts: list[str]) -> Vectors:
+        """Embeddings of a few texts, each read whole by the tokenizer."""
+        ids, begins = token_ids(self.tokenizer, [text[: self.characters] for text in texts])
+        n = len(texts)
+        found, firsts = np.arange(n, dtype=np.int32), np.arange(n + 1)
+        return means(self.table, found, firsts, ids, begins, _NO_LIMIT, self.skip, self.normalise)
+
+
+def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Begin and end of blocks of texts: of at most BLOCK bytes, or of one longer text."""
+    start = 0
+    while start < len(offsets) - 1:
+        end = int(np.searchsorted(offsets, offsets[start] + BLOCK, "right")) - 1
+        yield start, (end := max(end, start + 1))
+        start = end
 
 
 def static_fingerprint(folder: Path) -> str:
@@ -146,6 +145,7 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
         skip=-1 if model.unk_token_id is None else int(model.unk_token_id),
         normalise=bool(model.normalize),
         characters=None if longest is None else longest * model.median_token_length,
+        words=WordTokens.of(model.tokenizer),
     )
 
 

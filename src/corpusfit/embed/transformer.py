@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.embed.batches import pad, token_batches
@@ -17,7 +18,7 @@ from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.hardware import resolve
 from corpusfit.errors import MissingDependencyError, ModelError
 from corpusfit.plan import EmbedPlan
-from corpusfit.types import Vectors
+from corpusfit.types import Texts, Vectors
 
 if TYPE_CHECKING:
     import torch
@@ -58,11 +59,12 @@ class TransformerEncoder(Encoder):
     batch_tokens: int
     unit_length: bool
 
-    def encode(self, texts: Sequence[str], on_progress: Progress | None = None) -> Vectors:
+    def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; see `Encoder.encode`."""
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), CHUNK):
-            ids = self.tokens(texts[start : start + CHUNK])
+            part = texts[start : start + CHUNK]
+            ids = self.tokens(part.to_pylist() if isinstance(part, pa.Array) else part)
             out[start : start + CHUNK] = self.encode_ids(ids, on_progress)
         return out
 

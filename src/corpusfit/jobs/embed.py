@@ -39,7 +39,7 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
 
         def work(shard: Shard) -> tuple[int, Tally]:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
-            vectors = encoder.encode(texts.to_pylist())
+            vectors = encoder.encode(texts)
             store.write(shard.index, units, vectors, tally.as_dict())
             return shard.index, tally
 

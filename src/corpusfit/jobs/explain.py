@@ -83,7 +83,7 @@ class Explain(Job[list[str], Explained]):
         method = registry.build(self.method.name, self.method.options)
         texts = text_array(units)
         if method.encodes:
-            known = Paired(texts, load(self.embed, self.cache).encode(units))
+            known = Paired(texts, load(self.embed, self.cache).encode(texts))
             by, nearest = "embedding", self._nearest(known.vectors, "embedding")
             batch = read_as(known, method.reads)
         else:

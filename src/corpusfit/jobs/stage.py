@@ -126,7 +126,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
             segments, texts, tally = self._read(shard, places)
             batch: Any = texts
             if encoder is not None:
-                vectors = encoder.encode(texts.to_pylist())
+                vectors = encoder.encode(texts)
                 batch = read_as(Paired(texts, vectors), self.stage.reads)
             found = joined_scores(scorer.score(batch), segments.units, summed=self.stage.summed)
             if places is None:

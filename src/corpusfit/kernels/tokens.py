@@ -34,13 +34,15 @@ BEGIN, END = np.uint64(1), np.uint64(2)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _mix(h: Word, chunk: Word) -> Word:
+def mix(h: Word, chunk: Word) -> Word:
+    """An unfinished identity with eight more bytes."""
     h = (h ^ chunk) * _MULTIPLY
     return h ^ (h >> _SHIFT)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _finish(h: Word) -> Word:
+def finish(h: Word) -> Word:
+    """The identity of the bytes that were mixed."""
     h = h * _FINAL
     return h ^ (h >> _SHIFT)
 
@@ -48,7 +50,7 @@ def _finish(h: Word) -> Word:
 @njit(cache=True, nogil=True, inline="always")
 def follow(gram: Word, token: Word) -> Word:
     """The identity of an n-gram followed by one more token; order matters."""
-    return _mix(gram * _FINAL, token)
+    return mix(gram * _FINAL, token)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -99,7 +101,7 @@ def _push(h: Word, chunk: Word, held: int, code: int) -> tuple[Word, Word, int]:
         length = 4
     for _ in range(length):
         if held == 8:
-            h, chunk, held = _mix(h, chunk), np.uint64(0), 0
+            h, chunk, held = mix(h, chunk), np.uint64(0), 0
         chunk |= (packed & np.uint64(0xFF)) << (_BYTE * np.uint64(held))
         packed >>= _BYTE
         held += 1
@@ -124,7 +126,7 @@ def _any_token(
             h, chunk, held = _push(h, chunk, held, lower)
         if kind == SOLO:
             break
-    return _finish(_mix(h, chunk)), i, held > 0
+    return finish(mix(h, chunk)), i, held > 0
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -132,11 +134,11 @@ def _ascii_word(data: NDArray[np.uint8], i: int, length: int) -> Word:
     """The identity of a word of ASCII letters, digits and underscores."""
     h = np.uint64(0)
     while length > 8:
-        h = _mix(h, load(data, i) | _FOLD)
+        h = mix(h, load(data, i) | _FOLD)
         i += 8
         length -= 8
     kept = _ALL >> np.uint64(64 - 8 * length)
-    return _finish(_mix(h, (load(data, i) | _FOLD) & kept))
+    return finish(mix(h, (load(data, i) | _FOLD) & kept))
 
 
 @njit(cache=True, nogil=True, inline="always")

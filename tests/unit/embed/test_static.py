@@ -1,13 +1,17 @@
 """Static vectors against model2vec's own encode, and the distillation against its recipe."""
 
+import json
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, normalizers, pre_tokenizers
 
 from corpusfit.artifacts import place
-from corpusfit.embed import load, prepare
+from corpusfit.embed import load, prepare, word_tokens
 from corpusfit.embed.distill import principal_components, sif_weights
 from corpusfit.errors import ModelError
 from corpusfit.plan import EmbedPlan
@@ -169,3 +173,91 @@ def test_broken_static_folders_are_named(distilled, tmp_path):
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=r"model\.safetensors"):
         prepare(EmbedPlan(embedder=f"static:{folder}"), tmp_path)
+
+
+SPACES = st.sampled_from(" \t\n\r\x0b\x1c\x85\xa0\u2003\u3000")
+SIGNS = st.sampled_from("!'#-.[]_`~<=>,\u2014\u201c\u3002\u00bf")
+MARKS = st.sampled_from("\u0301\u0338\u0345\u200d\x00\x07\xad\ufffd\u05b0\u0323")
+LETTERS = st.sampled_from(
+    "aAeEzZ09\u00e9\u00c9\u0130\u00df\u03a3\u01c5\ufb01\u4e2d\uac00\U0001f600"
+)
+PARTS = st.one_of(
+    st.text(st.one_of(LETTERS, SIGNS, SPACES, MARKS)),
+    st.text(st.characters(codec="utf-8")),
+    st.sampled_from(["[UNK]", "[SEP]x", "[sep]", "a[PAD]", "[", "the", "Corpora,", "naive"]),
+    st.integers(90, 110).map(lambda n: "a" * n),  # WordPiece reads words of 100 characters
+)
+SETTINGS = {
+    "uncased": {"lowercase": True},
+    "cased": {"lowercase": False},
+    "accents kept": {"lowercase": True, "strip_accents": False},
+    "accents left out": {"lowercase": False, "strip_accents": True},
+    "as it is": {"clean_text": False, "handle_chinese_chars": False, "lowercase": False},
+    "NFC": ("NFC",),
+    "NFKC": ("NFKC", "Lowercase"),
+    "NFD": ("NFD", "StripAccents"),
+    "none": (),
+}
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def normalised(request, distilled, tmp_path_factory):
+    """A static model whose tokenizer normalises in one of the ways that occur, and model2vec's."""
+    from model2vec import StaticModel
+
+    given = SETTINGS[request.param]
+    form = (
+        normalizers.BertNormalizer(**given)
+        if isinstance(given, dict)
+        else normalizers.Sequence([getattr(normalizers, name)() for name in given])
+    )
+    theirs = StaticModel.from_pretrained(distilled)
+    theirs.tokenizer.normalizer = form
+    table = np.random.default_rng(0).normal(size=theirs.embedding.shape).astype(np.float32)
+    theirs = StaticModel(vectors=table, tokenizer=theirs.tokenizer, max_length=40)
+    folder = tmp_path_factory.mktemp("normalised") / "model"
+    theirs.save_pretrained(folder)
+    ours = load(EmbedPlan(embedder=f"static:{folder}"), folder)
+    assert ours.words is not None
+    return ours, theirs
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(PARTS).map("".join), min_size=1))
+def test_words_have_the_vectors_of_model2vec(normalised, texts):
+    ours, theirs = normalised
+    np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-5)
+
+
+def test_a_full_table_is_emptied_and_the_vectors_stay(plan, cache, texts, monkeypatch):
+    one = load(plan, cache)
+    many = [f"{text} {word}" for word in range(50) for text in texts]
+    whole = one.encode(many)
+    monkeypatch.setattr(word_tokens, "WORDS", 256)
+    small = load(plan, cache)
+    monkeypatch.setattr("corpusfit.embed.static.BLOCK", 200)
+    monkeypatch.setattr(word_tokens, "BLOCK", 200)
+    assert small.encode(many).tobytes() == whole.tobytes()
+
+
+def test_a_word_of_a_megabyte(plan, cache):
+    one = load(plan, cache)
+    texts = ["a" * 1_000_000, "the " * 500_000, "a"]
+    alone = [one.encode([text]) for text in texts]
+    assert one.encode(texts).tobytes() == np.concatenate(alone).tobytes()
+
+
+@pytest.mark.parametrize("kind", ["Metaspace", "ByteLevel", "Whitespace", None])
+def test_other_tokenizers_read_texts_whole(kind, distilled, texts, tmp_path):
+    from model2vec import StaticModel
+
+    theirs = StaticModel.from_pretrained(distilled)
+    parts = json.loads(theirs.tokenizer.to_str())
+    parts["pre_tokenizer"] = kind and json.loads(
+        getattr(pre_tokenizers, kind)().__getstate__().decode()
+    )
+    theirs = StaticModel(vectors=theirs.embedding, tokenizer=Tokenizer.from_str(json.dumps(parts)))
+    theirs.save_pretrained(tmp_path / "m")
+    ours = load(EmbedPlan(embedder=f"static:{tmp_path / 'm'}"), tmp_path)
+    assert ours.words is None
+    np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-5)

@@ -78,7 +78,7 @@ class DomainFinetuneScorer(Scorer[Texts]):
         """
         out = np.empty(len(batch), np.float32)
         for first in range(0, len(batch), _ROWS):
-            vectors = self._encoder.encode(batch[first : first + _ROWS].to_pylist())
+            vectors = self._encoder.encode(batch[first : first + _ROWS])
             out[first : first + _ROWS] = products(vectors, self.head[None, :-1])[:, 0]
         return np.asarray(out + self.head[-1])
 
@@ -140,7 +140,7 @@ class DomainFinetune(Method[Texts]):
         places = np.arange(len(background))
         if self.preranked:
             encoder = load_transformer(folder, EmbedPlan(embedder=self.embedder), self.embedder)
-            inside, outside = (encoder.encode(t.to_pylist()) for t in (target, background))
+            inside, outside = (encoder.encode(t) for t in (target, background))
             places = least_similar(inside, outside)
         count = max(1, round(self.negatives * len(target)))
         rng = np.random.default_rng(seed)
