@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,20 +68,20 @@ class StaticEncoder(Encoder):
             return self._by_tokenizer(texts.to_pylist())
         most = _NO_LIMIT if self.characters is None else self.characters
         found, firsts, marked = self.words.numbers(data, offsets, most)
-        ids, begins = self.words.tokens
+        ids, spans = self.words.ids, self.words.spans
         truncation = self.tokenizer.truncation
         limit = _NO_LIMIT if truncation is None else truncation["max_length"]
-        out = means(self.table, found, firsts, ids, begins, limit, self.skip, self.normalise)
+        out = means(self.table, found, firsts, ids, spans, limit, self.skip, self.normalise)
         if marked.any():
             out[marked] = self._by_tokenizer(taken(texts, np.flatnonzero(marked)).to_pylist())
         return out
 
     def _by_tokenizer(self, texts: list[str]) -> Vectors:
         """Embeddings of a few texts, each read whole by the tokenizer."""
-        ids, begins = token_ids(self.tokenizer, [text[: self.characters] for text in texts])
+        ids, spans = token_ids(self.tokenizer, [text[: self.characters] for text in texts])
         n = len(texts)
         found, firsts = np.arange(n, dtype=np.int32), np.arange(n + 1)
-        return means(self.table, found, firsts, ids, begins, _NO_LIMIT, self.skip, self.normalise)
+        return means(self.table, found, firsts, ids, spans, _NO_LIMIT, self.skip, self.normalise)
 
 
 def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -135,6 +136,12 @@ def load_static(folder: Path, name: str) -> StaticEncoder:
         raise ModelError(
             f"<embed.embedder>: the model in {folder} cannot be loaded: {reason}"
         ) from e
+    kind = json.loads(model.tokenizer.to_str())["model"]
+    if kind["type"] == "WordPiece" and kind["unk_token"] not in kind["vocab"]:
+        raise ModelError(
+            f"<embed.embedder>: the vocabulary of the model in {folder} lacks its unknown token "
+            f"{kind['unk_token']}. Add it to tokenizer.json, or name another model."
+        )
     longest = model.max_length
     return StaticEncoder(
         name=name,

@@ -1,13 +1,13 @@
 """From UTF-8 bytes to the means of a static model's token vectors, without a tokenizer's pass.
 
 What: cuts texts at ASCII white space and ASCII punctuation as BERT's pre-tokenizer does, finds each
-word in a table of words seen before, and adds up the vectors of its tokens.
+word in a table of words seen before, cuts new ASCII words into WordPiece's pieces, and adds up the
+vectors of all tokens.
 Why: a tokenizer reads 4 MB/s; a word's tokens are the same wherever it stands, so that only new
-words need it.
-Trade-off: two words share an identity with probability 2^-64; a table of 1,048,576 words at most
-(50 MB), which is emptied when it is full.
-Reference: `BertPreTokenizer` of tokenizers; Knuth, The Art of Computer Programming 3, 6.4
-(linear probing).
+words outside ASCII need it.
+Trade-off: two words share an identity with probability 2^-64; the table of words has a fixed size.
+Reference: `BertPreTokenizer` and `WordPiece` of tokenizers; Schuster and Nakajima 2012 (WordPiece);
+Knuth, The Art of Computer Programming 3, 6.4 (linear probing).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from corpusfit.kernels.words import Word, load
 
 _WORD, _SPACE, _SIGN, _JOINING = 0, 1, 2, 3
 _FREE = np.int32(-1)
+_NEAR = 4_096  # words found last, in a table that stays in the processor's cache
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EIGHT = np.uint64(8)
 
@@ -98,17 +99,94 @@ def _joins(data: NDArray[np.uint8], i: int, end: int) -> Any:
     return KINDS[data[i]] == _JOINING and i + 1 < end and data[i + 1] >= 0x80
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _word_end(data: NDArray[np.uint8], begin: int, end: int) -> Any:
+    """The end of the word at `begin`; `begin` at white space."""
+    i = begin
+    while i < end and (KINDS[data[i]] == _WORD or _joins(data, i, end)):
+        i += 1
+    return begin + 1 if i == begin and KINDS[data[i]] != _SPACE else i
+
+
+@njit(cache=True, nogil=True)
+def index_pieces(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], ids: NDArray[np.int32]
+) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Keys and ids of a table of n pieces, data[offsets[i] : offsets[i + 1]] with ids int32 [n]."""
+    size = 4
+    while size < 2 * len(ids):
+        size *= 2
+    keys, entries = np.zeros(size, np.uint64), np.full(size, _FREE)
+    for i in range(len(ids)):
+        key = _identity(data, offsets[i], offsets[i + 1])
+        at = _place(keys, entries, key)
+        keys[at], entries[at] = key, ids[i]
+    return keys, entries
+
+
+@njit(cache=True, nogil=True)
+def _word_pieces(
+    data: NDArray[np.uint8],
+    begin: int,
+    end: int,
+    pieces: tuple[Any, Any, Any, Any, int, int, bool],
+    ids: NDArray[np.int32],
+    used: int,
+) -> int:
+    """Write the ids of a word's pieces to ids[used:]; returns their end, or -1.
+
+    -1 is for a word with other than printable ASCII characters.
+    """
+    first_keys, first_ids, later_keys, later_ids, longest, unknown, fold = pieces
+    word = np.empty(end - begin, np.uint8)
+    for i in range(len(word)):
+        byte = data[begin + i]
+        if not 0x20 < byte < 0x7F:
+            return -1
+        word[i] = byte | 0x20 if fold and 0x41 <= byte <= 0x5A else byte
+    start, n = 0, used
+    while start < len(word) <= longest:
+        if start:
+            piece, start = _longest_piece(word, start, later_keys, later_ids)
+        else:
+            piece, start = _longest_piece(word, start, first_keys, first_ids)
+        if piece == _FREE:
+            break
+        ids[n] = piece
+        n += 1
+    if start < len(word):
+        ids[used] = unknown
+        return used + 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _longest_piece(
+    word: NDArray[np.uint8], start: int, keys: NDArray[np.uint64], entries: NDArray[np.int32]
+) -> tuple[Any, int]:
+    """The id of the longest piece at a place of a word, and its end; -1 and `start` for none."""
+    for stop in range(len(word), start, -1):
+        piece = entries[_place(keys, entries, _identity(word, start, stop))]
+        if piece != _FREE:
+            return piece, stop
+    return _FREE, start
+
+
 @njit(cache=True, nogil=True)
 def cut_words(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     most: int,
     marks: NDArray[np.uint8],
+    pieces: tuple[Any, Any, Any, Any, int, int, bool] | None,
     keys: NDArray[np.uint64],
     entries: NDArray[np.int32],
+    spans: NDArray[np.int64],
+    ids: NDArray[np.int32],
     known: int,
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
-    """Cut n texts into words and number each word; the table has room for all that are new.
+    used: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], int, int]:
+    """Cut n texts into words and number each word; the tables have room for all that are new.
 
     A word ends at ASCII white space and signs, where no normalisation joins two characters to one;
     only <, = and > have a composition, with U+0338, and belong to the word where that may follow.
@@ -119,45 +197,59 @@ def cut_words(
         most: characters of a text that are read.
         marks: uint8 [m, longest], zero-padded texts that the tokenizer finds before it cuts; each
             begins with an ASCII sign.
+        pieces: WordPiece's first pieces and later pieces, each as keys and ids of `index_pieces`,
+            its longest word, the id of unknown words and whether ASCII is lower-cased; None for
+            another tokenizer.
         keys: uint64, a power of two of them: the word at each place of the table; changed.
         entries: int32, its number, -1 at a free place; changed.
+        spans: int64 [words, 2], begin and end of a word's tokens in `ids`; changed.
+        ids: int32, the tokens of all words; changed.
         known: words in the table.
+        used: tokens in `ids`.
 
     Returns:
         The number of each word, int32 [w]; the place of each text's first word among them, int64
-        [n + 1]; which texts hold a mark, bool [n]; begin and end of the k new words in `data`,
-        int64 [k, 2], which have the numbers from `known` on.
+        [n + 1]; which texts hold a mark, bool [n]; number, begin and end in `data` of new words
+        that have no tokens yet, int64 [k, 3]; the new `known` and `used`.
     """
     found = np.empty(offsets[-1] - offsets[0], np.int32)
     firsts = np.zeros(len(offsets), np.int64)
     marked = np.zeros(len(offsets) - 1, np.bool_)
-    fresh = np.empty((len(found), 2), np.int64)
+    fresh = np.empty((len(found), 3), np.int64)
+    near, numbers = np.zeros(_NEAR, np.uint64), np.full(_NEAR, _FREE)
     n, new = 0, 0
     for text in range(len(marked)):
         i, end = offsets[text], offsets[text + 1]
         if end - i > most:
             end = _end_of_characters(data, i, end, most)
         while i < end:
-            kind = KINDS[data[i]]
             begin = i
-            i += 1
-            if kind == _SPACE:
+            i = _word_end(data, begin, end)
+            if i == begin:
+                i += 1
                 continue
-            if kind != _WORD and _begins_mark(data, begin, end, marks):
-                marked[text] = True
-            if kind == _WORD or _joins(data, begin, end):
-                while i < end and (KINDS[data[i]] == _WORD or _joins(data, i, end)):
-                    i += 1
+            marked[text] |= KINDS[data[begin]] != _WORD and _begins_mark(data, begin, end, marks)
             key = _identity(data, begin, i)
-            at = _place(keys, entries, key)
-            if entries[at] == _FREE:
-                keys[at], entries[at] = key, known + new
-                fresh[new, 0], fresh[new, 1] = begin, i
-                new += 1
-            found[n] = entries[at]
+            slot = np.int64(key) & (_NEAR - 1)
+            if numbers[slot] == _FREE or near[slot] != key:
+                at = _place(keys, entries, key)
+                if entries[at] == _FREE:
+                    keys[at], entries[at] = key, known
+                    after = -1
+                    if pieces is not None:
+                        after = _word_pieces(data, begin, i, pieces, ids, used)
+                    if after < 0:
+                        fresh[new, 0], fresh[new, 1], fresh[new, 2] = known, begin, i
+                        new += 1
+                    else:
+                        spans[known, 0], spans[known, 1] = used, after
+                        used = after
+                    known += 1
+                near[slot], numbers[slot] = key, entries[at]
+            found[n] = numbers[slot]
             n += 1
         firsts[text + 1] = n
-    return found[:n], firsts, marked, fresh[:new]
+    return found[:n], firsts, marked, fresh[:new], known, used
 
 
 @njit(cache=True, nogil=True)
@@ -166,7 +258,7 @@ def means(
     found: NDArray[np.int32],
     firsts: NDArray[np.int64],
     ids: NDArray[np.int32],
-    begins: NDArray[np.int64],
+    spans: NDArray[np.int64],
     limit: int,
     skip: int,
     normalise: bool,
@@ -178,7 +270,7 @@ def means(
         found: int32 [w], the number of each word, text by text.
         firsts: int64 [n + 1], the place of each text's first word in `found`.
         ids: int32, the token ids of all words.
-        begins: int64 [words + 1], the place of each word's first token in `ids`.
+        spans: int64 [words, 2], begin and end of each word's tokens in `ids`.
         limit: tokens of a text that are read.
         skip: id of a token that is left out; -1 for none.
         normalise: scale to length 1.
@@ -191,8 +283,8 @@ def means(
         total = out[text]
         left, count = limit, 0
         for place in range(firsts[text], firsts[text + 1]):
-            begin = begins[found[place]]
-            end = min(begins[found[place] + 1], begin + left)
+            begin = spans[found[place], 0]
+            end = min(spans[found[place], 1], begin + left)
             left -= end - begin
             for k in range(begin, end):
                 if ids[k] != skip:

@@ -247,6 +247,19 @@ def test_a_word_of_a_megabyte(plan, cache):
     assert one.encode(texts).tobytes() == np.concatenate(alone).tobytes()
 
 
+def test_a_vocabulary_without_its_unknown_token_is_refused(distilled, tmp_path):
+    from model2vec import StaticModel
+
+    theirs = StaticModel.from_pretrained(distilled)
+    theirs.save_pretrained(tmp_path / "m")
+    file = tmp_path / "m/tokenizer.json"
+    parts = json.loads(file.read_text("utf-8"))
+    parts["model"]["unk_token"] = "[NONE]"
+    file.write_text(json.dumps(parts), "utf-8")
+    with pytest.raises(ModelError, match=r"\[NONE\]"):
+        load(EmbedPlan(embedder=f"static:{tmp_path / 'm'}"), tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["Metaspace", "ByteLevel", "Whitespace", None])
 def test_other_tokenizers_read_texts_whole(kind, distilled, texts, tmp_path):
     from model2vec import StaticModel
