@@ -88,11 +88,11 @@ class Settings:
         """A plan from a TOML file; raises as `with_toml` does."""
         return cls().with_toml(path).check()
 
-    def with_values(self, values: Mapping[str, Any]) -> Self:
-        """This plan with nested values; other settings stay."""
+    def with_values(self, values: Mapping[str, Any], table: str = "") -> Self:
+        """This plan with nested values; other settings stay. For `table` see `with_value`."""
         plan = self
         for path, value in _leaves(values):
-            plan = plan.with_value(path, value)
+            plan = plan.with_value(path, value, table)
         return plan
 
     def with_toml(self, path: Path) -> Self:
@@ -104,7 +104,7 @@ class Settings:
         try:
             return self.with_values(tomllib.loads(path.read_text("utf-8")))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-            raise UsageError(f"--plan must be a readable TOML file; {path}: {e}.") from e
+            raise UsageError(f"<.plan> must be a readable TOML file; {path}: {e}.") from e
 
     def with_overrides(self, overrides: Iterable[str]) -> Self:
         """This plan after overrides like `cut.gamma=5`; values are TOML, bare words are strings."""
@@ -112,7 +112,7 @@ class Settings:
         for item in overrides:
             path, sign, raw = item.partition("=")
             if not sign:
-                raise bad_setting("--set", "KEY=VALUE", item, "For example --set cut.gamma=5.")
+                raise bad_setting("<.settings>", "KEY=VALUE", item, "For example <cut.gamma=5>.")
             try:
                 value = tomllib.loads(f"v = {raw}")["v"]
             except tomllib.TOMLDecodeError:
@@ -133,26 +133,37 @@ class Settings:
             if path not in plain or plain[path] != value
         ]
 
-    def with_value(self, path: str, value: Any) -> Self:
-        """This plan with one setting changed; a group's `options` hold other names."""
+    def with_value(self, path: str, value: Any, table: str = "") -> Self:
+        """This plan with one setting changed; a group's `options` hold other names.
+
+        Args:
+            path: the setting.
+            value: its value.
+            table: the table of a recipe that holds the setting, such as `adapt.`, for errors.
+
+        Raises:
+            UsageError: the setting does not exist, or the value has another type.
+        """
         group_name, _, name = path.partition(".")
         if path == "seed":
             return self._changed("seed", settings_of(type(self))["seed"].typed(value))
         if group_name not in self._groups():
-            raise unknown(path, [*self._groups(), "seed"], of_plan=True)
+            groups = [f"{table}{group}" for group in (*self._groups(), "seed")]
+            raise unknown(f"{table}{path}", groups, of_plan=not table)
         group = getattr(self, group_name)
         known = settings_of(type(group))
         if not name:
             first = next(iter(known))
             cure = f"For example <{path}.{first}={getattr(group, first)}>."
-            raise bad_setting(path, f"a group of {', '.join(known)}", value, cure)
+            raise bad_setting(f"{table}{path}", f"a group of {', '.join(known)}", value, cure)
         if "options" in known and name not in known:
             name = name.removeprefix("options.")
             changed = dataclasses.replace(group, options={**group.options, name: value})
         elif name in known:
             changed = dataclasses.replace(group, **{name: known[name].typed(value)})
         else:
-            raise unknown(path, [f"{group_name}.{other}" for other in known])
+            known_here = [f"{table}{group_name}.{other}" for other in known]
+            raise unknown(f"{table}{path}", known_here)
         return self._changed(group_name, changed)
 
     def _changed(self, name: str, value: Any) -> Self:
@@ -226,7 +237,7 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False) -> UsageErr
         guess = f"Perhaps {similar[0]}{end}? " if similar else ""
         sections = ", ".join(allowed[:-1])
         return UsageError(
-            f"--set (or the plan) must name a setting in one of the sections {sections}, or seed; "
+            f"<.settings> (or the plan) must name a setting in one of the sections {sections}, or seed; "
             f"got {path!r}. {guess}docs/settings.md lists all settings."
         )
     cure = f"Perhaps {similar[0]}?" if similar else ""

@@ -25,7 +25,7 @@ def require_possible(plan: TrainPlan, processes: int, *, measured: bool) -> None
         raise bad_setting("<.batch>", f"{processes} or more", batch, cure)
     if plan.keep == "best" and not measured:
         cure = "The data is too small for a held-out set. Name texts of the task with <.task>."
-        raise bad_setting("train.keep", "last without held-out text", "best", cure)
+        raise bad_setting("<train.keep>", "last without held-out text", "best", cure)
 
 
 def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> TrainingError:
@@ -75,6 +75,6 @@ def divergence_error(
         kept = f"The last checkpoint is from step {saved:,}"
     return TrainingError(
         f"Training diverged: the loss of step {step:,} is not finite. The batch holds "
-        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <.rate> below {plan.rate:g} and another "
+        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <train.rate> below {plan.rate:g} and another "
         "<.out>, or remove the text."
     )

@@ -75,7 +75,7 @@ class _WithHead:
         except ValueError as e:
             if "Unrecognized configuration class" in str(e):
                 raise ModelError(
-                    f"--model: the architecture in {folder} has no head for {self.task.kind}. Name "
+                    f"<model.name>: the architecture in {folder} has no head for {self.task.kind}. Name "
                     "an encoder, such as BERT, or a decoder."
                 ) from e
             if "scaled_dot_product_attention" not in str(e):
@@ -83,7 +83,7 @@ class _WithHead:
             model, info = opening(folder, attn_implementation="eager", **options)
         if model.config.is_encoder_decoder:
             raise ModelError(
-                f"--model: {folder} is an encoder-decoder; only encoders and decoders can be "
+                f"<model.name>: {folder} is an encoder-decoder; only encoders and decoders can be "
                 "evaluated. Name one of those."
             )
         other = [key for key, *_ in info["mismatched_keys"]]
@@ -92,7 +92,7 @@ class _WithHead:
         ]
         if lacking:
             raise ModelError(
-                f"--model: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} is "
+                f"<model.name>: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} is "
                 "missing or has another size. Name a folder with the complete model."
             )
         return model
@@ -124,8 +124,10 @@ def open_with_head(
     task, place = load(kind), find(plan.name, setting=MODEL)
     adapted = (place / ADAPTER).is_file()
     if adapted and plan.adapter:
-        cure = "The adapter in the folder is trained. Leave out --adapter."
-        raise bad_setting("--adapter", "left out with an adapter's folder", plan.adapter, cure)
+        cure = "The adapter in the folder is trained. Leave out <model.adapter>."
+        raise bad_setting(
+            "<model.adapter>", "left out with an adapter's folder", plan.adapter, cure
+        )
     if not adapted:
         place = transformer_folder(place, MODEL)
     with seeded(seed):
@@ -197,7 +199,7 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
         > LEAK
     ):
         raise ModelError(
-            f"--model: the predictions of {name} for a text depend on the padding after it, so "
+            f"<model.name>: the predictions of {name} for a text depend on the padding after it, so "
             "texts cannot be evaluated in batches. Name another model."
         )
 
@@ -207,7 +209,7 @@ def trains_adapter(plan: HeadPlan) -> bool:
     return bool(plan.adapter) or (find(plan.name, setting=MODEL) / ADAPTER).is_file()
 
 
-def head_fingerprint(name: str, flag: str = "--model") -> str:
+def head_fingerprint(name: str, flag: str = "<model.name>") -> str:
     """Hex digest of a model, or of an adapter and its base model, by their weights.
 
     Args:
@@ -234,4 +236,4 @@ def _tokenizer(name: str, place: Any) -> Any:
         )
     except Exception as e:  # a broken folder raises many kinds of exceptions
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(f"--model: the tokenizer of {name} cannot be loaded: {reason}") from e
+        raise ModelError(f"<model.name>: the tokenizer of {name} cannot be loaded: {reason}") from e

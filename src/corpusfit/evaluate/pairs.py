@@ -67,9 +67,9 @@ def read_pairs(value: str) -> Pairs:
             elif row.reason in _BLANK:
                 blank += 1
             else:
-                raise InputError(f"--pairs {value} cannot be read at row {row.row}: {row.reason}.")
+                raise InputError(f"<.pairs={value}> cannot be read at row {row.row}: {row.reason}.")
     if not sides[0]:
-        raise EmptyInputError(f"--pairs {value} has no pair with text on both sides.")
+        raise EmptyInputError(f"<.pairs={value}> has no pair with text on both sides.")
     return Pairs(_name(sources[0]), corpus.sides(sources), sides, blank)
 
 
@@ -82,7 +82,7 @@ def _as_corpus(value: str) -> str:
         return "pair:{},{}".format(*_two(value, path))
     if _bare(path).suffix != ".tsv":
         cure = "A single file must be a .tsv with both sides; for two files give their common name."
-        raise bad_setting("--pairs", _ALLOWED, value, cure)
+        raise bad_setting("<.pairs>", _ALLOWED, value, cure)
     return f"pair:{path}"
 
 
@@ -102,7 +102,7 @@ def _two(value: str, path: Path) -> tuple[Path, Path]:
     if len(found) != 2:
         here = ", ".join(p.name for p in found[:6]) or "no such file"
         cure = f"Found: {here}." if len(found) < 2 else f"Found: {here}. Name two of them."
-        raise bad_setting("--pairs", _ALLOWED, value, cure)
+        raise bad_setting("<.pairs>", _ALLOWED, value, cure)
     order = re.split(r"\W+|_", path.name)  # tatoeba.deu-eng: German first
     places = [order.index(x) if x in order else len(order) for x in map(_language, found)]
     first, second = found if places[0] <= places[1] else reversed(found)
