@@ -75,6 +75,6 @@ def divergence_error(
         kept = f"The last checkpoint is from step {saved:,}"
     return TrainingError(
         f"Training diverged: the loss of step {step:,} is not finite. The batch holds "
-        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <train.rate> below {plan.rate:g} and another "
-        "<.out>, or remove the text."
+        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <train.rate> below {plan.rate:g} "
+        "and another <.out>, or remove the text."
     )
