@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import re
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ def spelled(text: str, spelling: Spelling = by_path) -> str:
     return _MARK.sub(lambda mark: spelling(mark[1], (mark[2] or "").strip("'")), text)
 
 
-CALLER: ContextVar[Spelling] = ContextVar("CALLER", default=by_path)
+CALLER: contextvars.ContextVar[Spelling] = contextvars.ContextVar("CALLER", default=by_path)
 """How the caller of the running command writes a setting."""
 
 
 @contextlib.contextmanager
 def called_by(spelling: Spelling) -> Iterator[None]:
-    """A block that a caller runs: `CALLER` in it, and of its errors unless a block within is set."""
+    """The block of a caller: sets `CALLER`, and the spelling of errors that do not have one."""
     before = CALLER.set(spelling)
     try:
         yield

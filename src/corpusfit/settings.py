@@ -237,8 +237,8 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False) -> UsageErr
         guess = f"Perhaps {similar[0]}{end}? " if similar else ""
         sections = ", ".join(allowed[:-1])
         return UsageError(
-            f"<.settings> (or the plan) must name a setting in one of the sections {sections}, or seed; "
-            f"got {path!r}. {guess}docs/settings.md lists all settings."
+            f"<.settings> (or the plan) must name a setting in one of the sections {sections}, or "
+            f"seed; got {path!r}. {guess}docs/settings.md lists all settings."
         )
     cure = f"Perhaps {similar[0]}?" if similar else ""
     return bad_setting("A setting", f"one of {', '.join(allowed)}", path, cure)

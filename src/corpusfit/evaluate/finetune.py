@@ -75,7 +75,8 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
                 raise
             raise TrainingError(
                 f"Out of memory with batches of {plan.finetune.batch} texts of up to "
-                f"{plan.finetune.length} tokens. Set a smaller <finetune.batch> or <finetune.length>."
+                f"{plan.finetune.length} tokens. Set a smaller <finetune.batch> or "
+                "<finetune.length>."
             ) from e
     return Outcome(
         size=len(task.train),

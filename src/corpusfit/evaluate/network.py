@@ -75,8 +75,8 @@ class _WithHead:
         except ValueError as e:
             if "Unrecognized configuration class" in str(e):
                 raise ModelError(
-                    f"<model.name>: the architecture in {folder} has no head for {self.task.kind}. Name "
-                    "an encoder, such as BERT, or a decoder."
+                    f"<model.name>: the architecture in {folder} has no head for {self.task.kind}. "
+                    "Name an encoder, such as BERT, or a decoder."
                 ) from e
             if "scaled_dot_product_attention" not in str(e):
                 raise
@@ -92,8 +92,8 @@ class _WithHead:
         ]
         if lacking:
             raise ModelError(
-                f"<model.name>: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} is "
-                "missing or has another size. Name a folder with the complete model."
+                f"<model.name>: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} "
+                "is missing or has another size. Name a folder with the complete model."
             )
         return model
 
@@ -199,8 +199,8 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
         > LEAK
     ):
         raise ModelError(
-            f"<model.name>: the predictions of {name} for a text depend on the padding after it, so "
-            "texts cannot be evaluated in batches. Name another model."
+            f"<model.name>: the predictions of {name} for a text depend on the padding after it, "
+            "so texts cannot be evaluated in batches. Name another model."
         )
 
 

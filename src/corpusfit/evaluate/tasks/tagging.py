@@ -107,8 +107,8 @@ class Tagging(TaskType):
         """Words tagged O may be replaced."""
         if _OUTSIDE not in labels:
             raise UsageError(
-                "<augment.kind=tfidf> replaces words labelled O; this task has no label O. Leave out "
-                "<augment.kind>."
+                "<augment.kind=tfidf> replaces words labelled O; this task has no label O. Leave "
+                "out <augment.kind>."
             )
         outside = labels.index(_OUTSIDE)
         return [

@@ -211,7 +211,8 @@ def _domains(run: Run, plan: ClustersPlan, units: Sequence[Known]) -> list[str]:
         return names
     run.warn(
         f"The units have {len(names):,} different domains by {plan.draw.truth}, too many to "
-        f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with <draw.truth>."
+        f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with "
+        "<draw.truth>."
     )
     return ["all"]
 

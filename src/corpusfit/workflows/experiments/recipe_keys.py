@@ -67,5 +67,5 @@ class RecipeKeys:
         group, _, name = path.partition(".")
         if path in moved:
             return moved[path]
-        table = moved[group] if group in moved else f"{self.table}.{group}"
+        table = moved.get(group, f"{self.table}.{group}")
         return f"{table.replace('NAME', self.selector or 'NAME')}.{name}".rstrip(".")
