@@ -148,8 +148,7 @@ class Settings:
         if path == "seed":
             return self._changed("seed", settings_of(type(self))["seed"].typed(value))
         if group_name not in self._groups():
-            groups = [f"{table}{group}" for group in (*self._groups(), "seed")]
-            raise unknown(f"{table}{path}", groups, of_plan=not table)
+            raise unknown(path, [*self._groups(), "seed"], of_plan=True, table=table)
         group = getattr(self, group_name)
         known = settings_of(type(group))
         if not name:
@@ -162,8 +161,7 @@ class Settings:
         elif name in known:
             changed = dataclasses.replace(group, **{name: known[name].typed(value)})
         else:
-            known_here = [f"{table}{group_name}.{other}" for other in known]
-            raise unknown(f"{table}{path}", known_here)
+            raise unknown(path, [f"{group_name}.{other}" for other in known], table=table)
         return self._changed(group_name, changed)
 
     def _changed(self, name: str, value: Any) -> Self:
@@ -220,28 +218,32 @@ def paths_in(file: Path) -> set[str]:
         return set()
 
 
-def unknown(path: str, allowed: list[str], *, of_plan: bool = False) -> UsageError:
+def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str = "") -> UsageError:
     """The error for a setting that does not exist: its new name, or a similar one.
 
     Args:
         path: the setting.
         allowed: the settings that exist, or with `of_plan` their sections.
         of_plan: whether `path` is a setting of a plan in a section that does not exist.
+        table: the table of a recipe that holds the plan, such as `adapt.`.
     """
     group, dot, name = path.partition(".")
     if RENAMED.get(group) in allowed:
-        return UsageError(f"{path} has a new name: write {RENAMED[group]}{dot}{name}.")
+        new = f"{table}{RENAMED[group]}{dot}{name}"
+        return UsageError(f"{table}{path} has a new name: write {new}.")
     similar = difflib.get_close_matches(group if of_plan else path, allowed, n=1)
     if of_plan:
         end = f"{dot}{name}" if similar != ["seed"] else ""
-        guess = f"Perhaps {similar[0]}{end}? " if similar else ""
+        guess = f"Perhaps {table}{similar[0]}{end}? " if similar else ""
+        where = f"The table [{table[:-1]}]" if table else "<.settings> (or the plan)"
         sections = ", ".join(allowed[:-1])
         return UsageError(
-            f"<.settings> (or the plan) must name a setting in one of the sections {sections}, or "
-            f"seed; got {path!r}. {guess}docs/settings.md lists all settings."
+            f"{where} must name a setting in one of the sections {sections}, or seed; got "
+            f"{table + path!r}. {guess}docs/settings.md lists all settings."
         )
-    cure = f"Perhaps {similar[0]}?" if similar else ""
-    return bad_setting("A setting", f"one of {', '.join(allowed)}", path, cure)
+    cure = f"Perhaps {table}{similar[0]}?" if similar else ""
+    names = ", ".join(f"{table}{name}" for name in allowed)
+    return bad_setting("A setting", f"one of {names}", f"{table}{path}", cure)
 
 
 def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:

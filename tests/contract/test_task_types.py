@@ -215,7 +215,7 @@ def test_labels_that_teach_nothing_are_refused(case, tmp_path):
             same = json.dumps({"classification": "a", "multilabel": []}.get(kind, 1.5))
             text = re.sub(r'"label": .*}', f'"label": {same}}}', text)
         (tmp_path / path.name).write_text(text)
-    with pytest.raises(InputError, match=r"--task .*train"):
+    with pytest.raises(InputError, match=r"^task .*train"):
         read_task(str(tmp_path), TaskPlan(kind=kind), seed=0)
 
 

@@ -211,7 +211,7 @@ def test_words_are_tagged(evaluate, tmp_path):
 def test_texts_that_were_cut_off_are_counted_aloud(evaluate, inline):
     heard = Listening()
     evaluate(seeds=1, length=8, machine=type(inline)(progress=heard))
-    assert any(re.search(r"\b8 tokens.*--length.*\b48\b", s) for s in heard.said), heard.said
+    assert any(re.search(r"\b8 tokens.*\(length=\).*\b48\b", s) for s in heard.said), heard.said
 
 
 def test_an_adapter_against_a_whole_model_is_said(evaluate, inline, tiny_lm, tmp_path, jsonl):

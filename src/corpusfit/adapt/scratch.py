@@ -76,9 +76,7 @@ def new_model(
         "seed": seed,
         "tokenizer": tokenizer.backend_tokenizer.to_str(),
     }
-    return checked_model(
-        model.eval(), tokenizer, objective, f"<model.init={init}>", digest(identity)
-    )
+    return checked_model(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
 
 
 def _bert(layers: int, width: int, tokens: int) -> Any:

@@ -91,7 +91,7 @@ def test_a_name_with_wildcards_in_it(find, write):
 @pytest.mark.parametrize("role", ["target", "corpus"])
 def test_missing(find, tmp_path, role):
     for given in (f"{tmp_path}/none.jsonl", f"{tmp_path}/none", f"{tmp_path}/*.txt"):
-        with pytest.raises(InputError, match=rf"^--{role} .*'{re.escape(given)}'"):
+        with pytest.raises(InputError, match=rf"^{role} .*'{re.escape(given)}'"):
             find(given, role=role)
 
 

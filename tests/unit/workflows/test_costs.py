@@ -10,6 +10,7 @@ from corpusfit.errors import StorageError
 from corpusfit.workflows.experiments.correlation import CorrelationRow, correlate
 from corpusfit.workflows.experiments.costs import ALL, costs_of
 from corpusfit.workflows.experiments.graph import build_graph
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 from corpusfit.workflows.experiments.status import pending_steps
 from corpusfit.workflows.experiments.workers import run_step
 
@@ -83,18 +84,18 @@ def test_a_full_disk_is_not_a_failure_of_a_step(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(StorageError, match="No space left"):
-        run_step("k", full, tmp_path)
+        run_step("k", full, tmp_path, RecipeKeys("adapt"))
 
     def broken():
         raise ValueError("no")
 
-    report = run_step("k", broken, tmp_path)
+    report = run_step("k", broken, tmp_path, RecipeKeys("adapt"))
     assert report.error == "ValueError: no"
     assert not list(tmp_path.iterdir())
 
 
 def test_a_finished_step_writes_its_cost(tmp_path):
-    report = run_step("k", lambda: {"device": "cpu"}, tmp_path)
+    report = run_step("k", lambda: {"device": "cpu"}, tmp_path, RecipeKeys("adapt"))
     assert not report.error
     found = json.loads((tmp_path / "k.json").read_text())
     assert found["device"] == "cpu"

@@ -76,7 +76,7 @@ def test_rows_without_a_text_are_named(held, rows, messages):
     path = rows("held/a.jsonl", texts("a", 3)) / "a.jsonl"
     path.write_text(path.read_text("utf-8") + '\n{"text": null}\n', "utf-8")
     assert held(path) == {"a.jsonl": texts("a", 3)}
-    assert messages.texts[0].startswith("1 rows of --guard")
+    assert messages.texts[0].startswith("1 rows of <.guard> ")
 
 
 @pytest.mark.parametrize(("there", "lacking"), [("test", "dev"), ("dev", "test")])

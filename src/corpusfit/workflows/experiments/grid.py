@@ -111,7 +111,7 @@ def check_plans(recipe: Recipe) -> None:
         selector = selectors[cell.selector]
         if selector.selects:
             training_task = recipe.training_task(selector, cell.task)
-            with called_by(RecipeKeys("select")):
+            with called_by(RecipeKeys("select", selector.strategy, shared=True)):
                 methods_of(select_plan(recipe, selector, cell, training_task, 0).check())
         if selector.name != BASE:
             with called_by(RecipeKeys("adapt")):

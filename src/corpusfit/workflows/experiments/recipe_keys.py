@@ -42,16 +42,18 @@ class RecipeKeys:
 
     Attributes:
         plan: the plan of the settings: `select`, `adapt` or `evaluate`.
-        selector: the selector in whose own table they are; empty for those that all share.
+        selector: the selector that has them; empty for any.
+        shared: whether all selectors share them, except those of a method.
     """
 
     plan: str
     selector: str = ""
+    shared: bool = False
 
     @property
     def table(self) -> str:
         """The table of the settings."""
-        if not self.selector:
+        if self.shared or not self.selector:
             return self.plan
         return f"selector.{self.selector}" + ".adapt" * (self.plan == "adapt")
 
