@@ -134,5 +134,5 @@ def test_it_cannot_be_had_as_a_method_for_single_units(name):
 
 
 def test_a_method_for_single_units_cannot_be_had_as_one_for_corpora():
-    with pytest.raises(UsageError, match=r"method.*'random'"):
+    with pytest.raises(UsageError, match=r"^method\.name must .*'random'"):
         registry.corpus_method("random", {})

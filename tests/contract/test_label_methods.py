@@ -47,7 +47,7 @@ def test_it_is_no_other_kind_of_method_and_takes_no_part_in_the_ranking(name):
 
 
 def test_a_method_that_reads_text_cannot_be_had_as_one_of_labels():
-    with pytest.raises(UsageError, match=r"method.*'random'"):
+    with pytest.raises(UsageError, match=r"^method\.name must .*'random'"):
         registry.label_method("random", {})
 
 

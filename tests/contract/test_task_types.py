@@ -123,7 +123,7 @@ def test_a_metric_of_another_kind_is_refused(case):
         if len(set(registry.metrics()) - set(found.metrics))
         else "f1"
     )
-    with pytest.raises(UsageError, match=rf"metric.*{found.metrics[0]}.*{other}"):
+    with pytest.raises(UsageError, match=rf"^task\.metric must .*{found.metrics[0]}.*{other}"):
         read_task(str(folder), TaskPlan(metric=other), seed=0)
     assert metric_of(TaskPlan(), kind) == found.metric
 

@@ -77,13 +77,10 @@ def _as_corpus(value: str) -> str:
     """The value as a corpus input."""
     if corpus.is_pair(value):
         return value
-    path = Path(value).expanduser()
-    if not path.is_file():
-        return "pair:{},{}".format(*_two(value, path))
-    if _bare(path).suffix != ".tsv":
-        cure = "A single file must be a .tsv with both sides; for two files give their common name."
-        raise bad_setting("<.pairs>", _ALLOWED, value, cure)
-    return f"pair:{path}"
+    path, parts = Path(value).expanduser(), value.split(",")
+    if path.is_file() or (len(parts) == 2 and all(Path(p).expanduser().is_file() for p in parts)):
+        return f"pair:{value}"
+    return "pair:{},{}".format(*_two(value, path))
 
 
 def _bare(path: Path) -> Path:
@@ -92,10 +89,7 @@ def _bare(path: Path) -> Path:
 
 
 def _two(value: str, path: Path) -> tuple[Path, Path]:
-    """The two files of `FILE,FILE`, or with a common name."""
-    parts = [Path(part).expanduser() for part in value.split(",")]
-    if len(parts) == 2 and all(part.is_file() for part in parts):
-        return parts[0], parts[1]
+    """The two files with a common name."""
     folder = path.parent
     found = sorted(folder.glob("*")) if folder.is_dir() else []
     found = [p for p in found if p.is_file() and _bare(p).stem == path.name]

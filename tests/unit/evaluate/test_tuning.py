@@ -268,7 +268,7 @@ def test_augmented_examples_are_trained_on_and_not_counted(task, plan):
 
 
 def test_a_loss_that_is_not_finite_is_an_error_with_a_cure(task, plan):
-    with pytest.raises(TrainingError, match=r"step \d+ .*rate.*1e\+30"):
+    with pytest.raises(TrainingError, match=r"step \d+ .*Set finetune\.rate below 1e\+30\."):
         finetune(task, plan.with_overrides(["finetune.rate=1e30"]), 0)
 
 
@@ -277,12 +277,14 @@ def test_out_of_memory_is_an_error_with_a_cure(task, plan, monkeypatch):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     monkeypatch.setattr(finetuning, "rate_at", fail)
-    with pytest.raises(TrainingError, match=r" 8 texts .*batch"):
+    with pytest.raises(
+        TrainingError, match=r" 8 texts .*a smaller finetune\.batch or finetune\.length\."
+    ):
         finetune(task, plan, 0)
 
 
 def test_a_missing_model_is_named(task, plan):
-    with pytest.raises(UsageError, match=r"model.*nowhere at all"):
+    with pytest.raises(UsageError, match=r"^model\.name must .*nowhere at all"):
         finetune(task, plan.with_value("model.name", "./nowhere at all"), 0)
 
 

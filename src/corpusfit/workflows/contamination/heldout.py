@@ -28,7 +28,7 @@ class _Part:
 
     Attributes:
         name: name in reports; empty where every source has its own.
-        form: a key of `splits.FORMS`.
+        form: one of `splits.FORMS`.
         places: files, or inputs in the form of `--corpus`.
     """
 

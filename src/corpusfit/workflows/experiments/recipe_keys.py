@@ -32,7 +32,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
 }
 """Settings of the plans that a recipe sets elsewhere, with their keys."""
 
-_OWN = dict.fromkeys((".task", ".target", ".guard"), "tasks.path")
+_OWN = {".adapter": "adapters"} | dict.fromkeys((".task", ".target", ".guard"), "tasks.path")
 """Inputs of the commands that a recipe runs, with their keys."""
 
 
