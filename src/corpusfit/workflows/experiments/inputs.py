@@ -45,6 +45,9 @@ def load_inputs(
     read = recipe.selectors[0].select.read
     pile = {}
     plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
+    with called_by(RecipeKeys("evaluate")):
+        models = {name: head_fingerprint(name) for name in recipe.models}
+        models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     with called_by(RecipeKeys("select")):
         if recipe.corpus:
             found = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
@@ -59,8 +62,6 @@ def load_inputs(
         }
     tasks = {}
     with called_by(RecipeKeys("evaluate")):
-        models = {name: head_fingerprint(name) for name in recipe.models}
-        models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
         for entry in recipe.tasks:
             for stored in _stored(recipe, entry, folder, machine.progress, store=store):
                 tasks[stored.name, stored.size] = stored
