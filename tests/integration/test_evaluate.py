@@ -254,9 +254,9 @@ def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, in
 @pytest.mark.parametrize(
     ("words", "error", "says"),
     [
-        ({"train_sizes": [49]}, UsageError, "--train-size.*48.*49"),
+        ({"train_sizes": [49]}, UsageError, "^train_sizes= must .*48.*49"),
         ({"seeds": 0}, UsageError, "seeds=.*1.*0"),
-        ({"task": "nowhere"}, (InputError, UsageError), "--task"),
+        ({"task": "nowhere"}, (InputError, UsageError), "^task= must .*nowhere does"),
         ({"augment": "eda"}, UsageError, "augment=.*tfidf, backtranslate.*eda"),
         ({"augment": "backtranslate"}, UsageError, "mt=.*mt_back="),
         ({"metric": "f1"}, UsageError, "metric=.*auto, accuracy.*f1"),

@@ -115,6 +115,8 @@ def test_a_mark_with_a_value_is_a_cure_that_works(value, python, by_path):
         ("choose.c", "", "choose.c"),
         ("cut.unit", "window", "--set cut.unit=window"),
         (".out", "", "--out"),
+        (".train_sizes", "", "--train-size"),
+        (".settings", "", "--set"),
     ],
 )
 def test_the_command_line_writes_an_option_or_set(path, value, written):
