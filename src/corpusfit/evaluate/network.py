@@ -25,6 +25,7 @@ from corpusfit.evaluate.registry import load
 if TYPE_CHECKING:
     import torch
 
+_MODEL = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _WIDEST = 512  # tokens; wider rows hold a single long text
 
 
@@ -121,7 +122,7 @@ def open_with_head(
         ModelError: the model cannot be loaded, or its architecture has no head for the task.
         MissingDependencyError: torch or transformers is not installed.
     """
-    task, place = load(kind), find(plan.name, setting=MODEL)
+    task, place = load(kind), find(plan.name, setting=_MODEL)
     adapted = (place / ADAPTER).is_file()
     if adapted and plan.adapter:
         cure = "The adapter in the folder is trained. Leave out <model.adapter>."
@@ -129,7 +130,7 @@ def open_with_head(
             "<model.adapter>", "left out with an adapter's folder", plan.adapter, cure
         )
     if not adapted:
-        place = transformer_folder(place, MODEL)
+        place = transformer_folder(place, _MODEL)
     with seeded(seed):
         model = open_adapted(place, _WithHead(task, outputs, hardware.attention))
         tokenizer = _tokenizer(plan.name, model_under(place))
@@ -206,7 +207,7 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
 
 def trains_adapter(plan: HeadPlan) -> bool:
     """Whether an adapter is trained and the model is frozen: a new adapter or the folder's own."""
-    return bool(plan.adapter) or (find(plan.name, setting=MODEL) / ADAPTER).is_file()
+    return bool(plan.adapter) or (find(plan.name, setting=_MODEL) / ADAPTER).is_file()
 
 
 def head_fingerprint(name: str, flag: str = "<model.name>") -> str:
@@ -220,7 +221,7 @@ def head_fingerprint(name: str, flag: str = "<model.name>") -> str:
         UsageError: the name is neither a folder nor a hub id.
         ModelError: files are missing.
     """
-    place = find(name, setting=MODEL._replace(flag=flag))
+    place = find(name, setting=_MODEL._replace(flag=flag))
     if not (place / ADAPTER).is_file():
         return fingerprint(place)
     return adapter_fingerprint(place)
