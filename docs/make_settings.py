@@ -83,8 +83,9 @@ def _code(setting: Setting) -> str:
 
 def _marked(path: str, value: str) -> str:
     """A setting as code; what is a command's own as its option."""
-    option = f"--{path[1:].replace('_', '-')}" if path.startswith(".") else path
-    return f"`{option}{f'={value}' if value else ''}`"
+    if path.startswith("."):
+        return f"`--{path[1:].replace('_', '-')}{f' {value}' if value else ''}`"
+    return f"`{path}{f'={value}' if value else ''}`"
 
 
 def typed_options() -> str:

@@ -43,7 +43,9 @@ def test_a_difference_is_named_and_overwrite_starts_anew(tmp_path, change, words
     folder.scores.mkdir()
     folder.scored.mkdir()
     (folder.scored / "part-00000.json").touch()
-    with pytest.raises(ChangedInputError, match=f"(?s){words}.*out.*overwrite"):
+    with pytest.raises(
+        ChangedInputError, match=f"(?s)^out=.*{words}.*another out, or pass overwrite=true "
+    ):
         folder.begin({**IDENTITY, **change}, overwrite=False)
     folder.begin({**IDENTITY, **change}, overwrite=True)
     assert not folder.scores.exists()

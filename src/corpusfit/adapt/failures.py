@@ -22,10 +22,10 @@ def require_possible(plan: TrainPlan, processes: int, *, measured: bool) -> None
     batch = plan.batch or 1
     if batch < processes:
         cure = f"Each of the {processes} processes needs at least one sequence per batch."
-        raise bad_setting("<.batch>", f"{processes} or more", batch, cure)
+        raise bad_setting("<train.batch>", f"{processes} or more", batch, cure)
     if plan.keep == "best" and not measured:
         cure = "The data is too small for a held-out set. Name texts of the task with <.task>."
-        raise bad_setting("train.keep", "last without held-out text", "best", cure)
+        raise bad_setting("<train.keep>", "last without held-out text", "best", cure)
 
 
 def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> TrainingError:
@@ -42,7 +42,7 @@ def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> Tra
     if rows == 1:
         return TrainingError(
             f"Out of memory with one sequence of {length} tokens per forward pass. Set a smaller "
-            "<.length> and another <.out>, or train fewer weights with <.adapter=lora>."
+            "<train.length> and another <.out>, or train fewer weights with <.adapter=lora>."
         )
     return TrainingError(
         f"Out of memory with {rows} sequences per forward pass. Run the same command with "
@@ -75,6 +75,6 @@ def divergence_error(
         kept = f"The last checkpoint is from step {saved:,}"
     return TrainingError(
         f"Training diverged: the loss of step {step:,} is not finite. The batch holds "
-        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <.rate> below {plan.rate:g} and another "
-        "<.out>, or remove the text."
+        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <train.rate> below {plan.rate:g} "
+        "and another <.out>, or remove the text."
     )

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from corpusfit.cli.show import say
-from corpusfit.errors import CorpusfitError
+from corpusfit.errors import CorpusfitError, called_by
 
 COMMANDS = (
     *(
@@ -56,6 +56,13 @@ class _Commands(TyperGroup):
         importlib.import_module(f"corpusfit.cli.{cmd_name}").register(single)
         return typer.main.get_command(single)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; messages spell settings as on the command line."""
+        from corpusfit.cli.options import CommandLine
+
+        with called_by(CommandLine()):
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="corpusfit",
@@ -77,10 +84,6 @@ def main() -> None:
     try:
         app()
     except CorpusfitError as e:
-        from corpusfit.cli.options import CommandLine
-
-        if not isinstance(e.spelling, CommandLine):  # a command without options of a plan
-            e.spelling = CommandLine()
         say(f"Error: {e}")
         sys.exit(e.exit_code)
     except SystemExit as e:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from corpusfit.api.offers import Door, Offer
-from corpusfit.errors import CorpusfitError, spelled
+from corpusfit.errors import called_by, spelled
 
 INPUTS = (
     "a file, folder, glob, URL, hub:NAME (dataset), pair:FILE,FILE (two line-aligned files) or - "
@@ -52,13 +52,17 @@ Words: TypeAlias = dict[str, Any]
 """What a command passes on to the API: `plan`, `settings` and the words of its options."""
 
 
+_OWN_WORDS = {".settings": "set", ".train_sizes": "train_size"}
+"""Words of the command line that differ from the keywords in Python."""
+
+
 @dataclass(frozen=True)
 class CommandLine(Door):
     """The door of the command line: `--fraction 0.1`, or `--set choose.c=2.0`."""
 
     def __call__(self, path: str, value: str) -> str:
         """How a caller writes a setting, or its name alone."""
-        word = self.word(path).replace("_", "-")
+        word = _OWN_WORDS.get(path, self.word(path)).replace("_", "-")
         if not word:
             return f"--set {path}={shlex.quote(value)}" if value else path
         shown = "" if value in ("", "true") else f" {shlex.quote(value)}"
@@ -84,11 +88,8 @@ def offers(
         def call(**values: Any) -> None:
             passed = {name: values.pop(name) for name in own}
             words: Words = {**values, **({"settings": values["settings"] or ()} if example else {})}
-            try:
+            with called_by(CommandLine.of_call(offer, words)):
                 command(**passed, words=words)
-            except CorpusfitError as e:
-                e.spelling = CommandLine.of_call(offer, words)
-                raise
 
         parameters: list[inspect.Parameter] = []
         for parameter in signature.parameters.values():

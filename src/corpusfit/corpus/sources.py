@@ -38,8 +38,8 @@ def find(
             on a hub.
         plan: how rows will be read.
         spool: folder for a copy of standard input; created when needed.
-        role: `target` or `corpus`; messages call the setting `--target` or `--corpus`. A role of
-            several words is a setting of a recipe, and messages use it as it is.
+        role: `target` or `corpus`; messages call the setting `<.target>` or `<.corpus>`. A
+            role of several words is a setting of a recipe, and messages use it as it is.
         scan: scans the stored bytes (`survey`).
 
     Returns:
@@ -54,7 +54,7 @@ def find(
         UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
     plan.check()
-    setting = role if " " in role else f"--{role}"
+    setting = role if " " in role else f"<.{role}>"
     inputs = list(map(str, inputs))
     _require_alike(inputs, setting)
     places: dict[Source, Found] = {}
@@ -127,7 +127,7 @@ def found_again(
     asked = []
     for source in sources:
         form = named(source.url)
-        digest = form.find(source.url, "--corpus").fingerprint if form else source.fingerprint
+        digest = form.find(source.url, "<.corpus>").fingerprint if form else source.fingerprint
         asked.append(replace(source, fingerprint=digest))
     now = _surveyed(asked, plan, scan)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]

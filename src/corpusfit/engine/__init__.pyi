@@ -2,7 +2,7 @@
 
 from .contract import Engine, Job
 from .local import LocalEngine
-from .progress import Progress
+from .progress import Progress, SpelledProgress
 from .ray import RayEngine
 
-__all__ = ["Engine", "Job", "LocalEngine", "Progress", "RayEngine"]
+__all__ = ["Engine", "Job", "LocalEngine", "Progress", "RayEngine", "SpelledProgress"]

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from corpusfit.errors import spelled
+
+if TYPE_CHECKING:
+    from corpusfit.errors import Spelling
+
 
 class Progress:
     """Shows nothing; a front end overrides what it shows. The library itself never prints."""
@@ -20,3 +27,25 @@ class Progress:
 
     def note(self, message: str) -> None:
         """Show a message that needs no action, one sentence."""
+
+
+class SpelledProgress(Progress):
+    """Shows by another's means, with the settings in messages as the caller writes them.
+
+    Args:
+        shown: shows the progress.
+        spelling: how the caller writes a setting.
+    """
+
+    def __init__(self, shown: Progress, spelling: Spelling) -> None:
+        self._spelling = spelling
+        self.begin, self.advance, self.end = shown.begin, shown.advance, shown.end  # type: ignore[method-assign]
+        self._shown = shown
+
+    def warn(self, message: str) -> None:
+        """Show a warning, its settings spelled."""
+        self._shown.warn(spelled(message, self._spelling))
+
+    def note(self, message: str) -> None:
+        """Show a message, its settings spelled."""
+        self._shown.note(spelled(message, self._spelling))

@@ -61,7 +61,9 @@ def require_allowed(plan: AugmentPlan, kind: str) -> None:
     """
     allowed = load(kind).augmentations
     if plan.kind not in allowed:
-        raise bad_setting("--augment", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind)
+        raise bad_setting(
+            "<augment.kind>", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind
+        )
 
 
 def augment_examples(examples: Examples, found: Sequence[str], copies: int) -> Examples:

@@ -74,13 +74,13 @@ class BackTranslator:
 
         Raises:
             UsageError: a name is neither a folder nor a hub id.
-            ModelError: a model cannot be loaded, or does not translate; the message names `--mt` or
-                `--mt-back`.
+            ModelError: a model cannot be loaded, or does not translate; the message names the
+                setting.
             MissingDependencyError: torch or transformers is not installed.
         """
         return cls(
-            _Translator.load("--mt", mt, device, temperature, budget),
-            _Translator.load("--mt-back", mt_back, device, temperature, budget),
+            _Translator.load("<augment.mt>", mt, device, temperature, budget),
+            _Translator.load("<augment.mt_back>", mt_back, device, temperature, budget),
         )
 
     def translate(
@@ -136,7 +136,7 @@ class _Translator:
         setting = Setting(
             flag=flag,
             allowed="a model folder or a Hugging Face hub id",
-            otherwise="use --augment tfidf",
+            otherwise="use <augment.kind=tfidf>",
             extra="train",
         )
         device = resolve_device(device, "finetune")
@@ -267,7 +267,7 @@ def _loaded(setting: Setting, name: str) -> tuple[Any, Any]:
         import torch
         import transformers
     except ImportError as e:
-        raise MissingDependencyError("--augment backtranslate", setting.extra) from e
+        raise MissingDependencyError("<augment.kind=backtranslate>", setting.extra) from e
     place = transformer_folder(find(name, setting=setting), setting)
     local = {"local_files_only": True, "trust_remote_code": False}
     options = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}

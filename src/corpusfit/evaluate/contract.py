@@ -39,7 +39,7 @@ class TaskType(ABC):
     """
 
     forms: ClassVar[tuple[str, ...]] = ("rows",)
-    """The formats that it reads (keys of `splits.FORMS`)."""
+    """The formats that it reads (of `splits.FORMS`)."""
     usual: ClassVar[bool] = False
     """Whether `task.kind = "auto"` is this kind where no kind claims the labels."""
     wants: ClassVar[str] = "a string, a whole number or a boolean"

@@ -75,7 +75,8 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
                 raise
             raise TrainingError(
                 f"Out of memory with batches of {plan.finetune.batch} texts of up to "
-                f"{plan.finetune.length} tokens. Set a smaller --batch or --length."
+                f"{plan.finetune.length} tokens. Set a smaller <finetune.batch> or "
+                "<finetune.length>."
             ) from e
     return Outcome(
         size=len(task.train),
@@ -203,8 +204,8 @@ class _FineTuning:
         )
         if not math.isfinite(float(norm)):
             raise TrainingError(
-                f"Fine-tuning diverged: the loss of step {step + 1:,} is not finite. Set --rate "
-                f"below {self.plan.finetune.rate:g}."
+                f"Fine-tuning diverged: the loss of step {step + 1:,} is not finite. Set "
+                f"<finetune.rate> below {self.plan.finetune.rate:g}."
             )
         return loss.detach()
 

@@ -67,9 +67,9 @@ def read_pairs(value: str) -> Pairs:
             elif row.reason in _BLANK:
                 blank += 1
             else:
-                raise InputError(f"--pairs {value} cannot be read at row {row.row}: {row.reason}.")
+                raise InputError(f"<.pairs={value}> cannot be read at row {row.row}: {row.reason}.")
     if not sides[0]:
-        raise EmptyInputError(f"--pairs {value} has no pair with text on both sides.")
+        raise EmptyInputError(f"<.pairs={value}> has no pair with text on both sides.")
     return Pairs(_name(sources[0]), corpus.sides(sources), sides, blank)
 
 
@@ -77,13 +77,10 @@ def _as_corpus(value: str) -> str:
     """The value as a corpus input."""
     if corpus.is_pair(value):
         return value
-    path = Path(value).expanduser()
-    if not path.is_file():
-        return "pair:{},{}".format(*_two(value, path))
-    if _bare(path).suffix != ".tsv":
-        cure = "A single file must be a .tsv with both sides; for two files give their common name."
-        raise bad_setting("--pairs", _ALLOWED, value, cure)
-    return f"pair:{path}"
+    path, parts = Path(value).expanduser(), value.split(",")
+    if path.is_file() or (len(parts) == 2 and all(Path(p).expanduser().is_file() for p in parts)):
+        return f"pair:{value}"
+    return "pair:{},{}".format(*_two(value, path))
 
 
 def _bare(path: Path) -> Path:
@@ -92,17 +89,14 @@ def _bare(path: Path) -> Path:
 
 
 def _two(value: str, path: Path) -> tuple[Path, Path]:
-    """The two files of `FILE,FILE`, or with a common name."""
-    parts = [Path(part).expanduser() for part in value.split(",")]
-    if len(parts) == 2 and all(part.is_file() for part in parts):
-        return parts[0], parts[1]
+    """The two files with a common name."""
     folder = path.parent
     found = sorted(folder.glob("*")) if folder.is_dir() else []
     found = [p for p in found if p.is_file() and _bare(p).stem == path.name]
     if len(found) != 2:
         here = ", ".join(p.name for p in found[:6]) or "no such file"
         cure = f"Found: {here}." if len(found) < 2 else f"Found: {here}. Name two of them."
-        raise bad_setting("--pairs", _ALLOWED, value, cure)
+        raise bad_setting("<.pairs>", _ALLOWED, value, cure)
     order = re.split(r"\W+|_", path.name)  # tatoeba.deu-eng: German first
     places = [order.index(x) if x in order else len(order) for x in map(_language, found)]
     first, second = found if places[0] <= places[1] else reversed(found)

@@ -106,7 +106,7 @@ class TaskPlan(Group, group="task"):
 class FinetunePlan(Group, group="finetune"):
     """The fine-tuning; `settled` sets what is left out, by the kind of task.
 
-    Reference: TADPOLE, section 4, for classification; mDAPT, section 4.1, for tagging.
+    Reference: TADPOLE, section 4, for texts; mDAPT, section 4.1, for tagging.
     """
 
     epochs: Annotated[
@@ -114,7 +114,7 @@ class FinetunePlan(Group, group="finetune"):
         Option(
             "Highest number of passes over the training examples",
             "epochs",
-            default="5 for classification, 100 for tagging, 30 for tagging with an adapter",
+            default="5 for texts, 100 for tagging, 30 for tagging with an adapter",
             above=0,
         ),
     ] = None
@@ -123,7 +123,7 @@ class FinetunePlan(Group, group="finetune"):
         Option(
             "Highest learning rate",
             "rate",
-            default="3e-5 for classification, 2e-5 for tagging, 1e-4 for tagging with an adapter",
+            default="3e-5 for texts, 2e-5 for tagging, 1e-4 for tagging with an adapter",
             more="Of AdamW; it falls linearly to 0",
             above=0,
         ),
@@ -133,7 +133,7 @@ class FinetunePlan(Group, group="finetune"):
         Option(
             "Examples per step",
             "batch",
-            default="8 for classification, 32 for tagging",
+            default="8 for texts, 32 for tagging",
             above=0,
         ),
     ] = None
@@ -151,7 +151,7 @@ class FinetunePlan(Group, group="finetune"):
         float | None,
         Option(
             "Share of the steps over which the learning rate rises",
-            default="0.1 for classification, 0 for tagging",
+            default="0.1 for texts, 0 for tagging",
             least=0,
             most=1,
         ),
@@ -160,7 +160,7 @@ class FinetunePlan(Group, group="finetune"):
         int | None,
         Option(
             "Number of epochs without a better dev score after which to stop; 0 never stops early",
-            default="0 for classification, 25 for tagging, 0 for tagging with an adapter",
+            default="0 for texts, 25 for tagging, 0 for tagging with an adapter",
             least=0,
         ),
     ] = None

@@ -94,8 +94,9 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
         )
     if used >= n:
         raise InputError(
-            f"--task must have more training examples than {' and '.join(missing)} take; it has "
-            f"{n:,}, they take {used:,}. Add examples, or lower task.dev_share and task.test_share."
+            f"<.task> must have more training examples than {' and '.join(missing)} take; it has "
+            f"{n:,}, they take {used:,}. Add examples, or lower <task.dev_share> and "
+            "<task.test_share>."
         )
     if missing:
         made["train"] = _take(train, np.sort(order[used:]).tolist())

@@ -42,7 +42,6 @@ class ClustersFolder(OutFolder):
         manifest = self.finished()
         if manifest is None or manifest.get("command") != "clusters" or not self.domains.exists():
             raise InputError(
-                f"{self.path} holds no clusters. Run `corpusfit clusters` with --out {self.path} "
-                "first."
+                f"{self.path} holds no clusters. Run `corpusfit clusters` for this folder first."
             )
         return manifest

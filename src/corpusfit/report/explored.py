@@ -60,7 +60,7 @@ def explored_part(name: str, run: Found) -> Part:
 
 def _summary(manifest: dict[str, Any]) -> list[str]:
     """The result in sentences."""
-    how = "set by --k" if manifest["plan"]["mixture"]["k"] else "chosen by BIC"
+    how = "set by the user" if manifest["plan"]["mixture"]["k"] else "chosen by BIC"
     sentences = [f"{manifest['units']:,} units in {manifest['k']} clusters ({how})."]
     best = next(row for row in manifest["tried"] if row["k"] == manifest["k"])
     if best["purity"] is not None:

@@ -46,7 +46,7 @@ class Decision:
         costs = ", ".join(f"{name} takes {format_duration(s)}" for name, s in self.costs.items())
         way = f"words only ({WORDS})" if self.chosen == WORDS else f"embeddings by {self.chosen}"
         return (
-            f"--budget {self.budget} allows {format_duration(self.allows)} per GB of text; "
+            f"The budget {self.budget} allows {format_duration(self.allows)} per GB of text; "
             f"{costs}. Chosen: {way}."
         )
 
@@ -55,7 +55,7 @@ class Decision:
         cost = self.costs[self.chosen]
         excess = f"{format_duration(cost - self.allows)} ({cost / self.allows - 1:.0%})"
         return (
-            f"--budget {self.budget} allows {format_duration(self.allows)} per GB of text; the "
+            f"The budget {self.budget} allows {format_duration(self.allows)} per GB of text; the "
             f"cheapest choice, {self.chosen}, takes {format_duration(cost)}, {excess} more."
         )
 

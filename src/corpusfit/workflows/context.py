@@ -20,7 +20,7 @@ from typing import TypeVar
 from corpusfit import corpus
 from corpusfit.artifacts import place, remove
 from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
-from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input
+from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input, spelled
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import scan_with
 from corpusfit.plan import Plan, ReadPlan
@@ -244,9 +244,9 @@ class Run(RunContext):
                 raise changed_input(source.name, "<.overwrite=true>")
 
     def warn(self, message: str) -> None:
-        """Show a warning once, and store it for the manifest."""
-        if message not in self.warnings:
-            self.warnings.append(message)
+        """Show a warning once, and store it for the manifest, with paths of settings."""
+        if spelled(message) not in self.warnings:
+            self.warnings.append(spelled(message))
             self.machine.progress.warn(message)
 
     @contextlib.contextmanager

@@ -169,7 +169,7 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     if changed:
         context.progress.warn(
             f"The selection's target {changed[0]} is gone or has changed, so the loss on the "
-            "task's text is not measured. Set --task to the file with the task's texts."
+            "task's text is not measured. Set <.task> to the file with the task's texts."
         )
         return []
     return now

@@ -81,7 +81,7 @@ class RunFolder(OutFolder):
         manifest = self.scored_so_far()
         if manifest is None or not self.scores.is_dir():
             raise InputError(
-                f"{self.path} holds no scored corpus. Name the --out folder of a finished "
+                f"{self.path} holds no scored corpus. Name the folder of a finished "
                 "`corpusfit select` or `corpusfit score`."
             )
         return manifest

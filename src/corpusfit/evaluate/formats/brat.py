@@ -77,8 +77,8 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
                 tags.append(labels)
     if not pieces:
         raise EmptyInputError(
-            f"The {split} split of --task must hold .txt files with .ann files; no such pair has a "
-            "word."
+            f"The {split} split of <.task> must hold .txt files with .ann files; no such pair has "
+            "a word."
         )
     return Labelled(pieces, tags, tuple(_notes(counts, example, split)))
 

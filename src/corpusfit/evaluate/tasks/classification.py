@@ -26,8 +26,8 @@ class Classification(TaskType):
         """The classes of train."""
         if len(labels) < 2:
             raise InputError(
-                f"--task must have two or more labels in train; all {examples:,} examples have the "
-                f"label {next(iter(labels))!r}. Check --label-field."
+                f"<.task> must have two or more labels in train; all {examples:,} examples have "
+                f"the label {next(iter(labels))!r}. Check <task.label_field>."
             )
         return in_order(labels)
 

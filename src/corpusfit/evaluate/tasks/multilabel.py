@@ -51,8 +51,8 @@ class Multilabel(TaskType):
         """The labels of train."""
         if not labels:
             raise InputError(
-                f"--task must have labels in train; the lists of all {examples:,} examples are "
-                "empty. Check --label-field."
+                f"<.task> must have labels in train; the lists of all {examples:,} examples are "
+                "empty. Check <task.label_field>."
             )
         return in_order(labels)
 

@@ -205,13 +205,14 @@ def _domains(run: Run, plan: ClustersPlan, units: Sequence[Known]) -> list[str]:
     if plan.draw.truth != SOURCE and names == [NONE]:
         run.warn(
             f"No unit of the sample has the field {plan.draw.truth!r}, so clusters are not "
-            "compared with domains. Name another field with --truth."
+            "compared with domains. Name another field with <draw.truth>."
         )
     if len(names) <= _DOMAINS:
         return names
     run.warn(
         f"The units have {len(names):,} different domains by {plan.draw.truth}, too many to "
-        f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with --truth."
+        f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with "
+        "<draw.truth>."
     )
     return ["all"]
 
@@ -330,7 +331,7 @@ def _fit(
     if slow:
         run.warn(
             f"{slow} of {len(fitted)} fits did not converge in {plan.mixture.steps} steps. Allow "
-            f"more with --set mixture.steps={2 * plan.mixture.steps}."
+            f"more with <mixture.steps={2 * plan.mixture.steps}>."
         )
     others = [_figures([f], t) for f in first if f.k not in numbers]
     tried = [*others, *(_figures(fits, t) for fits in by_k.values())]

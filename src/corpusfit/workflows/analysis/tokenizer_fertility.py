@@ -143,7 +143,7 @@ def tokenizers(
             progress.end()
         counts[kind] = np.stack(parts, 1)
         if not counts[kind][..., WORDS].any():
-            raise EmptyInputError(f"--{kind} contains no word. Give other texts.")
+            raise EmptyInputError(f"<.{kind}> contains no word. Give other texts.")
     drawn = {
         (figure, kind): _redrawn(found, column, kind, plan.seed)
         for figure, column in _FIGURES.items()
@@ -158,7 +158,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
     if columns and len(columns) < len(inputs):
         cure = "Run the command once for each kind of input."
         allowed = "only files of CoNLL columns, or only other inputs"
-        raise bad_setting(f"--{kind}", allowed, ", ".join(inputs), cure)
+        raise bad_setting(f"<.{kind}>", allowed, ", ".join(inputs), cure)
     if columns:
         found = list(map(" ".join, read_conll(columns, kind).pieces))
         drawn = np.random.default_rng(plan.seed).permutation(len(found))[: plan.fit.background]
@@ -167,7 +167,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
     sample = Sample(context.work, kind)
     rejected = background_texts(run, sample, plan.fit.background)
     if rejected.counts:
-        run.warn(f"{rejected.counts.total():,} rows of --{kind} were not used: {rejected}.")
+        run.warn(f"{rejected.counts.total():,} rows of <.{kind}> were not used: {rejected}.")
     return sample.read_texts()
 
 

@@ -133,7 +133,9 @@ def training_sizes(asked: Sequence[int], n: int) -> list[int]:
     """The training sizes, each once, in ascending order; 0 is all examples."""
     for size in asked:
         if not 1 <= size <= n:
-            raise bad_setting("--train-size", f"1 to {n:,}, the number of training examples", size)
+            raise bad_setting(
+                "<.train_sizes>", f"1 to {n:,}, the number of training examples", size
+            )
     return sorted(set(asked)) or [0]
 
 
@@ -152,8 +154,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     hardware = resolve(plan.finetune, "finetune")
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
-        flag = f"--{name.replace('_', '-')}"
-        settings["augment"][name] = head_fingerprint(settings["augment"][name], flag)
+        named = settings["augment"][name]
+        settings["augment"][name] = head_fingerprint(named, f"<augment.{name}>")
     known = versions()
     libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
     return {
@@ -292,7 +294,7 @@ def _warnings(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if truncated:
         length = first["tune"]["length"]
         counts = ", ".join(truncated)
-        yield f"Examples longer than {length} tokens are truncated (--length): {counts}."
+        yield f"Examples longer than {length} tokens are truncated (<finetune.length>): {counts}."
     if any(result["tune"] != first["tune"] for result in results):
         yield (
             "The two models were fine-tuned with different settings: of an adapter's folder, only "

@@ -9,11 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan
-from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.errors import MissingDependencyError, bad_setting, called_by
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, HeadPlan
 from corpusfit.plan import Plan
 from corpusfit.workflows.experiments.config import BASE, ORACLE, Recipe, RecipeTask, Selector
 from corpusfit.workflows.experiments.fingerprints import methods_of
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 
 RESERVED = ("dataset", "metric")
 """Column names that every table uses."""
@@ -110,14 +111,16 @@ def check_plans(recipe: Recipe) -> None:
         selector = selectors[cell.selector]
         if selector.selects:
             training_task = recipe.training_task(selector, cell.task)
-            plan = select_plan(recipe, selector, cell, training_task, 0).check()
-            methods_of(plan)
+            with called_by(RecipeKeys("select", selector.strategy, shared=True)):
+                methods_of(select_plan(recipe, selector, cell, training_task, 0).check())
         if selector.name != BASE:
-            adapt_plan(recipe, selector, cell, 0).check()
+            with called_by(RecipeKeys("adapt")):
+                adapt_plan(recipe, selector, cell, 0).check()
         elif cell.adapter == "lora" and selector.adapt.adapter.alpha != AdapterPlan().alpha:
             allowed = f"{AdapterPlan().alpha} for a base that is fine-tuned with lora"
             raise bad_setting("adapt.adapter.alpha", allowed, selector.adapt.adapter.alpha)
-        tune_plan(recipe, selector, cell, tasks[cell.task]).check()
+        with called_by(RecipeKeys("evaluate")):
+            tune_plan(recipe, selector, cell, tasks[cell.task]).check()
 
 
 def _require_train() -> None:

@@ -10,6 +10,7 @@ from corpusfit import corpus
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.load import prepare
 from corpusfit.engine import Progress
+from corpusfit.errors import called_by
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import metric_of
@@ -22,6 +23,7 @@ from corpusfit.workflows.experiments.fingerprints import encoders_of, methods_of
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.grid import task_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 
 
 def load_inputs(
@@ -42,23 +44,27 @@ def load_inputs(
     """
     read = recipe.selectors[0].select.read
     pile = {}
-    if recipe.corpus:
-        pile = source_identity(corpus.find(recipe.corpus, read, spool=folder.work, role="pile"))
-    models = {name: head_fingerprint(name) for name in recipe.models}
-    models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
-    encoders = {
-        embed: prepare(embed, machine.cache_folder())
-        for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
-    }
-    files = {
-        file: corpus.fingerprint(file)[0]
-        for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
-    }
+    with called_by(RecipeKeys("evaluate")):
+        models = {name: head_fingerprint(name) for name in recipe.models}
+        models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
+    with called_by(RecipeKeys("select")):
+        if recipe.corpus:
+            found = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
+            pile = source_identity(found)
+        encoders = {
+            embed: prepare(embed, machine.cache_folder())
+            for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
+        }
+        files = {
+            file: corpus.fingerprint(file)[0]
+            for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
+        }
     tasks = {}
-    for entry in recipe.tasks:
-        for stored in _stored(recipe, entry, folder, machine.progress, store=store):
-            tasks[stored.name, stored.size] = stored
+    with called_by(RecipeKeys("evaluate")):
+        for entry in recipe.tasks:
+            for stored in _stored(recipe, entry, folder, machine.progress, store=store):
+                tasks[stored.name, stored.size] = stored
     return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files)
 
 

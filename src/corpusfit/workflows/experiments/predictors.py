@@ -19,6 +19,7 @@ from corpusfit.workflows.experiments import fingerprints
 from corpusfit.workflows.experiments.config import BASE
 from corpusfit.workflows.experiments.grid import Cell, adapt_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, SelectNode, StepGraph
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 from corpusfit.workflows.experiments.workers import Report, WarningCollector, run_step
 from corpusfit.workflows.run_folder import RunFolder
 
@@ -80,7 +81,7 @@ class PredictorJob(Job[PredictorNode, Report]):
             train = piece.plan.train
             return {"device": train.device, "precision": train.precision}
 
-        return run_step(piece.key, step, self.costs, collector)
+        return run_step(piece.key, step, self.costs, RecipeKeys("adapt"), collector)
 
 
 def predictors_of(

@@ -99,10 +99,7 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
             "the deviation and the tests underestimate the variation between adaptations."
         )
     if scored.failed:
-        notes.append(
-            "An option in an error message is a setting of the recipe: --rate, for instance, is "
-            "rate in [adapt.train] or [evaluate.finetune]. The folder failures has the full errors."
-        )
+        notes.append("The folder failures has the full errors.")
     return tuple(notes)
 
 

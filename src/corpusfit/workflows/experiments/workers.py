@@ -14,13 +14,22 @@ from typing import Any
 
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.engine import Job, Progress
-from corpusfit.errors import ChangedInputError, CorpusfitError, StorageError, WorkerError
+from corpusfit.errors import (
+    CALLER,
+    ChangedInputError,
+    CorpusfitError,
+    StorageError,
+    WorkerError,
+    called_by,
+    spelled,
+)
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import versions
 from corpusfit.workflows.adaptation.adapting import adapt
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.nodes import AdaptNode, TuneNode
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 
 
 @dataclass(frozen=True)
@@ -47,15 +56,17 @@ class WarningCollector(Progress):
         self.warnings: list[str] = []
 
     def warn(self, message: str) -> None:
-        """Keep a message, once."""
-        if message not in self.warnings:
-            self.warnings.append(message)
+        """Keep a message, once, with the keys of the recipe."""
+        said = spelled(message, CALLER.get())
+        if said not in self.warnings:
+            self.warnings.append(said)
 
 
 def run_step(
     key: str,
     step: Callable[[], dict[str, Any]],
     costs: Path,
+    keys: RecipeKeys,
     collector: WarningCollector | None = None,
 ) -> Report:
     """Run a step, write the record of its cost, and report.
@@ -68,6 +79,7 @@ def run_step(
         key: its digest, with the seed if it has one.
         step: runs it; returns further entries for the record.
         costs: folder of records.
+        keys: how the recipe writes the step's settings.
         collector: has the warnings of the step.
 
     Raises:
@@ -77,7 +89,8 @@ def run_step(
     error = trace = ""
     began, cpu_before = time.perf_counter(), _cpu_seconds()
     try:
-        more = step()
+        with called_by(keys):
+            more = step()
         record = {
             "seconds": round(time.perf_counter() - began, 3),
             "cpu_seconds": _since(cpu_before),
@@ -150,11 +163,11 @@ class AdaptJob(Job[AdaptNode, Report]):
             try:
                 return run_once()
             except ChangedInputError as e:  # it began on another device or with other settings
-                collector.warn(f"Started over: {e}")
+                collector.warn(f"Started over: {e.args[0]}")
                 remove(out)
                 return run_once()
 
-        return run_step(piece.key, step, self.costs, collector)
+        return run_step(piece.key, step, self.costs, RecipeKeys("adapt"), collector)
 
 
 @dataclass(frozen=True)
@@ -186,6 +199,6 @@ class TuneJob(Job[TuneNode, Report]):
                 tune = Outcome.read(work(whole)).tune
                 return {"device": tune["device"], "precision": tune["precision"]}
 
-            return run_step(piece.name, step, self.costs)
+            return run_step(piece.name, step, self.costs, RecipeKeys("evaluate"))
 
         return done

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_bytes
 from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe
 from corpusfit.compose.selection import Pool, quantiles
-from corpusfit.errors import EmptyInputError
+from corpusfit.errors import EmptyInputError, spelled
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
 from corpusfit.jobs.reading import Reasons
 from corpusfit.kernels.chance import place_keys, uniform
@@ -74,8 +74,8 @@ class ComposeContext:
         return {**found, "longest": recipe.longest, "folder": self.folder.surveyed}
 
     def warn(self, message: str) -> None:
-        """Show a warning, and store it for the manifest."""
-        self.warnings.append(message)
+        """Show a warning, and store it for the manifest, with paths of settings."""
+        self.warnings.append(spelled(message))
         self.running.progress.warn(message)
 
     @contextlib.contextmanager

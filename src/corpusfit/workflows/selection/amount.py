@@ -83,7 +83,7 @@ def _decided(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         evaluation = evaluate(run, job, held, [used], {})
     if evaluation.held is None:
         why = "because too few texts of the target are left to compare amounts on"
-        reason = f"--fraction auto selects {_percent(DEFAULT_FRACTION)}, the default, {why}."
+        reason = f"auto selects {_percent(DEFAULT_FRACTION)}, the default, {why}."
         return {"fraction": DEFAULT_FRACTION, "reason": reason, "curve": []}
     names = [f"{i:02d}" for i in range(len(GRID))]
     sums = dict(zip(names, evaluation.bits(used.name), strict=True))
@@ -108,7 +108,7 @@ def _reason(chosen: Mapping[str, float], curve: list[dict[str, float]]) -> str:
     """The decision in a sentence."""
     fewest = min(curve, key=lambda p: (p["behind"], p["fraction"]))
     said = (
-        f"--fraction auto selects {_percent(chosen['fraction'])}: {chosen['bits']:.2f} bits per "
+        f"auto selects {_percent(chosen['fraction'])}: {chosen['bits']:.2f} bits per "
         "word on held-out target text"
     )
     if chosen["fraction"] == fewest["fraction"]:

@@ -321,9 +321,9 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
 def _more(amount: ChoosePlan) -> str:
     """The option of an amount, and the direction in which it selects more."""
     if amount.threshold is not None:
-        return "lower --threshold"
+        return "lower <choose.threshold>"
     used = (name for name in ("segments", "tokens") if getattr(amount, name) is not None)
-    return f"higher --{next(used, 'fraction')}"
+    return f"higher <choose.{next(used, 'fraction')}>"
 
 
 def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:

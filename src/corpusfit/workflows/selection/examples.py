@@ -98,7 +98,7 @@ def write_examples(run: Run, folder: RunFolder, method: MethodPlan, parts: list[
         except (ModelError, UsageError, MissingDependencyError) as e:
             if encoder is None:
                 raise
-            run.warn(f"The map of examples uses TF-IDF vectors instead of embeddings: {e}")
+            run.warn(f"The map of examples uses TF-IDF vectors instead of embeddings: {e.args[0]}")
             described = run.one(dataclasses.replace(job, encoder=None), texts)
     last = len(stages_of(plan)) if plan.cascade.stages else 1
     for row, effects in zip(rows, described.effects, strict=True):

@@ -107,7 +107,7 @@ def warn_no_common_words(run: Run, target: Sample, background: Sample) -> None:
     if not run.one(CommonWords(background), target):
         run.warn(
             "The target shares no word with a sample of the corpus, so a method that compares "
-            "words cannot rank the corpus. Check --text-field and the languages of both."
+            "words cannot rank the corpus. Check <read.text_field> and the languages of both."
         )
 
 

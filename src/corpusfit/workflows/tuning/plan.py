@@ -79,7 +79,7 @@ class SearchPlan(Group, group="search"):
             "Whether to train on the target's own texts in a second phase: `no`, `yes`, or "
             "`no,yes` to try both",
             "then_task",
-            more="The second phase has a quarter of a trial's steps, as `adapt --then-task`",
+            more="The second phase has a quarter of a trial's steps",
             metavar="ANSWERS",
             items=str,
         ),

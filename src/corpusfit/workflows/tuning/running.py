@@ -246,7 +246,7 @@ def _note_parts(parts: Parts, machine: Machine) -> None:
     )
     if parts.guarded:
         machine.progress.warn(
-            f"{parts.guarded:,} texts of the target contain a text of --guard and are not used."
+            f"{parts.guarded:,} texts of the target contain a text of <.guard> and are not used."
         )
 
 

@@ -15,7 +15,7 @@ from corpusfit.adapt.presets import BATCH
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.hardware import resolve
 from corpusfit.engine import Progress
-from corpusfit.errors import InputError, TrainingError
+from corpusfit.errors import InputError, TrainingError, spelled
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod, Method
 from corpusfit.workflows.adaptation.adapting import adapt
@@ -40,9 +40,9 @@ class QuietProgress(Progress):
         self.warnings: list[str] = []
 
     def warn(self, message: str) -> None:
-        """Pass a new warning on."""
-        if message not in self.warnings:
-            self.warnings.append(message)
+        """Pass a new warning on, and store it with paths of settings."""
+        if spelled(message) not in self.warnings:
+            self.warnings.append(spelled(message))
             self._progress.warn(message)
 
 
@@ -175,7 +175,7 @@ class Search:
         if rungs[0].trials < settings:
             self.machine.progress.warn(
                 f"The budget is enough for {rungs[0].trials} of {settings} settings; the last "
-                "methods, fractions and weights are left out. Raise --budget to try all."
+                "methods, fractions and weights are left out. Raise <search.budget> to try all."
             )
 
     def _rung(self, number: int, rung: Rung, settings: Sequence[Setting]) -> list[Trial]:
