@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from corpusfit.report.distribution import Spread, spread_of
 from corpusfit.report.examples import Examples, read_examples
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _MOST = 12
 """Most sources shown one by one; the others are counted together."""
 
 
-def selection_data(folder: RunFolder, manifest: dict[str, Any], room: int) -> dict[str, Any]:
+def selection_data(folder: SelectionFolder, manifest: dict[str, Any], room: int) -> dict[str, Any]:
     """What the page's script needs; texts are as in the corpus, and the page escapes them.
 
     Args:

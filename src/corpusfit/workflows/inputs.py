@@ -18,7 +18,7 @@ from corpusfit.manifest import OutFolder
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import RunContext
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]
         InputError: the selection is not finished, or is empty.
     """
     for name in data:
-        found = RunFolder(place(name, "<.data>") if "://" in name else Path(name))
+        found = SelectionFolder(place(name, "<.data>") if "://" in name else Path(name))
         if not (found.work / "run.json").exists() or not found.scores.is_dir():
             continue
         if len(data) > 1:
@@ -143,7 +143,7 @@ def _composed(name: str) -> str:
     return str(found.path / "composed")
 
 
-def _finished(found: RunFolder) -> dict[str, Any]:
+def _finished(found: SelectionFolder) -> dict[str, Any]:
     """The manifest of a finished selection that is not empty."""
     manifest = found.finished()
     if manifest is None or not manifest.get("selected"):

@@ -15,7 +15,7 @@ import zstandard
 from corpusfit.artifacts import restore
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Scorer
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Selection:
         Raises:
             ModelError: the method has no scorer.
         """
-        path = RunFolder(self.path).fit / "scorer.safetensors"
+        path = SelectionFolder(self.path).fit / "scorer.safetensors"
         scorer: Scorer[Any] = restore(path, registry.scorer_class)
         return scorer
 

@@ -25,7 +25,7 @@ from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.tokenising import Tokenising
 from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.inputs import TrainingInputs
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with more
 _OVERSAMPLING = 3
@@ -224,7 +224,7 @@ def _general_text(
         return general
     if texts.folder is None:
         return None
-    sample = Sample(RunFolder(texts.folder).fit, "background")
+    sample = Sample(SelectionFolder(texts.folder).fit, "background")
     if not sample.texts.exists():
         return None
     general, figures["general"] = make.texts("general", sample.read_texts(), folder.general)
@@ -262,7 +262,7 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
         allowed = "mask+lambda or off for a selection of some segments"
         raise bad_setting("<weights.policy>", allowed, policy, cure)
     c, alpha = sharpness(plan, texts)
-    paths = (path for _, path in table.parts(RunFolder(texts.folder).scores))
+    paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
     over = moments(np.asarray(table.read_columns(p, "score")[0], np.float32) for p in paths)
     return relevance(tokens.scores, over, c=c, alpha=alpha)
 

@@ -19,8 +19,8 @@ from corpusfit.score.contract import SOURCE
 from corpusfit.score.metrics import Figures, figures
 from corpusfit.types import Reject, Shard, Source
 from corpusfit.workflows.context import Machine, Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.scoring import tallies
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         ChangedInputError: the corpus changed since it was scored.
         UsageError: no row has the field, or a glob matches no domain.
     """
-    folder = RunFolder(out)
+    folder = SelectionFolder(out)
     manifest = folder.require_scored()
     chosen = (folder.finished() or {}).get("selected") is not None
     plan = Plan.from_dict(manifest["plan"])
@@ -161,14 +161,14 @@ class _Total:
         return figures(scores, inside)
 
 
-def _by_source(run: Run, folder: RunFolder, job: CountLabels) -> Iterator[Counted]:
+def _by_source(run: Run, folder: SelectionFolder, job: CountLabels) -> Iterator[Counted]:
     pieces: list[tuple[int, str | Shard]] = [
         (shard, run.names[tally.source]) for shard, tally in tallies(folder)
     ]
     return run.over("audit", job, pieces)
 
 
-def _by_field(run: Run, folder: RunFolder, job: CountLabels) -> Iterator[Counted]:
+def _by_field(run: Run, folder: SelectionFolder, job: CountLabels) -> Iterator[Counted]:
     parts = {shard for shard, _ in tallies(folder)}
 
     def pieces() -> Iterator[tuple[int, Shard]]:

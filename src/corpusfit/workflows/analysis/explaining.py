@@ -26,10 +26,10 @@ from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, taken, text_array
 from corpusfit.workflows.budget import Decision, apply_decision
 from corpusfit.workflows.context import Machine, Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.cascade import stage_folder
 from corpusfit.workflows.selection.cascade_stages import stages_of
 from corpusfit.workflows.selection.scoring import tallies
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def explain(
         ChangedInputError: the source changed since it was scored.
         ModelError: the encoder changed since the corpus was scored.
     """
-    folder = RunFolder(out)
+    folder = SelectionFolder(out)
     manifest = folder.require_scored()
     plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
     if manifest["budget"]:
@@ -174,7 +174,7 @@ def _any_text(run: Run, text: str) -> _Found:
     return _Found(text, units, dict.fromkeys(unknown))
 
 
-def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
+def _segment(run: Run, folder: SelectionFolder, place: str) -> _Found:
     """Find a scored segment."""
     number, row, segment = _parsed(place, run.names)
     shard, nth = _shard_of(run, folder, number, row)
@@ -203,7 +203,9 @@ def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
     return _Found("".join(texts), texts, known)
 
 
-def _dropped(run: Run, folder: RunFolder, shard: int, place: int, reached: int) -> dict[str, Any]:
+def _dropped(
+    run: Run, folder: SelectionFolder, shard: int, place: int, reached: int
+) -> dict[str, Any]:
     """The stage of a cascade that dropped the segment at a place, and its score there."""
     stages = stages_of(run.plan) if run.plan.cascade.stages else []
     if reached >= len(stages):
@@ -234,7 +236,7 @@ _SOURCES = 10
 """Highest number of sources in a message."""
 
 
-def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, int]:
+def _shard_of(run: Run, folder: SelectionFolder, number: int, row: int) -> tuple[int, int]:
     """The shard that holds a row of a source.
 
     Returns:

@@ -40,7 +40,7 @@ from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.tokenising import Tokenising
 from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.inputs import TrainingInputs, find_training_inputs
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,9 @@ def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _SelectionInp
     if texts.folder is None or texts.selection is None:
         cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
         raise bad_setting("<.data>", "the folder of a corpusfit select", name, cure)
-    target, sample = (Sample(RunFolder(texts.folder).fit, n) for n in ("target", "background"))
+    target, sample = (
+        Sample(SelectionFolder(texts.folder).fit, n) for n in ("target", "background")
+    )
     corpus = digest(source_identity([Source(**s) for s in texts.selection["corpus"]]))
     task = digest(target.read_texts())
     return _SelectionInputs(name, texts, texts.selection, target, sample, task, corpus)

@@ -27,9 +27,9 @@ from corpusfit.workflows.experiments.nodes import (
 from corpusfit.workflows.experiments.predictors import PredictorJob, PredictorNode, predictors_of
 from corpusfit.workflows.experiments.status import LABELS, PendingSteps, device_of, pending_steps
 from corpusfit.workflows.experiments.workers import AdaptJob, Report, TuneJob, run_step
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.score_copies import copy_scores
 from corpusfit.workflows.selection.commands import choose, select
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 T = TypeVar("T", AdaptNode, TuneNode, PredictorNode)
 
@@ -119,9 +119,11 @@ def _run_selection(step: SelectNode, context: RecipeContext) -> dict[str, Any]:
     """Score and select; if another amount has scores already, choose from a copy of them."""
     place = context.folder.selections / step.key
     record: dict[str, Any] = {"engine": context.machine.engine}
-    if RunFolder(place).scored_so_far() is None:
+    if SelectionFolder(place).scored_so_far() is None:
         siblings = context.folder.selections.glob(f"{step.scoring}-*[!y]")  # no .copy
-        scored = [sibling for sibling in siblings if RunFolder(sibling).scored_so_far() is not None]
+        scored = [
+            sibling for sibling in siblings if SelectionFolder(sibling).scored_so_far() is not None
+        ]
         if not scored:
             target, pile = [str(step.target)], context.inputs.recipe.corpus
             select(step.plan, target, pile, place, machine=context.machine, overwrite=True)

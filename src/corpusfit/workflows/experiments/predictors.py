@@ -20,7 +20,7 @@ from corpusfit.workflows.experiments.config import BASE
 from corpusfit.workflows.experiments.grid import Cell, adapt_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, SelectNode, StepGraph
 from corpusfit.workflows.experiments.workers import Report, WarningCollector, run_step
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _row_selections(
 
 def _has_target(inputs: RecipeInputs, step: SelectNode) -> bool:
     """Whether a selection was made with this target; one that ignores the target may not be."""
-    run_file = RunFolder(inputs.folder.selections / step.key).work / "run.json"
+    run_file = SelectionFolder(inputs.folder.selections / step.key).work / "run.json"
     if not run_file.exists() or not step.target.exists():
         return True
     before = json.loads(run_file.read_text("utf-8"))["target"].values()

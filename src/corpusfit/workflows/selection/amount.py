@@ -18,16 +18,16 @@ from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
 from corpusfit.score.heldout_bits import Bits, compare
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import read_background
 from corpusfit.workflows.selection.bits import evaluate
 from corpusfit.workflows.selection.scoring import tallies
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 GRID = tuple(float(f) for f in np.geomspace(0.01, 1, 13).round(3))
 """Shares of the words of the corpus sample that are tried."""
 
 
-def decide_fraction(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
+def decide_fraction(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
     """The smallest share whose held-out bits are not distinguishable from the fewest.
 
     Folds, fits and bits are as for `auto`, on the target and the corpus sample that the run stored.
@@ -72,7 +72,7 @@ def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
         )
 
 
-def _decided(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
+def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     if not background.texts.exists():  # the method was fitted on embeddings alone
         units = ((shard, tally.units) for shard, tally in tallies(folder))

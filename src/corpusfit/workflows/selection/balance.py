@@ -22,7 +22,7 @@ from corpusfit.plan import ChoosePlan, EmbedPlan
 from corpusfit.score import table
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
     return digest([hashlib.sha256(data).hexdigest(), manifest["encoder"]])
 
 
-def balance(run: Run, folder: RunFolder) -> Balance | None:
+def balance(run: Run, folder: SelectionFolder) -> Balance | None:
     """Assign every segment to the clusters and compute the quotas; None if the plan asks for none.
 
     The corpus is encoded by the clusters' embedder, even for a method that reads text.
@@ -110,7 +110,7 @@ def balance(run: Run, folder: RunFolder) -> Balance | None:
 
 
 def _quota(
-    run: Run, folder: RunFolder, domains: Domains, embed: EmbedPlan, balanced: Path
+    run: Run, folder: SelectionFolder, domains: Domains, embed: EmbedPlan, balanced: Path
 ) -> NDArray[np.float64]:
     """Each cluster's quota, float64 [k], not normalised."""
     if run.plan.choose.quota == "even":

@@ -36,11 +36,11 @@ from corpusfit.select.top import Selector, Threshold, find_threshold
 from corpusfit.types import Shard
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import background_texts, target_texts
 from corpusfit.workflows.selection.auto import pick
 from corpusfit.workflows.selection.cascade_stages import Stage, stages_of
 from corpusfit.workflows.selection.scoring import warn_no_common_words
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 RECALL = 0.95
 FEW = 20
@@ -86,7 +86,7 @@ def prepare_stages(run: Run) -> None:
             run.encoders[name] = run.one(PrepareEncoder(run.cache), embed)
 
 
-def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
+def score_cascade(run: Run, folder: SelectionFolder) -> MethodPlan:
     """Write `scores/` for the whole corpus, stage by stage; returns the last stage's method.
 
     Segments that an earlier stage drops never reach the last one. The recall of the last stage's
@@ -111,7 +111,7 @@ def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
 
 
 def cascade_of(
-    folder: RunFolder, amount: ChoosePlan, taken: int | None = None
+    folder: SelectionFolder, amount: ChoosePlan, taken: int | None = None
 ) -> dict[str, Any] | None:
     """What the stages did, and the estimated recall of a selection, as plain values.
 
@@ -142,7 +142,7 @@ def cascade_of(
     return {**found, "recall": recall and dataclasses.asdict(recall)}
 
 
-def _ready(run: Run, folder: RunFolder, stages: list[Stage]) -> _Ready:
+def _ready(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Ready:
     """Draw, encode, fit and set shares, or read what a killed run left."""
     path = folder.fit / "ready.json"
     if path.exists():
@@ -176,7 +176,7 @@ def _require_passing(ready: _Ready, stages: list[Stage]) -> None:
 class _Samples:
     """The samples that stages are fitted on and measured with, in the run's folder."""
 
-    def __init__(self, run: Run, folder: RunFolder, stages: list[Stage]) -> None:
+    def __init__(self, run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
         self.run, self.folder, self.stages = run, folder, stages
         self.segments = self.tokens = 0
         self.known: dict[str, NDArray[Any]] = {}
@@ -347,7 +347,7 @@ def _fresh(
     return np.array(fresh or range(len(flat)), np.int64)
 
 
-def _scorer(folder: RunFolder, stage: Stage, method: MethodPlan, last: Stage) -> StageScorer:
+def _scorer(folder: SelectionFolder, stage: Stage, method: MethodPlan, last: Stage) -> StageScorer:
     """The scorer of a stage; a surrogate joins units to segments as the last stage does."""
     used = method if stage == last or stage.method is None else stage.method
     built = registry.build(used.name, used.options)
@@ -359,13 +359,13 @@ def _scorer(folder: RunFolder, stage: Stage, method: MethodPlan, last: Stage) ->
     return StageScorer(path, built.reads, built.log_weights, embed, network=not built.exact)
 
 
-def stage_folder(folder: RunFolder, stage: Stage) -> Path:
+def stage_folder(folder: SelectionFolder, stage: Stage) -> Path:
     """Folder of a stage's parts."""
     return folder.stages / str(stage.number)
 
 
 def _run_stage(
-    run: Run, folder: RunFolder, stages: list[Stage], stage: Stage, ready: _Ready
+    run: Run, folder: SelectionFolder, stages: list[Stage], stage: Stage, ready: _Ready
 ) -> None:
     """Score what the previous stage passed on; the first stage scores everything."""
     job = ScoreStage(
@@ -412,7 +412,7 @@ def _cut(parts: StageParts, through: int) -> Threshold:
     )
 
 
-def _join(run: Run, folder: RunFolder, stages: list[Stage]) -> None:
+def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
     """Write every segment to `scores/`, ordered by the last stage it reached, then by score."""
     placings = [Placing()]
     floor, _ = _range(StageParts(stage_folder(folder, stages[-1])))
@@ -435,7 +435,7 @@ def _range(parts: StageParts) -> tuple[float, float]:
     return float(min(low for low, _ in ends)), float(max(high for _, high in ends))
 
 
-def _write_report(run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready) -> None:
+def _write_report(run: Run, folder: SelectionFolder, stages: list[Stage], ready: _Ready) -> None:
     """Write what the stages did, and which sampled segments they dropped."""
     through = [ready.segments, *ready.passed]
     rows = []
@@ -462,7 +462,7 @@ def _write_report(run: Run, folder: RunFolder, stages: list[Stage], ready: _Read
 
 
 def _write_lost(
-    run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready, *, half: bool
+    run: Run, folder: SelectionFolder, stages: list[Stage], ready: _Ready, *, half: bool
 ) -> None:
     """Write the dropped segments of the sample; with `half`, of its second half only.
 

@@ -26,7 +26,6 @@ from corpusfit.workflows.context import Machine, Run, RunContext
 from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.reproduce import absolute, command_words
 from corpusfit.workflows.result import Selection
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import background_texts, check_shares, target_texts
 from corpusfit.workflows.selection.amount import check_fraction, decide_fraction
 from corpusfit.workflows.selection.auto import ranking_of
@@ -39,6 +38,7 @@ from corpusfit.workflows.selection.parallel_files import whole_lines, write_alig
 from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
 from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
 from corpusfit.workflows.selection.writing import choose_segments, count_rows, write_selected
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 HERE = Machine()
 
@@ -98,7 +98,7 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
         InputError: `out` holds no scored corpus.
         ChangedInputError: the corpus changed since it was scored.
     """
-    folder = RunFolder(out)
+    folder = SelectionFolder(out)
     manifest = folder.require_scored()
     plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
     target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
@@ -222,7 +222,7 @@ def _run(
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
     check_fraction(plan.choose, used)
     files = _files(plan)
-    folder = RunFolder(out)
+    folder = SelectionFolder(out)
     folder.claim()
     with machine.running(folder.work) as context:
         run = _open(plan, target, corpus_inputs, context)
@@ -267,7 +267,7 @@ def _files(plan: Plan) -> list[str]:
     return sorted({file for method in methods for file in method.files})
 
 
-def _decide(run: Run, folder: RunFolder) -> str:
+def _decide(run: Run, folder: SelectionFolder) -> str:
     """Change the plan to fit its budget, by a stored decision or by measuring.
 
     Returns:
@@ -296,7 +296,7 @@ def _open(
     return run
 
 
-def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
+def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
     """The manifest of the scored corpus."""
     return {
         "corpusfit": versions()["corpusfit"],
@@ -326,7 +326,9 @@ def _more(amount: ChoosePlan) -> str:
     return f"higher --{next(used, 'fraction')}"
 
 
-def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
+def _finish(
+    run: Run, folder: SelectionFolder, manifest: dict[str, Any], *, selecting: bool
+) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
     selected: dict[str, Any] | None = None
     amount: dict[str, Any] | None = None

@@ -23,8 +23,8 @@ from corpusfit.score.contract import Effect
 from corpusfit.select.choose import Parts
 from corpusfit.select.strata import drawn_between, edges
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.cascade_stages import stages_of
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _EACH = 16
 """Segments per range between two possible thresholds."""
@@ -72,7 +72,7 @@ def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, 
     return {part: tuple(places.tolist()) for part, places in drawn.items()}
 
 
-def write_examples(run: Run, folder: RunFolder, method: MethodPlan, parts: list[int]) -> None:
+def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts: list[int]) -> None:
     """Describe the segments that `WriteSelected` has read, and write them beside the selection.
 
     Args:

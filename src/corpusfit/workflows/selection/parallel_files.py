@@ -13,7 +13,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.plan import Plan
 from corpusfit.types import Source
 from corpusfit.workflows.result import Selection
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _LINE_ENDS = re.compile(r"[\r\n]+")
 
@@ -34,7 +34,7 @@ def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
 
 
-def write_aligned(folder: RunFolder, sources: Sequence[Source]) -> list[str]:
+def write_aligned(folder: SelectionFolder, sources: Sequence[Source]) -> list[str]:
     """Write the selected pairs as two line-aligned files, in the corpus's order.
 
     A line end within a text, which only the old line ends of a TSV can leave, becomes a blank.

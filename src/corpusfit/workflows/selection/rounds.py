@@ -26,14 +26,14 @@ from corpusfit.score.round_scorer import RoundScorer
 from corpusfit.score.rounds import Features, Round, RoundMethod
 from corpusfit.select.top import Selector, find_threshold
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _SHARDS = 16
 """Shards in a group: 64 MiB of text by default, whose counts a worker holds in memory at once."""
 
 
 def score_in_rounds(
-    run: Run, folder: RunFolder, name: str, method: RoundMethod, target: Sample
+    run: Run, folder: SelectionFolder, name: str, method: RoundMethod, target: Sample
 ) -> None:
     """Score the whole corpus.
 
@@ -131,7 +131,7 @@ class _Rounds:
         states = [BeforeRound.read(self._files.state(i + 1)) for i in range(rounds + 1)]
         return RoundScorer.of(features, [s.taken for s in states[:-1]], [*states[-1].rounds])
 
-    def write(self, folder: RunFolder) -> None:
+    def write(self, folder: SelectionFolder) -> None:
         """Write the order of taking as scores."""
         rounds = len(self._method.budgets(1))
         final = BeforeRound.read(self._files.state(rounds + 1))

@@ -21,10 +21,10 @@ from corpusfit.score.contract import AnyMethod
 from corpusfit.select import ScoredPart
 from corpusfit.select import choose as decide
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.balance import Balance, balance
 from corpusfit.workflows.selection.examples import draw_examples, write_examples
 from corpusfit.workflows.selection.scoring import tallies
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass
@@ -74,7 +74,7 @@ class Chosen:
 
 
 def _scored(
-    folder: RunFolder, by: Balance | None = None, *, weighted: bool = False
+    folder: SelectionFolder, by: Balance | None = None, *, weighted: bool = False
 ) -> Iterator[ScoredPart]:
     """The scored parts; with a balance also their clusters, with `weighted` also their shares."""
     for index, path in table.parts(folder.scores):
@@ -88,7 +88,7 @@ def _scored(
         )
 
 
-def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
+def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod) -> Chosen:
     """Select, and write the columns `weight` and `selected` beside the scores."""
     source_of = {shard: tally.source for shard, tally in tallies(folder)}
     by = balance(run, folder)
@@ -109,7 +109,7 @@ def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
     return chosen
 
 
-def write_selected(run: Run, folder: RunFolder, chosen: Chosen, method: MethodPlan) -> None:
+def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen, method: MethodPlan) -> None:
     """Write the selected text and the examples, after removing those of another selection."""
     mark = folder.work / "chosen.json"
     choice = {**vars(run.plan.choose), "clusters": run.clusters}
@@ -140,7 +140,7 @@ def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], P
     return {i for i in parts if path(folder, i).name not in written}
 
 
-def count_rows(run: Run, folder: RunFolder) -> dict[str, Any]:
+def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
     total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
     reasons = Reasons()

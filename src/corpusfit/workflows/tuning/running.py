@@ -25,8 +25,8 @@ from corpusfit.workflows.context import Machine
 from corpusfit.workflows.lock import exclusive
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 from corpusfit.workflows.result import Selection
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.commands import select
+from corpusfit.workflows.selection_folder import SelectionFolder
 from corpusfit.workflows.tuning.folder import TuneFolder
 from corpusfit.workflows.tuning.grid import RANDOM
 from corpusfit.workflows.tuning.plan import TunePlan
@@ -102,7 +102,7 @@ def tune(
             folder.finish(_search(plan, inputs, found, folder, machine, began))
         folder.free()
         model = _train(plan, inputs, folder, machine) if train else None
-    selection = RunFolder(folder.selection).finished()
+    selection = SelectionFolder(folder.selection).finished()
     return Tuned(out, folder.finished() or {}, Selection(folder.selection, selection or {}), model)
 
 

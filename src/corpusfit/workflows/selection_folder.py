@@ -12,7 +12,7 @@ from corpusfit.errors import InputError
 from corpusfit.manifest import OutFolder
 
 
-class RunFolder(OutFolder):
+class SelectionFolder(OutFolder):
     """A selection's folder."""
 
     def __init__(self, path: Path) -> None:
