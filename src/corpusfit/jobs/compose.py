@@ -20,7 +20,7 @@ from corpusfit.adapt.keys import key_of
 from corpusfit.artifacts import read_arrays, write_arrays, write_bytes
 from corpusfit.compose.clean import Sentences, clean, without_markup
 from corpusfit.compose.languages import code_of, identifier
-from corpusfit.compose.recipe import SENTENCES, TextSource
+from corpusfit.compose.plan import SENTENCES, TextSource
 from corpusfit.corpus import rows
 from corpusfit.engine import Job
 from corpusfit.errors import ChangedInputError, UsageError, changed_input

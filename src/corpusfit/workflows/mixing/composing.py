@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.artifacts import is_local, listed, read_many, writing
-from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe, TextSource
+from corpusfit.compose.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
 from corpusfit.compose.selection import Pool, Taking, decide
 from corpusfit.compose.summary import Amounts, by_kind, by_language
 from corpusfit.errors import bad_setting
@@ -50,7 +50,9 @@ class Composition:
     manifest: dict[str, Any]
 
 
-def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = False) -> Composition:
+def compose(
+    recipe: CompositionPlan, out: Path, *, machine: Machine, overwrite: bool = False
+) -> Composition:
     """Compose a corpus.
 
     Text is read and cleaned twice: how much of a language is taken depends on all languages. In
@@ -86,7 +88,7 @@ def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = Fa
     return Composition(out, json.loads((out / "manifest.json").read_text("utf-8")))
 
 
-def estimate_composition(recipe: Recipe, *, machine: Machine) -> dict[str, Any]:
+def estimate_composition(recipe: CompositionPlan, *, machine: Machine) -> dict[str, Any]:
     """Estimate `compose`: reads all texts, scores none and writes nothing.
 
     Returns:
@@ -120,14 +122,14 @@ _COMPRESSED = 0.4
 """Stored bytes per character of text, roughly."""
 
 
-def _check_methods(recipe: Recipe) -> None:
+def _check_methods(recipe: CompositionPlan) -> None:
     """Raise `UnknownMethodError` for a source whose `choose` is not a method."""
     for source in recipe.sources:
         if source.choose not in (RANDOM, "auto"):
             registry.build(source.choose, {})
 
 
-def _open(recipe: Recipe, folder: ComposeFolder, running: RunContext) -> ComposeContext:
+def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -> ComposeContext:
     """Find and fingerprint the inputs."""
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_bytes
-from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe
+from corpusfit.compose.plan import RANDOM, SENTENCES, CompositionPlan
 from corpusfit.compose.selection import Pool, quantiles
 from corpusfit.errors import EmptyInputError
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
@@ -49,7 +49,7 @@ Columns = list[dict[str, NDArray[Any]]]
 class ComposeContext:
     """A running composition."""
 
-    recipe: Recipe
+    recipe: CompositionPlan
     running: RunContext
     folder: ComposeFolder
     sources: list[list[Source]]

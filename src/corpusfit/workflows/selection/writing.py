@@ -18,8 +18,7 @@ from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
 from corpusfit.plan import MethodPlan
 from corpusfit.score import table
 from corpusfit.score.contract import AnyMethod
-from corpusfit.select import ScoredPart
-from corpusfit.select import choose as decide
+from corpusfit.select import ScoredPart, choose
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.selection.balance import Balance, balance
 from corpusfit.workflows.selection.examples import draw_examples, write_examples
@@ -95,7 +94,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod) -> Cho
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
     paths = dict(table.parts(folder.scores))
     with run.stage("choose", len(paths)):
-        choices = decide(
+        choices = choose(
             lambda: _scored(folder, by, weighted=run.plan.choose.policy != "top"),
             run.plan.choose,
             seed=run.plan.seed,

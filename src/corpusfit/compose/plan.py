@@ -96,7 +96,7 @@ class TextSource:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CompositionPlan:
     """Settings of a composition.
 
     Attributes:
@@ -126,7 +126,7 @@ class Recipe:
     longest: int = _LONGEST
     seed: int = 0
 
-    def check(self) -> Recipe:
+    def check(self) -> CompositionPlan:
         """The recipe itself, if every value is allowed.
 
         Raises:
@@ -150,7 +150,7 @@ class Recipe:
             raise bad_setting("sources.name", "different for each source", repeated[0])
         return self._check_languages()
 
-    def _check_languages(self) -> Recipe:
+    def _check_languages(self) -> CompositionPlan:
         """Check that languages, limits and composition are consistent."""
         if not self.languages:
             cure = 'For instance languages = ["de", "en"]; other languages are left out.'
@@ -165,7 +165,7 @@ class Recipe:
             raise bad_setting("languages", allowed, ", ".join(self.languages), cure)
         return self
 
-    def with_codes(self) -> Recipe:
+    def with_codes(self) -> CompositionPlan:
         """The recipe with normalised codes, and by default the languages of its sources.
 
         Raises:
@@ -212,7 +212,7 @@ _SOURCE_LISTS = ("path", "target")
 _KNOWN = (*_PLAIN, "languages", "limits", "sources")
 
 
-def read_recipe(path: Path) -> Recipe:
+def read_recipe(path: Path) -> CompositionPlan:
     """Read a recipe.
 
     Args:
@@ -234,7 +234,7 @@ def read_recipe(path: Path) -> Recipe:
     if not isinstance(limits, Mapping):
         raise bad_setting("limits", "a table [limits] by language", limits)
     return (
-        Recipe(
+        CompositionPlan(
             **settings,
             sources=_sources(values.get("sources", []), path.absolute().parent),
             languages=_texts("languages", values.get("languages", [])),
