@@ -79,15 +79,17 @@ def read_many(paths: Iterable[Path]) -> Iterator[bytes]:
             yield from (found[key] for key in keys)
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder with its content, if it exists."""
-    if is_local(folder):
-        if folder.exists():
-            shutil.rmtree(folder)
-        return
-    fs, key = _store(folder)
-    with contextlib.suppress(FileNotFoundError):
-        fs.rm(key, recursive=True)
+def remove(*paths: Path) -> None:
+    """Remove files, and folders with their content, one after another; some may not exist."""
+    for path in paths:
+        if not is_local(path):
+            fs, key = _store(path)
+            with contextlib.suppress(FileNotFoundError):
+                fs.rm(key, recursive=True)
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _store(path: Any) -> tuple[Any, str]:

@@ -246,7 +246,6 @@ def read_recipe(path: Path) -> CompositionPlan:
 
 
 def _sources(tables: Any, home: Path) -> tuple[TextSource, ...]:
-    """The tables of `[[sources]]`."""
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise bad_setting("sources", "tables [[sources]] with name, path and kind", tables)
     found = []

@@ -175,7 +175,6 @@ def _without_duplicates(
 def _require_text(
     recipe: CompositionPlan, specific: NDArray[np.int64], general: NDArray[np.int64]
 ) -> None:
-    """Raise `EmptyInputError` for a language without text."""
     for number, code in enumerate(recipe.languages):
         if recipe.composition != MD_MWIKI and not specific[number] and code == ENGLISH:
             raise EmptyInputError(
@@ -215,7 +214,6 @@ def _bounds(
     own: NDArray[np.int64],
     notes: list[str],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Weight, minimum and maximum of each language."""
     is_english = np.array([code == ENGLISH for code in recipe.languages])
     none = np.zeros(len(is_english), np.int64)
     if recipe.composition == MD_MWIKI:

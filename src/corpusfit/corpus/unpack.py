@@ -126,12 +126,10 @@ class Stream:
 
 
 def _is_padding(data: bytes, suffix: str) -> bool:
-    """Whether only zeros follow a gzip or xz member (padding of tapes and block devices)."""
     return suffix in ("gz", "xz") and not data.strip(b"\0")
 
 
 def _parts(member: Any, data: bytes, suffix: str) -> Iterator[bytes]:
-    """The output of one chunk of input, in bounded parts."""
     if suffix == "zst":
         yield member.decompress(data)
     elif suffix == "gz":

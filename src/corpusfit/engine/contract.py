@@ -80,7 +80,6 @@ class Engine(ABC):
 
 
 def _cores() -> int:
-    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

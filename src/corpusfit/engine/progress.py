@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 
 class Progress:
     """Shows nothing; a front end overrides what it shows. The library itself never prints."""
@@ -14,6 +17,15 @@ class Progress:
 
     def end(self) -> None:
         """The stage is over."""
+
+    @contextlib.contextmanager
+    def stage(self, name: str, total: float, *unit: str) -> Iterator[None]:
+        """A stage from `begin` to `end`, which comes after an error too."""
+        self.begin(name, total, *unit)
+        try:
+            yield
+        finally:
+            self.end()
 
     def warn(self, message: str) -> None:
         """Show a warning, one sentence."""

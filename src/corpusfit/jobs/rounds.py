@@ -176,7 +176,6 @@ class _OverGroups:
     folder: RoundsFolder
 
     def counted(self, shards: Iterable[int]) -> list[Counted]:
-        """The counts of each shard."""
         return [Counted(**read_arrays(self.folder.counts(shard))[0]) for shard in shards]
 
 

@@ -19,7 +19,6 @@ class _Scan(Job[_Batch, tuple[int, list[ChunkScan]]]):
     """Scan a batch of chunks; returns its number too."""
 
     def start(self) -> Callable[[_Batch], tuple[int, list[ChunkScan]]]:
-        """Nothing to open."""
         return lambda batch: (batch[0], [scan_chunk(chunk) for chunk in batch[1]])
 
 

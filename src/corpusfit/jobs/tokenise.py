@@ -191,7 +191,6 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
 
 
 def _write(out: Path, number: int, part: Part, tally: Tally, texts: list[str]) -> TokenTally:
-    """Write a part; returns its counts."""
     counted = TokenTally(**tally.as_dict())
     counted.characters = sum(map(len, texts))
     counted.tokens = len(part.ids)

@@ -27,7 +27,6 @@ _COLUMNS = (
 
 
 def _figures(run: Found) -> list[Any]:
-    """A selection's row in the table."""
     selected, corpus = run.manifest["selected"], run.manifest["counts"]["segments"]
     return [
         run.title,

@@ -162,7 +162,6 @@ def _proximity(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _traits(manifest: dict[str, Any]) -> Sheet:
-    """Traits of the outliers and of all units."""
     outliers = manifest["outliers"]
     lines = [("all", outliers["all"]), ("in another domain's cluster", outliers["outliers"])]
     lines += [(f"in the cluster of {row['domain']}", row) for row in outliers["attracted"]]

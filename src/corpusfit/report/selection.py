@@ -64,7 +64,6 @@ Groups = Sequence[tuple[str, NDArray[np.int64]]]
 
 
 def _groups(spread: Spread, selected: NDArray[np.int64]) -> Groups:
-    """The sources with the most selected segments one by one, and the others together."""
     order = np.lexsort((np.arange(len(selected)), -spread.of_source, -selected))
     alone = order if len(order) <= _MOST + 1 else order[:_MOST]
     found = [(spread.sources[i], np.array([i])) for i in alone]

@@ -56,7 +56,6 @@ _COLUMNS = ("method", "fraction", "weights", "then_task", "rung", "steps")
 
 
 def _label(setting: dict[str, Any]) -> str:
-    """A setting in a few words."""
     use = "" if setting["weights"] == "off" else f" {setting['weights']}"
     then = " then task" if setting["then_task"] else ""
     return f"{setting['method']} {setting['fraction']:g}{use}{then}"

@@ -98,7 +98,6 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
 
 
 def _split(deal: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The paper's 90/10 split; a single text is both parts."""
     held = max(1, round(HELD_OUT * len(deal)))
     return np.sort(deal[held:] if len(deal) > 1 else deal), np.sort(deal[:held])
 

@@ -67,13 +67,9 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
     """
     sides = 2 if corpus.is_parallel(sources) else 1
     job = KeyTexts(read, tuple(s.name for s in sources), sides)
-    context.progress.begin(stage, sum(s.size for s in sources))
-    try:
-        found = sorted(
-            context.engine.map(job, context.shards_of(sources, read)), key=lambda k: k.shard
-        )
-    finally:
-        context.progress.end()
+    with context.progress.stage(stage, sum(s.size for s in sources)):
+        parts = context.engine.map(job, context.shards_of(sources, read))
+        found = sorted(parts, key=lambda k: k.shard)
     rejected = Reasons()
     for part in found:
         rejected.add(part.tally.rejects)

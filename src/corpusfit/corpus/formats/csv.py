@@ -139,8 +139,6 @@ def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[byte
 
 
 class _Records:
-    """Scanner of records: finds the line ends outside quoted fields."""
-
     def __init__(self, delimiter: str) -> None:
         self._stop = re.compile(rb'\n|(?<=[\n%s])"' % delimiter.encode())
         self._row = 0

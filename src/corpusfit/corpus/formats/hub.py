@@ -35,8 +35,6 @@ _WITHOUT_SCRIPTS = 4  # first version of `datasets` that never runs a dataset's 
 
 
 class _DatasetName(NamedTuple):
-    """The parts of `hub:NAME[:CONFIG][@SPLIT]`."""
-
     name: str
     config: str | None
     split: str | None

@@ -7,7 +7,6 @@ import itertools
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
-from corpusfit.manifest import digest, source_identity, versions
+from corpusfit.manifest import Finished, digest, source_identity, versions
 from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.training_data import sample_texts, sharpness, training_text
 from corpusfit.workflows.adaptation.training_phases import PhaseRunner
@@ -44,17 +43,8 @@ from corpusfit.workflows.reproduce import absolute, command_words, named_model
 HERE = Machine()
 
 
-@dataclass(frozen=True)
-class Adapted:
-    """A finished adaptation: a folder with a model for `AutoModel.from_pretrained`, or an adapter.
-
-    Attributes:
-        path: the folder.
-        manifest: content of `manifest.json`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+class Adapted(Finished):
+    """A finished adaptation: a model for `AutoModel.from_pretrained`, or an adapter."""
 
     def history(self) -> list[dict[str, Any]]:
         """Training and held-out losses by step: the records of `losses.jsonl`."""
@@ -247,7 +237,6 @@ def _opened(
     hardware: Hardware,
     machine: Machine,
 ) -> LoadedModel:
-    """The plan's model: a pre-trained or a new one."""
     if plan.model.init:
         return new_model(
             plan.model.init,

@@ -161,7 +161,6 @@ def training_text(
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
-    """The keys of all held-out texts."""
     found = [tokens.keys[chunks.text] for tokens, chunks in heldout.values()]
     return np.concatenate([np.empty(0, np.uint64), *found])
 
@@ -180,7 +179,6 @@ def _task_chunks(
 
 
 def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
-    """Raise `EmptyInputError` for a task without a usable text."""
     if not tokens.lengths.any():
         reasons = ", ".join(figures["reasons"]) or "empty input"
         raise EmptyInputError(

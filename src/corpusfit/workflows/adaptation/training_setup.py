@@ -147,7 +147,6 @@ def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
 
 
 def _facts(ready: Ready, training: Training, hardware: Hardware, summary: str) -> dict[str, Any]:
-    """The facts of the training for the manifest."""
     model, text = ready.opened.model, ready.text
     return {
         "command": "adapt",

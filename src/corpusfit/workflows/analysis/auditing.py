@@ -184,7 +184,6 @@ def _by_field(run: Run, folder: SelectionFolder, job: CountLabels) -> Iterator[C
 
 
 def _check(run: Run, truth: str, domain: Sequence[str], known: list[str]) -> None:
-    """Raise `UsageError` for a field that no row has or a glob that matches no domain."""
     if truth != SOURCE and known == [NONE]:
         raise _no_field(run, truth)
     for glob in domain:

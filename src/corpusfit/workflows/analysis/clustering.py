@@ -7,7 +7,6 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.labels import NONE
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
-from corpusfit.manifest import source_as_dict, source_identity, versions
+from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
 from corpusfit.score.contract import SOURCE
 from corpusfit.workflows.context import Machine, Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign
@@ -61,17 +60,8 @@ _NUMBERS = 2**26
 """Most numbers in the covariances of all clusters: half a GB, and several copies are in memory."""
 
 
-@dataclass(frozen=True)
-class Clustered:
-    """A finished run of `clusters`.
-
-    Attributes:
-        path: its folder.
-        manifest: the content of its `manifest.json`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+class Clustered(Finished):
+    """A finished run of `clusters`."""
 
 
 def clusters(

@@ -138,7 +138,6 @@ def explain(
 
 
 def _check(row: str | None, text: str | None, top: int, method: str) -> None:
-    """Raise `UsageError` for what `explain` does not allow."""
     if (row is None) == (text is None):
         if row is None:
             raise UsageError("<.row> or <.text> must be given; nothing was given.")
@@ -175,7 +174,6 @@ def _any_text(run: Run, text: str) -> _Found:
 
 
 def _segment(run: Run, folder: SelectionFolder, place: str) -> _Found:
-    """Find a scored segment."""
     number, row, segment = _parsed(place, run.names)
     shard, nth = _shard_of(run, folder, number, row)
     columns = ("row", "segment", "start", "end", "score", "stage", "selected")

@@ -136,11 +136,8 @@ def tokenizers(
     counts = {}
     progress = machine.progress
     for kind, sample in texts.items():
-        progress.begin(f"tokenise {kind}", len(names) * len(sample), "texts")
-        try:
+        with progress.stage(f"tokenise {kind}", len(names) * len(sample), "texts"):
             parts = [fertility_counts(t, sample, lambda n: progress.advance(n, n)) for t in opened]
-        finally:
-            progress.end()
         counts[kind] = np.stack(parts, 1)
         if not counts[kind][..., WORDS].any():
             raise EmptyInputError(f"--{kind} contains no word. Give other texts.")
@@ -172,7 +169,6 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
 
 
 def _is_conll(name: str) -> bool:
-    """Whether an input is a file of CoNLL columns, by its name."""
     path = Path(name).expanduser()
     conll = form_of_name(path.name) == "conll" and not format_of(path.name)
     return conll and path.is_file()

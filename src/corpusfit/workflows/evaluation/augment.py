@@ -84,11 +84,8 @@ def _translate(
 ) -> None:
     """Translate pieces, in parallel; on a GPU one at a time."""
     machine = machine.for_training(resolve_device(job.device, "finetune"))
-    machine.progress.begin("translate", sum(len(p.texts) for p in pieces), "texts")
-    try:
-        with machine.start() as engine:
-            engine.require_shared(folder.parent, "<.out>")
-            for done in engine.map(job, pieces):
-                machine.progress.advance(done, done)
-    finally:
-        machine.progress.end()
+    stage = machine.progress.stage("translate", sum(len(p.texts) for p in pieces), "texts")
+    with stage, machine.start() as engine:
+        engine.require_shared(folder.parent, "<.out>")
+        for done in engine.map(job, pieces):
+            machine.progress.advance(done, done)

@@ -109,18 +109,6 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
 
 @dataclass(frozen=True)
 class _SelectionInputs:
-    """A selection with its task and corpus.
-
-    Attributes:
-        name: the name that the user gave.
-        texts: its texts, and those of its task.
-        manifest: its manifest.
-        target: the target's texts.
-        sample: sample of its corpus; not every selection keeps one.
-        task: fingerprint of its target's texts.
-        corpus: fingerprint of its corpus.
-    """
-
     name: str
     texts: TrainingInputs
     manifest: dict[str, Any]
@@ -190,18 +178,16 @@ class _Counts:
 
 
 def _count_selection(selection: _SelectionInputs, sample: Sample, context: RunContext) -> _Counts:
-    """Count the n-grams of one selection."""
     texts, chosen = selection.texts, selection.manifest["plan"]["choose"]["policy"]
     target, general = selection.target.batch("text"), sample.batch("text")
     job = CountSelected(selection.target, chosen == "continuous")
     known = TaskNgrams.of(target)
     nothing = np.zeros((LAYERS, FEATURES.buckets))
     total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
-    context.progress.begin("count n-grams", len(texts.data), "segments")
-    for part in context.engine.map(job, (Path(s.url) for s in texts.data)):
-        total = total.plus(part)
-        context.progress.advance(1, part.texts)
-    context.progress.end()
+    with context.progress.stage("count n-grams", len(texts.data), "segments"):
+        for part in context.engine.map(job, (Path(s.url) for s in texts.data)):
+            total = total.plus(part)
+            context.progress.advance(1, part.texts)
     parts = [layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
     return _Counts(count(target), known, np.stack(parts), total)
 
@@ -248,7 +234,6 @@ class _LossMeter:
 
 
 def _open_meter(plan: AdaptPlan, folder: AdaptFolder, context: RunContext) -> _LossMeter:
-    """Open the model."""
     hardware = resolve(plan.train, "train")
     opened = open_model(
         plan.model,

@@ -114,7 +114,6 @@ def correlate(rows: list[CorrelationRow]) -> Correlations:
 def _columns(
     figures: Sequence[tuple[Row, float, float]],
 ) -> tuple[list[Row], list[float], list[float]]:
-    """Rows, and both figures, as three lists."""
     return [r for r, *_ in figures], [x for _, x, _ in figures], [y for *_, y in figures]
 
 

@@ -106,7 +106,6 @@ def run_steps(context: RecipeContext) -> None:
 
 
 def _select(context: RecipeContext) -> None:
-    """Run selections, one after another."""
     pending = context.pending.selections
     context.announce("selections")
     for number, step in enumerate(pending, 1):
@@ -151,7 +150,6 @@ def _augment(context: RecipeContext) -> None:
 
 
 def _run_augmentation(step: AugmentNode, context: RecipeContext) -> dict[str, Any]:
-    """Augment the training examples of one task."""
     task, recipe = load_task(step.task), context.inputs.recipe
     write_augmented_examples(
         task.train,
@@ -216,12 +214,9 @@ def _run_all(
     if not pending:
         return
     labels, progress = dict(map(describe, pending)), context.machine.progress
-    progress.begin(stage, len(pending), "steps")
-    try:
-        with context.machine.for_training(device_of(pending)).start() as engine:
-            engine.require_shared(context.folder.work, "<.out>")
-            for report in engine.map(job, pending):
-                progress.advance(1, 1)
-                context.handle(report, labels[report.key])
-    finally:
-        progress.end()
+    machine = context.machine.for_training(device_of(pending))
+    with progress.stage(stage, len(pending), "steps"), machine.start() as engine:
+        engine.require_shared(context.folder.work, "<.out>")
+        for report in engine.map(job, pending):
+            progress.advance(1, 1)
+            context.handle(report, labels[report.key])

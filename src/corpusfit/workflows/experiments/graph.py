@@ -150,7 +150,6 @@ def _ignores_task(selector: Selector) -> bool:
 
 
 def _model_text(cell: Cell) -> str:
-    """A cell's model in words: selector, fraction, weights and adapter."""
     amount = "" if cell.fraction is None else f"{cell.fraction:g}"
     weights = "" if cell.weights == "off" else cell.weights
     return " ".join(filter(None, (cell.selector, amount, weights, cell.adapter)))
@@ -186,7 +185,6 @@ def _fine_tuning(
     extra: str,
     number: int,
 ) -> TuneNode:
-    """One fine-tuning of a cell."""
     stored = inputs.tasks[cell.task, cell.size]
     adapted_model = adapted[number % len(adapted)] if adapted else ""
     key = fingerprints.step(

@@ -94,7 +94,6 @@ class _RowScorer:
         return [f"{t.name} {file_digest(t.out)}" for t in self._graph.cells[cell]]
 
     def error(self, cell: Cell) -> str:
-        """The error of a failed cell; empty otherwise."""
         return next((self._failed[s] for s in self._names(cell) if s in self._failed), "")
 
     def result(self, cell: Cell) -> Result:
@@ -128,8 +127,6 @@ class _RowScorer:
         )
 
     def compare(self, ours: Cell, base: Cell) -> Comparison:
-        """Compare a cell with another."""
-
         def compute() -> dict[str, Any]:
             if self._base is None or self._base[0] != base:
                 self._base = base, self._tallies(base)

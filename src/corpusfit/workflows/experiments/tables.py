@@ -130,7 +130,6 @@ def _cell_text(result: Result | None, shown: Mark) -> Cell:
 
 
 def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
-    """Every comparison, with its verdict."""
     rows: list[tuple[Cell, ...]] = []
     for pair in scored.pairs:
         c = pair.comparison
@@ -240,7 +239,6 @@ def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _costs(recipe: Recipe, costs: Costs) -> Table:
-    """Cost of each column."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             column,

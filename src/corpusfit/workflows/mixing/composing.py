@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from corpusfit.compose.selection import Pool, Taking, decide
 from corpusfit.compose.summary import Amounts, by_kind, by_language
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compose import WriteComposed, mark_path
-from corpusfit.manifest import source_as_dict, source_identity, versions
+from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
 from corpusfit.score import registry
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine, RunContext
@@ -37,17 +36,8 @@ from corpusfit.workflows.mixing.surveying import (
 )
 
 
-@dataclass(frozen=True)
-class Composition:
-    """A finished composition.
-
-    Attributes:
-        path: its folder; the text is in `composed/`.
-        manifest: the content of `manifest.json`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+class Composition(Finished):
+    """A finished composition; the text is in the folder's `composed/`."""
 
 
 def compose(
@@ -130,7 +120,6 @@ def _check_methods(recipe: CompositionPlan) -> None:
 
 
 def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -> ComposeContext:
-    """Find and fingerprint the inputs."""
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}
     for number, source in enumerate(recipe.sources):
@@ -213,7 +202,6 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
 
 
 def _written_amounts(folder: ComposeFolder, written: list[tuple[int, int]]) -> Amounts:
-    """The amounts written, by source and language."""
     amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
     marks = read_many([mark_path(folder.written, *at) for at in written])
     for (number, _), mark in zip(written, marks, strict=True):
@@ -224,7 +212,6 @@ def _written_amounts(folder: ComposeFolder, written: list[tuple[int, int]]) -> A
 
 
 def _write_rejects(context: ComposeContext, shards: list[int]) -> None:
-    """Write `rejects.jsonl`."""
     with writing(context.folder.path / "rejects.jsonl") as out:
         for number, seen in headers(context, shards):
             name = context.recipe.sources[number].name
@@ -237,7 +224,6 @@ def _write_rejects(context: ComposeContext, shards: list[int]) -> None:
 def _manifest(
     context: ComposeContext, read: dict[str, Any], selection: Taking, amounts: Amounts
 ) -> dict[str, Any]:
-    """The manifest of the finished composition."""
     recipe, languages = context.recipe, by_language(context.recipe, selection.shares, amounts)
     taken = sum(row["sentences" if recipe.unit == SENTENCES else "tokens"] for row in languages)
     return {

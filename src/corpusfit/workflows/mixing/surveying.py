@@ -82,12 +82,9 @@ class ComposeContext:
     def stage(self, name: str) -> Iterator[None]:
         """Time a pass over the sources and show its progress by stored bytes."""
         began = time.perf_counter()
-        self.running.progress.begin(name, self.size, "documents")
-        try:
+        with self.running.progress.stage(name, self.size, "documents"):
             yield
-        finally:
-            self.running.progress.end()
-            self.seconds[name] = round(time.perf_counter() - began, 3)
+        self.seconds[name] = round(time.perf_counter() - began, 3)
 
     def shards(self) -> Iterator[tuple[int, Shard]]:
         """Every shard with the number of its source, with progress by stored bytes."""

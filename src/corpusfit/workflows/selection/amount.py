@@ -121,5 +121,4 @@ def _reason(chosen: Mapping[str, float], curve: list[dict[str, float]]) -> str:
 
 
 def _percent(fraction: float) -> str:
-    """A share of the segments, such as `20 % of the segments`."""
     return f"{100 * fraction:g} % of the segments"

@@ -69,7 +69,6 @@ def prepare_balance(run: Run) -> None:
 
 
 def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
-    """The manifest of the clusters, and their file."""
     folder = ClustersFolder(place(plan.clusters, "<choose.clusters>"))
     return folder.require(), folder.domains.read_bytes()
 

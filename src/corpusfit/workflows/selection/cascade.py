@@ -286,7 +286,6 @@ class _Samples:
         return method, remarks[last.number]
 
     def scorer(self, stage: Stage, method: MethodPlan) -> StageScorer:
-        """The scorer of a stage, given the last stage's method."""
         return _scorer(self.folder, stage, method, self.stages[-1])
 
     def score(self, method: MethodPlan) -> list[NDArray[np.float32]]:
@@ -302,7 +301,6 @@ class _Samples:
         return found
 
     def shares(self, scores: list[NDArray[np.float32]]) -> list[float]:
-        """The shares of `--cascade`, or those set from the first half of the sample."""
         plan = self.run.plan
         written = [stage.text.share for stage in self.stages[:-1]]
         shares = [share for share in written if share is not None]

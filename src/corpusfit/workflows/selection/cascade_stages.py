@@ -170,11 +170,6 @@ def _is_method(name: str) -> bool:
 
 
 def _method(plan: MethodPlan) -> Method[Any]:
-    """The method of a stage.
-
-    Raises:
-        UsageError: it does not score each unit on its own.
-    """
     if not issubclass(registry.load(plan.name), Method):
         raise bad_setting(
             "A stage of <cascade.stages>",

@@ -172,7 +172,6 @@ def _ranked(
     *,
     named: bool,
 ) -> list[Ranked]:
-    """Draw a sample of the corpus, and rank methods on it."""
     with machine.running() as context:
         run = _open(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
         samples = Sample(run.work, "target"), Sample(run.work, "background")
@@ -213,7 +212,6 @@ def _run(
     *,
     selecting: bool,
 ) -> Selection:
-    """Score the corpus, and select with `selecting`."""
     plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
     used = registry.with_embedder(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
@@ -283,7 +281,6 @@ def _decide(run: Run, folder: SelectionFolder) -> str:
 def _open(
     plan: Plan, target: Sequence[str], corpus_inputs: Sequence[str], context: RunContext
 ) -> Run:
-    """Find and fingerprint the inputs."""
     started = time.perf_counter()
     run = Run.of(
         context,
@@ -297,7 +294,6 @@ def _open(
 
 
 def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
-    """The manifest of the scored corpus."""
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),

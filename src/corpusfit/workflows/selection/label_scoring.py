@@ -55,8 +55,7 @@ def score_labels(
         if scores.any():
             return
         segments += len(scores)
-    for written in (folder.scored, folder.scores):
-        remove(written)
+    remove(folder.scored, folder.scores)
     if not segments:
         raise run.nothing_read(rejected)
     raise bad_setting(

@@ -114,9 +114,7 @@ def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen, method: Me
     choice = {**vars(run.plan.choose), "clusters": run.clusters}
     wanted = json.dumps(choice, sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
-        for stale in (folder.selected, folder.looked_at):
-            remove(stale)
-        folder.examples.unlink(missing_ok=True)
+        remove(folder.selected, folder.looked_at, folder.examples)
         write_bytes(mark, wanted)
     if is_local(folder.selected):
         folder.selected.mkdir(exist_ok=True)

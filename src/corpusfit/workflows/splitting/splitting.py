@@ -17,7 +17,7 @@ from corpusfit.errors import EmptyInputError, bad_setting, changed_input
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
 from corpusfit.jobs.text_keys import TextsOfRows
-from corpusfit.manifest import source_as_dict, source_identity, versions
+from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
 from corpusfit.types import Source
 from corpusfit.workflows.contamination.match import find_leaks
 from corpusfit.workflows.context import Machine, RunContext
@@ -39,17 +39,8 @@ _SPARE = 100
 """Least number of spare groups to draw from: dev must not hold near-duplicates of test."""
 
 
-@dataclass(frozen=True)
-class Split:
-    """A finished split.
-
-    Attributes:
-        path: its folder.
-        manifest: the content of `manifest.json`: `counts`, `splits` with their files, `overlaps`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+class Split(Finished):
+    """A finished split; its manifest has `counts`, `splits` with their files, and `overlaps`."""
 
 
 def split(
@@ -105,8 +96,6 @@ def split(
 
 @dataclass(frozen=True)
 class _Task:
-    """A running split."""
-
     plan: SplitPlan
     sources: list[Source]
     context: RunContext
@@ -203,16 +192,13 @@ class _Task:
         """The texts of some rows (int64 [k], increasing) with all their sides."""
         shards = rows.shard[wanted]
         by_shard = {int(s): rows.row[wanted[shards == s]] for s in np.unique(shards)}
-        self.context.progress.begin("read drawn texts", sum(s.size for s in self.sources))
-        try:
-            pieces = (
-                (shard, by_shard[shard.index])
-                for shard in self.context.shards_of(self.sources, self.plan.read)
-                if shard.index in by_shard
-            )
+        pieces = (
+            (shard, by_shard[shard.index])
+            for shard in self.context.shards_of(self.sources, self.plan.read)
+            if shard.index in by_shard
+        )
+        with self.context.progress.stage("read drawn texts", sum(s.size for s in self.sources)):
             found = dict(self.context.engine.map(TextsOfRows(self.plan.read), pieces))
-        finally:
-            self.context.progress.end()
         return [texts for shard in sorted(found) for texts in found[shard]]
 
 
@@ -242,7 +228,6 @@ def _manifest(
     written: Written,
     names: dict[int, str],
 ) -> dict[str, Any]:
-    """The manifest: settings, splits with their files, and counts."""
     form = form_of(sources, plan.read)
     splits = {
         name: {

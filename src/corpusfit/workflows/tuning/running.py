@@ -108,8 +108,6 @@ def tune(
 
 @dataclass(frozen=True)
 class _Found:
-    """The inputs as they were read."""
-
     target: list[Source]
     corpus: list[Source]
     replay: list[Source]
@@ -117,7 +115,6 @@ class _Found:
     base: str
 
     def identity(self, plan: TunePlan) -> dict[str, Any]:
-        """What must be equal to resume a search."""
         return {
             "command": "tune",
             **plan.decisive(),
@@ -151,7 +148,6 @@ def _require_usable(inputs: TuneInputs, out: Path) -> None:
 
 
 def _read(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machine) -> _Found:
-    """Find and fingerprint the inputs."""
     read = dataclasses.replace(plan.read, text_field=inputs.guard_field or plan.read.text_field)
     with machine.start() as engine:
         found = {

@@ -99,15 +99,13 @@ class Search:
         self._score(left)
         left = [*left[1:], left[0]]  # the baseline last, as others may stop early
         trials: list[Trial] = []
-        self.machine.progress.begin("tune", sum(r.trials * r.steps for r in rungs), "tokens")
-        try:
+        total = sum(rung.trials * rung.steps for rung in rungs)
+        with self.machine.progress.stage("tune", total, "tokens"):
             for number, rung in enumerate(rungs, 1):
                 found = self._rung(number, rung, left)
                 trials = [*found, *trials]
                 left = [trial.setting for trial in found[: rung.passed]]
                 self._drop_selections(left)
-        finally:
-            self.machine.progress.end()
         return rungs, trials
 
     def _methods(self) -> list[str]:
@@ -256,7 +254,6 @@ class Search:
                 own.rename(known)
 
     def _selection(self, setting: Setting, machine: Machine) -> Path:
-        """The folder of a setting's selection, chosen from the scores of its method."""
         place = self.folder.selections / setting.selection.key
         if not (place / "manifest.json").exists():
             plan = self.plan.selection(setting.method, setting.fraction, setting.weights)
@@ -265,7 +262,6 @@ class Search:
         return place
 
     def _drop_selections(self, kept: Sequence[Setting]) -> None:
-        """Delete the selections of other settings."""
         keys = {setting.selection.key for setting in kept}
         for place in self.folder.selections.glob("*"):
             if place.name not in keys:
