@@ -19,8 +19,8 @@ class Progress:
         """The stage is over."""
 
     @contextlib.contextmanager
-    def stage(self, name: str, total: float, *unit: str) -> Iterator[None]:
-        """A stage from `begin` to `end`, which comes after an error too."""
+    def showing(self, name: str, total: float, *unit: str) -> Iterator[None]:
+        """Show a stage from `begin` to `end`, which comes after an error too."""
         self.begin(name, total, *unit)
         try:
             yield

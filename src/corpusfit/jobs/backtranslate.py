@@ -48,10 +48,7 @@ class Backtranslate(Job[Passage, int]):
     seed: int
     device: str
 
-    @property
-    def encodes(self) -> bool:
-        """True: two networks are loaded."""
-        return True
+    encodes = True  # two networks are loaded
 
     def start(self) -> Callable[[Passage], int]:
         """Load the models; raises `ModelError`."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, read_arrays, write_bytes
 from corpusfit.embed.store import VectorStore
-from corpusfit.engine import Job
+from corpusfit.engine import Job, PlainJob
 from corpusfit.explore.baselines import at_random, by_topic
 from corpusfit.explore.domains import fit_domains, read_domains, write_domains
 from corpusfit.explore.purity import confusion
@@ -50,7 +50,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class DrawKnown(Job[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
+class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
     """Draw the different units of a shard with the k smallest keys below a bound.
 
     Attributes:
@@ -70,10 +70,6 @@ class DrawKnown(Job[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
     seed: int
     words: int
     truth: str
-
-    def start(self) -> Callable[[tuple[Shard, int]], tuple[Drawn[Known], Tally]]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[Known], Tally]:
         shard, bound = piece

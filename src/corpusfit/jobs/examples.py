@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import restore
 from corpusfit.embed import load, prepare
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.errors import ModelError
 from corpusfit.jobs.explain import effects_of
 from corpusfit.jobs.fit import Sample
@@ -44,7 +43,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Describe(Job[list[str], Described]):
+class Describe(PlainJob[list[str], Described]):
     """Describe segments, given as their texts.
 
     Attributes:
@@ -72,10 +71,6 @@ class Describe(Job[list[str], Described]):
         """Whether segments are encoded."""
         own = registry.build(self.method.name, self.method.options).encodes
         return own and self.encoder is not None
-
-    def start(self) -> Callable[[list[str]], Described]:
-        """Nothing to open: it is done once."""
-        return self._work
 
     def _work(self, texts: list[str]) -> Described:
         method = registry.build(self.method.name, self.method.options)

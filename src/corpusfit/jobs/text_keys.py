@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from corpusfit.adapt.keys import alphanumeric, key_of
 from corpusfit.corpus import rows
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.jobs.reading import Tally, require_none_rejected
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Shard
@@ -56,7 +55,7 @@ def _sides(document: Document) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class KeyTexts(Job[Shard, Keyed]):
+class KeyTexts(PlainJob[Shard, Keyed]):
     """Hash the texts of a shard (XXH3); two texts share a hash with probability 2^-64.
 
     Attributes:
@@ -68,10 +67,6 @@ class KeyTexts(Job[Shard, Keyed]):
     read: ReadPlan
     names: tuple[str, ...]
     sides: int
-
-    def start(self) -> Callable[[Shard], Keyed]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, shard: Shard) -> Keyed:
         tally, numbers = Tally(shard.source), []
@@ -93,17 +88,13 @@ class KeyTexts(Job[Shard, Keyed]):
 
 
 @dataclass(frozen=True)
-class TextsOfRows(Job[_Piece, _Found]):
+class TextsOfRows(PlainJob[_Piece, _Found]):
     """Read the texts of some rows of a shard (int64 [k], increasing), each with all its sides.
 
     Returns the shard's number too.
     """
 
     read: ReadPlan
-
-    def start(self) -> Callable[[_Piece], _Found]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, piece: _Piece) -> _Found:
         shard, numbers = piece

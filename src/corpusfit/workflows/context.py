@@ -253,7 +253,7 @@ class Run(RunContext):
     def stage(self, name: str, total: float = 0) -> Iterator[None]:
         """Time a stage and show its progress."""
         started = time.perf_counter()
-        with self.progress.stage(name, total):
+        with self.progress.showing(name, total):
             yield
         took = time.perf_counter() - started
         self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)

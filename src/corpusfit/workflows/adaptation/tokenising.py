@@ -86,7 +86,7 @@ class Tokenising:
         if counts.get("parts") != len(finished(out)):
             mark.unlink(missing_ok=True)
             progress = self.context.progress
-            with progress.stage(f"tokenise {kind}", 0, "tokens"):
+            with progress.showing(f"tokenise {kind}", 0, "tokens"):
                 for _, tally in self.context.engine.map(job, pieces):
                     progress.advance(1, tally.tokens)
             _require_unchanged(sources, out)

@@ -91,7 +91,7 @@ class PhaseRunner:
         if self.track and not self.accelerator.trackers:
             self.accelerator.init_trackers("corpusfit", config=_flat(facts))
         steps = training.plan.steps or 0
-        with self.progress.stage("adapt", steps, "tokens"):
+        with self.progress.showing("adapt", steps, "tokens"):
             history = train(training, self.trial or TrainingProgress(self.progress, steps))
         facts["losses"] = _summary(history, training.plan.keep)
         if earlier:

@@ -181,7 +181,7 @@ def _encoded(
     ]
     pieces = [(number, texts) for number, (_, texts) in enumerate(cut)]
     parts: dict[int, Vectors] = {}
-    with context.progress.stage(f"encode {plan.embedder}", sum(map(len, sides)), "sentences"):
+    with context.progress.showing(f"encode {plan.embedder}", sum(map(len, sides)), "sentences"):
         for number, vectors in context.engine.map(EmbedTexts(plan, context.cache), pieces):
             parts[number] = vectors
             context.progress.advance(len(vectors), len(vectors))
@@ -196,7 +196,7 @@ def _searched(
     test: _Test, vectors: tuple[Vectors, Vectors], progress: Progress
 ) -> Iterator[NDArray[np.bool_]]:
     """Whether each query of a side finds its translation, side by side."""
-    with progress.stage(f"search {test.pairs.name}", sum(map(len, vectors)), "sentences"):
+    with progress.showing(f"search {test.pairs.name}", sum(map(len, vectors)), "sentences"):
         for side in (0, 1):
             own, other = test.sides[side], test.sides[1 - side]
             yield retrieved(

@@ -136,7 +136,7 @@ def tokenizers(
     counts = {}
     progress = machine.progress
     for kind, sample in texts.items():
-        with progress.stage(f"tokenise {kind}", len(names) * len(sample), "texts"):
+        with progress.showing(f"tokenise {kind}", len(names) * len(sample), "texts"):
             parts = [fertility_counts(t, sample, lambda n: progress.advance(n, n)) for t in opened]
         counts[kind] = np.stack(parts, 1)
         if not counts[kind][..., WORDS].any():

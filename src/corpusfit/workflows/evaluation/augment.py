@@ -84,7 +84,7 @@ def _translate(
 ) -> None:
     """Translate pieces, in parallel; on a GPU one at a time."""
     machine = machine.for_training(resolve_device(job.device, "finetune"))
-    stage = machine.progress.stage("translate", sum(len(p.texts) for p in pieces), "texts")
+    stage = machine.progress.showing("translate", sum(len(p.texts) for p in pieces), "texts")
     with stage, machine.start() as engine:
         engine.require_shared(folder.parent, "<.out>")
         for done in engine.map(job, pieces):

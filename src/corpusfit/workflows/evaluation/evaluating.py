@@ -180,7 +180,7 @@ class _Evaluation:
         for size in self.sizes:
             self._augment(size, machine)
         machine = machine.for_training(resolve_device(self.plan.finetune.device, "finetune"))
-        stage = machine.progress.stage("fine-tune", len(pieces), "models")
+        stage = machine.progress.showing("fine-tune", len(pieces), "models")
         with stage, machine.start() as engine:
             engine.require_shared(self.folder.path, "<.out>")
             for _ in engine.map(FineTune(), pieces):

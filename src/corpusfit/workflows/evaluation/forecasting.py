@@ -184,7 +184,7 @@ def _count_selection(selection: _SelectionInputs, sample: Sample, context: RunCo
     known = TaskNgrams.of(target)
     nothing = np.zeros((LAYERS, FEATURES.buckets))
     total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
-    with context.progress.stage("count n-grams", len(texts.data), "segments"):
+    with context.progress.showing("count n-grams", len(texts.data), "segments"):
         for part in context.engine.map(job, (Path(s.url) for s in texts.data)):
             total = total.plus(part)
             context.progress.advance(1, part.texts)

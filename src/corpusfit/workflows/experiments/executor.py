@@ -215,7 +215,7 @@ def _run_all(
         return
     labels, progress = dict(map(describe, pending)), context.machine.progress
     machine = context.machine.for_training(device_of(pending))
-    with progress.stage(stage, len(pending), "steps"), machine.start() as engine:
+    with progress.showing(stage, len(pending), "steps"), machine.start() as engine:
         engine.require_shared(context.folder.work, "<.out>")
         for report in engine.map(job, pending):
             progress.advance(1, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from corpusfit import corpus
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.artifacts import write_bytes
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.forecasting import forecast
 from corpusfit.workflows.experiments import fingerprints
@@ -43,7 +43,7 @@ class PredictorNode:
 
 
 @dataclass(frozen=True)
-class PredictorJob(Job[PredictorNode, Report]):
+class PredictorJob(PlainJob[PredictorNode, Report]):
     """Measure a model's loss on a task's text, and the KL reduction of the task's selections.
 
     Attributes:
@@ -56,16 +56,9 @@ class PredictorJob(Job[PredictorNode, Report]):
     costs: Path
     cache: Path | str | None
 
-    @property
-    def encodes(self) -> bool:
-        """True: it runs a network."""
-        return True
+    encodes = True  # it runs a network
 
-    def start(self) -> Callable[[PredictorNode], Report]:
-        """Open nothing: each piece has a model of its own."""
-        return self._done
-
-    def _done(self, piece: PredictorNode) -> Report:
+    def _work(self, piece: PredictorNode) -> Report:
         collector = WarningCollector()
         machine = Machine(workers=1, cache=self.cache, progress=collector)
 

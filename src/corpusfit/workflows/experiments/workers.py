@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import remove, write_bytes
-from corpusfit.engine import Job, Progress
+from corpusfit.engine import Job, PlainJob, Progress
 from corpusfit.errors import ChangedInputError, CorpusfitError, StorageError, WorkerError
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.jobs.finetune import FineTune, FineTuning
@@ -80,7 +80,7 @@ def run_step(
         more = step()
         record = {
             "seconds": round(time.perf_counter() - began, 3),
-            "cpu_seconds": _since(cpu_before),
+            "cpu_seconds": round(_cpu_seconds() - cpu_before, 3),
         }
         write_bytes(
             costs / f"{key}.json", json.dumps({**record, **more, "versions": versions()}).encode()
@@ -103,12 +103,8 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _since(cpu_before: float) -> float:
-    return round(_cpu_seconds() - cpu_before, 3)
-
-
 @dataclass(frozen=True)
-class AdaptJob(Job[AdaptNode, Report]):
+class AdaptJob(PlainJob[AdaptNode, Report]):
     """Adapt a model.
 
     Attributes:
@@ -121,16 +117,9 @@ class AdaptJob(Job[AdaptNode, Report]):
     costs: Path
     cache: Path | str | None
 
-    @property
-    def encodes(self) -> bool:
-        """True: it trains a network."""
-        return True
+    encodes = True  # it trains a network
 
-    def start(self) -> Callable[[AdaptNode], Report]:
-        """Open nothing: each piece has a model of its own."""
-        return self._done
-
-    def _done(self, piece: AdaptNode) -> Report:
+    def _work(self, piece: AdaptNode) -> Report:
         collector, out = WarningCollector(), self.models / piece.key
         machine = Machine(workers=1, cache=self.cache, progress=collector)
 
@@ -169,10 +158,7 @@ class TuneJob(Job[TuneNode, Report]):
     augmentations: Path
     costs: Path
 
-    @property
-    def encodes(self) -> bool:
-        """True: it trains a network."""
-        return True
+    encodes = True  # it trains a network
 
     def start(self) -> Callable[[TuneNode], Report]:
         """Open what the job of one fine-tuning opens."""

@@ -82,7 +82,7 @@ class ComposeContext:
     def stage(self, name: str) -> Iterator[None]:
         """Time a pass over the sources and show its progress by stored bytes."""
         began = time.perf_counter()
-        with self.running.progress.stage(name, self.size, "documents"):
+        with self.running.progress.showing(name, self.size, "documents"):
             yield
         self.seconds[name] = round(time.perf_counter() - began, 3)
 

@@ -197,7 +197,7 @@ class _Task:
             for shard in self.context.shards_of(self.sources, self.plan.read)
             if shard.index in by_shard
         )
-        with self.context.progress.stage("read drawn texts", sum(s.size for s in self.sources)):
+        with self.context.progress.showing("read drawn texts", sum(s.size for s in self.sources)):
             found = dict(self.context.engine.map(TextsOfRows(self.plan.read), pieces))
         return [texts for shard in sorted(found) for texts in found[shard]]
 

@@ -100,7 +100,7 @@ class Search:
         left = [*left[1:], left[0]]  # the baseline last, as others may stop early
         trials: list[Trial] = []
         total = sum(rung.trials * rung.steps for rung in rungs)
-        with self.machine.progress.stage("tune", total, "tokens"):
+        with self.machine.progress.showing("tune", total, "tokens"):
             for number, rung in enumerate(rungs, 1):
                 found = self._rung(number, rung, left)
                 trials = [*found, *trials]
