@@ -197,17 +197,12 @@ def _with_names(places: Mapping[Source, Found]) -> Iterator[Source]:
         yield replace(source, name=name)
 
 
-def _printable(name: str) -> str:
-    """The name with replacement marks for bytes that are not valid characters."""
-    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _unique(sources: list[Source]) -> list[Source]:
-    """Sort by name; repeated names (such as a file called `stdin`) get a number."""
+    """Sort by printable name; repeated names (such as a file called `stdin`) get a number."""
     seen: Counter[str] = Counter()
     unique = []
     for source in sorted(sources, key=lambda s: (s.name, s.url)):
-        name = _printable(source.name)
+        name = source.name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         seen[name] += 1
         again = f"~{seen[name]}" if seen[name] > 1 else ""
         unique.append(replace(source, name=name + again))

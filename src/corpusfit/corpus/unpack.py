@@ -103,8 +103,8 @@ class Stream:
             data = piece
             self.position += len(piece)
             while data:
-                if ended and not started and _is_padding(data, suffix):
-                    break
+                if ended and not started and suffix in ("gz", "xz") and not data.strip(b"\0"):
+                    break  # padding of tapes and block devices
                 started = True
                 try:
                     yield from _parts(member, data, suffix)

@@ -55,13 +55,8 @@ class Backtranslate(Job[Passage, int]):
         models = BackTranslator.load(self.mt, self.mt_back, device=self.device)
 
         def work(piece: Passage) -> int:
-            found = models.translate(
-                piece.texts,
-                copies=self.copies,
-                seed=self.seed,
-                first=piece.first,
-                progress=Progress(),
-            )
+            how = {"copies": self.copies, "seed": self.seed, "first": piece.first}
+            found = models.translate(piece.texts, **how, progress=Progress())
             write_bytes(piece.out, json.dumps(found).encode())
             return len(piece.texts)
 

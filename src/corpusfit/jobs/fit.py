@@ -121,11 +121,8 @@ class Fit(PlainJob[MethodPlan, str]):
             stored: Scorer[Any] = restore(self.scorer, registry.scorer_class)
             return stored.remark()
         method = registry.unit_method(plan.name, plan.options)
-        target, background = (
-            self.target.repeated(method.fits_on),
-            self.background.batch(method.fits_on),
-        )
-        scorer = method.fit(target, background, seed=self.seed)
+        target = self.target.repeated(method.fits_on)
+        scorer = method.fit(target, self.background.batch(method.fits_on), seed=self.seed)
         store(self.scorer, plan.name, scorer)
         return scorer.remark()
 

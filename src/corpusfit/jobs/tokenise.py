@@ -146,16 +146,9 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
         def work(shard: Shard) -> tuple[int, TokenTally]:
             found, tally = read_shard(shard, self.read, self.names)
             texts = found.texts.to_pylist()
-            ids, offsets = tokenise(texts)
-            n = len(texts)
-            part = Part(
-                self.names[shard.source],
-                found.row,
-                ids,
-                offsets,
-                text_keys(texts),
-                np.zeros(n, np.float32),
-            )
+            scores = np.zeros(len(texts), np.float32)
+            name = self.names[shard.source]
+            part = Part(name, found.row, *tokenise(texts), text_keys(texts), scores)
             return shard.index, _write(self.out, shard.index, part, tally, texts)
 
         return work

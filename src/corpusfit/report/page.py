@@ -7,7 +7,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -67,12 +67,9 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"cell": cell, "command": shlex.join, "settings": _settings}
+    settings = partial(json.dumps, indent=1, ensure_ascii=False)
+    made.filters |= {"cell": cell, "command": shlex.join, "settings": settings}
     return made
-
-
-def _settings(plan: dict[str, Any]) -> str:
-    return json.dumps(plan, indent=1, ensure_ascii=False)
 
 
 def _as_block(data: dict[str, Any]) -> str:

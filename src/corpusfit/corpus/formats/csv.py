@@ -66,7 +66,10 @@ class Csv(Format):
             names = next(csv.reader((header,), delimiter=self.delimiter), [])
         except csv.Error:
             names = []  # every record has too many fields
-        text_index, id_index = (_index_of(names, name) for name in (plan.text_field, plan.id_field))
+        text_index, id_index = (
+            (names.index(name) if name in names else -1)
+            for name in (plan.text_field, plan.id_field)
+        )
         if ends[-1] < len(shard.data):
             ends.append(len(shard.data))
         for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
@@ -118,10 +121,6 @@ def _values(row: int, byte: int, raw: bytes, delimiter: str, most: int) -> list[
         detail = f"{len(values)} fields under a header of {most}"
         return Reject(row, byte, rejects.malformed_csv(detail))
     return values
-
-
-def _index_of(names: list[str], name: str) -> int:
-    return names.index(name) if name in names else -1
 
 
 def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[bytes, bytes | None]:

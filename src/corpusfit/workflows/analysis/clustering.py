@@ -6,7 +6,7 @@ import dataclasses
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -257,13 +257,9 @@ def _below(
             rejected.add(tally.rejects)
             group = found.setdefault(tally.source if by_source else 0, [])
             group.append(part)
-            if _count(group) > 2 * job.k:
+            if sum(len(drawn.texts) for drawn in group) > 2 * job.k:
                 group[:] = merge(group, job.k)
     return {group: merge(parts, job.k) for group, parts in found.items()}, rejected
-
-
-def _count(parts: Iterable[Drawn[Known]]) -> int:
-    return sum(len(part.texts) for part in parts)
 
 
 def _different(parts: list[Drawn[Known]], wanted: int) -> list[Known]:

@@ -108,9 +108,7 @@ def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
     for split in ("train", "dev", "test"):
         path, texts = folder.texts(key, split), getattr(task, split).texts()
         data = "".join(json.dumps({field: text}) + "\n" for text in texts).encode()
-        if (
-            not path.exists() or path.read_bytes() != data
-        ):  # the key does not cover the field's name
+        if not path.exists() or path.read_bytes() != data:  # no digest covers the field's name
             write_bytes(path, data)
     if not folder.task(key).exists():
         store_task(task, folder.task(key))

@@ -97,19 +97,15 @@ def read_recipe(path: Path) -> Recipe:
         raise bad_setting("corpus", "a list of files or folders", list(corpus))
     settings["corpus"] = tuple(located(p, home) for p in corpus)
     settings["tasks"] = _tasks(values.get("tasks", []), home)
-    settings["pairs"] = tuple(_list("pairs", p, "str") for p in _optional_list("pairs", values))
+    pairs = values.get("pairs", [])
+    if not isinstance(pairs, list):
+        raise bad_setting("pairs", "a list", pairs)
+    settings["pairs"] = tuple(_list("pairs", pair, "str") for pair in pairs)
     plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
     settings["evaluate"] = EvaluatePlan().with_values(plans["evaluate"])
     settings["selectors"] = _selectors(values, plans, home)
     settings.setdefault("name", "")
     return Recipe(**settings).check()
-
-
-def _optional_list(setting: str, values: Mapping[str, Any]) -> list[Any]:
-    found = values.get(setting, [])
-    if not isinstance(found, list):
-        raise bad_setting(setting, "a list", found)
-    return found
 
 
 def _list(setting: str, value: Any, kind: str) -> tuple[Any, ...]:

@@ -95,14 +95,7 @@ class PendingSteps:
     @property
     def left(self) -> dict[str, Sequence[Any]]:
         """The pending steps, by phase."""
-        steps = (
-            self.selections,
-            self.adaptations,
-            self.augmentations,
-            self.tunings,
-            self.predictors,
-        )
-        return dict(zip(PHASES, steps, strict=True))
+        return dict(zip(PHASES, list(vars(self).values())[1:], strict=True))
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """By phase, the numbers of all and of pending steps."""

@@ -138,13 +138,8 @@ def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
         figures = (interval, c.p_seeds, c.p_items)
         rows.append((name, pair.column, pair.base, *figures, pair.verdict))
     columns = (
-        "dataset",
-        "column",
-        "compared with",
-        "95 % interval, points",
-        "p (seeds)",
-        "p (examples)",
-        "verdict",
+        *("dataset", "column", "compared with", "95 % interval, points"),
+        *("p (seeds)", "p (examples)", "verdict"),
     )
     notes = (
         "The verdict uses the larger p after Holm's correction. Comparisons with "

@@ -16,7 +16,7 @@ from corpusfit.kernels.chance import bottom_k
 from corpusfit.plan import AUTO, DEFAULT_FRACTION, ChoosePlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
-from corpusfit.score.heldout_bits import Bits, compare
+from corpusfit.score.heldout_bits import compare
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.samples import read_background
 from corpusfit.workflows.selection.bits import evaluate
@@ -88,20 +88,16 @@ def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, A
     names = [f"{i:02d}" for i in range(len(GRID))]
     sums = dict(zip(names, evaluation.bits(used.name), strict=True))
     found = {b.method: b for b in compare(held, sums, seed=run.plan.seed)}
-    curve = [_point(share, found[name]) for name, share in zip(names, GRID, strict=True)]
+    curve = [
+        {
+            "fraction": share,
+            "bits": found[name].bits,
+            **dict(zip(("behind", "low", "high"), found[name].behind, strict=True)),
+        }
+        for name, share in zip(names, GRID, strict=True)
+    ]
     chosen = next(p for p in curve if p["low"] <= 0)
     return {"fraction": chosen["fraction"], "reason": _reason(chosen, curve), "curve": curve}
-
-
-def _point(fraction: float, found: Bits) -> dict[str, float]:
-    behind, low, high = found.behind
-    return {
-        "fraction": fraction,
-        "bits": found.bits,
-        "behind": behind,
-        "low": low,
-        "high": high,
-    }
 
 
 def _reason(chosen: Mapping[str, float], curve: list[dict[str, float]]) -> str:

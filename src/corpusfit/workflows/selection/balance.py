@@ -57,7 +57,8 @@ def prepare_balance(run: Run) -> None:
         manifest, data = _read_clusters(run.plan.choose)
         run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):
-            encoder = run.one(PrepareEncoder(run.cache), _embed(manifest))
+            embed = ClustersPlan.from_dict(manifest["plan"]).embed
+            encoder = run.one(PrepareEncoder(run.cache), embed)
         if encoder != manifest["encoder"]:
             raise bad_setting(
                 "<choose.clusters>",
@@ -71,10 +72,6 @@ def prepare_balance(run: Run) -> None:
 def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
     folder = ClustersFolder(place(plan.clusters, "<choose.clusters>"))
     return folder.require(), folder.domains.read_bytes()
-
-
-def _embed(manifest: dict[str, Any]) -> EmbedPlan:
-    return ClustersPlan.from_dict(manifest["plan"]).embed
 
 
 def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
@@ -100,7 +97,8 @@ def balance(run: Run, folder: SelectionFolder) -> Balance | None:
             f"The clusters in {run.plan.choose.clusters} changed while the command ran. Run the "
             "same command again."
         )
-    balanced, embed = folder.balanced / run.clusters, _embed(manifest)
+    balanced = folder.balanced / run.clusters
+    embed = ClustersPlan.from_dict(manifest["plan"]).embed
     own = balanced / "domains.safetensors"
     write_bytes(own, data)  # where every worker sees it
     assign(run, own, balanced / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])

@@ -143,7 +143,9 @@ def rank(
     labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
     if labels:
         raise bad_setting("<.method>", "a method that scores texts, not labels", ", ".join(labels))
-    return _ranked(plan, target, corpus_inputs, names, seeds, machine, named=bool(methods))
+    return rank_by_bits(
+        plan, target, corpus_inputs, names, named=bool(methods), machine=machine, seeds=seeds
+    )
 
 
 def rank_by_bits(
@@ -154,24 +156,13 @@ def rank_by_bits(
     *,
     named: bool,
     machine: Machine,
+    seeds: int = 0,
 ) -> list[Ranked]:
-    """Rank methods by held-out bits alone, as `auto` does; takes what `rank` takes.
+    """Rank methods on a sample of the corpus; takes what `rank` takes.
 
-    With `named`, a method that cannot be used here is an error; else it is left out.
+    By held-out bits alone without `seeds`, as `auto` does. With `named`, a method that cannot be
+    used here is an error; else it is left out.
     """
-    return _ranked(plan, target, corpus_inputs, names, 0, machine, named=named)
-
-
-def _ranked(
-    plan: Plan,
-    target: Sequence[str],
-    corpus_inputs: Sequence[str],
-    names: Sequence[str],
-    seeds: int,
-    machine: Machine,
-    *,
-    named: bool,
-) -> list[Ranked]:
     with machine.running() as context:
         run = _open(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
         samples = Sample(run.work, "target"), Sample(run.work, "background")

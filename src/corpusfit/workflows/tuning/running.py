@@ -7,16 +7,13 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corpusfit import corpus
 from corpusfit.adapt.models import MODEL, fingerprint
 from corpusfit.artifacts import is_local
 from corpusfit.embed.folders import find
 from corpusfit.errors import UsageError, bad_setting
-from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.types import Source
 from corpusfit.workflows.adaptation.adapting import Adapted, adapt
@@ -149,18 +146,9 @@ def _require_usable(inputs: TuneInputs, out: Path) -> None:
 
 def _read(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machine) -> _Found:
     read = dataclasses.replace(plan.read, text_field=inputs.guard_field or plan.read.text_field)
-    with machine.start() as engine:
-        found = {
-            role: corpus.find(
-                getattr(inputs, role),
-                plan.read,
-                spool=folder.work,
-                role=role,
-                scan=partial(scan_with, engine),
-            )
-            for role in _ROLES
-            if getattr(inputs, role)
-        }
+    with machine.running(folder.work) as context:
+        asked = {role: getattr(inputs, role) for role in _ROLES}
+        found = {role: context.find(own, plan.read, role) for role, own in asked.items() if own}
     guarded = held_out(inputs.guard, read, folder.work, machine.progress, setting="guard")
     base = fingerprint(find(plan.model.name, setting=MODEL))
     return _Found(found["target"], found["corpus"], found.get("replay", []), guarded, base)
