@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Spelling: TypeAlias = "Callable[[str, str], str]"
 """How a caller writes a setting, by its path and a value; the value is empty for the name alone."""
@@ -118,6 +119,15 @@ class MissingDependencyError(CorpusfitError):
     def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str]]:
         """Pickle by the arguments."""
         return type(self), self._arguments
+
+
+@contextlib.contextmanager
+def importing(feature: str, extra: str) -> Iterator[None]:
+    """Import optional libraries; raises `MissingDependencyError` if one is not installed."""
+    try:
+        yield
+    except ImportError as e:
+        raise MissingDependencyError(feature, extra) from e
 
 
 class ModelError(CorpusfitError):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from corpusfit.errors import MissingDependencyError, UsageError, bad_setting
+from corpusfit.errors import UsageError, bad_setting, importing
 
 EXTRA = "languages"
 """The extra that this module needs."""
@@ -33,10 +33,8 @@ def code_of(code: str, setting: str = "language") -> str:
         MissingDependencyError: the extra `languages` is not installed.
         UsageError: the code does not exist.
     """
-    try:
+    with importing("A language code", EXTRA):
         import langcodes
-    except ImportError as e:
-        raise MissingDependencyError("A language code", EXTRA) from e
     if not _SHAPE.fullmatch(code) or not langcodes.tag_is_valid(code):
         raise _unknown(code, setting)
     shortest = str(langcodes.standardize_tag(code, macro=True)).partition("-")[0]
@@ -74,8 +72,6 @@ def identifier() -> Callable[[str], str]:
 @cache
 def _model() -> Any:
     """The model, opened once per process."""
-    try:
+    with importing("Language identification", EXTRA):
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError as e:
-        raise MissingDependencyError("Language identification", EXTRA) from e
     return LanguageIdentifier.from_model_file(MODEL_FILE)

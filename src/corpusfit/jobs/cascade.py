@@ -129,10 +129,9 @@ class StageScorer:
 
     def open(self) -> Scorer[Any]:
         """Restore the scorer."""
-        scorer: Scorer[Any] = restore(
+        return restore(
             self.path, lambda kind: Surrogate if kind == _SURROGATE else registry.scorer_class(kind)
         )
-        return scorer
 
 
 @dataclass(frozen=True)

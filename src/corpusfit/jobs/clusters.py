@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import is_local, read_arrays, write_bytes
+from corpusfit.artifacts import is_local, read_arrays
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job, PlainJob
 from corpusfit.explore.baselines import at_random, by_topic
@@ -24,7 +23,7 @@ from corpusfit.jobs.reading import Tally
 from corpusfit.jobs.sample import Drawn, below, lowest, strings
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.score.contract import SOURCE
-from corpusfit.score.table import column
+from corpusfit.score.table import column, write_parquet
 from corpusfit.segments import join_units
 from corpusfit.types import Shard, text_array
 
@@ -236,9 +235,7 @@ class Assign(Job[int, int]):
                     ),
                 }
             )
-            buffer = io.BytesIO()
-            pq.write_table(table, buffer, compression="zstd")
-            write_bytes(assigned_path(self.out, shard), buffer.getvalue())
+            write_parquet(assigned_path(self.out, shard), table)
             return len(segments)
 
         return work

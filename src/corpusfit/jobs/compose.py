@@ -47,14 +47,7 @@ def mark_path(folder: Path, source: int, shard: int) -> Path:
 
 @dataclass(frozen=True)
 class _Cleaning:
-    """How documents of some sources are cleaned.
-
-    Attributes:
-        sources: the recipe's sources.
-        names: names of the files, by source.
-        languages: codes of the recipe's languages.
-        longest: most word pieces of a sentence.
-    """
+    """How documents of a recipe's sources are cleaned."""
 
     sources: tuple[TextSource, ...]
     names: tuple[tuple[str, ...], ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from corpusfit.jobs.explain import effects_of
 from corpusfit.jobs.fit import Sample
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan
 from corpusfit.score import registry
-from corpusfit.score.contract import Effect, Scorer
+from corpusfit.score.contract import Effect
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, read_as, taken_of, text_array
 
@@ -85,7 +84,7 @@ class Describe(PlainJob[list[str], Described]):
             target_vectors = self.target.batch("embedding")[places]
         effects: list[list[Effect]] = [[] for _ in texts]
         if method.scorer is not None:
-            scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+            scorer = restore(self.scorer, registry.scorer_class)
             known = self.target.batch("both" if method.encodes else "text")
             target_scores = scorer.score(read_as(taken_of(known, places), method.reads))
             if method.whole_segments:

@@ -85,7 +85,7 @@ class Explain(PlainJob[list[str], Explained]):
             by, nearest, batch = "words", self._nearest(texts, "words"), texts
         if method.scorer is None:
             return Explained(None, [], nearest, by, [])
-        scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+        scorer = restore(self.scorer, registry.scorer_class)
         if method.whole_segments:
             units = ["".join(units)]
             batch = text_array(units)

@@ -19,7 +19,6 @@ from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
-from corpusfit.score.contract import Scorer
 from corpusfit.score.rank import Trial, trial
 from corpusfit.types import Paired, buffers, taken_of, text_array
 
@@ -118,8 +117,7 @@ class Fit(PlainJob[MethodPlan, str]):
 
     def _work(self, plan: MethodPlan) -> str:
         if self.scorer.exists():
-            stored: Scorer[Any] = restore(self.scorer, registry.scorer_class)
-            return stored.remark()
+            return restore(self.scorer, registry.scorer_class).remark()
         method = registry.unit_method(plan.name, plan.options)
         target = self.target.repeated(method.fits_on)
         scorer = method.fit(target, self.background.batch(method.fits_on), seed=self.seed)

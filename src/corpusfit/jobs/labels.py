@@ -28,16 +28,7 @@ NONE = "(none)"
 def _labels(
     shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The labels of some rows: the different labels, and each row's place among them.
-
-    Args:
-        shard: the shard of the rows.
-        read: how rows become texts; its `id_field` is the label's field.
-        wanted: int64 [n], rows in reading order; rows with several units repeat.
-
-    Raises:
-        InputError: the shard's usable rows are not the wanted ones.
-    """
+    """The different labels of a shard's rows, and the place of each row [n] among them."""
     number: dict[str, int] = {}
     found: list[int] = []
     places: list[int] = []

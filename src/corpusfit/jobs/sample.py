@@ -120,10 +120,7 @@ class _Draw:
     def units(
         self, rows: NDArray[np.int64], counts: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Keys and places of the drawn units, given the documents' rows and numbers of units.
-
-        Unit j of n falls into part floor(j parts / n).
-        """
+        """Keys and places of the drawn units: unit j of n falls into part floor(j parts / n)."""
         at = np.searchsorted(rows, self._row)
         usable = (at < len(rows)) & np.isin(self._row, rows)  # without rejected rows
         at, parts = at[usable], self._parts[usable]

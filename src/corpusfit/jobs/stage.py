@@ -140,11 +140,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
     def _read(
         self, shard: Shard, places: NDArray[np.int64] | None
     ) -> tuple[Segments, Texts, Tally]:
-        """The segments at some places, or all; the texts of their units; their tally.
-
-        Raises:
-            InputError: a segment is missing, because the source changed.
-        """
+        """The segments at some places, or all; the texts of their units; their tally."""
         if places is None:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
             segments = join_units(units, self.cut.gamma)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corpusfit.adapt.keys import text_keys
 from corpusfit.adapt.tokens import Part, write_part
 from corpusfit.engine import Job
-from corpusfit.errors import InputError, MissingDependencyError, ModelError
+from corpusfit.errors import InputError, ModelError, importing
 from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
@@ -41,18 +41,11 @@ class TokenTally(Tally):
 
 
 class _Tokeniser:
-    """An opened tokenizer; it adds no special tokens and truncates nothing.
-
-    Args:
-        path: a `tokenizer.json`.
-        end: id to append to each text with tokens, if any.
-    """
+    """An opened tokenizer, which appends `end` to each text with tokens; it truncates nothing."""
 
     def __init__(self, path: Path, end: int | None) -> None:
-        try:
+        with importing("Training a model", "train"):
             from tokenizers import Tokenizer
-        except ImportError as e:
-            raise MissingDependencyError("Training a model", "train") from e
         try:
             self._tokenizer = Tokenizer.from_buffer(path.read_bytes())
         except Exception as e:  # the library raises bare exceptions

@@ -35,8 +35,7 @@ class Selection(Finished):
             ModelError: the method has no scorer.
         """
         path = SelectionFolder(self.path).fit / "scorer.safetensors"
-        scorer: Scorer[Any] = restore(path, registry.scorer_class)
-        return scorer
+        return restore(path, registry.scorer_class)
 
     def scores(self) -> Iterator[pa.Table]:
         """The scores: one Arrow table per shard, one row per segment."""

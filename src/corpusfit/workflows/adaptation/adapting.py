@@ -213,10 +213,7 @@ def _require_outside(out: Path, inputs: Iterable[str]) -> None:
 
 
 def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
-    """What must be equal to resume a training; other settings change no weight.
-
-    A model is identified by its content, not by its path.
-    """
+    """What must be equal to resume a training; a model is identified by its content."""
     trains = texts.on_task or plan.then_task.on or plan.train.keep == "best"
     decides = trains or not texts.own_task  # else the task's texts are only measured on
     return {

@@ -168,10 +168,7 @@ def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
 def _task_chunks(
     task: Tokens, room: int, plan: AdaptPlan, dropped: NDArray[np.uint64], *, split: bool
 ) -> tuple[Chunks, Chunks]:
-    """The task's chunks that the second phase may train on, and those to measure the loss on.
-
-    Without `split` the loss is measured on all of them, as without a second phase.
-    """
+    """The task's chunks to train on in the second phase, and to measure on: all without `split`."""
     chunks, share = cut_chunks(task.lengths, np.ones(len(task), np.float32), room), 1.0
     if plan.then_task.on and split:
         chunks, share = exclude_keys(chunks, task.keys, dropped), plan.mix.task_heldout

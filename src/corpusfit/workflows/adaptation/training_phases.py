@@ -121,11 +121,7 @@ def _both(ready: Ready, before: dict[str, Any], after: dict[str, Any]) -> dict[s
 
 
 def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:
-    """Store the resolved settings, or compare those of a resumed training with them.
-
-    Raises:
-        ChangedInputError: another machine or library resolves them differently.
-    """
+    """Store the resolved settings; raise `ChangedInputError` if a resumed training had others."""
     now = {name: facts[name] for name in ("precision", "device", "packed", "processes")}
     now |= {name: facts["training"][name] for name in ("steps", "batch", "length", "rate")}
     if folder.checkpoints.is_dir() and folder.settled.exists():

@@ -128,10 +128,7 @@ def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
 
 
 def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
-    """The order of the data; rows that are not packed are grouped by length.
-
-    It does not depend on `train.micro_tokens`, which may change when a training is resumed.
-    """
+    """The order of the data, whatever `train.micro_tokens`, which may change on resume."""
     plan, text = ready.plan, ready.text
     return Passes(
         text.train,

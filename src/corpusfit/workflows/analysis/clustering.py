@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, write_bytes
@@ -36,6 +34,7 @@ from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
 from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
 from corpusfit.score.contract import SOURCE
+from corpusfit.score.table import write_parquet
 from corpusfit.workflows.context import Machine, Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign
 from corpusfit.workflows.reproduce import absolute, command_words
@@ -211,11 +210,7 @@ _DOMAINS = 200
 
 
 def _drawn(plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample) -> list[Known]:
-    """The sampled units in the order of their shards; stored, so that a resumed command has them.
-
-    Raises:
-        EmptyInputError: there is none.
-    """
+    """The sampled units in the order of their shards, stored for a resumed command."""
     path = folder.drawn / "known.json"
     if path.exists():
         return [Known(*fields) for fields in json.loads(path.read_bytes())]
@@ -465,6 +460,4 @@ def _write_sample(
         }
         for unit, cluster, own, place in zip(units, of, shares, places, strict=True)
     ]
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), buffer, compression="zstd")
-    write_bytes(path, buffer.getvalue())
+    write_parquet(path, pa.Table.from_pylist(rows))

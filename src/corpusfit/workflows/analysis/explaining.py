@@ -235,15 +235,7 @@ _SOURCES = 10
 
 
 def _shard_of(run: Run, folder: SelectionFolder, number: int, row: int) -> tuple[int, int]:
-    """The shard that holds a row of a source.
-
-    Returns:
-        Its number in the corpus, and in its source.
-
-    Raises:
-        UsageError: the source has no such row.
-        InputError: the row was rejected.
-    """
+    """The number in the corpus, and in its source, of the shard that holds a row of a source."""
     name, nth, last = run.names[number], 0, -1
     for shard, tally in tallies(folder):
         if tally.source != number:

@@ -143,11 +143,7 @@ def _require_different(setting: str, names: Sequence[str]) -> None:
 
 
 def _test(name: str) -> _Test:
-    """Read a test set.
-
-    Raises:
-        InputError: a side has fewer than two different sentences.
-    """
+    """The test set, if each side has two different sentences or more."""
     pairs = read_pairs(name)
     first, second = (deduplicate(side) for side in pairs.sides)
     if min(len(first.texts), len(second.texts)) < 2:

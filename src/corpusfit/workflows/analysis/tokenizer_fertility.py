@@ -175,16 +175,7 @@ def _is_conll(name: str) -> bool:
 
 
 def _redrawn(counts: NDArray[np.int64], column: int, kind: str, seed: int) -> NDArray[np.float64]:
-    """float64 [rounds + 1, tokenizers]: the ratio of all texts, then of bootstrap samples of texts.
-
-    Each sample is the same for all tokenizers.
-
-    Args:
-        counts: int64 [n, tokenizers, 4].
-        column: the column to divide by the words.
-        kind: kind of text; each kind has its own random generator.
-        seed: random seed.
-    """
+    """float64 [rounds + 1, tokenizers]: the ratio of all texts, then of the same samples."""
     pairs = np.zeros((*counts.shape[:2], 3, 1), np.int64)  # as tallies, whose accuracy is a ratio
     pairs[:, :, 0, 0], pairs[:, :, 2, 0] = counts[..., column], counts[..., WORDS]
     together = stack_tallies(list(pairs.transpose(1, 0, 2, 3)))

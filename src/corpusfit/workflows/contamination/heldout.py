@@ -24,13 +24,7 @@ _WORDS = ("conll", "brat")
 
 @dataclass(frozen=True)
 class _Part:
-    """Held-out texts of one name.
-
-    Attributes:
-        name: name in reports; empty where every source has its own.
-        form: a key of `splits.FORMS`.
-        places: files, or inputs in the form of `--corpus`.
-    """
+    """Held-out texts of one name (empty: each source has its own) and one of `splits.FORMS`."""
 
     name: str
     form: str

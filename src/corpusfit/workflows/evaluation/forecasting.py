@@ -124,11 +124,7 @@ class _SelectionInputs:
 
 
 def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _SelectionInputs:
-    """Find a selection.
-
-    Raises:
-        UsageError: the input is no selection.
-    """
+    """A selection; raises `UsageError` for other data."""
     texts = find_training_inputs([name], (), (), plan.read, context)
     if texts.folder is None or texts.selection is None:
         cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
@@ -142,11 +138,7 @@ def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _SelectionInp
 
 
 def _samples(selections: Sequence[_SelectionInputs]) -> dict[str, Sample]:
-    """By corpus, the first sample of it that a selection keeps, for all selections of the corpus.
-
-    Raises:
-        InputError: no selection of a corpus keeps a sample.
-    """
+    """By corpus, the first sample of it that a selection keeps; raises `InputError` without one."""
     found: dict[str, Sample] = {}
     for selection in selections:
         if selection.sample.texts.exists():
@@ -162,14 +154,7 @@ def _samples(selections: Sequence[_SelectionInputs]) -> dict[str, Sample]:
 
 @dataclass(frozen=True, eq=False)
 class _Counts:
-    """N-gram counts of a selection, its task and its corpus.
-
-    Attributes:
-        target: float64 [buckets], of the target.
-        known: the target's n-grams.
-        sample: float64 [PARTS, LAYERS, buckets], of the sample of the corpus.
-        total: counts of the selected text.
-    """
+    """N-gram counts by bucket: of the target, of the corpus [PARTS, LAYERS, buckets], in total."""
 
     target: NDArray[np.float64]
     known: TaskNgrams
@@ -194,17 +179,7 @@ def _count_selection(selection: _SelectionInputs, sample: Sample, context: RunCo
 
 @dataclass(frozen=True, eq=False)
 class _LossMeter:
-    """Measures the base model's loss, as `adapt` does before it trains.
-
-    Attributes:
-        plan: plan of the adaptation.
-        opened: the model, on its device.
-        network: the network that calls it.
-        rows: sequences per batch.
-        length: tokens per sequence.
-        tokenising: turns texts into token ids.
-        folder: folder for temporary files.
-    """
+    """Measures the base model's loss, as `adapt` does before it trains, in rows of some length."""
 
     plan: AdaptPlan
     opened: LoadedModel

@@ -65,10 +65,7 @@ def load_inputs(
 def _stored(
     recipe: Recipe, entry: RecipeTask, folder: RecipeFolder, progress: Progress, *, store: bool
 ) -> Iterator[StoredTask]:
-    """A task in each size that it reaches; the smallest size beyond it means all examples.
-
-    A subsample is a task of its own, so its texts are the target (TADPOLE, section 4.2).
-    """
+    """A task in each size that it reaches, with its texts as the target (TADPOLE, section 4.2)."""
     plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
     common = split_overlaps(whole)

@@ -139,11 +139,7 @@ def _predictor(
 def _row_selections(
     inputs: RecipeInputs, graph: StepGraph, row: tuple[str, int, str]
 ) -> list[SelectNode]:
-    """The selections of a row whose target is the row's.
-
-    Those that keep a sample of the corpus come first; the others (a method that reads labels draws
-    none) are compared with that sample.
-    """
+    """The selections whose target is the row's, those with a sample of the corpus first."""
     target = inputs.folder.texts(inputs.tasks[row[:2]].key, "train")
     adapted = (tunings[0].adapted for c, tunings in graph.cells.items() if c.row == row)
     keys = dict.fromkeys(graph.adaptations[key].selection for key in adapted if key)

@@ -65,10 +65,7 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
 
 
 class _RowScorer:
-    """Scores the cells of one row; the task and the outcomes are read when they are needed.
-
-    Comparisons are cached in files, as resampling takes seconds.
-    """
+    """Scores the cells of one row; comparisons are cached in files, as resampling takes seconds."""
 
     def __init__(
         self, inputs: RecipeInputs, row: tuple[str, int, str], context: tuple[StepGraph, Failed]

@@ -49,16 +49,7 @@ FEW = 20
 
 @dataclass(frozen=True)
 class _Ready:
-    """What is decided before the first stage runs.
-
-    Attributes:
-        method: the last stage's method and its settings.
-        shares: share of the corpus's segments that each earlier stage passes on.
-        segments: number of segments in the corpus.
-        tokens: number of word pieces in the corpus.
-        remark: remark of the last stage's fit.
-        reason: why `auto` uses its method.
-    """
+    """What is decided before the first stage runs; shares are what earlier stages pass on."""
 
     method: MethodPlan
     shares: list[float]
@@ -462,10 +453,7 @@ def _write_report(run: Run, folder: SelectionFolder, stages: list[Stage], ready:
 def _write_lost(
     run: Run, folder: SelectionFolder, stages: list[Stage], ready: _Ready, *, half: bool
 ) -> None:
-    """Write the dropped segments of the sample; with `half`, of its second half only.
-
-    `half` is set where the first half has set the shares.
-    """
+    """Write the dropped segments of the sample; of its second `half` if the first set shares."""
     sample, _ = read_arrays(folder.fit / "last.safetensors")
     if half:
         sample = {name: values[sample["half"] == 1] for name, values in sample.items()}

@@ -257,11 +257,7 @@ def _files(plan: Plan) -> list[str]:
 
 
 def _decide(run: Run, folder: SelectionFolder) -> str:
-    """Change the plan to fit its budget, by a stored decision or by measuring.
-
-    Returns:
-        A digest of the inputs and settings that the decision is for.
-    """
+    """Change the plan to fit its budget; returns a digest of what the decision is for."""
     asked = digest({k: v for k, v in _identity(run).items() if k not in ("choose", "encoder")})
     if run.plan.auto.budget:
         run.decision = read_decision(folder, asked) or decide_by_budget(run)

@@ -125,11 +125,7 @@ class _Found:
 
 
 def _require_usable(inputs: TuneInputs, out: Path) -> None:
-    """Refuse what a search cannot use.
-
-    Raises:
-        UsageError: standard input, a folder in a store, or several processes that train together.
-    """
+    """Raise `UsageError` for inputs, folders and processes that a search cannot use."""
     for role in _ROLES:
         if "-" in getattr(inputs, role):
             cure = "Write it to a file first."

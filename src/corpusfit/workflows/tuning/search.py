@@ -109,10 +109,7 @@ class Search:
         return rungs, trials
 
     def _methods(self) -> list[str]:
-        """The methods to try, by held-out bits: all that the user named, or the best of `auto`'s.
-
-        Methods without held-out bits come first among those that the user named.
-        """
+        """The methods to try, those without held-out bits first, then by them."""
         named = self.plan.search.method_names()
         ranked = [name for name in named or contenders() if _is_ranked(name)]
         if not ranked:
@@ -177,11 +174,7 @@ class Search:
             )
 
     def _rung(self, number: int, rung: Rung, settings: Sequence[Setting]) -> list[Trial]:
-        """Run the trials of a rung that are not finished; all of them, best first.
-
-        Raises:
-            TrainingError: all failed.
-        """
+        """All trials of a rung, best first; runs those that are not finished."""
         found: list[Trial] = []
         progress = self.machine.progress
         for setting in settings:
