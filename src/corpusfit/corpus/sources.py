@@ -20,12 +20,7 @@ from corpusfit.types import Cells, Source
 
 
 def find(
-    inputs: Sequence[str],
-    plan: ReadPlan,
-    *,
-    spool: Path,
-    role: str,
-    scan: ScanChunks = scan_here,
+    inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str, scan: ScanChunks = scan_here
 ) -> list[Source]:
     """Describe every source that the inputs name, sorted by name.
 

@@ -111,9 +111,7 @@ def _tried(manifest: dict[str, Any]) -> Sheet:
         for row in [*manifest["tried"], *manifest["baselines"]]
     ]
     return Sheet(
-        "Number of clusters: higher purity and likelihood, lower BIC are better",
-        columns,
-        rows,
+        "Number of clusters: higher purity and likelihood, lower BIC are better", columns, rows
     )
 
 

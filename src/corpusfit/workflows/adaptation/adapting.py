@@ -186,12 +186,7 @@ def _prepare(
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
             dropped, counts = find_contaminated(
-                guarded,
-                texts,
-                plan.read,
-                folder.guard,
-                context,
-                then_task=plan.then_task.on,
+                guarded, texts, plan.read, folder.guard, context, then_task=plan.then_task.on
             )
         text = training_text(plan, texts, folder, room, end, context, dropped=dropped)
         text.figures.update({"guard": counts} if guarded else {})

@@ -223,10 +223,7 @@ def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
     closest = difflib.get_close_matches(place.partition(":")[0], names, n=1)
     guess = f" Did you mean {closest[0]}:{place.partition(':')[2] or 0}?" if closest else ""
     raise bad_setting(
-        "<.row>",
-        "SOURCE:ROW or SOURCE:ROW:SEGMENT",
-        place,
-        f"Sources of this run: {shown}.{guess}",
+        "<.row>", "SOURCE:ROW or SOURCE:ROW:SEGMENT", place, f"Sources of this run: {shown}.{guess}"
     )
 
 

@@ -87,12 +87,7 @@ class _Test:
 
 
 def retrieval(
-    models: Sequence[str],
-    pairs: Sequence[str],
-    embed: EmbedPlan,
-    *,
-    seed: int,
-    machine: Machine,
+    models: Sequence[str], pairs: Sequence[str], embed: EmbedPlan, *, seed: int, machine: Machine
 ) -> Retrieval:
     """Search for translations with each model, in both directions.
 

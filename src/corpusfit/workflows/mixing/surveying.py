@@ -35,10 +35,7 @@ LOOK = "look at texts"
 _ONE_SEGMENT = 1 << 40
 """Units per segment, so that a document has one score: the mean of its units'."""
 
-_SEEN_BY = (
-    *("language", "language_field", "text_field", "txt", "page"),
-    "transliterated",
-)
+_SEEN_BY = (*("language", "language_field", "text_field", "txt", "page"), "transliterated")
 """Settings of a source that change its survey."""
 
 Columns = list[dict[str, NDArray[Any]]]

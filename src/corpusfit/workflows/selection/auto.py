@@ -18,15 +18,7 @@ from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.selection.ranking import BASELINE, rank_methods
 from corpusfit.workflows.selection_folder import SelectionFolder
 
-CONTENDERS = (
-    "dsir",
-    "moore_lewis",
-    "cynical",
-    "bm25",
-    "betr",
-    "domain_classifier",
-    "knn",
-)
+CONTENDERS = ("dsir", "moore_lewis", "cynical", "bm25", "betr", "domain_classifier", "knn")
 """The candidates of `auto`, cheapest first: on words, then on embeddings by the time of their fit.
 
 Of methods that held-out bits do not distinguish, `auto` takes the first in this order.

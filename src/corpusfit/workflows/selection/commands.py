@@ -16,12 +16,7 @@ from corpusfit.plan import AUTO, ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod
 from corpusfit.types import Source
-from corpusfit.workflows.budget import (
-    Decision,
-    apply_decision,
-    read_decision,
-    write_decision,
-)
+from corpusfit.workflows.budget import Decision, apply_decision, read_decision, write_decision
 from corpusfit.workflows.context import Machine, Run, RunContext
 from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.reproduce import absolute, command_words

@@ -172,11 +172,7 @@ def _shared(
     shared = np.isin(rows.keys[:, side], others.keys[:, side])
     near = None if contained is None else int((shared | contained).sum())
     return dataclasses.replace(
-        empty,
-        texts=len(rows),
-        identical=int(identical.sum()),
-        shared=int(shared.sum()),
-        near=near,
+        empty, texts=len(rows), identical=int(identical.sum()), shared=int(shared.sum()), near=near
     )
 
 

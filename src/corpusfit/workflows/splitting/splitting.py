@@ -44,12 +44,7 @@ class Split(Finished):
 
 
 def split(
-    plan: SplitPlan,
-    inputs: Sequence[str],
-    out: Path,
-    *,
-    machine: Machine,
-    overwrite: bool = False,
+    plan: SplitPlan, inputs: Sequence[str], out: Path, *, machine: Machine, overwrite: bool = False
 ) -> Split:
     """Split a corpus, or aligned pairs, into train, dev and test.
 
