@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from corpusfit.errors import UsageError, bad_setting, importing
+from corpusfit.errors import bad_setting, importing
 
 EXTRA = "languages"
 """The extra that this module needs."""
@@ -36,14 +36,10 @@ def code_of(code: str, setting: str = "language") -> str:
     with importing("A language code", EXTRA):
         import langcodes
     if not _SHAPE.fullmatch(code) or not langcodes.tag_is_valid(code):
-        raise _unknown(code, setting)
+        cure = "For instance de or deu for German, en or eng for English, ja or jpn for Japanese."
+        raise bad_setting(setting, "an ISO 639-1 or ISO 639-3 code of a language", code, cure)
     shortest = str(langcodes.standardize_tag(code, macro=True)).partition("-")[0]
     return _ALIASES.get(shortest, shortest)
-
-
-def _unknown(code: str, setting: str) -> UsageError:
-    cure = "For instance de or deu for German, en or eng for English, ja or jpn for Japanese."
-    return bad_setting(setting, "an ISO 639-1 or ISO 639-3 code of a language", code, cure)
 
 
 def identifier() -> Callable[[str], str]:

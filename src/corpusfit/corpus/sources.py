@@ -51,7 +51,10 @@ def find(
     plan.check()
     setting = role if " " in role else f"--{role}"
     inputs = list(map(str, inputs))
-    _require_alike(inputs, setting)
+    unlike = [name for name in inputs if not is_pair(name)]
+    if unlike and len(unlike) < len(inputs):
+        cure = "Use a separate command for the other inputs."
+        raise bad_setting(setting, "either only aligned pairs or none", unlike[0], cure)
     places: dict[Source, Found] = {}
     others: dict[str, Source] = {}
     for input_name in inputs:
@@ -82,14 +85,6 @@ def is_pair(input_name: str) -> bool:
     """Whether an input names aligned pairs."""
     form = named(input_name)
     return form is not None and form.parallel
-
-
-def _require_alike(inputs: Sequence[str], setting: str) -> None:
-    """Check that aligned pairs are not mixed with other inputs."""
-    others = [input_name for input_name in inputs if not is_pair(input_name)]
-    if others and len(others) < len(inputs):
-        cure = "Use a separate command for the other inputs."
-        raise bad_setting(setting, "either only aligned pairs or none", others[0], cure)
 
 
 def is_parallel(sources: Sequence[Source]) -> bool:

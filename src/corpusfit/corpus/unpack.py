@@ -59,11 +59,7 @@ class Stream:
         self._plan = plan
 
     def __iter__(self) -> Iterator[bytes]:
-        """Chunks of about one MiB.
-
-        Raises:
-            InputError: the stored bytes cannot be read (a disk or network error, not bad content).
-        """
+        """Chunks of about one MiB; raises `InputError` for a disk or network error alone."""
         if not self._source.compression:
             for chunk in self._stored(CHUNK):
                 self.position += len(chunk)
@@ -123,10 +119,6 @@ class Stream:
         if self._source.compression == "zst":
             return zstdblocks.blocks(stored)
         return (chunk[at : at + _PART] for chunk in stored for at in range(0, len(chunk), _PART))
-
-
-def _is_padding(data: bytes, suffix: str) -> bool:
-    return suffix in ("gz", "xz") and not data.strip(b"\0")
 
 
 def _parts(member: Any, data: bytes, suffix: str) -> Iterator[bytes]:

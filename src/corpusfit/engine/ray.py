@@ -43,12 +43,6 @@ class RayEngine(Engine):
         self._crew: Crew | None = None
 
     def __enter__(self) -> RayEngine:
-        """Connect to the cluster, or start one.
-
-        Raises:
-            MissingDependencyError: Ray is not installed.
-            UsageError: RAY_ADDRESS names a cluster that cannot be reached.
-        """
         with importing("<.engine=ray>", "ray"):
             import ray
         self._connected = not ray.is_initialized()

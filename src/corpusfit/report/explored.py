@@ -135,7 +135,7 @@ def _map(run: Found) -> Spec:
         for number, points in enumerate(run.manifest["ellipses"][:_MOST], 1)
         for step, (x, y) in enumerate(points)
     ]
-    return clusters_chart(rows, outlines, "Domains")
+    return clusters_chart(rows, outlines)
 
 
 def _confusion(manifest: dict[str, Any]) -> list[dict[str, Any]]:

@@ -117,7 +117,12 @@ def adapt(
     runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
     try:
         facts = runner.run(ready, folder)
-        facts["repeat"] = _repeat(plan, data, task, replay, guard, guard_field)
+        on_task = list(data) == [TASK]  # then the command sets every setting of the preset
+        texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
+        texts = {"data": list(data) if on_task else absolute(data), **texts}
+        named = plan.with_value("model.name", named_model(plan.model.name))
+        settings = named.overrides(all_of_them=on_task)
+        facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
         if accelerator.is_main_process and trial is None:
             facts["seconds"] = round(time.perf_counter() - began, 1)
             folder.finish(facts)
@@ -126,23 +131,6 @@ def adapt(
     finally:
         accelerator.end_training()  # ends the process group too; no process waits after this
     return Adapted(out, folder.finished() or facts)
-
-
-def _repeat(
-    plan: AdaptPlan,
-    data: Sequence[str],
-    task: Sequence[str],
-    replay: Sequence[str],
-    guard: Sequence[str],
-    guard_field: str,
-) -> list[str]:
-    """The command that repeats the run; with `--data task`, it sets every setting of the preset."""
-    on_task = list(data) == [TASK]
-    inputs = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
-    inputs = {"data": list(data) if on_task else absolute(data), **inputs}
-    plan = plan.with_value("model.name", named_model(plan.model.name))
-    settings = plan.overrides(all_of_them=on_task)
-    return command_words("adapt", inputs, {"guard-field": guard_field}, settings)
 
 
 def _prepare(

@@ -200,13 +200,12 @@ def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> No
 
 
 def _heldout_chunks(
-    tokens: Tokens, room: int, plan: AdaptPlan, trained: NDArray[np.uint64] | None = None
+    tokens: Tokens, room: int, plan: AdaptPlan, trained: NDArray[np.uint64]
 ) -> Chunks:
     """Chunks to measure on, of different texts; of texts that are not trained on, if any."""
     chunks = cut_chunks(tokens.lengths, np.ones(len(tokens), np.float32), room)
-    if trained is not None:
-        apart = exclude_keys(chunks, tokens.keys, trained)
-        chunks = apart if len(apart) else chunks
+    apart = exclude_keys(chunks, tokens.keys, trained)
+    chunks = apart if len(apart) else chunks
     return split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
 
 

@@ -19,7 +19,7 @@ from corpusfit.jobs.score import mark_path
 from corpusfit.jobs.stage import JoinStages, Placing, ScoreStage, StageParts
 from corpusfit.plan import ChoosePlan, MethodPlan
 from corpusfit.select.recall import DroppedSample, estimate_recall
-from corpusfit.select.top import Selector, Threshold, find_threshold
+from corpusfit.select.top import Selector, find_threshold
 from corpusfit.types import Shard
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.selection.cascade_samples import CascadeSamples, scorer_of
@@ -180,21 +180,17 @@ def _passing(
 ) -> Iterator[tuple[Shard, NDArray[np.int64]]]:
     """Shards that are still to be scored, with the places of the segments passed on."""
     parts = StageParts(before)
-    finished, selector = set(parts.finished()), Selector(_cut(parts, through))
+    threshold = find_threshold(
+        lambda: ((scores, np.ones(len(scores), np.int64)) for _, _, scores in parts.read_all()),
+        through,
+    )
+    finished, selector = set(parts.finished()), Selector(threshold)
     for shard in run.shards():
         if shard.index in finished:
             places, scores = parts.read(shard.index)
             taken = selector.select(scores, np.ones(len(scores), np.int64))
             if taken.any() and shard.index not in done:
                 yield shard, places[taken]
-
-
-def _cut(parts: StageParts, through: int) -> Threshold:
-    """The threshold that `through` segments pass."""
-    return find_threshold(
-        lambda: ((scores, np.ones(len(scores), np.int64)) for _, _, scores in parts.read_all()),
-        through,
-    )
 
 
 def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:

@@ -57,7 +57,10 @@ def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
         score_in_rounds(run, folder, used.name, method, target)
         return used
     if isinstance(method, CorpusMethod):
-        _score_whole(run, folder, used, target, background, store)
+        plan, common = run.plan, _scoring(run, folder, used)
+        read = (tuple(run.sources), plan.read, plan.cut, store)
+        with run.stage("score"):
+            run.one(ScoreWhole(*common, *read, target, background, plan.seed), used)
         return used
     with run.stage("fit"):
         scorer = folder.fit / "scorer.safetensors"
@@ -135,11 +138,8 @@ def _score_vectors(run: Run, folder: SelectionFolder, used: MethodPlan, store: P
     scorer = folder.fit / "scorer.safetensors"
     job = ScoreVectors(*_scoring(run, folder, used), scorer, store)
     done = listed(folder.scored)
-    missing = [
-        i
-        for i in sorted(VectorStore(store).finished())
-        if mark_path(folder.scored, i).name not in done
-    ]
+    stored = sorted(VectorStore(store).finished())
+    missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
     for tally in run.over("score", job, missing):
         run.machine.progress.advance(0, tally.units)
 
@@ -153,26 +153,3 @@ def _score_texts(
     done = listed(folder.scored)
     for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
         run.machine.progress.advance(0, tally.units)
-
-
-def _score_whole(
-    run: Run,
-    folder: SelectionFolder,
-    used: MethodPlan,
-    target: Sample,
-    background: Sample,
-    store: Path | None,
-) -> None:
-    plan = run.plan
-    job = ScoreWhole(
-        *_scoring(run, folder, used),
-        sources=tuple(run.sources),
-        read=plan.read,
-        cut=plan.cut,
-        store=store,
-        target=target,
-        background=background,
-        seed=plan.seed,
-    )
-    with run.stage("score"):
-        run.one(job, used)

@@ -80,7 +80,9 @@ def split(
         written = write_split(
             folder, sources, plan.read, rows, side, task.names(), _REASONS, context
         )
-        _require_unchanged(sources)
+        for source in sources:
+            if corpus.content(source) != source.fingerprint:
+                raise changed_input(source.name)
         manifest = _manifest(plan, inputs, sources, written, task.names())
         places = {name: [split_input(out, found)] for name, found in manifest["splits"].items()}
         found = overlaps_in(out.absolute().name, places, plan.read, context, near=plan.split.near)
@@ -203,12 +205,6 @@ def _identity(plan: SplitPlan, sources: Sequence[Source]) -> dict[str, Any]:
         "data": source_identity(sources),
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
-
-
-def _require_unchanged(sources: Sequence[Source]) -> None:
-    for source in sources:
-        if corpus.content(source) != source.fingerprint:
-            raise changed_input(source.name)
 
 
 def _manifest(

@@ -105,7 +105,8 @@ class Search:
                 found = self._rung(number, rung, left)
                 trials = [*found, *trials]
                 left = [trial.setting for trial in found[: rung.passed]]
-                self._drop_selections(left)
+                keys = {setting.selection.key for setting in left}
+                remove(*(p for p in self.folder.selections.glob("*") if p.name not in keys))
         return rungs, trials
 
     def _methods(self) -> list[str]:
@@ -253,12 +254,6 @@ class Search:
             copy_scores(self.folder.scores / setting.method.replace(":", "-"), place)
             choose(place, plan.choose, machine=machine)
         return place
-
-    def _drop_selections(self, kept: Sequence[Setting]) -> None:
-        keys = {setting.selection.key for setting in kept}
-        for place in self.folder.selections.glob("*"):
-            if place.name not in keys:
-                remove(place)
 
 
 def _is_ranked(name: str) -> bool:
