@@ -132,7 +132,18 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         _check(run, truth, domain, list(total.counts))
     whole = np.sum([*total.counts.values()], axis=0)
     counts = sorted(total.counts.items(), key=lambda c: (-c[1][2], -c[1][0], c[0]))
-    domains = {name: _count(name, n, whole, domain, chosen=chosen) for name, n in counts}
+    domains = {}
+    for name, own in counts:
+        segments, tokens, selected, selected_tokens = own.tolist()
+        domains[name] = DomainCount(
+            segments,
+            tokens,
+            selected if chosen else None,
+            selected_tokens if chosen else None,
+            selected / segments if chosen else None,
+            selected / int(whole[2]) if chosen and whole[2] else None,
+            matches(name, domain) if domain else None,
+        )
     finding = _finding(total, whole, domain, chosen=chosen) if domain else None
     return Audit(manifest["method"]["name"], truth, int(whole[0]), domains, finding)
 
@@ -206,26 +217,6 @@ def _no_field(run: Run, truth: str) -> UsageError:
         f"{SOURCE}, or a field that holds a string, a whole number or a boolean",
         truth,
         f"The first row without this field has the fields {fields}." if fields else "",
-    )
-
-
-def _count(
-    label: str,
-    counts: NDArray[np.int64],
-    whole: NDArray[np.int64],
-    domain: Sequence[str],
-    *,
-    chosen: bool,
-) -> DomainCount:
-    segments, tokens, selected, selected_tokens = counts.tolist()
-    return DomainCount(
-        segments,
-        tokens,
-        selected if chosen else None,
-        selected_tokens if chosen else None,
-        selected / segments if chosen else None,
-        selected / int(whole[2]) if chosen and whole[2] else None,
-        matches(label, domain) if domain else None,
     )
 
 
