@@ -38,7 +38,6 @@ class Backtranslate(Job[Passage, int]):
         mt: folder or hub id of the model that translates from the source language.
         mt_back: folder or hub id of the model that translates back to it.
         copies: number of translations of each text.
-        seed: random seed.
         device: `auto`, `cpu` or `cuda`.
     """
 

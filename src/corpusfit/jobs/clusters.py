@@ -36,8 +36,6 @@ class Known:
     """A drawn unit with its known domain.
 
     Attributes:
-        text: text of the unit.
-        source: name of its source.
         row: its row in the source.
         domain: its known domain.
     """
@@ -54,10 +52,7 @@ class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
 
     Attributes:
         read: how rows become texts; its `id_field` is the domain's field unless `truth` is source.
-        cut: how documents are cut.
-        names: names of the sources.
         k: most units to draw.
-        seed: random seed.
         words: least number of words of a unit.
         truth: `source`, or the name of the domain's field.
     """
@@ -197,7 +192,6 @@ class Assign(Job[int, int]):
     Attributes:
         domains: file of the fitted domains.
         store: store of the corpus's vectors.
-        names: names of the sources.
         gamma: units per segment.
         out: folder of the parts.
     """

@@ -50,10 +50,8 @@ class Describe(PlainJob[list[str], Described]):
         scorer: file of the fitted scorer.
         target: the target's units.
         places: places of the target units to describe.
-        cut: how texts are cut.
         embed: the run's encoder.
         encoder: its fingerprint; None to encode nothing.
-        cache: folder of the encoders.
     """
 
     method: MethodPlan

@@ -62,7 +62,6 @@ class Explain(PlainJob[list[str], Explained]):
         scorer: file of the fitted scorer.
         target: the target's texts and, for a method on embeddings, its vectors.
         embed: the run's encoder.
-        cache: folder of the encoders.
         top: most target texts to return.
     """
 

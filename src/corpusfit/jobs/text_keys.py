@@ -24,7 +24,6 @@ class Keyed:
     """The n usable rows of a shard; their texts have one side, or two.
 
     Attributes:
-        shard: number of the shard.
         tally: counts of its rows.
         rows: int64 [n], in reading order.
         keys: uint64 [n, sides], hashes of the normalised texts, see `same_text_key`.
@@ -59,8 +58,6 @@ class KeyTexts(PlainJob[Shard, Keyed]):
     """Hash the texts of a shard (XXH3); two texts share a hash with probability 2^-64.
 
     Attributes:
-        read: how rows become texts.
-        names: names of the sources.
         sides: 2 for aligned pairs, else 1.
     """
 

@@ -114,8 +114,6 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
     """Tokenise a shard of a corpus, with score 0 for every text; returns its number.
 
     Attributes:
-        read: how rows become documents.
-        names: names of the sources.
         tokenizer: a `tokenizer.json`.
         out: folder of the parts, on this machine.
         end: id to append to each text, if any.

@@ -37,8 +37,6 @@ class WriteSelected(PlainJob[Shard, int]):
     """Read a shard again and write its selected segments; returns their number.
 
     Attributes:
-        read: how the corpus is read.
-        names: names of its sources.
         scores: folder of the stored scores.
         selected: folder of the selected text.
         looked_at: folder of the example segments.

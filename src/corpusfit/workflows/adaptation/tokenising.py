@@ -32,7 +32,6 @@ class Tokenising:
     Token ids take 2 bytes each on this machine's disk.
 
     Attributes:
-        read: how rows become texts.
         tokenizer: file of the tokenizer.
         place: folder for all token ids, by content.
         end: id that ends a text, if any.

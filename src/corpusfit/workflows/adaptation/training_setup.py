@@ -37,8 +37,6 @@ class Ready:
     """The prepared inputs of a training.
 
     Attributes:
-        plan: its plan.
-        texts: the texts.
         opened: the model.
         objective: training objective.
         text: chunks to train on and to measure on.

@@ -34,7 +34,6 @@ class Retrieved:
         pairs: name of the test set.
         source: language of the queries.
         target: language that is searched.
-        model: name of the model.
         sentences: number of queries.
         found: queries whose nearest sentence is their translation.
         precision: P@1, the share found, in [0, 1].

@@ -48,7 +48,6 @@ class Forecast:
     """Predictors of the gain of adapting a model.
 
     Attributes:
-        model: name of the model.
         prospects: one per selection, in the order of the inputs.
         words: the result in sentences.
     """

@@ -24,7 +24,6 @@ class Cell:
     """One cell of the table: a mean over seeds.
 
     Attributes:
-        task: name of the task.
         size: number of training examples that the recipe asks for; 0 for all.
         model: base model, which is adapted unless the selector is `base`.
         selector: name of the selector.

@@ -48,8 +48,6 @@ class PredictorJob(PlainJob[PredictorNode, Report]):
 
     Attributes:
         selections: folder of all selections.
-        costs: folder of records.
-        cache: cache of token ids.
     """
 
     selections: Path

@@ -109,8 +109,6 @@ class AdaptJob(PlainJob[AdaptNode, Report]):
 
     Attributes:
         models: folder of all adapted models.
-        costs: folder of records.
-        cache: cache of token ids.
     """
 
     models: Path
@@ -152,7 +150,6 @@ class TuneJob(Job[TuneNode, Report]):
 
     Attributes:
         augmentations: folder of all augmentations.
-        costs: folder of records.
     """
 
     augmentations: Path

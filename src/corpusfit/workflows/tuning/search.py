@@ -51,7 +51,6 @@ class Search:
     """Run context of a search.
 
     Attributes:
-        plan: the plan.
         folder: the tuning's folder.
         corpus: inputs to select from.
         replay: general text to mix into every trial.
