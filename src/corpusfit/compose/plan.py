@@ -12,6 +12,7 @@ from typing import Any
 from corpusfit.compose.languages import code_of
 from corpusfit.corpus import located
 from corpusfit.errors import bad_setting
+from corpusfit.options import KINDS as KINDS_OF_VALUES
 from corpusfit.options import typed
 from corpusfit.plan import ReadPlan
 from corpusfit.settings import one_of, recipe_values, seed_below, unknown, whole_number
@@ -186,28 +187,11 @@ class CompositionPlan:
         return dataclasses.replace(self, sources=sources, languages=tuple(codes), limits=limits)
 
 
-_PLAIN = {
-    "composition": "str",
-    "budget": "int",
-    "unit": "str",
-    "sampling": "str",
-    "alpha": "float",
-    "repeats": "int",
-    "longest": "int",
-    "seed": "int",
-}
-_SOURCE = {
-    "name": "str",
-    "kind": "str",
-    "language": "str",
-    "language_field": "str",
-    "text_field": "str",
-    "txt": "str",
-    "page": "str",
-    "transliterated": "bool",
-    "choose": "str",
-    "embedder": "str",
-}
+_PLAIN, _SOURCE = (
+    {entry.name: entry.type for entry in dataclasses.fields(cls) if entry.type in KINDS_OF_VALUES}
+    for cls in (CompositionPlan, TextSource)
+)
+"""Plain settings of a composition and of its sources: their types by name."""
 _SOURCE_LISTS = ("path", "target")
 _KNOWN = (*_PLAIN, "languages", "limits", "sources")
 

@@ -27,10 +27,6 @@ class SelectionFolder(OutFolder):
         self.looked_at = self.work / "examples"
         self.balanced = self.work / "clusters"
 
-    def aligned(self, side: str) -> Path:
-        """The file of one side of the selected pairs."""
-        return self.path / f"selected.{side}"
-
     def _cure(self, differing: list[str]) -> str:
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
             return (

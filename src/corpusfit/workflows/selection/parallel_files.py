@@ -47,11 +47,10 @@ def write_aligned(folder: SelectionFolder, sources: Sequence[Source]) -> list[st
     folder.remove_written()
     if not corpus.is_parallel(sources):
         return []
-    paths = [folder.aligned(side) for side in corpus.sides(sources)]
-    names = [path.name for path in paths]
+    names = [f"selected.{side}" for side in corpus.sides(sources)]
     folder.will_write(names)
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(writing(path)) for path in paths]
+        files = [stack.enter_context(writing(folder.path / name)) for name in names]
         for row in Selection(folder.path, {}):
             for file, side in zip(files, ("text", "translation"), strict=True):
                 file.write(_LINE_ENDS.sub(" ", row[side]).encode() + b"\n")
