@@ -2,7 +2,7 @@
 
 from .contract import Engine, Job, PlainJob
 from .local import LocalEngine
-from .progress import Progress
+from .progress import Progress, WarningCollector
 from .ray import RayEngine
 
-__all__ = ["Engine", "Job", "LocalEngine", "PlainJob", "Progress", "RayEngine"]
+__all__ = ["Engine", "Job", "LocalEngine", "PlainJob", "Progress", "RayEngine", "WarningCollector"]

@@ -32,3 +32,17 @@ class Progress:
 
     def note(self, message: str) -> None:
         """Show a message that needs no action, one sentence."""
+
+
+class WarningCollector(Progress):
+    """Keeps each warning once, shows it on another display if there is one, and nothing else."""
+
+    def __init__(self, shown: Progress | None = None) -> None:
+        self._shown = shown or Progress()
+        self.warnings: list[str] = []
+
+    def warn(self, message: str) -> None:
+        """Keep and show a new warning."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            self._shown.warn(message)

@@ -109,6 +109,10 @@ class Machine:
             remove(shared)
 
 
+HERE = Machine()
+"""This machine, with every default."""
+
+
 @dataclass
 class RunContext:
     """A running command.

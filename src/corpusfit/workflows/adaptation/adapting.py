@@ -31,7 +31,7 @@ from corpusfit.workflows.adaptation.training_phases import PhaseRunner
 from corpusfit.workflows.adaptation.training_setup import ROLES, Ready
 from corpusfit.workflows.contamination.filter import find_contaminated
 from corpusfit.workflows.contamination.heldout import held_out, held_out_of_task, training_splits
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.inputs import (
     TrainingInputs,
     find_training_inputs,
@@ -39,8 +39,6 @@ from corpusfit.workflows.inputs import (
     with_task_phase,
 )
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
-
-HERE = Machine()
 
 
 class Adapted(Finished):

@@ -25,12 +25,11 @@ from corpusfit.evaluate.significance import compare, holm, interval, spread, ver
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import Finished, versions
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
 from corpusfit.workflows.evaluation.folder import EvaluateFolder
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
-HERE = Machine()
 OURS, BASE = "model", "base"
 
 

@@ -12,14 +12,14 @@ from typing import Any
 from corpusfit import corpus
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.artifacts import write_bytes
-from corpusfit.engine import PlainJob
+from corpusfit.engine import PlainJob, WarningCollector
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.forecasting import forecast
 from corpusfit.workflows.experiments import fingerprints
 from corpusfit.workflows.experiments.config import BASE
 from corpusfit.workflows.experiments.grid import Cell, adapt_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, SelectNode, StepGraph
-from corpusfit.workflows.experiments.workers import Report, WarningCollector, run_step
+from corpusfit.workflows.experiments.workers import Report, run_step
 from corpusfit.workflows.selection_folder import SelectionFolder
 
 

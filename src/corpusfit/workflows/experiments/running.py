@@ -14,7 +14,7 @@ from corpusfit.artifacts import is_local
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import Table
 from corpusfit.manifest import versions
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.correlation import correlations_of
 from corpusfit.workflows.experiments.costs import costs_of
@@ -32,8 +32,6 @@ from corpusfit.workflows.experiments.scoring import score_cells
 from corpusfit.workflows.experiments.status import pending_steps
 from corpusfit.workflows.experiments.tables import tables_of
 from corpusfit.workflows.lock import exclusive
-
-HERE = Machine()
 
 
 @dataclass(frozen=True)

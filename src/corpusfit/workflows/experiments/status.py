@@ -11,7 +11,7 @@ from typing import Any
 
 from corpusfit.artifacts import is_local, listed
 from corpusfit.errors import bad_setting
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.fingerprints import on_machine
 from corpusfit.workflows.experiments.folder import RecipeFolder
@@ -30,8 +30,6 @@ from corpusfit.workflows.experiments.predictors import PredictorNode, predictors
 PHASES = ("selections", "adaptations", "companions", "fine-tunings", "forecasts")
 LABELS = {"companions": "augmentations", "forecasts": "predictors"}
 """Names of phases for the user, where they differ."""
-
-HERE = Machine()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import remove, write_bytes
-from corpusfit.engine import Job, PlainJob, Progress
+from corpusfit.engine import Job, PlainJob, WarningCollector
 from corpusfit.errors import ChangedInputError, CorpusfitError, StorageError, WorkerError
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.jobs.finetune import FineTune, FineTuning
@@ -38,18 +38,6 @@ class Report:
     error: str
     trace: str
     warnings: tuple[str, ...]
-
-
-class WarningCollector(Progress):
-    """Collects warnings, and shows nothing."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, message: str) -> None:
-        """Keep a message, once."""
-        if message not in self.warnings:
-            self.warnings.append(message)
 
 
 def run_step(

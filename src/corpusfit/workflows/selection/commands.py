@@ -17,7 +17,7 @@ from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod
 from corpusfit.types import Source
 from corpusfit.workflows.budget import Decision, apply_decision, read_decision, write_decision
-from corpusfit.workflows.context import Machine, Run, RunContext
+from corpusfit.workflows.context import HERE, Machine, Run, RunContext
 from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.reproduce import absolute, command_words
 from corpusfit.workflows.result import Selection
@@ -34,8 +34,6 @@ from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, ran
 from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
 from corpusfit.workflows.selection.writing import choose_segments, count_rows, write_selected
 from corpusfit.workflows.selection_folder import SelectionFolder
-
-HERE = Machine()
 
 
 def select(

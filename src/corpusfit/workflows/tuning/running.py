@@ -18,7 +18,7 @@ from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.types import Source
 from corpusfit.workflows.adaptation.adapting import Adapted, adapt
 from corpusfit.workflows.contamination.heldout import held_out
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.lock import exclusive
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 from corpusfit.workflows.result import Selection
@@ -32,8 +32,6 @@ from corpusfit.workflows.tuning.schedule import Rung
 from corpusfit.workflows.tuning.search import Search
 from corpusfit.workflows.tuning.target import Parts, divide, read_texts, write_texts
 from corpusfit.workflows.tuning.trial import Trial
-
-HERE = Machine()
 
 
 @dataclass(frozen=True)

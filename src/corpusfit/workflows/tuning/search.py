@@ -14,7 +14,7 @@ from pathlib import Path
 from corpusfit.adapt.presets import BATCH
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.hardware import resolve
-from corpusfit.engine import Progress
+from corpusfit.engine import WarningCollector
 from corpusfit.errors import InputError, TrainingError
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod, Method
@@ -30,20 +30,6 @@ from corpusfit.workflows.tuning.plan import TunePlan
 from corpusfit.workflows.tuning.schedule import Rung, halving
 from corpusfit.workflows.tuning.timing import steps_within, too_short
 from corpusfit.workflows.tuning.trial import EarlyStopError, Trial, TrialCallback, order
-
-
-class QuietProgress(Progress):
-    """Shows each warning once, and nothing else."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self.warnings: list[str] = []
-
-    def warn(self, message: str) -> None:
-        """Pass a new warning on."""
-        if message not in self.warnings:
-            self.warnings.append(message)
-            self._progress.warn(message)
 
 
 @dataclass
@@ -70,13 +56,13 @@ class Search:
     guard: str
     machine: Machine
     began: float
-    quiet: QuietProgress = field(init=False)
+    quiet: WarningCollector = field(init=False)
     batch: int = field(init=False)
     bits: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the progress of the steps within trials, and find the default batch."""
-        self.quiet = QuietProgress(self.machine.progress)
+        self.quiet = WarningCollector(self.machine.progress)
         self.batch = BATCH[resolve(self.plan.train, "train").device]
 
     def run(self) -> tuple[list[Rung], list[Trial]]:
