@@ -44,6 +44,10 @@ class CostPerGigabyte:
         """Seconds to score a GB at `rate` units per second and thread."""
         return self.units / (rate * self.run.engine.workers)
 
+    def lexical(self, name: str) -> float:
+        """Seconds to score a GB by a method that reads text."""
+        return self.scoring(self.run.one(TimeScoring(MethodPlan(name)), self.texts))
+
 
 def cost_per_gigabyte(run: Run) -> CostPerGigabyte:
     """Measure the cost on the corpus's beginning.
@@ -71,9 +75,7 @@ def decide_by_budget(run: Run) -> Decision:
 
     def cost(name: str) -> float | None:
         if name == WORDS:
-            return whole.reading + whole.scoring(
-                run.one(TimeScoring(MethodPlan(name)), whole.texts)
-            )
+            return whole.reading + whole.lexical(name)
         try:
             return whole.reading + whole.encoding(
                 dataclasses.replace(run.plan.embed, embedder=name)
