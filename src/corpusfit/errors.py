@@ -140,6 +140,15 @@ class MissingDependencyError(CorpusfitError):
         return type(self), self._arguments
 
 
+@contextlib.contextmanager
+def importing(feature: str, extra: str) -> Iterator[None]:
+    """Import optional libraries; raises `MissingDependencyError` if one is not installed."""
+    try:
+        yield
+    except ImportError as e:
+        raise MissingDependencyError(feature, extra) from e
+
+
 class ModelError(CorpusfitError):
     """A model cannot be loaded, or is not the one expected."""
 

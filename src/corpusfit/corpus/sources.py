@@ -20,12 +20,7 @@ from corpusfit.types import Cells, Source
 
 
 def find(
-    inputs: Sequence[str],
-    plan: ReadPlan,
-    *,
-    spool: Path,
-    role: str,
-    scan: ScanChunks = scan_here,
+    inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str, scan: ScanChunks = scan_here
 ) -> list[Source]:
     """Describe every source that the inputs name, sorted by name.
 
@@ -56,7 +51,10 @@ def find(
     plan.check()
     setting = role if " " in role else f"<.{role}>"
     inputs = list(map(str, inputs))
-    _require_alike(inputs, setting)
+    unlike = [name for name in inputs if not is_pair(name)]
+    if unlike and len(unlike) < len(inputs):
+        cure = "Use a separate command for the other inputs."
+        raise bad_setting(setting, "either only aligned pairs or none", unlike[0], cure)
     places: dict[Source, Found] = {}
     others: dict[str, Source] = {}
     for input_name in inputs:
@@ -87,14 +85,6 @@ def is_pair(input_name: str) -> bool:
     """Whether an input names aligned pairs."""
     form = named(input_name)
     return form is not None and form.parallel
-
-
-def _require_alike(inputs: Sequence[str], setting: str) -> None:
-    """Check that aligned pairs are not mixed with other inputs."""
-    others = [input_name for input_name in inputs if not is_pair(input_name)]
-    if others and len(others) < len(inputs):
-        cure = "Use a separate command for the other inputs."
-        raise bad_setting(setting, "either only aligned pairs or none", others[0], cure)
 
 
 def is_parallel(sources: Sequence[Source]) -> bool:
@@ -197,17 +187,12 @@ def _with_names(places: Mapping[Source, Found]) -> Iterator[Source]:
         yield replace(source, name=name)
 
 
-def _printable(name: str) -> str:
-    """The name with replacement marks for bytes that are not valid characters."""
-    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _unique(sources: list[Source]) -> list[Source]:
-    """Sort by name; repeated names (such as a file called `stdin`) get a number."""
+    """Sort by printable name; repeated names (such as a file called `stdin`) get a number."""
     seen: Counter[str] = Counter()
     unique = []
     for source in sorted(sources, key=lambda s: (s.name, s.url)):
-        name = _printable(source.name)
+        name = source.name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         seen[name] += 1
         again = f"~{seen[name]}" if seen[name] > 1 else ""
         unique.append(replace(source, name=name + again))

@@ -69,7 +69,6 @@ def spooled(input_name: str, spool: Path, role: str) -> Source:
 
 
 def _standard_input(setting: str) -> BinaryIO:
-    """The bytes of standard input, which can be read only once."""
     stream = sys.stdin
     if stream in _used:
         raise InputError(

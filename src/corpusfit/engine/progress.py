@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
-from corpusfit.errors import spelled
+from corpusfit.errors import by_path, spelled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from corpusfit.errors import Spelling
 
 
@@ -21,6 +24,15 @@ class Progress:
 
     def end(self) -> None:
         """The stage is over."""
+
+    @contextlib.contextmanager
+    def showing(self, name: str, total: float, *unit: str) -> Iterator[None]:
+        """Show a stage from `begin` to `end`, which comes after an error too."""
+        self.begin(name, total, *unit)
+        try:
+            yield
+        finally:
+            self.end()
 
     def warn(self, message: str) -> None:
         """Show a warning, one sentence."""
@@ -49,3 +61,23 @@ class SpelledProgress(Progress):
     def note(self, message: str) -> None:
         """Show a message, its settings spelled."""
         self._shown.note(spelled(message, self._spelling))
+
+
+class WarningCollector(Progress):
+    """Keeps each warning once, shows it on another display if there is one, and nothing else.
+
+    Args:
+        shown: shows the warnings.
+        spelling: how settings are written in what is kept.
+    """
+
+    def __init__(self, shown: Progress | None = None, spelling: Spelling = by_path) -> None:
+        self._shown, self._spelling = shown or Progress(), spelling
+        self.warnings: list[str] = []
+
+    def warn(self, message: str) -> None:
+        """Keep and show a new warning."""
+        kept = spelled(message, self._spelling)
+        if kept not in self.warnings:
+            self.warnings.append(kept)
+            self._shown.warn(message)

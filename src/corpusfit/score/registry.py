@@ -148,5 +148,4 @@ def as_array(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
 
 def from_array(stored: NDArray[np.uint8]) -> Scorer[Any]:
     """Restore the scorer that `as_array` stored."""
-    scorer: Scorer[Any] = unpacked(stored.tobytes(), scorer_class)
-    return scorer
+    return unpacked(stored.tobytes(), scorer_class)

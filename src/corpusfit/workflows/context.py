@@ -109,6 +109,10 @@ class Machine:
             remove(shared)
 
 
+HERE = Machine()
+"""This machine, with every default."""
+
+
 @dataclass
 class RunContext:
     """A running command.
@@ -253,13 +257,10 @@ class Run(RunContext):
     def stage(self, name: str, total: float = 0) -> Iterator[None]:
         """Time a stage and show its progress."""
         started = time.perf_counter()
-        self.machine.progress.begin(name, total)
-        try:
+        with self.progress.showing(name, total):
             yield
-        finally:
-            self.machine.progress.end()
-            took = time.perf_counter() - started
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
+        took = time.perf_counter() - started
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
 
     def over_shards(
         self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
@@ -272,7 +273,7 @@ class Run(RunContext):
         """Run a job on a list of pieces, with progress by pieces."""
         with self.stage(name, len(pieces)):
             for result in self.engine.map(job, pieces):
-                self.machine.progress.advance(1)
+                self.progress.advance(1)
                 yield result
 
     def one(self, job: Job[P, R], piece: P) -> R:

@@ -21,8 +21,8 @@ from corpusfit.workflows.budget import (
     write_decision,
 )
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.auto import pick
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 COSTS = {"minilm": 9_000.0, "static": 100.0, "moore_lewis": 5.0}
 
@@ -145,7 +145,7 @@ def test_a_decision_names_budget_costs_and_choice():
 
 
 def test_a_decision_holds_for_what_was_asked(tmp_path):
-    folder, decision = RunFolder(tmp_path), decide(planned("20min"), COSTS.get)
+    folder, decision = SelectionFolder(tmp_path), decide(planned("20min"), COSTS.get)
     assert read_decision(folder, "this") is None
     write_decision(folder, decision, "this")
     assert read_decision(folder, "this") == decision
@@ -158,7 +158,7 @@ def test_a_decision_holds_for_what_was_asked(tmp_path):
     [("", "knn"), ("100s", "knn"), ("20s", "dsir"), ("5s", "dsir")],
 )
 def test_auto_picks_among_the_methods_that_fit(tmp_path, inline, budget, picked):
-    folder = RunFolder(tmp_path)
+    folder = SelectionFolder(tmp_path)
     best = "dsir" if budget in ("20s", "5s") else "knn"
     figures = {"knn": (9.0, 50.0), "consensus": (9.5, 200.0), "dsir": (9.8, 10.0)}
     figures["random"] = (10.0, 5.0)

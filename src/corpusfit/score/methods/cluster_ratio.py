@@ -154,7 +154,6 @@ class ClusterRatio(Method[Vectors]):
 
 
 def _spread(x: Vectors, centroids: Vectors) -> float:
-    """Standard deviation of a row's cosines to the centroids, averaged over rows of length 1."""
     each = [part.std(axis=1, dtype=np.float64) for part in _cosines(x, centroids)]
     return float(np.concatenate(each).mean())
 

@@ -204,12 +204,7 @@ class Consensus(Method[Paired]):
         return trusted, order, self._positives(ranks, trusted)
 
     def _fitted(
-        self,
-        name: str,
-        settings: dict[str, Any],
-        target: Paired,
-        background: Paired,
-        seed: int,
+        self, name: str, settings: dict[str, Any], target: Paired, background: Paired, seed: int
     ) -> tuple[Scorer[Any], NDArray[np.float64]]:
         """A fitted member and its ranking of the background."""
         member = registry.unit_method(name, settings)

@@ -105,7 +105,6 @@ class DomainClassifier(Method[Vectors]):
         return DomainClassifierScorer(mean, plain_rows(weights[None]), bias)
 
     def _negatives(self, near: Vectors, far: Vectors, seed: int) -> NDArray[np.int64]:
-        """Positions of the negatives in the background's directions, increasing; at least one."""
         places = np.arange(len(far))
         if self.preranked:
             places = least_similar(near, far)

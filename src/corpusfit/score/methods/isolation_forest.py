@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.errors import bad_setting, importing
 from corpusfit.kernels.forest import complete_heap, walk
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
@@ -96,10 +96,8 @@ class IsolationForest(Method[Vectors]):
         Raises:
             MissingDependencyError: scikit-learn is not installed.
         """
-        try:
+        with importing("isolation_forest", "embed"):
             from sklearn.ensemble import IsolationForest as Grower
-        except ImportError as e:
-            raise MissingDependencyError("isolation_forest", "embed") from e
         count = min(len(background), max(1, round(self.background * len(target))))
         chosen = np.random.default_rng(seed % 2**64).choice(len(background), count, replace=False)
         x = plain_rows(np.concatenate([target, background[np.sort(chosen)]]))

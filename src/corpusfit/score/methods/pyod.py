@@ -50,10 +50,7 @@ def _detectors() -> dict[str, str]:
 
 
 def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
-    """Fit a detector; the result depends only on the arguments.
-
-    PyOD's warnings are silenced here, because they concern only its internals.
-    """
+    """Fit a detector by its arguments alone, without PyOD's warnings about its internals."""
     cls = getattr(importlib.import_module(f"pyod.models.{_detectors()[name]}"), name)
     known = inspect.signature(cls).parameters
     settings = json.loads(parameters)

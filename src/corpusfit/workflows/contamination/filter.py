@@ -66,7 +66,6 @@ def find_contaminated(
 
 
 def _report(progress: Progress, role: str, figures: dict[str, Any]) -> None:
-    """Show the user what was found."""
     counts = figures[role]
     if counts["holders"]:
         progress.warn(

@@ -28,9 +28,9 @@ from corpusfit.workflows.experiments.predictors import PredictorJob, PredictorNo
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 from corpusfit.workflows.experiments.status import LABELS, PendingSteps, device_of, pending_steps
 from corpusfit.workflows.experiments.workers import AdaptJob, Report, TuneJob, run_step
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.score_copies import copy_scores
 from corpusfit.workflows.selection.commands import choose, select
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 T = TypeVar("T", AdaptNode, TuneNode, PredictorNode)
 
@@ -112,7 +112,6 @@ def run_steps(context: RecipeContext) -> None:
 
 
 def _select(context: RecipeContext) -> None:
-    """Run selections, one after another."""
     pending = context.pending.selections
     context.announce("selections")
     for number, step in enumerate(pending, 1):
@@ -127,9 +126,11 @@ def _run_selection(step: SelectNode, context: RecipeContext, machine: Machine) -
     """Score and select; if another amount has scores already, choose from a copy of them."""
     place = context.folder.selections / step.key
     record: dict[str, Any] = {"engine": context.machine.engine}
-    if RunFolder(place).scored_so_far() is None:
+    if SelectionFolder(place).scored_so_far() is None:
         siblings = context.folder.selections.glob(f"{step.scoring}-*[!y]")  # no .copy
-        scored = [sibling for sibling in siblings if RunFolder(sibling).scored_so_far() is not None]
+        scored = [
+            sibling for sibling in siblings if SelectionFolder(sibling).scored_so_far() is not None
+        ]
         if not scored:
             target, pile = [str(step.target)], context.inputs.recipe.corpus
             select(step.plan, target, pile, place, machine=machine, overwrite=True)
@@ -161,7 +162,6 @@ def _augment(context: RecipeContext) -> None:
 def _run_augmentation(
     step: AugmentNode, context: RecipeContext, machine: Machine
 ) -> dict[str, Any]:
-    """Augment the training examples of one task."""
     task, recipe = load_task(step.task), context.inputs.recipe
     write_augmented_examples(
         task.train,
@@ -226,12 +226,9 @@ def _run_all(
     if not pending:
         return
     labels, progress = dict(map(describe, pending)), context.machine.progress
-    progress.begin(stage, len(pending), "steps")
-    try:
-        with context.machine.for_training(device_of(pending)).start() as engine:
-            engine.require_shared(context.folder.work, "<.out>")
-            for report in engine.map(job, pending):
-                progress.advance(1, 1)
-                context.handle(report, labels[report.key])
-    finally:
-        progress.end()
+    machine = context.machine.for_training(device_of(pending))
+    with progress.showing(stage, len(pending), "steps"), machine.start() as engine:
+        engine.require_shared(context.folder.work, "<.out>")
+        for report in engine.map(job, pending):
+            progress.advance(1, 1)
+            context.handle(report, labels[report.key])

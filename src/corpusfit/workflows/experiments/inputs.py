@@ -71,10 +71,7 @@ def load_inputs(
 def _stored(
     recipe: Recipe, entry: RecipeTask, folder: RecipeFolder, progress: Progress, *, store: bool
 ) -> Iterator[StoredTask]:
-    """A task in each size that it reaches; the smallest size beyond it means all examples.
-
-    A subsample is a task of its own, so its texts are the target (TADPOLE, section 4.2).
-    """
+    """A task in each size that it reaches, with its texts as the target (TADPOLE, section 4.2)."""
     plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
     common = split_overlaps(whole)
@@ -114,9 +111,7 @@ def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
     for split in ("train", "dev", "test"):
         path, texts = folder.texts(key, split), getattr(task, split).texts()
         data = "".join(json.dumps({field: text}) + "\n" for text in texts).encode()
-        if (
-            not path.exists() or path.read_bytes() != data
-        ):  # the key does not cover the field's name
+        if not path.exists() or path.read_bytes() != data:  # no digest covers the field's name
             write_bytes(path, data)
     if not folder.task(key).exists():
         store_task(task, folder.task(key))

@@ -71,7 +71,10 @@ def read_recipe(path: Path) -> Recipe:
         raise bad_setting("corpus", "a list of files or folders", list(corpus))
     settings["corpus"] = tuple(located(p, home) for p in corpus)
     settings["tasks"] = _tasks(values.get("tasks", []), home)
-    settings["pairs"] = tuple(_list("pairs", p, "str") for p in _optional_list("pairs", values))
+    pairs = values.get("pairs", [])
+    if not isinstance(pairs, list):
+        raise bad_setting("pairs", "a list", pairs)
+    settings["pairs"] = tuple(_list("pairs", pair, "str") for pair in pairs)
     plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
     settings["evaluate"] = _changed(EvaluatePlan(), plans["evaluate"], RecipeKeys("evaluate"))
     settings["selectors"] = _selectors(values, plans, home)
@@ -79,23 +82,13 @@ def read_recipe(path: Path) -> Recipe:
     return Recipe(**settings).check()
 
 
-def _optional_list(setting: str, values: Mapping[str, Any]) -> list[Any]:
-    """A list of the recipe; empty if left out."""
-    found = values.get(setting, [])
-    if not isinstance(found, list):
-        raise bad_setting(setting, "a list", found)
-    return found
-
-
 def _list(setting: str, value: Any, kind: str) -> tuple[Any, ...]:
-    """A list of plain values of one type."""
     if not isinstance(value, list):
         raise bad_setting(setting, "a list", value, "Put the value in [ ].")
     return tuple(typed(setting, kind, v) for v in value)
 
 
 def _models(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The models, from `model` or `models`."""
     if ("model" in values) == ("models" in values):
         came = "both" if "model" in values else "neither"
         cure = 'For instance model = "bert-base-cased".'
@@ -113,7 +106,6 @@ def _model(named: str, home: Path) -> str:
 
 
 def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
-    """The tasks of `[[tasks]]`."""
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise bad_setting("tasks", "tables [[tasks]] with name and path", tables)
     found = []
@@ -150,7 +142,6 @@ def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str,
 def _selectors(
     values: Mapping[str, Any], plans: Mapping[str, Mapping[str, Any]], home: Path
 ) -> tuple[Selector, ...]:
-    """The selectors, each with the settings of its own table, if any."""
     names = _list("selectors", values.get("selectors", []), "str")
     tables = values.get("selector", {})
     if not isinstance(tables, Mapping):
@@ -212,7 +203,6 @@ def _selector(
     plans: Mapping[str, Mapping[str, Any]],
     home: Path,
 ) -> Selector:
-    """One selector: the recipe's settings, overridden by those of its own table."""
     own = dict(table)
     columns: dict[str, Any] = {
         key: _list(f"selector.{name}.{key}", own.pop(key), kind)

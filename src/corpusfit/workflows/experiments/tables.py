@@ -127,7 +127,6 @@ def _cell_text(result: Result | None, shown: Mark) -> Cell:
 
 
 def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
-    """Every comparison, with its verdict."""
     rows: list[tuple[Cell, ...]] = []
     for pair in scored.pairs:
         c = pair.comparison
@@ -136,13 +135,8 @@ def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
         figures = (interval, c.p_seeds, c.p_items)
         rows.append((name, pair.column, pair.base, *figures, pair.verdict))
     columns = (
-        "dataset",
-        "column",
-        "compared with",
-        "95 % interval, points",
-        "p (seeds)",
-        "p (examples)",
-        "verdict",
+        *("dataset", "column", "compared with", "95 % interval, points"),
+        *("p (seeds)", "p (examples)", "verdict"),
     )
     notes = (
         "The verdict uses the larger p after Holm's correction. Comparisons with "
@@ -237,7 +231,6 @@ def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _costs(recipe: Recipe, costs: Costs) -> Table:
-    """Cost of each column."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             column,

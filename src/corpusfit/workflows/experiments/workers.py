@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import remove, write_bytes
-from corpusfit.engine import Job, Progress
+from corpusfit.engine import Job, PlainJob, WarningCollector
 from corpusfit.errors import (
-    CALLER,
     ChangedInputError,
     CorpusfitError,
     StorageError,
     WorkerError,
     called_by,
-    spelled,
 )
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.jobs.finetune import FineTune, FineTuning
@@ -47,19 +45,6 @@ class Report:
     error: str
     trace: str
     warnings: tuple[str, ...]
-
-
-class WarningCollector(Progress):
-    """Collects warnings, and shows nothing."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, message: str) -> None:
-        """Keep a message, once, with the keys of the recipe."""
-        said = spelled(message, CALLER.get())
-        if said not in self.warnings:
-            self.warnings.append(said)
 
 
 def run_step(
@@ -93,7 +78,7 @@ def run_step(
             more = step()
         record = {
             "seconds": round(time.perf_counter() - began, 3),
-            "cpu_seconds": _since(cpu_before),
+            "cpu_seconds": round(_cpu_seconds() - cpu_before, 3),
         }
         write_bytes(
             costs / f"{key}.json", json.dumps({**record, **more, "versions": versions()}).encode()
@@ -116,35 +101,23 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _since(cpu_before: float) -> float:
-    return round(_cpu_seconds() - cpu_before, 3)
-
-
 @dataclass(frozen=True)
-class AdaptJob(Job[AdaptNode, Report]):
+class AdaptJob(PlainJob[AdaptNode, Report]):
     """Adapt a model.
 
     Attributes:
         models: folder of all adapted models.
-        costs: folder of records.
-        cache: cache of token ids.
     """
 
     models: Path
     costs: Path
     cache: Path | str | None
 
-    @property
-    def encodes(self) -> bool:
-        """True: it trains a network."""
-        return True
+    encodes = True  # it trains a network
 
-    def start(self) -> Callable[[AdaptNode], Report]:
-        """Open nothing: each piece has a model of its own."""
-        return self._done
-
-    def _done(self, piece: AdaptNode) -> Report:
-        collector, out = WarningCollector(), self.models / piece.key
+    def _work(self, piece: AdaptNode) -> Report:
+        keys, out = RecipeKeys("adapt"), self.models / piece.key
+        collector = WarningCollector(spelling=keys)
         machine = Machine(workers=1, cache=self.cache, progress=collector)
 
         def run_once() -> dict[str, Any]:
@@ -167,7 +140,7 @@ class AdaptJob(Job[AdaptNode, Report]):
                 remove(out)
                 return run_once()
 
-        return run_step(piece.key, step, self.costs, RecipeKeys("adapt"), collector)
+        return run_step(piece.key, step, self.costs, keys, collector)
 
 
 @dataclass(frozen=True)
@@ -176,16 +149,12 @@ class TuneJob(Job[TuneNode, Report]):
 
     Attributes:
         augmentations: folder of all augmentations.
-        costs: folder of records.
     """
 
     augmentations: Path
     costs: Path
 
-    @property
-    def encodes(self) -> bool:
-        """True: it trains a network."""
-        return True
+    encodes = True  # it trains a network
 
     def start(self) -> Callable[[TuneNode], Report]:
         """Open what the job of one fine-tuning opens."""

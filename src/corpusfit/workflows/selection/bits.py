@@ -54,11 +54,7 @@ class Evaluation:
 
 
 def evaluate(
-    run: Run,
-    job: EvaluateBits,
-    held: HeldOut,
-    plans: Sequence[MethodPlan],
-    took: dict[str, float],
+    run: Run, job: EvaluateBits, held: HeldOut, plans: Sequence[MethodPlan], took: dict[str, float]
 ) -> Evaluation:
     """Evaluate methods on every fold, within a stage; warns of texts that are left out.
 

@@ -190,11 +190,7 @@ class SearchPlan(Group, group="search"):
 
 
 def _parts(text: str, setting: str, allowed: str) -> list[str]:
-    """The different parts of a list separated by commas.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The different parts of a list separated by commas, at least one."""
     found = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not found:
         raise bad_setting(setting, allowed, text)
