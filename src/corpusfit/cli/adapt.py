@@ -12,23 +12,6 @@ from corpusfit.api.offers import ADAPT
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, table
 
-EXAMPLE = """Continue a language model's pre-training on a selection.
-
-Example:
-
-\b
-  corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
-  corpusfit adapt --model bert-base-uncased --data out/ --task imdb/ --then-task --out both/
-
-Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run the
-same command to resume a stopped training. To use several GPUs, put `accelerate launch -m` before
-the command."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("adapt", help=EXAMPLE)(adapt)
-
 
 @o.offers(ADAPT, "train.micro_tokens=1024")
 def adapt(
@@ -111,7 +94,16 @@ def adapt(
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Continue a language model's pre-training on a selection.
+
+    Example:
+      corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
+      corpusfit adapt --model bert-base-uncased --data out/ --task imdb/ --then-task --out both/
+
+    Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run
+    the same command to resume a stopped training. To use several GPUs, put `accelerate launch -m`
+    before the command.
+    """
     built = api.build_adapt_plan(**words, preset=preset, data=data)
     texts: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field}

@@ -14,24 +14,9 @@ from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 if TYPE_CHECKING:
     from corpusfit.workflows.analysis.auditing import Finding
 
-EXAMPLE = """Compare a run with known domains, by precision and recall.
-
-Example:
-
-\b
-  corpusfit audit out/ --truth source --domain "bio_*"
-  corpusfit audit out/ --truth subreddit
-
-Prints the share of each domain that was selected and, for the domain named by --domain, precision,
-recall and F1. Writes nothing."""
 
 _ROWS = 30
 _LONGEST = 60
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit", help=EXAMPLE)(audit)
 
 
 def audit(
@@ -58,7 +43,15 @@ def audit(
     workers: o.Workers = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Compare a run with known domains, by precision and recall.
+
+    Example:
+      corpusfit audit out/ --truth source --domain "bio_*"
+      corpusfit audit out/ --truth subreddit
+
+    Prints the share of each domain that was selected and, for the domain named by --domain,
+    precision, recall and F1. Writes nothing.
+    """
     machine = workflows.Machine(engine, workers, progress=Bar())
     found = api.audit(folder, truth=truth, domain=domain or (), machine=machine)
     if json:

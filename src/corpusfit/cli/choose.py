@@ -13,20 +13,6 @@ from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_run
 
-EXAMPLE = """Select again from the scores of an earlier run.
-
-Example:
-
-\b
-  corpusfit choose out/ --fraction 0.05
-
-Replaces DIR/selected and the report. Computes no scores."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("choose", help=EXAMPLE)(choose)
-
 
 @o.offers(CHOOSE, "choose.alpha=-1")
 def choose(
@@ -39,7 +25,13 @@ def choose(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Select again from the scores of an earlier run.
+
+    Example:
+      corpusfit choose out/ --fraction 0.05
+
+    Replaces DIR/selected and the report. Computes no scores.
+    """
     machine = workflows.Machine(engine, workers, cache, Bar())
     run = api.choose(folder, machine=machine, **words)
     if json:

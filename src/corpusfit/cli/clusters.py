@@ -12,26 +12,6 @@ from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, one_line, percent, table
 
-EXAMPLE = """Find the domains of a corpus, without labels.
-
-Draws units of text, encodes them and clusters their embeddings. Prints the words and the size of
-each cluster, and the purity by --truth (default: source). Writes clusters, figures and a report to
---out.
-
-Example:
-
-\b
-  corpusfit clusters --corpus corpus/ --out domains/
-  corpusfit clusters --corpus corpus/ --unit sentence --k 5,10,15 --out domains/
-
-To balance a selection by the clusters:
-`corpusfit select --balance cluster --clusters domains/`."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("clusters", help=EXAMPLE)(clusters)
-
 
 @o.offers(CLUSTERS, "cut.gamma=5")
 def clusters(
@@ -57,7 +37,19 @@ def clusters(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Find the domains of a corpus, without labels.
+
+    Draws units of text, encodes them and clusters their embeddings. Prints the words and the size
+    of each cluster, and the purity by --truth (default: source). Writes clusters, figures and a
+    report to --out.
+
+    Example:
+      corpusfit clusters --corpus corpus/ --out domains/
+      corpusfit clusters --corpus corpus/ --unit sentence --k 5,10,15 --out domains/
+
+    To balance a selection by the clusters:
+    `corpusfit select --balance cluster --clusters domains/`.
+    """
     found = api.clusters(
         corpus=corpus,
         out=out,

@@ -12,23 +12,7 @@ from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 
-EXAMPLE = """Compose a multilingual corpus from a recipe.
-
-Example:
-
-\b
-  corpusfit compose examples/compose/three_languages.toml --out mixed/
-
-A recipe is a TOML file with sources (each of a language and a kind, specific or general), a budget
-and the languages' shares of the budget; see docs/composing.md. Writes the text to out/composed, for
-`corpusfit adapt --data`. Run the same command to resume a stopped run."""
-
 _MOST_SOURCES = 4
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compose", help=EXAMPLE)(compose)
 
 
 def compose(
@@ -46,7 +30,15 @@ def compose(
     ] = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Compose a multilingual corpus from a recipe.
+
+    Example:
+      corpusfit compose examples/compose/three_languages.toml --out mixed/
+
+    A recipe is a TOML file with sources (each of a language and a kind, specific or general), a
+    budget and the languages' shares of the budget; see docs/composing.md. Writes the text to
+    out/composed, for `corpusfit adapt --data`. Run the same command to resume a stopped run.
+    """
     machine = workflows.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
         show_projected(api.estimate_composition(recipe, machine=machine), json=json)

@@ -12,23 +12,8 @@ from corpusfit.api.offers import CONTAMINATION
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 
-EXAMPLE = """Find a task's dev and test texts in training text.
-
-Example:
-
-\b
-  corpusfit contamination --task imdb/ --data out/
-
-Counts exact copies and near-duplicates, also inside longer texts, and prints examples. Writes
-nothing. To leave such texts out of training: `corpusfit adapt --guard`."""
-
 _SOURCES = 4
 _LONGEST = 300
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("contamination", help=EXAMPLE)(contamination)
 
 
 @o.offers(CONTAMINATION)
@@ -67,7 +52,14 @@ def contamination(
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Find a task's dev and test texts in training text.
+
+    Example:
+      corpusfit contamination --task imdb/ --data out/
+
+    Counts exact copies and near-duplicates, also inside longer texts, and prints examples. Writes
+    nothing. To leave such texts out of training: `corpusfit adapt --guard`.
+    """
     found = api.contamination(
         task=task,
         data=data,

@@ -13,23 +13,6 @@ from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import cell
 
-EXAMPLE = """Fine-tune a model on a task and compare it with its base.
-
-Example:
-
-\b
-  corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
-
-A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL columns
-or brat folders, or hub:NAME. Prints and writes the scores over several seeds and a significance
-test. Run the same command to resume a stopped evaluation, or with more seeds or sizes to extend
-it."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("evaluate", help=EXAMPLE)(evaluate)
-
 
 @o.offers(EVALUATE, "task.dev_share=0.2")
 def evaluate(
@@ -82,7 +65,16 @@ def evaluate(
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Fine-tune a model on a task and compare it with its base.
+
+    Example:
+      corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
+
+    A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL
+    columns or brat folders, or hub:NAME. Prints and writes the scores over several seeds and a
+    significance test. Run the same command to resume a stopped evaluation, or with more seeds or
+    sizes to extend it.
+    """
     request: dict[str, Any] = {
         "task": task,
         "base": base,

@@ -15,23 +15,8 @@ from corpusfit.cli.show import Bar, as_json, one_line, say, table
 if TYPE_CHECKING:
     from corpusfit.jobs.explain import Neighbour
 
-EXAMPLE = """Explain the score of one text.
-
-Example:
-
-\b
-  corpusfit explain out/ --row news.jsonl:17
-  corpusfit explain out/ --text "The enzyme binds its substrate."
-
-Prints the words that raised and lowered the score, and the target texts nearest to the text. Writes
-nothing."""
 
 _SHOWN = 300
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("explain", help=EXAMPLE)(explain)
 
 
 def explain(
@@ -64,7 +49,15 @@ def explain(
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Explain the score of one text.
+
+    Example:
+      corpusfit explain out/ --row news.jsonl:17
+      corpusfit explain out/ --text "The enzyme binds its substrate."
+
+    Prints the words that raised and lowered the score, and the target texts nearest to the text.
+    Writes nothing.
+    """
     machine = workflows.Machine(workers=1, cache=cache, progress=Bar())
     found = api.explain(folder, row=row, text=text, top=top, machine=machine)
     if json:

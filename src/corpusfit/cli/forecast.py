@@ -12,21 +12,6 @@ from corpusfit.api.offers import FORECAST
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, table
 
-EXAMPLE = """Print predictors of the gain from a selection.
-
-Example:
-
-\b
-  corpusfit forecast --data out/ --data random/ --model bert-base-uncased
-
-Counts n-grams and measures the model's loss before training. Trains nothing and writes nothing. The
-predictors are not a measured gain; `corpusfit evaluate` measures it."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("forecast", help=EXAMPLE)(forecast)
-
 
 @o.offers(FORECAST, "mix.heldout=1000")
 def forecast(
@@ -45,7 +30,14 @@ def forecast(
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Print predictors of the gain from a selection.
+
+    Example:
+      corpusfit forecast --data out/ --data random/ --model bert-base-uncased
+
+    Counts n-grams and measures the model's loss before training. Trains nothing and writes nothing.
+    The predictors are not a measured gain; `corpusfit evaluate` measures it.
+    """
     found = api.forecast(
         data=data,
         machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),

@@ -15,21 +15,6 @@ from corpusfit.score import registry
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod
 from corpusfit.score.names import names as method_names
 
-EXAMPLE = """List the scoring methods, or the settings of one.
-
-Example:
-
-\b
-  corpusfit methods
-  corpusfit methods knn
-
-Writes nothing."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("methods", help=EXAMPLE)(methods)
-
 
 def methods(
     name: Annotated[
@@ -38,7 +23,14 @@ def methods(
     ] = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """List the scoring methods, or the settings of one.
+
+    Example:
+      corpusfit methods
+      corpusfit methods knn
+
+    Writes nothing.
+    """
     if name is not None:
         registry.load(name, "NAME")
     found = [_described(n) for n in ([name] if name else method_names())]

@@ -12,23 +12,6 @@ from corpusfit.api.offers import RETRIEVAL
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, say, short_names, table
 
-EXAMPLE = """Measure bitext retrieval (P@1) of models.
-
-Example:
-
-\b
-  corpusfit retrieval --model mbert/ --model adapted/ --pairs wmt20.de-en
-
-The files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. The embedding of a
-sentence is the mean of a model's outputs. P@1 (precision at 1) is the share of sentences whose
-nearest neighbour by cosine is their translation, in each direction. Each model is compared with the
-first. Trains nothing and writes nothing."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("retrieval", help=EXAMPLE)(retrieval)
-
 
 @o.offers(RETRIEVAL, "embed.pooling=cls")
 def retrieval(
@@ -60,7 +43,16 @@ def retrieval(
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Measure bitext retrieval (P@1) of models.
+
+    Example:
+      corpusfit retrieval --model mbert/ --model adapted/ --pairs wmt20.de-en
+
+    The files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. The embedding of a
+    sentence is the mean of a model's outputs. P@1 (precision at 1) is the share of sentences whose
+    nearest neighbour by cosine is their translation, in each direction. Each model is compared with
+    the first. Trains nothing and writes nothing.
+    """
     found = api.retrieval(
         model=model,
         pairs=pairs,

@@ -14,22 +14,6 @@ from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, say, table
 from corpusfit.evaluate.tables import Table, plain
 
-EXAMPLE = """Run a recipe: select, adapt and evaluate, then compare.
-
-Example:
-
-\b
-  corpusfit run examples/papers/tadpole_table3_cpu.toml --out table3/
-
-A recipe is a TOML file with tasks, selectors and seeds. Prints and writes its tables as Markdown,
-LaTeX, CSV and JSON. Run the same command to resume a stopped run; finished steps are not repeated,
-even for a changed recipe. A cell that fails does not stop the others; the exit code is then 1."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("run", help=EXAMPLE)(run)
-
 
 def run(
     recipe: Annotated[
@@ -55,7 +39,16 @@ def run(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Run a recipe: select, adapt and evaluate, then compare.
+
+    Example:
+      corpusfit run examples/papers/tadpole_table3_cpu.toml --out table3/
+
+    A recipe is a TOML file with tasks, selectors and seeds. Prints and writes its tables as
+    Markdown, LaTeX, CSV and JSON. Run the same command to resume a stopped run; finished steps are
+    not repeated, even for a changed recipe. A cell that fails does not stop the others; the exit
+    code is then 1.
+    """
     machine = workflows.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
         found = api.missing(

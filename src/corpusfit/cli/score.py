@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import SCORE
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_estimate, show_run
-
-EXAMPLE = """Score a corpus by likeness to your task; select later.
-
-Example:
-
-\b
-  corpusfit score --target task.jsonl --corpus corpus/ --out out/
-  corpusfit choose out/ --tokens 1000000
-
-Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
-`corpusfit choose`. Run the same command to resume a stopped run."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("score", help=EXAMPLE)(score)
 
 
 @o.offers(SCORE, "cut.gamma=5")
@@ -41,7 +23,15 @@ def score(
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Score a corpus by likeness to your task; select later.
+
+    Example:
+      corpusfit score --target task.jsonl --corpus corpus/ --out out/
+      corpusfit choose out/ --tokens 1000000
+
+    Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
+    `corpusfit choose`. Run the same command to resume a stopped run.
+    """
     built = api.build_plan(**words)
     machine = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:

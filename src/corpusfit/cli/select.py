@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import SELECT
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json
 from corpusfit.cli.summary import show_estimate, show_run
-
-EXAMPLE = """Find the part of a corpus that is like your task.
-
-Example:
-
-\b
-  corpusfit select --target task.jsonl --corpus corpus/ --out out/
-
-Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
-out/report.html. Run the same command to resume a stopped run."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("select", help=EXAMPLE)(select)
 
 
 @o.offers(SELECT, "cut.gamma=5")
@@ -42,7 +25,14 @@ def select(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Find the part of a corpus that is like your task.
+
+    Example:
+      corpusfit select --target task.jsonl --corpus corpus/ --out out/
+
+    Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
+    out/report.html. Run the same command to resume a stopped run.
+    """
     built = api.build_plan(**words)
     machine = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:

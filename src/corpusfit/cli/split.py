@@ -15,24 +15,6 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, say, table
 from corpusfit.errors import bad_setting
 
-EXAMPLE = """Split a corpus into train, dev and test without overlap.
-
-Example:
-
-\b
-  corpusfit split --data pair:koran.de,koran.en --dev 2000 --test 2000 --near --out split/
-  corpusfit split --check split/ --near
-
-Copies of a text (ignoring case, white space and punctuation) stay in one split. Of a parallel
-corpus, one translation of each text and one text of each translation is kept. Writes train, dev and
-test to --out in the input's format. With --check, writes nothing and prints the overlap between
-splits and the copies within each split."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("split", help=EXAMPLE)(split)
-
 
 @o.offers(SPLIT, "read.id_field=key")
 def split(
@@ -68,7 +50,17 @@ def split(
     overwrite: o.Overwrite = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Split a corpus into train, dev and test without overlap.
+
+    Example:
+      corpusfit split --data pair:koran.de,koran.en --dev 2000 --test 2000 --near --out split/
+      corpusfit split --check split/ --near
+
+    Copies of a text (ignoring case, white space and punctuation) stay in one split. Of a parallel
+    corpus, one translation of each text and one text of each translation is kept. Writes train, dev
+    and test to --out in the input's format. With --check, writes nothing and prints the overlap
+    between splits and the copies within each split.
+    """
     machine = workflows.Machine(workers=workers, progress=Bar())
     if check:
         _require_check_alone(data=data, out=out, **words)

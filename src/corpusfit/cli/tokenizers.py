@@ -12,24 +12,6 @@ from corpusfit.api.offers import TOKENIZERS
 from corpusfit.cli import options as o
 from corpusfit.cli.show import Bar, as_json, percent, short_names, table
 
-EXAMPLE = """Measure how many tokens tokenizers make of words.
-
-Example:
-
-\b
-  corpusfit tokenizers --tokenizer de-bert/ --tokenizer mbert/ --specific a.conll --general b.txt
-
-Prints continued words (the share of words of several tokens) and fertility (tokens per word) on
-text of a domain and on general text, each tokenizer's difference from the first, and by how much
-more that difference is on specific text. Use texts of one language and one spelling. Words are
-split at white space, numbers and special characters, also in text that was tokenised before. Writes
-nothing."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("tokenizers", help=EXAMPLE)(tokenizers)
-
 
 @o.offers(TOKENIZERS, "fit.background=5000")
 def tokenizers(
@@ -68,7 +50,17 @@ def tokenizers(
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Measure how many tokens tokenizers make of words.
+
+    Example:
+      corpusfit tokenizers --tokenizer de-bert/ --tokenizer mbert/ --specific a.conll --general b.txt
+
+    Prints continued words (the share of words of several tokens) and fertility (tokens per word) on
+    text of a domain and on general text, each tokenizer's difference from the first, and by how
+    much more that difference is on specific text. Use texts of one language and one spelling. Words
+    are split at white space, numbers and special characters, also in text that was tokenised
+    before. Writes nothing.
+    """  # noqa: E501
     found = api.tokenizers(
         tokenizer=tokenizer,
         specific=specific,

@@ -15,24 +15,6 @@ from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.report import write_report
 from corpusfit.cli.show import Bar, as_json, say, table
 
-EXAMPLE = """Find what to select for your model and task.
-
-Tries methods, amounts and weights by short adaptations of the model. Settings that fall behind on
-held-out texts of the target are dropped, and the others train longer (successive halving). Leaves
-the winner's selection in FOLDER/selection and, with --train, its model in FOLDER/model. Run the
-same command to resume a stopped search.
-
-Example:
-
-\b
-  corpusfit tune --model bert-base-uncased --target train.jsonl --corpus corpus/ \\
-    --guard task/ --out tuned/ --budget 30min"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("tune", help=EXAMPLE)(tune)
-
 
 @o.offers(TUNE, "train.rate=1e-4")
 def tune(
@@ -85,7 +67,17 @@ def tune(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    r"""Find what to select for your model and task.
+
+    Tries methods, amounts and weights by short adaptations of the model. Settings that fall behind
+    on held-out texts of the target are dropped, and the others train longer (successive halving).
+    Leaves the winner's selection in FOLDER/selection and, with --train, its model in FOLDER/model.
+    Run the same command to resume a stopped search.
+
+    Example:
+      corpusfit tune --model bert-base-uncased --target train.jsonl --corpus corpus/ \
+        --guard task/ --out tuned/ --budget 30min
+    """
     built = api.build_tune_plan(**words)
     machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
     texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
