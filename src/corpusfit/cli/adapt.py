@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import ADAPT
 from corpusfit.cli import options as o
@@ -18,74 +16,50 @@ def adapt(
     *,
     data: Annotated[
         list[str],
-        typer.Option(
-            "--data",
-            metavar="INPUT",
-            help=f"Texts to train on: folder of a selection, `task` (the task's own texts), or "
+        o.option(
+            "INPUT",
+            f"Texts to train on: folder of a selection, `task` (the task's own texts), or "
             f"{o.INPUTS}",
-            show_default=False,
         ),
     ],
     out: Annotated[
         str,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for the model; a stopped training resumes there",
-        ),
+        o.option("FOLDER", "Folder for the model; a stopped training resumes there"),
     ],
     task: Annotated[
         list[str] | None,
-        typer.Option(
-            "--task",
-            metavar="INPUT",
-            help="Texts of the task to measure the loss on, and with --then-task to train on; "
+        o.option(
+            "INPUT",
+            "Texts of the task to measure the loss on, and with --then-task to train on; "
             "repeatable (default: the target of the selection in --data)",
         ),
     ] = None,
     replay: Annotated[
         list[str] | None,
-        typer.Option(
-            "--replay",
-            metavar="INPUT",
-            help="General texts to mix in, against forgetting; repeatable (default: none)",
+        o.option(
+            "INPUT", "General texts to mix in, against forgetting; repeatable (default: none)"
         ),
     ] = None,
     guard: Annotated[
         list[str] | None,
-        typer.Option(
-            "--guard",
-            metavar="INPUT",
-            help="Held-out texts to decontaminate --data against: a task's folder (its dev and "
+        o.option(
+            "INPUT",
+            "Held-out texts to decontaminate --data against: a task's folder (its dev and "
             "test splits) or files; repeatable (default: none)",
         ),
     ] = None,
-    guard_field: Annotated[
-        str,
-        typer.Option(
-            "--guard-field",
-            metavar="NAME",
-            help="Text field of the --guard files (default: --text-field)",
-            show_default=False,
-        ),
-    ] = "",
+    guard_field: o.GuardField = "",
     preset: Annotated[
         str | None,
-        typer.Option(
-            "--preset",
-            metavar="NAME",
-            help="Settings of a paper: tadpole, mdapt, mdapt-adapter or tapt (default: none, or "
+        o.option(
+            "NAME",
+            "Settings of a paper: tadpole, mdapt, mdapt-adapter or tapt (default: none, or "
             "tapt with --data task)",
         ),
     ] = None,
     track: Annotated[
         str,
-        typer.Option(
-            "--track",
-            metavar="NAME",
-            help="Log metrics to tensorboard, wandb or mlflow (default: none)",
-            show_default=False,
-        ),
+        o.option("NAME", "Log metrics to tensorboard, wandb or mlflow (default: none)"),
     ] = "",
     words: o.Words,
     workers: o.Workers = None,

@@ -23,20 +23,16 @@ def audit(
     folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
     truth: Annotated[
         str,
-        typer.Option(
-            "--truth",
-            metavar="NAME",
-            help="Domain of a row: source (the name of the row's file) or the name of a field "
+        o.option(
+            "NAME",
+            "Domain of a row: source (the name of the row's file) or the name of a field "
             "(default: source)",
-            show_default=False,
         ),
     ] = "source",
     domain: Annotated[
         list[str] | None,
-        typer.Option(
-            "--domain",
-            metavar="GLOB",
-            help="Domain that should be found, as a glob on its name; repeatable (default: none)",
+        o.option(
+            "GLOB", "Domain that should be found, as a glob on its name; repeatable (default: none)"
         ),
     ] = None,
     engine: o.EngineName = "local",

@@ -18,9 +18,7 @@ def clusters(
     *,
     corpus: Annotated[
         list[str],
-        typer.Option(
-            "--corpus", metavar="INPUT", help=f"Texts of the corpus: {o.INPUTS}", show_default=False
-        ),
+        o.option("INPUT", f"Texts of the corpus: {o.INPUTS}"),
     ],
     out: o.Out,
     words: o.Words,

@@ -21,32 +21,20 @@ def contamination(
     *,
     task: Annotated[
         list[str],
-        typer.Option(
-            "--task",
-            metavar="INPUT",
-            help="Held-out texts: a task's folder or hub:NAME (its dev and test splits), or files; "
+        o.option(
+            "INPUT",
+            "Held-out texts: a task's folder or hub:NAME (its dev and test splits), or files; "
             "labels are not read; repeatable",
-            show_default=False,
         ),
     ],
     data: Annotated[
         list[str],
-        typer.Option(
-            "--data",
-            metavar="INPUT",
-            help=f"Training texts: folder of a selection, or {o.INPUTS}",
-            show_default=False,
-        ),
+        o.option("INPUT", f"Training texts: folder of a selection, or {o.INPUTS}"),
     ],
     words: o.Words,
     task_field: Annotated[
         str,
-        typer.Option(
-            "--task-field",
-            metavar="NAME",
-            help="Text field of the task's files (default: --text-field)",
-            show_default=False,
-        ),
+        o.option("NAME", "Text field of the task's files (default: --text-field)"),
     ] = "",
     workers: o.Workers = None,
     cache: o.Cache = None,

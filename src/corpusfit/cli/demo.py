@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import DEMO
 from corpusfit.cli import options as o
@@ -30,12 +28,7 @@ def demo(
     *,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for the demo (default: demo-out)",
-            show_default=False,
-        ),
+        o.option("FOLDER", "Folder for the demo (default: demo-out)"),
     ] = Path("demo-out"),
     words: o.Words,
     workers: o.Workers = None,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import EVALUATE
 from corpusfit.cli import options as o
@@ -19,45 +17,29 @@ def evaluate(
     *,
     task: Annotated[
         str,
-        typer.Option(
-            "--task", metavar="INPUT", help="Labelled examples: a folder, a file or hub:NAME"
-        ),
+        o.option("INPUT", "Labelled examples: a folder, a file or hub:NAME"),
     ],
     out: Annotated[
         str,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for the scores; a stopped evaluation resumes there",
-        ),
+        o.option("FOLDER", "Folder for the scores; a stopped evaluation resumes there"),
     ],
     base: Annotated[
         str,
-        typer.Option(
-            "--base",
-            metavar="MODEL",
-            help="Model to compare with, such as the base model of --model (default: none)",
-            show_default=False,
+        o.option(
+            "MODEL", "Model to compare with, such as the base model of --model (default: none)"
         ),
     ] = "",
     seeds: Annotated[
         int,
-        typer.Option(
-            "--seeds",
-            metavar="N",
+        o.option(
+            "N",
+            "Number of fine-tunings of each model, each with its own seed (default: 8)",
             parser=o.whole_number,
-            help="Number of fine-tunings of each model, each with its own seed (default: 8)",
-            show_default=False,
         ),
     ] = 8,
     train_size: Annotated[
         str,
-        typer.Option(
-            "--train-size",
-            metavar="N,N,…",
-            help="Numbers of training examples, such as 500,1000 (default: all examples)",
-            show_default=False,
-        ),
+        o.option("N,N,…", "Numbers of training examples, such as 500,1000 (default: all examples)"),
     ] = "",
     words: o.Words,
     workers: o.Workers = None,

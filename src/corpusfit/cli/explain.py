@@ -23,27 +23,22 @@ def explain(
     folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
     row: Annotated[
         str | None,
-        typer.Option(
-            "--row",
-            metavar="SOURCE:ROW[:SEGMENT]",
-            help="Row to explain, named as in DIR/scores; without SEGMENT, the row's first segment "
+        o.option(
+            "SOURCE:ROW[:SEGMENT]",
+            "Row to explain, named as in DIR/scores; without SEGMENT, the row's first segment "
             "(default: none; --row or --text is required)",
         ),
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(
-            "--text", metavar="TEXT", help="Any text to explain, in place of --row (default: none)"
-        ),
+        o.option("TEXT", "Any text to explain, in place of --row (default: none)"),
     ] = None,
     top: Annotated[
         int,
-        typer.Option(
-            "--top",
-            metavar="N",
+        o.option(
+            "N",
+            "Highest number of n-grams per direction, and of target texts (default: 10)",
             parser=o.whole_number,
-            help="Highest number of n-grams per direction, and of target texts (default: 10)",
-            show_default=False,
         ),
     ] = 10,
     cache: o.Cache = None,

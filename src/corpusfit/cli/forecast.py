@@ -18,12 +18,7 @@ def forecast(
     *,
     data: Annotated[
         list[str],
-        typer.Option(
-            "--data",
-            metavar="FOLDER",
-            help="Folder of a selection; repeatable, to compare several",
-            show_default=False,
-        ),
+        o.option("FOLDER", "Folder of a selection; repeatable, to compare several"),
     ],
     words: o.Words,
     workers: o.Workers = None,

@@ -46,6 +46,11 @@ def share(text: str) -> float | str:
         raise typer.BadParameter(f"must be a number or auto; got {text!r}.") from e
 
 
+def option(metavar: str, text: str, *words: str, parser: Any = None) -> Any:
+    """An option that is named like its parameter, or by `words`; its help says the default."""
+    return typer.Option(*words, metavar=metavar, help=text, parser=parser, show_default=False)
+
+
 _CODE = re.compile(r"`([^`]*)`")
 
 Words: TypeAlias = dict[str, Any]
@@ -107,7 +112,7 @@ def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
     hints = {word: _option(offer, word) for word in offer.settings}
     if example:
         text = f"Any other setting, such as {example}; repeatable (default: none)"
-        declared = typer.Option("--set", metavar="KEY=VALUE", help=text)
+        declared = option("KEY=VALUE", text, "--set")
         hints |= {"plan": PlanFile, "settings": Annotated[list[str] | None, declared]}
     for word, hint in hints.items():
         default = inspect.Parameter.empty if word in offer.required else None
@@ -140,60 +145,46 @@ def _option(offer: Offer[Any], word: str) -> Any:
 
 PlanFile = Annotated[
     Path | None,
-    typer.Option(
-        "--plan",
-        metavar="FILE",
-        help="TOML file with settings; options override them (default: none)",
-    ),
+    option("FILE", "TOML file with settings; options override them (default: none)"),
 ]
 RUN_FOLDER = "Folder or URL of a `corpusfit select` or `corpusfit score` run"
 
 Target = Annotated[
     list[str],
-    typer.Option(
-        "--target", metavar="INPUT", help=f"Texts of your task: {INPUTS}", show_default=False
-    ),
+    option("INPUT", f"Texts of your task: {INPUTS}"),
 ]
 Corpus = Annotated[
     list[str],
-    typer.Option(
-        "--corpus", metavar="INPUT", help=f"Texts to choose from: {INPUTS}", show_default=False
-    ),
+    option("INPUT", f"Texts to choose from: {INPUTS}"),
 ]
 Out = Annotated[
     str,
-    typer.Option(
-        "--out",
-        metavar="FOLDER",
-        help="Folder or URL for the results; a stopped run resumes there",
-        show_default=False,
-    ),
+    option("FOLDER", "Folder or URL for the results; a stopped run resumes there"),
+]
+GuardField = Annotated[
+    str, option("NAME", "Text field of the --guard files (default: --text-field)")
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        "--workers",
-        metavar="N",
+    option(
+        "N",
+        "Number of worker processes (default: one per core, or per CPU of the Ray cluster)",
         parser=whole_number,
-        help="Number of worker processes (default: one per core, or per CPU of the Ray cluster)",
     ),
 ]
 EngineName = Annotated[
     str,
-    typer.Option(
-        "--engine",
-        metavar="[local|ray]",
-        help="Where to run: local (this machine) or ray (the running Ray cluster, or a new one on "
+    option(
+        "[local|ray]",
+        "Where to run: local (this machine) or ray (the running Ray cluster, or a new one on "
         "this machine) (default: local)",
-        show_default=False,
     ),
 ]
 Cache = Annotated[
     str | None,
-    typer.Option(
-        "--cache",
-        metavar="FOLDER",
-        help="Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE, or the "
+    option(
+        "FOLDER",
+        "Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE, or the "
         "user's cache folder)",
     ),
 ]

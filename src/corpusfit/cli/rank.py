@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import RANK
 from corpusfit.cli import options as o
@@ -21,21 +19,14 @@ def rank(
     corpus: o.Corpus,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            "--method",
-            metavar="NAME",
-            help="Method to rank; repeatable (default: all methods that score texts)",
-        ),
+        o.option("NAME", "Method to rank; repeatable (default: all methods that score texts)"),
     ] = None,
     seeds: Annotated[
         int,
-        typer.Option(
-            "--seeds",
-            metavar="N",
+        o.option(
+            "N",
+            "Number of random splits of the target for agreement, F1, AUROC and AP (default: 3)",
             parser=o.whole_number,
-            help="Number of random splits of the target for agreement, F1, AUROC and AP "
-            "(default: 3)",
-            show_default=False,
         ),
     ] = 3,
     words: o.Words,

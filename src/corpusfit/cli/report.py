@@ -20,20 +20,15 @@ def report(
     ],
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="File of the page (default: report.html in DIR, or in the current folder if there "
+        o.option(
+            "FILE",
+            "File of the page (default: report.html in DIR, or in the current folder if there "
             "are several DIR)",
         ),
     ] = None,
     figures: Annotated[
         str | None,
-        typer.Option(
-            "--figures",
-            metavar="FOLDER",
-            help="Folder for charts as SVG and PNG, and tables as CSV (default: none)",
-        ),
+        o.option("FOLDER", "Folder for charts as SVG and PNG, and tables as CSV (default: none)"),
     ] = None,
     json: o.Json = False,
 ) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import RETRIEVAL
 from corpusfit.cli import options as o
@@ -18,23 +16,20 @@ def retrieval(
     *,
     model: Annotated[
         list[str],
-        typer.Option(
+        o.option(
+            "MODEL",
+            "Model for embeddings: minilm, static, a model folder or a Hugging Face hub id; "
+            "repeatable, to compare with the first",
             "--model",
             "--embedder",
-            metavar="MODEL",
-            help="Model for embeddings: minilm, static, a model folder or a Hugging Face hub id; "
-            "repeatable, to compare with the first",
-            show_default=False,
         ),
     ],
     pairs: Annotated[
         list[str],
-        typer.Option(
-            "--pairs",
-            metavar="INPUT",
-            help="Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file of "
+        o.option(
+            "INPUT",
+            "Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file of "
             "two columns, or pair:… as for --corpus of `corpusfit select`; repeatable",
-            show_default=False,
         ),
     ],
     words: o.Words,

@@ -21,11 +21,7 @@ def run(
     ],
     out: Annotated[
         str,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for steps and tables; a stopped run resumes there",
-        ),
+        o.option("FOLDER", "Folder for steps and tables; a stopped run resumes there"),
     ],
     keep_overlap: Annotated[
         bool,

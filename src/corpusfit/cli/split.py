@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import SPLIT
 from corpusfit.cli import options as o
@@ -21,27 +19,19 @@ def split(
     *,
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            "--data",
-            metavar="INPUT",
-            help=f"Texts to split: {o.INPUTS} (default: none; required without --check)",
-            show_default=False,
-        ),
+        o.option("INPUT", f"Texts to split: {o.INPUTS} (default: none; required without --check)"),
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for train, dev and test (default: none; required without --check)",
+        o.option(
+            "FOLDER", "Folder for train, dev and test (default: none; required without --check)"
         ),
     ] = None,
     check: Annotated[
         list[str] | None,
-        typer.Option(
-            "--check",
-            metavar="FOLDER",
-            help="Folder with files named train, dev and test to count overlaps in, in place of "
+        o.option(
+            "FOLDER",
+            "Folder with files named train, dev and test to count overlaps in, in place of "
             "splitting; repeatable (default: none)",
         ),
     ] = None,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import TOKENIZERS
 from corpusfit.cli import options as o
@@ -18,31 +16,19 @@ def tokenizers(
     *,
     tokenizer: Annotated[
         list[str],
-        typer.Option(
-            "--tokenizer",
-            metavar="MODEL",
-            help="Tokenizer: minilm, a model folder, a tokenizer.json, a vocab.txt of word pieces "
+        o.option(
+            "MODEL",
+            "Tokenizer: minilm, a model folder, a tokenizer.json, a vocab.txt of word pieces "
             "or a Hugging Face hub id; repeatable, to compare with the first",
-            show_default=False,
         ),
     ],
     specific: Annotated[
         list[str],
-        typer.Option(
-            "--specific",
-            metavar="INPUT",
-            help=f"Texts of a domain: files of CoNLL columns, or {o.INPUTS}",
-            show_default=False,
-        ),
+        o.option("INPUT", f"Texts of a domain: files of CoNLL columns, or {o.INPUTS}"),
     ],
     general: Annotated[
         list[str],
-        typer.Option(
-            "--general",
-            metavar="INPUT",
-            help="General texts, in any form that --specific takes; repeatable",
-            show_default=False,
-        ),
+        o.option("INPUT", "General texts, in any form that --specific takes; repeatable"),
     ],
     words: o.Words,
     engine: o.EngineName = "local",

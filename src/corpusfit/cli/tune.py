@@ -23,39 +23,25 @@ def tune(
     corpus: o.Corpus,
     out: Annotated[
         str,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for the results; a stopped search resumes there",
-        ),
+        o.option("FOLDER", "Folder for the results; a stopped search resumes there"),
     ],
     replay: Annotated[
         list[str] | None,
-        typer.Option(
-            "--replay",
-            metavar="INPUT",
-            help="General texts to mix into every adaptation, against forgetting; repeatable "
+        o.option(
+            "INPUT",
+            "General texts to mix into every adaptation, against forgetting; repeatable "
             "(default: none)",
         ),
     ] = None,
     guard: Annotated[
         list[str] | None,
-        typer.Option(
-            "--guard",
-            metavar="INPUT",
-            help="Held-out texts to decontaminate --target and --corpus against: a task's folder "
+        o.option(
+            "INPUT",
+            "Held-out texts to decontaminate --target and --corpus against: a task's folder "
             "(its dev and test splits) or files; repeatable (default: none)",
         ),
     ] = None,
-    guard_field: Annotated[
-        str,
-        typer.Option(
-            "--guard-field",
-            metavar="NAME",
-            help="Text field of the --guard files (default: --text-field)",
-            show_default=False,
-        ),
-    ] = "",
+    guard_field: o.GuardField = "",
     train: Annotated[
         bool, typer.Option("--train", help="Also adapt the model on the winner's selection")
     ] = False,
