@@ -6,16 +6,17 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.adapters import trainable_parameters
-from corpusfit.adapt.failures import is_out_of_memory
+from corpusfit.adapt.failures import naming_memory_errors
 from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.plan import TrainPlan
-from corpusfit.adapt.schedule import optimizer, rate_at
+from corpusfit.adapt.schedule import Updates, rate_at
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
 from corpusfit.errors import TrainingError
@@ -65,18 +66,14 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
     hardware = resolve(plan.finetune, "finetune")
     headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed)
     plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
-    with seeded(seed), kept_memory():
+    out_of_memory = TrainingError(
+        f"Out of memory with batches of {plan.finetune.batch} texts of up to "
+        f"{plan.finetune.length} tokens. Set a smaller --batch or --length."
+    )
+    with seeded(seed), kept_memory(), naming_memory_errors(out_of_memory):
         tuning = _FineTuning(task, plan, seed, headed, hardware)
-        try:
-            tuning.run(extra)
-            scores, predicted = tuning.evaluate()
-        except (MemoryError, RuntimeError) as e:
-            if not is_out_of_memory(e):
-                raise
-            raise TrainingError(
-                f"Out of memory with batches of {plan.finetune.batch} texts of up to "
-                f"{plan.finetune.length} tokens. Set a smaller --batch or --length."
-            ) from e
+        tuning.run(extra)
+        scores, predicted = tuning.evaluate()
     return Outcome(
         size=len(task.train),
         seed=seed,
@@ -132,11 +129,15 @@ class _FineTuning:
         self.parameters = trainable_parameters(self.model)
         steps = settings.epochs * math.ceil(len(train) / settings.batch)
         train_plan = TrainPlan(
-            steps=steps, rate=settings.rate, warmup=settings.warmup or 0.0, decay=settings.decay
+            steps=steps,
+            rate=settings.rate,
+            warmup=settings.warmup or 0.0,
+            decay=settings.decay,
+            clip=settings.clip,
         )
-        adamw = optimizer(self.parameters, train_plan)
+        updates = Updates(self.parameters, train_plan)
         for epoch in range(1, settings.epochs + 1):
-            loss = self._epoch(epoch, train, train_plan, adamw)
+            loss = self._epoch(epoch, train, train_plan, updates)
             answers = self._answers(dev)
             score = self._measured(self.task.dev, answers)[self.plan.task.metric]
             self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
@@ -165,7 +166,7 @@ class _FineTuning:
     def _measured(self, examples: Examples, answers: NDArray[Any]) -> dict[str, float]:
         return self.type.measure(self.task.labels, examples, answers)
 
-    def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, adamw: Any) -> float:
+    def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:
         """Train one epoch; returns the mean loss."""
         batch, n = self.plan.finetune.batch or 1, len(train)
         began = time.perf_counter()
@@ -175,37 +176,32 @@ class _FineTuning:
         labelled = 0
         for number, first in enumerate(range(0, n, batch)):
             step = (epoch - 1) * math.ceil(n / batch) + number
-            for group in adamw.param_groups:
-                group["lr"] = rate_at(step, train_plan)
             found = self._batch(train, order[first : first + batch], self.headed.widest)
             if not len(found.targets):
                 continue  # no word of the batch has a token
-            total += self._step(step, found) * len(found.targets)
+            key = place_keys(self.seed, 2 * step + _DROPOUT, 1)[0]
+            loss = updates.make(step, key, partial(self._gradient, found), self._diverged)
+            total += loss * len(found.targets)
             labelled += len(found.targets)
-            adamw.step()
-            adamw.zero_grad(set_to_none=True)
             self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.decay
         self.learned += n
         self.spent += time.perf_counter() - began
         return float(total) / max(1, labelled)
 
-    def _step(self, step: int, batch: Batch) -> torch.Tensor:
-        """Compute the gradient of a step; returns its loss."""
+    def _diverged(self, steps: int) -> TrainingError:
+        return TrainingError(
+            f"Fine-tuning diverged: the loss of step {steps:,} is not finite. Set --rate "
+            f"below {self.plan.finetune.rate:g}."
+        )
+
+    def _gradient(self, batch: Batch) -> torch.Tensor:
+        """Compute the gradient of a batch; returns its loss."""
         import torch
 
-        torch.manual_seed(int(place_keys(self.seed, 2 * step + _DROPOUT, 1)[0] >> np.uint64(1)))
         with self.network.scope():
             logits = self._logits(batch)
         loss = self.type.loss(logits.float(), batch.targets.to(logits.device), self.task)
         torch.autograd.backward(loss)
-        norm = torch.nn.utils.clip_grad_norm_(
-            list(self.parameters.values()), self.plan.finetune.clip
-        )
-        if not math.isfinite(float(norm)):
-            raise TrainingError(
-                f"Fine-tuning diverged: the loss of step {step + 1:,} is not finite. Set --rate "
-                f"below {self.plan.finetune.rate:g}."
-            )
         return loss.detach()
 
     def _logits(self, batch: Batch) -> torch.Tensor:
