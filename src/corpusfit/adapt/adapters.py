@@ -211,7 +211,6 @@ def _model(folder: Path, auto_class: Any) -> Any:
 
 
 def _fill(model: Any, note: Mapping[str, Any], path: Path) -> None:
-    """Load a saved adapter into its base model."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file

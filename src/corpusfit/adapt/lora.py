@@ -54,6 +54,7 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
     """
     try:
         from peft import inject_adapter_in_model
+        from peft.tuners.lora import LoraLayer
     except ImportError as e:
         raise MissingDependencyError("<.adapter=lora>", "train") from e
     there, why = set(linear(base)) & set(names), "it has no linear layers to adapt"
@@ -65,18 +66,12 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
                 why = "peft adapts other layers than named"
     except ValueError as e:
         why = str(e)
-    if not there or _adapted(base) != there:
+    adapted = {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
+    if not there or adapted != there:
         raise ModelError(
             f"<.adapter> must be left out for this model; got 'lora', and {type(base).__name__} "
             f"cannot be adapted with LoRA: {why}. Train all weights, or name another model."
         )
-
-
-def _adapted(base: Any) -> set[str]:
-    """Names of the layers with a LoRA adapter."""
-    from peft.tuners.lora import LoraLayer
-
-    return {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
 
 
 def _config(base: Any, rank: int, alpha: int, names: Collection[str], **more: Any) -> Any:

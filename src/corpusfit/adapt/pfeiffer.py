@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corpusfit.errors import ModelError
@@ -89,11 +90,7 @@ def _bottleneck(width: int, narrow: int, generator: torch.Generator) -> torch.nn
     nn.init.normal_(down.weight, std=SPREAD, generator=generator)
     for zero in (down.bias, up.weight, up.bias):
         nn.init.zeros_(zero)
-    whole = nn.Sequential()
-    whole.add_module("down", down)
-    whole.add_module("relu", nn.ReLU())
-    whole.add_module("up", up)
-    return whole
+    return nn.Sequential(OrderedDict(down=down, relu=nn.ReLU(), up=up))
 
 
 def _before_norm(norm: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -102,7 +99,6 @@ def _before_norm(norm: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _after_block(block: Any, args: tuple[Any, ...], out: Any) -> Any:
-    """The block's new output."""
     return out + block.pfeiffer(out)
 
 
@@ -129,31 +125,21 @@ def _spots(base: Any) -> list[tuple[Any, bool]]:
         if not isinstance(stack, nn.ModuleList) or not len(stack):
             continue
         first = stack[0]
-        spot = _spot(_inside(seen, f"{name}.0"), first, int(base.config.hidden_size))
+        calls = [
+            call._replace(name=call.name.removeprefix(f"{name}.0."))
+            for call in seen
+            if call.name.startswith(f"{name}.0.")
+        ]
+        spot = _spot(calls, first, int(base.config.hidden_size))
         if spot is not None:
             layers = [m for m in base.modules() if type(m) is type(first)]
-            found = [_named(layer, spot.name) for layer in layers]
+            found = [dict(layer.named_modules()).get(spot.name) for layer in layers]
             if None not in found and all(type(layer) is type(first) for layer in stack):
                 return [(module, spot.norm) for module in found]
     raise ModelError(
         "<.adapter> must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
         f"{type(base).__name__} cannot be found. Use <.adapter=lora>."
     )
-
-
-def _inside(seen: list[_Call], layer: str) -> list[_Call]:
-    """The calls inside a layer, with names relative to it."""
-    prefix = f"{layer}."
-    inner = [call for call in seen if call.name.startswith(prefix)]
-    return [call._replace(name=call.name.removeprefix(prefix)) for call in inner]
-
-
-def _named(layer: Any, name: str) -> Any | None:
-    """A submodule of a layer by its name; None if there is none."""
-    try:
-        return layer.get_submodule(name)
-    except AttributeError:
-        return None
 
 
 def _spot(calls: list[_Call], layer: Any, width: int) -> _Spot | None:

@@ -52,7 +52,6 @@ def estimate_composition(
 
 
 def _read(recipe: Recipe | Path | str) -> Recipe:
-    """A recipe, read if it is a file."""
     if isinstance(recipe, Recipe):
         return recipe.with_codes().check()
     return read_recipe(Path(recipe))

@@ -147,6 +147,5 @@ def missing(
 
 
 def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:
-    """A recipe, read if it is a file."""
     found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
     return dataclasses.replace(found, keep_overlap=True) if keep_overlap else found

@@ -59,7 +59,6 @@ def audit(
 
 
 def _show_domains(found: workflows.Audit) -> None:
-    """Print the domains of the corpus and of the selection."""
     columns = ["domain", "segments", "share of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
     if chosen:
@@ -86,7 +85,6 @@ def _show_domains(found: workflows.Audit) -> None:
 
 
 def _show_finding(found: workflows.Audit, finding: Finding) -> None:
-    """Print how well the searched domain was found."""
     typer.echo(
         f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
         f"{found.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."

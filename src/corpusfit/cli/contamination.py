@@ -72,7 +72,6 @@ def _plain(found: workflows.Contamination) -> dict[str, Any]:
 
 
 def _show(found: workflows.Contamination) -> None:
-    """Print the counts and the examples."""
     rows = []
     for name, split in found.splits.items():
         sources = [f"{source} ({n:,})" for source, n in split.sources.items()]

@@ -122,7 +122,6 @@ def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
 
 
 def _option(offer: Offer[Any], word: str) -> Any:
-    """One option of an offer for Typer."""
     setting = offer.settings[word]
     parsers = {("int",): whole_number, ("float",): number, ("float", "str"): share}
     parser = parsers.get(tuple(kind for kind in setting.types if kind != "None"))

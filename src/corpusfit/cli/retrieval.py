@@ -61,7 +61,6 @@ def retrieval(
 
 
 def _show(found: workflows.Retrieval) -> None:
-    """Print a table per test set."""
     names = short_names(found.models)
     for name, blank in found.blank.items():
         own = [r for r in found.results if r.pairs == name]

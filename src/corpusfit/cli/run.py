@@ -98,7 +98,6 @@ def show_missing(found: workflows.Missing, *, json: bool) -> None:
 
 
 def _word(name: str, value: object) -> str:
-    """One property of a cell, as text."""
     if name == "model":
         return Path(str(value)).name
     if name == "size":

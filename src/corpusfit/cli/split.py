@@ -83,7 +83,6 @@ def _require_check_alone(**options: Any) -> None:
 
 
 def _show(out: Path, manifest: Mapping[str, Any]) -> None:
-    """Print the counts, and the overlaps in the new splits."""
     counts, splits = manifest["counts"], manifest["splits"]
     parts = ", ".join(f"{found['rows']:,} {name}" for name, found in splits.items())
     say(

@@ -41,7 +41,6 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
 
 
 def _show_counts(out: Path, counts: Mapping[str, Any]) -> None:
-    """Print what was read and rejected."""
     say(
         f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
         f"{counts['rejected']:,} rejected; {counts['units']:,} units, "

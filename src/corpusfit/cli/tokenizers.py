@@ -61,7 +61,6 @@ def tokenizers(
 
 
 def _show(found: workflows.Tokenized) -> None:
-    """Print the figures of each tokenizer, and the differences from the first."""
     names = short_names(found.tokenizers)
     rows = [
         [
@@ -97,7 +96,6 @@ def _show(found: workflows.Tokenized) -> None:
 
 
 def _difference(found: workflows.Figure, figure: str) -> str:
-    """A difference with its interval."""
     if figure == "continued":
         value, low, high = (100 * x for x in (found.value, found.low, found.high))
         return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"

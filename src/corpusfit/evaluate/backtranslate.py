@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.embed.batches import pad, token_batches
+from corpusfit.embed.batches import token_batches
 from corpusfit.embed.folders import Setting, find, transformer_folder
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.embed.transformer import position_limit, quiet
@@ -211,12 +211,15 @@ class _Translator:
         return translated
 
     def _batch(self, rows: list[list[int]], keys: NDArray[np.uint64]) -> list[str]:
-        """Translate a batch of token ids."""
         import torch
         from transformers import LogitsProcessorList
 
         lengths = [len(row) for row in rows]
-        ids = torch.from_numpy(pad(rows, self.tokenizer.pad_token_id)).to(self.model.device)
+        ids = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(row, dtype=torch.long) for row in rows],
+            batch_first=True,
+            padding_value=self.tokenizer.pad_token_id,
+        ).to(self.model.device)
         real = torch.tensor(lengths, device=ids.device)[:, None]
         mask = torch.arange(ids.shape[1], device=ids.device) < real
         most = [min(_LONGER * n + _MORE, self.longest - 1) for n in lengths]

@@ -225,7 +225,6 @@ def head_fingerprint(name: str, flag: str = "--model") -> str:
 
 
 def _tokenizer(name: str, place: Any) -> Any:
-    """The tokenizer of a model's folder."""
     import transformers
 
     try:

@@ -149,13 +149,9 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 def _unknown(tokenizer: Any) -> int:
     """Id of the unknown token; -1 without one."""
-    named = getattr(tokenizer.model, "unk_token", None)
-    number = tokenizer.token_to_id(named) if named else None
-    if number is None:
-        number = next(
-            (n for t in ("[UNK]", "<unk>") if (n := tokenizer.token_to_id(t)) is not None), None
-        )
-    return -1 if number is None else int(number)
+    named = (getattr(tokenizer.model, "unk_token", None), "[UNK]", "<unk>")
+    numbers = (tokenizer.token_to_id(token) for token in named if token)
+    return next((int(n) for n in numbers if n is not None), -1)
 
 
 def _counted(

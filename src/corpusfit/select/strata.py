@@ -48,7 +48,6 @@ def edges(
 
 
 def _sample(parts: Iterable[ScoredPart], seed: int) -> NDArray[np.float32]:
-    """The scores of a uniform sample."""
     keys, scores = np.empty(0, np.uint64), np.empty(0, np.float32)
     for part in parts:
         keys = np.append(keys, _keys(seed, _EDGES, part))
