@@ -300,8 +300,7 @@ class CascadePlan(Group, group="cascade"):
         ),
     ] = None
     confidence: Annotated[
-        float,
-        Option("Confidence level of the interval of the estimated recall", above=0, below=1),
+        float, Option("Confidence level of the interval of the estimated recall", above=0, below=1)
     ] = 0.95
     sample: Annotated[
         int,

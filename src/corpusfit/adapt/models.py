@@ -57,12 +57,7 @@ class LoadedModel:
 
 
 def open_model(
-    plan: ModelPlan,
-    objective: str,
-    *,
-    attention: str,
-    seed: int,
-    on_warn: Callable[[str], None],
+    plan: ModelPlan, objective: str, *, attention: str, seed: int, on_warn: Callable[[str], None]
 ) -> LoadedModel:
     """Open the model that a plan names.
 

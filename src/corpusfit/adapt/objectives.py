@@ -196,9 +196,7 @@ class Causal(Objective):
     """Causal language modelling: each token is predicted from those before it in its chunk."""
 
     def _aim(
-        self,
-        token_rows: TokenRows,
-        keys: NDArray[np.uint64],
+        self, token_rows: TokenRows, keys: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         has_next = np.zeros(token_rows.ids.shape, np.bool_)
         same = token_rows.chunk[:, 1:] == token_rows.chunk[:, :-1]

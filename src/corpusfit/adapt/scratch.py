@@ -23,13 +23,7 @@ END = "<|endoftext|>"
 
 
 def new_model(
-    init: str,
-    objective: str,
-    texts: Iterable[str],
-    *,
-    vocabulary: int,
-    attention: str,
-    seed: int,
+    init: str, objective: str, texts: Iterable[str], *, vocabulary: int, attention: str, seed: int
 ) -> LoadedModel:
     """An untrained model and a tokenizer trained on texts.
 

@@ -73,11 +73,7 @@ def forecast(
         training, and the conclusions in sentences.
     """
     built = build_adapt_plan(plan, settings, FORECAST, data=data, **options)
-    return workflows.forecast(
-        built,
-        listed(data),
-        machine=machine or Machine(),
-    )
+    return workflows.forecast(built, listed(data), machine=machine or Machine())
 
 
 @offers(ADAPT)

@@ -115,9 +115,7 @@ def build_adapt_plan(
 
 
 def build_evaluate_plan(
-    plan: EvaluatePlan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    **options: object,
+    plan: EvaluatePlan | Path | str | None = None, settings: Sequence[str] = (), **options: object
 ) -> EvaluatePlan:
     """An evaluation's plan; raises as `build_plan`, and without a model."""
     built = build(EVALUATE, plan, settings, options).check()

@@ -49,11 +49,7 @@ def split(
         raise bad_setting("<.out>", "a folder of this machine", str(out))
     built = build(SPLIT, plan, settings, options)
     return workflows.split(
-        built,
-        listed(data),
-        folder,
-        machine=machine or Machine(),
-        overwrite=overwrite,
+        built, listed(data), folder, machine=machine or Machine(), overwrite=overwrite
     )
 
 
@@ -84,8 +80,5 @@ def overlaps(
     """
     built = build(OVERLAPS, plan, settings, options)
     return workflows.overlaps(
-        listed(folders),
-        read=built.read,
-        near=built.split.near,
-        machine=machine or Machine(),
+        listed(folders), read=built.read, near=built.split.near, machine=machine or Machine()
     )

@@ -23,8 +23,7 @@ def adapt(
         ),
     ],
     out: Annotated[
-        str,
-        o.option("FOLDER", "Folder for the model; a stopped training resumes there"),
+        str, o.option("FOLDER", "Folder for the model; a stopped training resumes there")
     ],
     task: Annotated[
         list[str] | None,
@@ -58,8 +57,7 @@ def adapt(
         ),
     ] = None,
     track: Annotated[
-        str,
-        o.option("NAME", "Log metrics to tensorboard, wandb or mlflow (default: none)"),
+        str, o.option("NAME", "Log metrics to tensorboard, wandb or mlflow (default: none)")
     ] = "",
     words: o.Words,
     workers: o.Workers = None,
@@ -85,14 +83,7 @@ def adapt(
     if dry_run:
         show_projected(api.estimate_adaptation(**texts, plan=built, machine=machine), json=json)
         return
-    run = api.adapt(
-        **texts,
-        out=out,
-        plan=built,
-        track=track,
-        overwrite=overwrite,
-        machine=machine,
-    )
+    run = api.adapt(**texts, out=out, plan=built, track=track, overwrite=overwrite, machine=machine)
     if int(os.environ.get("RANK", "0")):
         return  # of several processes that train together, only the first prints
     if json:

@@ -100,12 +100,7 @@ def _show_finding(found: workflows.Audit, finding: Finding) -> None:
         f"{finding.scores.average_precision:.3f} (higher is better).\n"
     )
     rows = [
-        [
-            f"{100 * p.share:g} %",
-            f"{p.segments:,}",
-            percent(p.precision, 1),
-            percent(p.recall, 1),
-        ]
+        [f"{100 * p.share:g} %", f"{p.segments:,}", percent(p.precision, 1), percent(p.recall, 1)]
         for p in finding.scores.curve
     ]
     title = "Segments with the highest scores"

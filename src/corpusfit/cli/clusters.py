@@ -16,10 +16,7 @@ from corpusfit.cli.show import Bar, as_json, one_line, percent, table
 @o.offers(CLUSTERS, "cut.gamma=5")
 def clusters(
     *,
-    corpus: Annotated[
-        list[str],
-        o.option("INPUT", f"Texts of the corpus: {o.INPUTS}"),
-    ],
+    corpus: Annotated[list[str], o.option("INPUT", f"Texts of the corpus: {o.INPUTS}")],
     out: o.Out,
     words: o.Words,
     assign: Annotated[

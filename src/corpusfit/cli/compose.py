@@ -25,8 +25,7 @@ def compose(
     cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Read all texts and print what would be selected"),
+        bool, typer.Option("--dry-run", help="Read all texts and print what would be selected")
     ] = False,
     json: o.Json = False,
 ) -> None:

@@ -28,13 +28,11 @@ def contamination(
         ),
     ],
     data: Annotated[
-        list[str],
-        o.option("INPUT", f"Training texts: folder of a selection, or {o.INPUTS}"),
+        list[str], o.option("INPUT", f"Training texts: folder of a selection, or {o.INPUTS}")
     ],
     words: o.Words,
     task_field: Annotated[
-        str,
-        o.option("NAME", "Text field of the task's files (default: --text-field)"),
+        str, o.option("NAME", "Text field of the task's files (default: --text-field)")
     ] = "",
     workers: o.Workers = None,
     cache: o.Cache = None,

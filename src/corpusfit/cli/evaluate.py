@@ -15,13 +15,9 @@ from corpusfit.evaluate.tables import cell
 @o.offers(EVALUATE, "task.dev_share=0.2")
 def evaluate(
     *,
-    task: Annotated[
-        str,
-        o.option("INPUT", "Labelled examples: a folder, a file or hub:NAME"),
-    ],
+    task: Annotated[str, o.option("INPUT", "Labelled examples: a folder, a file or hub:NAME")],
     out: Annotated[
-        str,
-        o.option("FOLDER", "Folder for the scores; a stopped evaluation resumes there"),
+        str, o.option("FOLDER", "Folder for the scores; a stopped evaluation resumes there")
     ],
     base: Annotated[
         str,

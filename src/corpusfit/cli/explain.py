@@ -30,8 +30,7 @@ def explain(
         ),
     ] = None,
     text: Annotated[
-        str | None,
-        o.option("TEXT", "Any text to explain, in place of --row (default: none)"),
+        str | None, o.option("TEXT", "Any text to explain, in place of --row (default: none)")
     ] = None,
     top: Annotated[
         int,

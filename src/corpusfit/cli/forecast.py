@@ -17,8 +17,7 @@ from corpusfit.cli.show import Bar, as_json, percent, table
 def forecast(
     *,
     data: Annotated[
-        list[str],
-        o.option("FOLDER", "Folder of a selection; repeatable, to compare several"),
+        list[str], o.option("FOLDER", "Folder of a selection; repeatable, to compare several")
     ],
     words: o.Words,
     workers: o.Workers = None,
@@ -34,9 +33,7 @@ def forecast(
     The predictors are not a measured gain; `corpusfit evaluate` measures it.
     """
     found = api.forecast(
-        data=data,
-        machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),
-        **words,
+        data=data, machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()), **words
     )
     if json:
         as_json(dataclasses.asdict(found))

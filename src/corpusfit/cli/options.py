@@ -143,23 +143,13 @@ def _option(offer: Offer[Any], word: str) -> Any:
 
 
 PlanFile = Annotated[
-    Path | None,
-    option("FILE", "TOML file with settings; options override them (default: none)"),
+    Path | None, option("FILE", "TOML file with settings; options override them (default: none)")
 ]
 RUN_FOLDER = "Folder or URL of a `corpusfit select` or `corpusfit score` run"
 
-Target = Annotated[
-    list[str],
-    option("INPUT", f"Texts of your task: {INPUTS}"),
-]
-Corpus = Annotated[
-    list[str],
-    option("INPUT", f"Texts to choose from: {INPUTS}"),
-]
-Out = Annotated[
-    str,
-    option("FOLDER", "Folder or URL for the results; a stopped run resumes there"),
-]
+Target = Annotated[list[str], option("INPUT", f"Texts of your task: {INPUTS}")]
+Corpus = Annotated[list[str], option("INPUT", f"Texts to choose from: {INPUTS}")]
+Out = Annotated[str, option("FOLDER", "Folder or URL for the results; a stopped run resumes there")]
 GuardField = Annotated[
     str, option("NAME", "Text field of the --guard files (default: --text-field)")
 ]

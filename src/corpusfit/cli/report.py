@@ -15,8 +15,7 @@ from corpusfit.errors import CorpusfitError
 
 def report(
     folders: Annotated[
-        list[str],
-        typer.Argument(metavar="DIR", help="Folders of runs; the page compares several"),
+        list[str], typer.Argument(metavar="DIR", help="Folders of runs; the page compares several")
     ],
     out: Annotated[
         str | None,

@@ -49,10 +49,7 @@ def retrieval(
     the first. Trains nothing and writes nothing.
     """
     found = api.retrieval(
-        model=model,
-        pairs=pairs,
-        machine=workflows.Machine(engine, workers, cache, Bar()),
-        **words,
+        model=model, pairs=pairs, machine=workflows.Machine(engine, workers, cache, Bar()), **words
     )
     if json:
         as_json(dataclasses.asdict(found))

@@ -20,12 +20,10 @@ def run(
         Path, typer.Argument(metavar="RECIPE", help="TOML file; see examples/papers")
     ],
     out: Annotated[
-        str,
-        o.option("FOLDER", "Folder for steps and tables; a stopped run resumes there"),
+        str, o.option("FOLDER", "Folder for steps and tables; a stopped run resumes there")
     ],
     keep_overlap: Annotated[
-        bool,
-        typer.Option("--keep-overlap", help="Also train on copies of dev and test texts"),
+        bool, typer.Option("--keep-overlap", help="Also train on copies of dev and test texts")
     ] = False,
     engine: o.EngineName = "local",
     workers: o.Workers = None,

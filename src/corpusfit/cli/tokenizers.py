@@ -23,12 +23,10 @@ def tokenizers(
         ),
     ],
     specific: Annotated[
-        list[str],
-        o.option("INPUT", f"Texts of a domain: files of CoNLL columns, or {o.INPUTS}"),
+        list[str], o.option("INPUT", f"Texts of a domain: files of CoNLL columns, or {o.INPUTS}")
     ],
     general: Annotated[
-        list[str],
-        o.option("INPUT", "General texts, in any form that --specific takes; repeatable"),
+        list[str], o.option("INPUT", "General texts, in any form that --specific takes; repeatable")
     ],
     words: o.Words,
     engine: o.EngineName = "local",

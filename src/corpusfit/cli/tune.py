@@ -22,8 +22,7 @@ def tune(
     target: o.Target,
     corpus: o.Corpus,
     out: Annotated[
-        str,
-        o.option("FOLDER", "Folder for the results; a stopped search resumes there"),
+        str, o.option("FOLDER", "Folder for the results; a stopped search resumes there")
     ],
     replay: Annotated[
         list[str] | None,

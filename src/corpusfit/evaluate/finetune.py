@@ -20,14 +20,7 @@ from corpusfit.adapt.schedule import Updates, rate_at
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
 from corpusfit.errors import TrainingError
-from corpusfit.evaluate.encoding import (
-    NOWHERE,
-    Batch,
-    Encoded,
-    encode,
-    packed_rows,
-    to_batch,
-)
+from corpusfit.evaluate.encoding import NOWHERE, Batch, Encoded, encode, packed_rows, to_batch
 from corpusfit.evaluate.network import HeadedModel, open_with_head
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan, settled

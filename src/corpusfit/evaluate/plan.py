@@ -41,8 +41,7 @@ class HeadPlan(Group, group="model"):
         ),
     ] = ""
     reduction: Annotated[
-        int,
-        Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0),
+        int, Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0)
     ] = 2
     rank: Annotated[int, Option("Rank of a new LoRA's matrices", above=0)] = 8
 
@@ -80,9 +79,7 @@ class TaskPlan(Group, group="task"):
     dev_share: Annotated[
         float,
         Option(
-            "Share of the training examples that becomes dev if the task has none",
-            above=0,
-            below=1,
+            "Share of the training examples that becomes dev if the task has none", above=0, below=1
         ),
     ] = 0.1
     test_share: Annotated[
@@ -131,10 +128,7 @@ class FinetunePlan(Group, group="finetune"):
     batch: Annotated[
         int | None,
         Option(
-            "Examples per step",
-            "batch",
-            default="8 for classification, 32 for tagging",
-            above=0,
+            "Examples per step", "batch", default="8 for classification, 32 for tagging", above=0
         ),
     ] = None
     length: Annotated[
