@@ -33,6 +33,7 @@ from corpusfit.kernels.masking import masked
 if TYPE_CHECKING:
     import torch
 
+_Aim = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 _DRAWS = 8  # draws of another chunk, of which one should be from another text
 
 
@@ -111,9 +112,7 @@ class Objective(ABC):
         return lay_out(chunk_tokens, rows, self.special, width)
 
     @abstractmethod
-    def _aim(
-        self, token_rows: TokenRows, keys: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _aim(self, token_rows: TokenRows, keys: NDArray[np.uint64]) -> _Aim:
         """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
@@ -155,9 +154,7 @@ class MaskedLM(Objective):
         assert begins is not None  # noqa: S101  checked by `objective`
         return begins, np.flatnonzero(special.ordinary)
 
-    def _aim(
-        self, token_rows: TokenRows, keys: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _aim(self, token_rows: TokenRows, keys: NDArray[np.uint64]) -> _Aim:
         special, (begins, others) = self.special, self._tables
         assert special.mask is not None  # noqa: S101  checked in models.py
         ordinary, rate = special.ordinary, self.plan.mask
@@ -195,9 +192,7 @@ class MaskedPairs(MaskedLM):
 class Causal(Objective):
     """Causal language modelling: each token is predicted from those before it in its chunk."""
 
-    def _aim(
-        self, token_rows: TokenRows, keys: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _aim(self, token_rows: TokenRows, keys: NDArray[np.uint64]) -> _Aim:
         has_next = np.zeros(token_rows.ids.shape, np.bool_)
         same = token_rows.chunk[:, 1:] == token_rows.chunk[:, :-1]
         has_next[:, :-1] = same & (token_rows.chunk[:, 1:] != PADDING)

@@ -83,7 +83,7 @@ def show_clusters(found: dict[str, Any]) -> None:
     columns = ["cluster", "share of units", "words", "domains (share of cluster)"]
     table(f"Clusters (k = {found['k']})", columns, shown, words=columns[2:])
     names = list(found["domains"])
-    if 1 < len(names) <= _BESIDE:
+    if 1 < len(names) <= 8:
         rows = [
             [one_line(name, 30), *(f"{cosine:.2f}" for cosine in cosines)]
             for name, cosines in zip(names, found["proximity"], strict=True)
@@ -92,16 +92,11 @@ def show_clusters(found: dict[str, Any]) -> None:
         table("Cosine between centroids of the domains (1 is alike)", columns, rows)
 
 
-_BESIDE = 8
-"""Highest number of domains whose cosines are printed."""
-
-
 def _figures(row: dict[str, Any]) -> list[str]:
     """A row of the table, with a dash for an unknown figure."""
-    pure = [f"{row[name]:.3f}" if row[name] is not None else "–" for name in _PURE]
+    pure = [
+        f"{row[name]:.3f}" if row[name] is not None else "–" for name in ("purity", "deviation")
+    ]
     if row["bic"] is None:
         return [str(row["k"]), *pure, "–", "–"]
     return [str(row["k"]), *pure, f"{row['likelihood']:.2f}", f"{row['bic']:,.0f}"]
-
-
-_PURE = ("purity", "deviation")

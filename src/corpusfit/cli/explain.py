@@ -61,11 +61,13 @@ def explain(
     typer.echo(f"\n  {one_line(found.text, _SHOWN)}\n")
     if found.meaning:
         say(found.meaning)
-    decimals = _decimals([e.effect for e in (*found.raised, *found.lowered)])
+    effects = [abs(e.effect) for e in (*found.raised, *found.lowered) if e.effect]
+    smallest = min(effects, default=1.0)  # it has two significant digits, within 6 decimals
+    decimals = min(6, max(0, 1 - math.floor(math.log10(smallest))))
     raised = ("Words that raised the score", found.raised)
-    for title, effects in (raised, ("Words that lowered the score", found.lowered)):
-        if effects:
-            rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in effects]
+    for title, parts in (raised, ("Words that lowered the score", found.lowered)):
+        if parts:
+            rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in parts]
             table(title, ["words", "effect on the score"], rows)
     if not found.raised and not found.lowered and found.dropped is None:
         say(f"{found.method} does not score by words, or knows none of the words of this text.")
@@ -77,12 +79,6 @@ def explain(
         _neighbours(f"Target texts nearest by {by}", found.nearest)
     else:
         say("No target text has a word in common with this text.")
-
-
-def _decimals(effects: list[float]) -> int:
-    """The decimals of all effects, at most 6: the smallest one has two significant digits."""
-    smallest = min((abs(e) for e in effects if e), default=1.0)
-    return min(6, max(0, 1 - math.floor(math.log10(smallest))))
 
 
 def _neighbours(title: str, found: list[Neighbour]) -> None:

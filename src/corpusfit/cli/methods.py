@@ -12,7 +12,7 @@ import typer
 from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say, table
 from corpusfit.score import registry
-from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod
+from corpusfit.score.contract import CorpusMethod, LabelMethod
 from corpusfit.score.names import names as method_names
 
 
@@ -63,19 +63,16 @@ def _meanings(name: str) -> dict[str, str]:
 
 def _described(name: str) -> dict[str, Any]:
     cls = registry.load(name)
+    if issubclass(cls, LabelMethod):
+        reads = "label"
+    else:
+        reads = "corpus" if issubclass(cls, CorpusMethod) else cls.reads
     return {
         "name": name,
         "family": cls.family,
-        "reads": _reads(cls),
+        "reads": reads,
         "needs": cls.needs,
         "cost": cls.cost,
         "what": (inspect.getdoc(cls) or "").split("\n", 1)[0],
         "settings": {f.name: f.default for f in dataclasses.fields(cls)},
     }
-
-
-def _reads(cls: type[AnyMethod]) -> str:
-    """The input of a method, in one word."""
-    if issubclass(cls, LabelMethod):
-        return "label"
-    return "corpus" if issubclass(cls, CorpusMethod) else cls.reads

@@ -22,28 +22,19 @@ INPUTS = (
 )
 
 
-def whole_number(text: str) -> int:
-    """The whole number that an option names."""
-    try:
-        return int(text)
-    except ValueError as e:
-        raise typer.BadParameter(f"must be a whole number; got {text!r}.") from e
+def _parser(kind: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as e:
+            raise typer.BadParameter(f"must be {allowed}; got {text!r}.") from e
+
+    return parse
 
 
-def number(text: str) -> float:
-    """The number that an option names."""
-    try:
-        return float(text)
-    except ValueError as e:
-        raise typer.BadParameter(f"must be a number; got {text!r}.") from e
-
-
-def share(text: str) -> float | str:
-    """The fraction that an option names: a number, or `auto`."""
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError as e:
-        raise typer.BadParameter(f"must be a number or auto; got {text!r}.") from e
+whole_number = _parser(int, "a whole number")
+number = _parser(float, "a number")
+share = _parser(lambda text: text if text == "auto" else float(text), "a number or auto")
 
 
 def option(metavar: str, text: str, *words: str, parser: Any = None) -> Any:

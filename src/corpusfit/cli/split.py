@@ -53,7 +53,12 @@ def split(
     """
     machine = workflows.Machine(workers=workers, progress=Bar())
     if check:
-        _require_check_alone(data=data, out=out, **words)
+        given = {"data": data, "out": out, **words}
+        own = ("data", "out", "dev", "test", "strict", "seed")
+        names = " ".join(f"--{name}" for name in own if given[name])
+        if names:
+            cure = f"Leave out either --check or {names}."
+            raise bad_setting("--check", "given without options of a split", names, cure)
         shared = {name: words[name] for name in ("near", "text_field", "plan", "settings")}
         found = api.overlaps(check, machine=machine, **shared)
         counted = [dataclasses.asdict(one) for one in found]
@@ -71,15 +76,6 @@ def split(
         as_json({"out": str(out), **done.manifest})
     else:
         _show(done.path, done.manifest)
-
-
-def _require_check_alone(**options: Any) -> None:
-    """Raise `UsageError` for options of a split beside --check."""
-    own = ("data", "out", "dev", "test", "strict", "seed")
-    names = " ".join(f"--{name}" for name in own if options[name])
-    if names:
-        cure = f"Leave out either --check or {names}."
-        raise bad_setting("--check", "given without options of a split", names, cure)
 
 
 def _show(out: Path, manifest: Mapping[str, Any]) -> None:

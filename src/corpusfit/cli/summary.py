@@ -148,7 +148,7 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
             v["method"],
             v["family"],
             *_bits(v),
-            *(_spread(v.get(name)) for name in verdicts),
+            *("{:.2f} ± {:.2f}".format(*v[name]) if v.get(name) else "–" for name in verdicts),
             f"{v.get('seconds', v['fit_s'][0]):.2f}",
             format_duration(v["cost"]),
         ]
@@ -174,10 +174,6 @@ def _difference(difference: float, low: float, high: float) -> list[str]:
     """A difference in bits and its interval; the best one has none."""
     figures = [f"{round(figure, 2) + 0.0:.2f}" for figure in (difference, low, high)]
     return [figures[0], f"{figures[1]} to {figures[2]}" if low or high else "–"]
-
-
-def _spread(value: Sequence[float] | None) -> str:
-    return f"{value[0]:.2f} ± {value[1]:.2f}" if value else "–"
 
 
 def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:

@@ -139,7 +139,9 @@ class _FineTuning:
                 self.best = _Best(epoch, score, answers, self.words.decay_factor, weights)
             elif settings.patience and epoch - self.best.epoch >= settings.patience:
                 break
-        self._load(self.best)
+        self.words.decay_factor = self.best.decay_factor
+        for name, parameter in self.parameters.items():
+            parameter.data.copy_(self.best.weights[name])
 
     def evaluate(self) -> tuple[dict[str, dict[str, float]], dict[str, list[Any]]]:
         """Every metric and the predictions of the best weights, by split."""
@@ -237,11 +239,3 @@ class _FineTuning:
                 found[np.concatenate(there)] = answers
         assert found is not None  # noqa: S101
         return found
-
-    def _load(self, best: _Best) -> None:
-        import torch
-
-        self.words.decay_factor = best.decay_factor
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(best.weights[name])

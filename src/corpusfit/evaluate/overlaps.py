@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from corpusfit.adapt.keys import text_keys
-from corpusfit.evaluate.task import Examples, Task
+from corpusfit.evaluate.task import Task
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,10 @@ def split_overlaps(task: Task) -> Overlaps:
     Reference: Aharoni and Goldberg (2020), section 3.1, appendix A.2 and Table 8.
     """
     splits = {"train": task.train, "dev": task.dev, "test": task.test}
-    rows = {split: _rows(examples) for split, examples in splits.items()}
+    rows: dict[str, list[_Row]] = {}
+    for split, examples in splits.items():
+        texts, labels = examples.texts(), map(tuple, examples.labels)
+        rows[split] = list(zip(text_keys(texts).tolist(), texts, labels, strict=True))
     seen: dict[str, dict[int, _Seen]] = {split: {} for split in splits}
     duplicates = tuple(_counted(s, s, rows[s], seen[s], adding=True) for s in splits)
     pairs = (("dev", "train"), ("test", "train"), ("test", "dev"))
@@ -94,11 +97,6 @@ def split_overlaps(task: Task) -> Overlaps:
 
 _Row = tuple[int, str, tuple[int, ...]]
 """The key, the text and the labels of an example."""
-
-
-def _rows(examples: Examples) -> list[_Row]:
-    texts = examples.texts()
-    return list(zip(text_keys(texts).tolist(), texts, map(tuple, examples.labels), strict=True))
 
 
 def _counted(
