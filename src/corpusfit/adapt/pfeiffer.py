@@ -17,18 +17,6 @@ TOKENS = 4
 SPREAD = 0.02
 
 
-class _Spot(NamedTuple):
-    """Where an adapter is attached in every layer.
-
-    Attributes:
-        name: name of a module inside the layer.
-        norm: the module is the norm after the feed-forward block; otherwise its last matrix.
-    """
-
-    name: str
-    norm: bool
-
-
 class _Call(NamedTuple):
     """The observed call of a module that has a weight and no submodules.
 
@@ -113,11 +101,7 @@ def state_without_adapter(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _spots(base: Any) -> list[tuple[Any, bool]]:
-    """The modules to attach adapters to, layer by layer; see `_Spot.norm` for the flag.
-
-    Raises:
-        ModelError: a layer's feed-forward block cannot be found.
-    """
+    """The modules to attach adapters to, layer by layer, and whether each is a norm (`_spot`)."""
     from torch import nn
 
     seen = _calls(base)
@@ -133,17 +117,20 @@ def _spots(base: Any) -> list[tuple[Any, bool]]:
         spot = _spot(calls, first, int(base.config.hidden_size))
         if spot is not None:
             layers = [m for m in base.modules() if type(m) is type(first)]
-            found = [dict(layer.named_modules()).get(spot.name) for layer in layers]
+            found = [dict(layer.named_modules()).get(spot[0]) for layer in layers]
             if None not in found and all(type(layer) is type(first) for layer in stack):
-                return [(module, spot.norm) for module in found]
+                return [(module, spot[1]) for module in found]
     raise ModelError(
         "<.adapter> must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
         f"{type(base).__name__} cannot be found. Use <.adapter=lora>."
     )
 
 
-def _spot(calls: list[_Call], layer: Any, width: int) -> _Spot | None:
-    """Where an adapter is attached in a layer, from the order of calls."""
+def _spot(calls: list[_Call], layer: Any, width: int) -> tuple[str, bool] | None:
+    """Where an adapter is attached in a layer, from the order of calls.
+
+    It is the norm after the feed-forward block (true), or else the block's last matrix.
+    """
     matrices = [i for i, call in enumerate(calls) if call.weight.dim() == 2]
     if len(matrices) < 3 or not _is_block(calls, matrices, width):
         return None
@@ -154,8 +141,8 @@ def _spot(calls: list[_Call], layer: Any, width: int) -> _Spot | None:
         return None
     for call in calls[matrices[-1] + 1 :]:
         if call.weight.dim() == 1 and call.inside == call.outside == width:
-            return _Spot(call.name, norm=True)
-    return _Spot(last.name, norm=False)
+            return call.name, True
+    return last.name, False
 
 
 def _is_block(calls: list[_Call], matrices: list[int], width: int) -> bool:

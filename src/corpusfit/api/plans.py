@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.presets import preset as preset_of
 from corpusfit.api.offers import ADAPT, EVALUATE, SELECT, TUNE, Offer
+from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.options import Setting
@@ -131,6 +132,18 @@ def build_tune_plan(
 ) -> TunePlan:
     """A tuning's plan; raises as `build_plan`."""
     return build(TUNE, plan, settings, options).check()
+
+
+def local_place(out: Path | str) -> Path:
+    """The folder `out`, which must be one of this machine.
+
+    Raises:
+        UsageError: it is in a store.
+    """
+    folder = place(out, "<.out>")
+    if not is_local(folder):
+        raise bad_setting("<.out>", "a folder of this machine", str(out))
+    return folder
 
 
 def listed(inputs: Inputs) -> list[str]:

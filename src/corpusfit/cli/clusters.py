@@ -94,9 +94,8 @@ def show_clusters(found: dict[str, Any]) -> None:
 
 def _figures(row: dict[str, Any]) -> list[str]:
     """A row of the table, with a dash for an unknown figure."""
-    pure = [
-        f"{row[name]:.3f}" if row[name] is not None else "–" for name in ("purity", "deviation")
-    ]
+    purity = (row["purity"], row["deviation"])
+    pure = ["–" if figure is None else f"{figure:.3f}" for figure in purity]
     if row["bic"] is None:
         return [str(row["k"]), *pure, "–", "–"]
     return [str(row["k"]), *pure, f"{row['likelihood']:.2f}", f"{row['bic']:,.0f}"]

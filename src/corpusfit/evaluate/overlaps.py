@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from corpusfit.adapt.keys import text_keys
@@ -66,14 +66,6 @@ class Overlaps:
         return [str(overlap) for overlap in (*self.between, *self.duplicates) if overlap.shared]
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """The spellings and labels of a text (one label for each word)."""
-
-    texts: set[str] = field(default_factory=set)
-    labels: set[tuple[int, ...]] = field(default_factory=set)
-
-
 def split_overlaps(task: Task) -> Overlaps:
     """Count copies between and within the splits of a task.
 
@@ -88,7 +80,7 @@ def split_overlaps(task: Task) -> Overlaps:
     for split, examples in splits.items():
         texts, labels = examples.texts(), map(tuple, examples.labels)
         rows[split] = list(zip(text_keys(texts).tolist(), texts, labels, strict=True))
-    seen: dict[str, dict[int, _Seen]] = {split: {} for split in splits}
+    seen: dict[str, _Seen] = {split: {} for split in splits}
     duplicates = tuple(_counted(s, s, rows[s], seen[s], adding=True) for s in splits)
     pairs = (("dev", "train"), ("test", "train"), ("test", "dev"))
     between = tuple(_counted(a, b, rows[a], seen[b], adding=False) for a, b in pairs)
@@ -96,21 +88,21 @@ def split_overlaps(task: Task) -> Overlaps:
 
 
 _Row = tuple[int, str, tuple[int, ...]]
-"""The key, the text and the labels of an example."""
+"""The key, the text and the labels of an example (one label for each word)."""
+_Seen = dict[int, tuple[set[str], set[tuple[int, ...]]]]
+"""The spellings and labels of the texts with a key."""
 
 
-def _counted(
-    split: str, within: str, rows: list[_Row], seen: dict[int, _Seen], *, adding: bool
-) -> Overlap:
+def _counted(split: str, within: str, rows: list[_Row], seen: _Seen, *, adding: bool) -> Overlap:
     """Count the examples whose key was seen before; with `adding`, add each to those seen."""
     shared = identical = relabelled = 0
     for key, text, labels in rows:
         if key in seen:
             shared += 1
-            identical += text in seen[key].texts
-            relabelled += labels not in seen[key].labels
+            identical += text in seen[key][0]
+            relabelled += labels not in seen[key][1]
         if adding:
-            known = seen.setdefault(key, _Seen())
-            known.texts.add(text)
-            known.labels.add(labels)
+            known = seen.setdefault(key, (set(), set()))
+            known[0].add(text)
+            known[1].add(labels)
     return Overlap(split, within, len(rows), shared, identical, relabelled)
