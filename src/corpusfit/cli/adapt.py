@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from corpusfit import api, workflows
 from corpusfit.api.offers import ADAPT
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, say, table
+from corpusfit.cli.show import Bar, answer, say, table
 
 
 @o.offers(ADAPT, "train.micro_tokens=1024")
@@ -81,15 +81,12 @@ def adapt(
     texts |= {"guard": guard or (), "guard_field": guard_field}
     machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
     if dry_run:
-        show_projected(api.estimate_adaptation(**texts, plan=built, machine=machine), json=json)
+        answer(json, api.estimate_adaptation(**texts, plan=built, machine=machine), show_projected)
         return
     run = api.adapt(**texts, out=out, plan=built, track=track, overwrite=overwrite, machine=machine)
     if int(os.environ.get("RANK", "0")):
         return  # of several processes that train together, only the first prints
-    if json:
-        as_json({"out": str(out), **run.manifest})
-    else:
-        show_adapted(run.manifest, out)
+    answer(json, {"out": str(out), **run.manifest}, show_adapted, run.manifest, out)
 
 
 def show_adapted(manifest: dict[str, Any], out: str) -> None:
@@ -113,11 +110,8 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         say(f"Model: {out} (for AutoModel.from_pretrained, or --model of `corpusfit evaluate`).")
 
 
-def show_projected(projected: dict[str, Any], *, json: bool) -> None:
+def show_projected(projected: dict[str, Any]) -> None:
     """Print the dry run."""
-    if json:
-        as_json(projected)
-        return
     say(projected["words"])
     say(
         f"Expected: {projected['seconds'] / 60:,.0f} min ({projected['steps']:,} steps of "

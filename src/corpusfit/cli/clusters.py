@@ -10,7 +10,7 @@ from corpusfit import api, workflows
 from corpusfit.api.offers import CLUSTERS
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, as_json, one_line, percent, table
+from corpusfit.cli.show import Bar, answer, one_line, percent, table
 
 
 @o.offers(CLUSTERS, "cut.gamma=5")
@@ -53,10 +53,7 @@ def clusters(
         machine=workflows.Machine(engine, workers, cache, Bar()),
         **words,
     )
-    if json:
-        as_json({"path": str(found.path), **found.manifest})
-    else:
-        show_clusters(found.manifest)
+    answer(json, {"path": str(found.path), **found.manifest}, show_clusters, found.manifest)
     if not no_report:
         write_report(found.path, quiet=json)
 

@@ -10,7 +10,7 @@ import typer
 
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, percent, say, table
+from corpusfit.cli.show import Bar, answer, as_json, percent, say, table
 
 _MOST_SOURCES = 4
 
@@ -40,7 +40,7 @@ def compose(
     """
     machine = workflows.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
-        show_projected(api.estimate_composition(recipe, machine=machine), json=json)
+        answer(json, api.estimate_composition(recipe, machine=machine), show_projected)
         return
     done = api.compose(recipe, out=out, overwrite=overwrite, machine=machine)
     if json:
@@ -91,11 +91,8 @@ def _show_kinds(kinds: Sequence[Mapping[str, Any]]) -> None:
     table("Composed text", ["kind", "languages", "sentences", "tokens"], rows)
 
 
-def show_projected(projected: Mapping[str, Any], *, json: bool) -> None:
+def show_projected(projected: Mapping[str, Any]) -> None:
     """Print the dry run."""
-    if json:
-        as_json(projected)
-        return
     show_languages(projected["languages"], projected["unit"])
     say(
         f"Expected: {projected['taken']:,} {projected['unit']} of {projected['documents']:,} "

@@ -10,7 +10,7 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.api.offers import CONTAMINATION
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
+from corpusfit.cli.show import Bar, answer, one_line, percent, say, table
 
 _SOURCES = 4
 _LONGEST = 300
@@ -53,10 +53,7 @@ def contamination(
         machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),
         **words,
     )
-    if json:
-        as_json(_plain(found))
-    else:
-        _show(found)
+    answer(json, _plain(found), _show, found)
 
 
 def _plain(found: workflows.Contamination) -> dict[str, Any]:

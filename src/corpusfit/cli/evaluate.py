@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from corpusfit import api, workflows
 from corpusfit.api.offers import EVALUATE
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, say, table
+from corpusfit.cli.show import Bar, answer, say, table
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import cell
 
@@ -62,13 +62,10 @@ def evaluate(
         "machine": workflows.Machine(workers=workers, progress=Bar()),
     }
     if dry_run:
-        show_projected(api.estimate_evaluation(**request), json=json)
+        answer(json, api.estimate_evaluation(**request), show_projected)
         return
     run = api.evaluate(**request, out=out, overwrite=overwrite)
-    if json:
-        as_json({"out": str(out), **run.manifest})
-    else:
-        show_evaluated(run.manifest)
+    answer(json, {"out": str(out), **run.manifest}, show_evaluated, run.manifest)
 
 
 def sizes_of(listed: str) -> list[int]:
@@ -104,11 +101,8 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
         say(f"With {comparison['size']:,} training examples: {comparison['verdict']}.")
 
 
-def show_projected(projected: dict[str, Any], *, json: bool) -> None:
+def show_projected(projected: dict[str, Any]) -> None:
     """Print the dry run."""
-    if json:
-        as_json(projected)
-        return
     if projected["words"]:
         say(projected["words"])
     say(

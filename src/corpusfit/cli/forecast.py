@@ -10,7 +10,7 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.api.offers import FORECAST
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, percent, table
+from corpusfit.cli.show import Bar, answer, percent, table
 
 
 @o.offers(FORECAST, "mix.heldout=1000")
@@ -35,10 +35,7 @@ def forecast(
     found = api.forecast(
         data=data, machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()), **words
     )
-    if json:
-        as_json(dataclasses.asdict(found))
-    else:
-        show_forecast(found)
+    answer(json, dataclasses.asdict(found), show_forecast, found)
 
 
 def show_forecast(found: workflows.Forecast) -> None:

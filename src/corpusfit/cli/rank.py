@@ -8,7 +8,7 @@ from typing import Annotated
 from corpusfit import api, workflows
 from corpusfit.api.offers import RANK
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json
+from corpusfit.cli.show import Bar, answer
 from corpusfit.cli.summary import show_ranking
 
 
@@ -61,7 +61,4 @@ def rank(
         **words,
     )
     ranking = [dataclasses.asdict(v) for v in verdicts]
-    if json:
-        as_json({"seeds": seeds, "ranking": ranking})
-    else:
-        show_ranking(ranking)
+    answer(json, {"seeds": seeds, "ranking": ranking}, show_ranking, ranking)

@@ -8,7 +8,7 @@ from typing import Annotated
 from corpusfit import api, workflows
 from corpusfit.api.offers import RETRIEVAL
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, say, short_names, table
+from corpusfit.cli.show import Bar, answer, say, short_names, table
 
 
 @o.offers(RETRIEVAL, "embed.pooling=cls")
@@ -51,10 +51,7 @@ def retrieval(
     found = api.retrieval(
         model=model, pairs=pairs, machine=workflows.Machine(engine, workers, cache, Bar()), **words
     )
-    if json:
-        as_json(dataclasses.asdict(found))
-    else:
-        _show(found)
+    answer(json, dataclasses.asdict(found), _show, found)
 
 
 def _show(found: workflows.Retrieval) -> None:

@@ -11,7 +11,7 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, as_json, say, table
+from corpusfit.cli.show import Bar, answer, as_json, say, table
 from corpusfit.evaluate.tables import Table, plain
 
 
@@ -48,7 +48,7 @@ def run(
         found = api.missing(
             recipe, out=out, keep_overlap=keep_overlap, machine=machine, overwrite=overwrite
         )
-        show_missing(found, json=json)
+        answer(json, dataclasses.asdict(found), show_missing, found)
         return
     ran = api.run(recipe, out=out, keep_overlap=keep_overlap, overwrite=overwrite, machine=machine)
     if json:
@@ -77,11 +77,8 @@ def show_table(shown: Table) -> None:
     typer.echo()
 
 
-def show_missing(found: workflows.Missing, *, json: bool) -> None:
+def show_missing(found: workflows.Missing) -> None:
     """Print the dry run."""
-    if json:
-        as_json(dataclasses.asdict(found))
-        return
     shown = ("task", "size", "model", "selector", "fraction", "weights", "adapter", "augment")
     rows = [
         [_word(name, cell[name]) for name in shown] + [str(cell["missing"])] for cell in found.cells

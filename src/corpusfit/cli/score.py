@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from corpusfit import api, workflows
 from corpusfit.api.offers import SCORE
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json
+from corpusfit.cli.show import Bar, answer
 from corpusfit.cli.summary import show_estimate, show_run
 
 
@@ -32,15 +34,11 @@ def score(
     Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
     `corpusfit choose`. Run the same command to resume a stopped run.
     """
-    built = api.build_plan(**words)
     machine = workflows.Machine(engine, workers, cache, Bar())
+    texts: dict[str, Any] = {"target": target, "corpus": corpus}
+    request = {**texts, "plan": api.build_plan(**words), "machine": machine}
     if dry_run:
-        show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)
+        answer(json, api.estimate(**request), show_estimate)
         return
-    run = api.score(
-        target=target, corpus=corpus, out=out, plan=built, overwrite=overwrite, machine=machine
-    )
-    if json:
-        as_json({"out": str(out), **run.manifest})
-    else:
-        show_run(run.path, run.manifest)
+    run = api.score(**request, out=out, overwrite=overwrite)
+    answer(json, {"out": str(out), **run.manifest}, show_run, run.path, run.manifest)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from corpusfit import api, workflows
 from corpusfit.api.offers import SPLIT
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, percent, say, table
+from corpusfit.cli.show import Bar, answer, percent, say, table
 from corpusfit.errors import bad_setting
 
 
@@ -62,20 +62,14 @@ def split(
         shared = {name: words[name] for name in ("near", "text_field", "plan", "settings")}
         found = api.overlaps(check, machine=machine, **shared)
         counted = [dataclasses.asdict(one) for one in found]
-        if json:
-            as_json({"overlaps": counted})
-        else:
-            _show_overlaps(counted)
+        answer(json, {"overlaps": counted}, _show_overlaps, counted)
         return
     if not data or not out:
         came = [f"--data {path}" for path in data or ()] + [f"--out {out}"] * bool(out)
         cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
         raise bad_setting("--data and --out", "given together", " ".join(came) or "neither", cure)
     done = api.split(data=data, out=out, overwrite=overwrite, machine=machine, **words)
-    if json:
-        as_json({"out": str(out), **done.manifest})
-    else:
-        _show(done.path, done.manifest)
+    answer(json, {"out": str(out), **done.manifest}, _show, done.path, done.manifest)
 
 
 def _show(out: Path, manifest: Mapping[str, Any]) -> None:

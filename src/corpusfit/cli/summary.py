@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.cli.show import as_json, percent, say, table
+from corpusfit.cli.show import percent, say, table
 
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
@@ -176,13 +176,10 @@ def _difference(difference: float, low: float, high: float) -> list[str]:
     return [figures[0], f"{figures[1]} to {figures[2]}" if low or high else "–"]
 
 
-def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
+def show_estimate(estimate: Mapping[str, Any]) -> None:
     """Print the dry run."""
     from corpusfit.workflows.budget import Decision
 
-    if json:
-        as_json(estimate)
-        return
     say(
         f"{_number(estimate['sources'], 'file')}, {_size(estimate['stored_mb'])} on disk, about "
         f"{_size(estimate['text_mb'])} of text in about {_number(estimate['units'], 'unit')}."

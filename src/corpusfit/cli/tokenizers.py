@@ -8,7 +8,7 @@ from typing import Annotated
 from corpusfit import api, workflows
 from corpusfit.api.offers import TOKENIZERS
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, percent, short_names, table
+from corpusfit.cli.show import Bar, answer, percent, short_names, table
 
 
 @o.offers(TOKENIZERS, "fit.background=5000")
@@ -52,10 +52,7 @@ def tokenizers(
         machine=workflows.Machine(engine, workers, cache, Bar()),
         **words,
     )
-    if json:
-        as_json(dataclasses.asdict(found))
-    else:
-        _show(found)
+    answer(json, dataclasses.asdict(found), _show, found)
 
 
 def _show(found: workflows.Tokenized) -> None:

@@ -13,7 +13,7 @@ from corpusfit.api.offers import TUNE
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, as_json, say, table
+from corpusfit.cli.show import Bar, answer, as_json, say, table
 
 
 @o.offers(TUNE, "train.rate=1e-4")
@@ -68,7 +68,7 @@ def tune(
     texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field, "plan": built, "machine": machine}
     if dry_run:
-        show_plan(api.estimate_tuning(**texts), json=json)
+        answer(json, api.estimate_tuning(**texts), show_plan)
         return
     found = api.tune(**texts, out=out, train=train, overwrite=overwrite)
     if json:
@@ -112,11 +112,8 @@ def show_tuned(out: Path, manifest: Mapping[str, Any], trials: list[dict[str, An
     say(f"Selection: {out / 'selection'} (for --data of `corpusfit adapt`).")
 
 
-def show_plan(estimate: Mapping[str, Any], *, json: bool) -> None:
+def show_plan(estimate: Mapping[str, Any]) -> None:
     """Print the dry run."""
-    if json:
-        as_json(estimate)
-        return
     rows = [
         [str(number), str(rung["trials"]), f"{rung['steps']:,}", str(rung["passed"])]
         for number, rung in enumerate(estimate["rungs"], 1)

@@ -110,16 +110,7 @@ class BackTranslator:
 
 @dataclass(frozen=True, eq=False)
 class _Translator:
-    """A translation model.
-
-    Attributes:
-        model: transformers model in evaluation mode, on its device.
-        tokenizer: the model's tokenizer.
-        longest: maximum input tokens, special tokens included.
-        prefix: text before each sentence.
-        temperature: sampling temperature.
-        budget: tokens per batch.
-    """
+    """A translation model; `longest` counts special tokens, `prefix` precedes each sentence."""
 
     model: Any
     tokenizer: Any

@@ -209,11 +209,7 @@ class _FineTuning:
     def _batch(self, encoded: Encoded, numbers: NDArray[np.int64], widest: int = 0) -> Batch:
         """A batch of examples, packed if the model supports packing.
 
-        Args:
-            encoded: all examples.
-            numbers: int64 [k], examples of the batch.
-            widest: maximum tokens of a row, if the longest example has fewer; 0 suits examples of
-                similar length.
+        A row has at most `widest` tokens; 0 suits examples of similar length.
         """
         lengths = encoded.lengths[numbers]
         rows = [[i] for i in range(len(numbers))]

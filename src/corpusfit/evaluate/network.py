@@ -51,13 +51,7 @@ class HeadedModel:
 
 @dataclass
 class _WithHead:
-    """An auto class for `open_adapted` that opens a model with a new head.
-
-    Attributes:
-        task: the type of the task.
-        outputs: number of outputs of the head.
-        attention: attention implementation, if the model supports it.
-    """
+    """An auto class for `open_adapted` that opens a model with a new head."""
 
     task: TaskType
     outputs: int

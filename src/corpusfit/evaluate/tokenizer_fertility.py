@@ -159,10 +159,7 @@ def _counted(
 ) -> tuple[int, int, int, int]:
     """Counts of one text: words, continued words, tokens, words with an unknown token.
 
-    Args:
-        words: int64 [w, 2], made by `_spans`.
-        places: int64 [t, 2], characters of each token, in order.
-        unknown: bool [t], which tokens are unknown.
+    `places` [t, 2] are the characters of each token, in order.
     """
     real = places[:, 0] < places[:, 1]
     each = _overlapping(words, places[real])
