@@ -14,7 +14,7 @@ from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
-from corpusfit.embed.transformer import quiet
+from corpusfit.embed.transformer import LOCAL, loading
 from corpusfit.errors import MissingDependencyError, ModelError
 
 if TYPE_CHECKING:
@@ -197,17 +197,9 @@ def _model(folder: Path, auto_class: Any) -> Any:
         import transformers  # noqa: F401
     except ImportError as e:
         raise MissingDependencyError("An adapted model", "train") from e
-    local = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with quiet():
-            return auto_class.from_pretrained(
-                folder, use_safetensors=True, dtype=torch.float32, **local
-            )
-    except ModelError:
-        raise
-    except Exception as e:  # a broken folder raises many kinds of exceptions
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(f"The model in {folder} cannot be loaded: {reason}") from e
+    with loading(f"The model in {folder}"):
+        dtype = torch.float32
+        return auto_class.from_pretrained(folder, use_safetensors=True, dtype=dtype, **LOCAL)
 
 
 def _fill(model: Any, note: Mapping[str, Any], path: Path) -> None:

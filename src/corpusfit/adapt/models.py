@@ -16,7 +16,7 @@ from corpusfit.artifacts import is_local, remove, writing
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
 from corpusfit.embed.hardware import seeded
-from corpusfit.embed.transformer import position_limit, quiet
+from corpusfit.embed.transformer import LOCAL, position_limit, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError
 
 MODEL = Setting(
@@ -135,18 +135,17 @@ def _load(
         import transformers
     except ImportError as e:
         raise MissingDependencyError("corpusfit adapt", MODEL.extra) from e
-    local = {"local_files_only": True, "trust_remote_code": False}
-    options = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
-    options |= local
+    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
+    options["dtype"] = torch.float32
     kind = getattr(transformers, AUTO[objective])
     try:
         with quiet(), seeded(seed):
-            if transformers.AutoConfig.from_pretrained(place, **local).is_encoder_decoder:
+            if transformers.AutoConfig.from_pretrained(place, **LOCAL).is_encoder_decoder:
                 raise ModelError(
                     f"<model.name>: {name} is an encoder-decoder; only encoders and decoders can "
                     "be adapted. Name one of those."
                 )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **local)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
             try:
                 model, info = kind.from_pretrained(place, attn_implementation=attention, **options)
             except ValueError as e:

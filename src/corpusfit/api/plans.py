@@ -10,7 +10,6 @@ from typing import Any, TypeAlias, TypeVar
 from corpusfit.adapt.plan import TASK, AdaptPlan
 from corpusfit.adapt.presets import preset as preset_of
 from corpusfit.api.offers import ADAPT, EVALUATE, SELECT, TUNE, Offer
-from corpusfit.artifacts import is_local, place
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.options import Setting
@@ -140,6 +139,8 @@ def local_place(out: Path | str) -> Path:
     Raises:
         UsageError: it is in a store.
     """
+    from corpusfit.artifacts import is_local, place
+
     folder = place(out, "<.out>")
     if not is_local(folder):
         raise bad_setting("<.out>", "a folder of this machine", str(out))

@@ -104,7 +104,9 @@ def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
     if example:
         text = f"Any other setting, such as {example}; repeatable (default: none)"
         declared = option("KEY=VALUE", text, "--set")
-        hints |= {"plan": PlanFile, "settings": Annotated[list[str] | None, declared]}
+        file = option("FILE", "TOML file with settings; options override them (default: none)")
+        hints["plan"] = Annotated[Path | None, file]
+        hints["settings"] = Annotated[list[str] | None, declared]
     for word, hint in hints.items():
         default = inspect.Parameter.empty if word in offer.required else None
         yield inspect.Parameter(
@@ -133,9 +135,6 @@ def _option(offer: Offer[Any], word: str) -> Any:
     return Annotated[kind if word not in offer.required else str, declared]
 
 
-PlanFile = Annotated[
-    Path | None, option("FILE", "TOML file with settings; options override them (default: none)")
-]
 RUN_FOLDER = "Folder or URL of a `corpusfit select` or `corpusfit score` run"
 
 Target = Annotated[list[str], option("INPUT", f"Texts of your task: {INPUTS}")]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and is enough to sort by length
 LONGEST = 8_192  # tokens; one row of a 128k decoder would need hours and all memory
 DEFAULT_LENGTH = 512  # for models that state no limit, such as T5
+LOCAL = {"local_files_only": True, "trust_remote_code": False}
 CHARACTERS = 64  # per token: no tokenizer averages more; longer texts are truncated first
 
 
@@ -208,16 +209,9 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
         raise MissingDependencyError("A transformer as <embed.embedder>", "embed") from e
     place = str(transformer_folder(folder))
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    local = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, **local)
-            model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **local)
-    except Exception as e:  # a broken folder raises many kinds of errors
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(
-            f"<embed.embedder>: the model in {folder} cannot be loaded: {reason}"
-        ) from e
+    with loading(f"<embed.embedder>: the model in {folder}"):
+        tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
+        model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
     model.config.use_cache = False
@@ -238,6 +232,19 @@ def first_position(model: Any) -> int:
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
+
+
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Load quietly; `ModelError` for any of the many kinds of exceptions of a broken folder."""
+    try:
+        with quiet():
+            yield
+    except ModelError:
+        raise
+    except Exception as e:
+        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        raise ModelError(f"{what} cannot be loaded: {reason}") from e
 
 
 @contextmanager

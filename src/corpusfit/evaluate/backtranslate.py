@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.folders import Setting, find, transformer_folder
 from corpusfit.embed.hardware import resolve_device
-from corpusfit.embed.transformer import position_limit, quiet
+from corpusfit.embed.transformer import LOCAL, position_limit, quiet
 from corpusfit.engine import Progress
 from corpusfit.errors import MissingDependencyError, ModelError
 from corpusfit.kernels.chance import place_keys, uniform, value_keys
@@ -263,18 +263,17 @@ def _loaded(setting: Setting, name: str) -> tuple[Any, Any]:
     except ImportError as e:
         raise MissingDependencyError("--augment backtranslate", setting.extra) from e
     place = transformer_folder(find(name, setting=setting), setting)
-    local = {"local_files_only": True, "trust_remote_code": False}
-    options = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
-    options |= local
+    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
+    options["dtype"] = torch.float32
     try:
         with quiet():
-            config = transformers.AutoConfig.from_pretrained(place, **local)
+            config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
             if not config.is_encoder_decoder:
                 raise ModelError(
                     f"{setting.flag}: {name} is not a sequence-to-sequence model, so it cannot "
                     "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
                 )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **local)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
             model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(place, **options)
     except ModelError:
         raise

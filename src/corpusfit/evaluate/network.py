@@ -16,7 +16,7 @@ from corpusfit.adapt.prediction import evaluation_mode, relative_difference
 from corpusfit.adapt.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seeded
-from corpusfit.embed.transformer import position_limit
+from corpusfit.embed.transformer import LOCAL, loading, position_limit
 from corpusfit.errors import ModelError, bad_setting
 from corpusfit.evaluate.contract import TaskType
 from corpusfit.evaluate.plan import HeadPlan
@@ -184,12 +184,8 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
     with evaluation_mode(model):
         alone = model(input_ids=ids).logits
         padded = model(input_ids=torch.cat([ids, more], dim=1), attention_mask=seen).logits
-    if (
-        relative_difference(
-            padded.flatten(0, -2)[: alone.numel() // alone.shape[-1]], alone.flatten(0, -2)
-        )
-        > LEAK
-    ):
+    own = alone.flatten(0, -2)
+    if relative_difference(padded.flatten(0, -2)[: len(own)], own) > LEAK:
         raise ModelError(
             f"--model: the predictions of {name} for a text depend on the padding after it, so "
             "texts cannot be evaluated in batches. Name another model."
@@ -221,10 +217,5 @@ def head_fingerprint(name: str, flag: str = "--model") -> str:
 def _tokenizer(name: str, place: Any) -> Any:
     import transformers
 
-    try:
-        return transformers.AutoTokenizer.from_pretrained(
-            place, use_fast=True, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as e:  # a broken folder raises many kinds of exceptions
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(f"--model: the tokenizer of {name} cannot be loaded: {reason}") from e
+    with loading(f"--model: the tokenizer of {name}"):
+        return transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)

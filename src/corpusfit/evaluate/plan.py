@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from corpusfit.adapt.plan import ADAPTERS, Clip, Precision, WeightDecay
 from corpusfit.errors import bad_setting
@@ -248,11 +248,8 @@ def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> Ev
     """
     task_type = load(kind)
     start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
-    finetune = plan.finetune
-    for entry in dataclasses.fields(FinetunePlan):
-        if getattr(finetune, entry.name) is None:
-            value: Any = {entry.name: getattr(start, entry.name)}
-            finetune = dataclasses.replace(finetune, **value)
+    given = {name: value for name, value in vars(plan.finetune).items() if value is not None}
+    finetune = dataclasses.replace(start, **given)
     finetune = dataclasses.replace(finetune, length=min(finetune.length or longest, longest))
     task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
     return dataclasses.replace(plan, finetune=finetune, task=task)
