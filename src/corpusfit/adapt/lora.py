@@ -80,22 +80,16 @@ def _config(base: Any, rank: int, alpha: int, names: Collection[str], **more: An
 
     modules = [base.get_submodule(name) for name in names]
     plain = [isinstance(getattr(m, "base_layer", m), nn.Linear) for m in modules]
+    # the names with any prefix and any layer number, as a regular expression: peft would shorten a
+    # list of names to suffixes, which match more layers in a model with a head
+    kinds = sorted({re.sub(r"(?<=\.)\d+(?=\\?\.)", r"\\d+", re.escape(name)) for name in names})
     return LoraConfig(
         r=rank,
         lora_alpha=alpha,
-        target_modules=_pattern(names),
+        target_modules=rf"(.*\.)?({'|'.join(kinds)})",
         fan_in_fan_out=not all(plain),  # GPT-2's matrices are transposed
         **more,
     )
-
-
-def _pattern(names: Collection[str]) -> str:
-    """A regular expression for these names with any prefix and any layer number.
-
-    peft would shorten a list of names to suffixes, which match more layers in a model with a head.
-    """
-    kinds = sorted({re.sub(r"(?<=\.)\d+(?=\\?\.)", r"\\d+", re.escape(name)) for name in names})
-    return rf"(.*\.)?({'|'.join(kinds)})"
 
 
 def prefix(model: Any) -> str:

@@ -219,7 +219,11 @@ def save_model(
         with quiet():
             model.save_pretrained(aside, state_dict=weights)
             tokenizer.save_pretrained(aside)
-        _name_for_all(aside / "tokenizer_config.json")
+        config = aside / "tokenizer_config.json"
+        fields = json.loads(config.read_text("utf-8"))
+        if fields.get("tokenizer_class") == "TokenizersBackend":  # version 4's name for it
+            fields["tokenizer_class"] = "PreTrainedTokenizerFast"
+            config.write_text(json.dumps(fields, indent=2, sort_keys=True), "utf-8")
         for path in sorted(aside.iterdir(), key=lambda p: (p.name == "config.json", p.name)):
             with open(path, "rb") as whole, writing(folder / path.name) as f:
                 shutil.copyfileobj(whole, f, 1 << 20)
@@ -229,11 +233,3 @@ def save_model(
         raise StorageError(f"Cannot write the model to {folder}: {e}.") from e
     finally:
         remove(aside)
-
-
-def _name_for_all(path: Path) -> None:
-    """Name the tokenizer class of transformers 5 by its name in version 4."""
-    fields = json.loads(path.read_text("utf-8"))
-    if fields.get("tokenizer_class") == "TokenizersBackend":
-        fields["tokenizer_class"] = "PreTrainedTokenizerFast"
-        path.write_text(json.dumps(fields, indent=2, sort_keys=True), "utf-8")

@@ -39,14 +39,7 @@ def adapt(
             "INPUT", "General texts to mix in, against forgetting; repeatable (default: none)"
         ),
     ] = None,
-    guard: Annotated[
-        list[str] | None,
-        o.option(
-            "INPUT",
-            "Held-out texts to decontaminate --data against: a task's folder (its dev and "
-            "test splits) or files; repeatable (default: none)",
-        ),
-    ] = None,
+    guard: Annotated[list[str] | None, o.guard("--data")] = None,
     guard_field: o.GuardField = "",
     preset: Annotated[
         str | None,

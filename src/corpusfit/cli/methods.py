@@ -39,7 +39,9 @@ def methods(
     elif name:
         about = inspect.getmodule(registry.load(name)).__doc__ or ""
         typer.echo(about.strip())
-        meanings, settings = _meanings(name), found[0]["settings"]
+        doc, settings = inspect.getdoc(registry.load(name)) or "", found[0]["settings"]
+        entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, re.MULTILINE)
+        meanings = {key: " ".join(text.split()) for key, text in entries}
         typer.echo(f"\nSettings{' (--set method.SETTING=VALUE):' if settings else ': none'}")
         for key, value in settings.items():
             typer.echo(f"  {key} = {value!r}".ljust(24) + meanings.get(key, ""))
@@ -52,13 +54,6 @@ def methods(
         table("Scoring methods (speed in units per second)", columns, rows, words=columns)
         say("extra: install it with pip install 'corpusfit[NAME]'")
         say("To see one method's settings: corpusfit methods NAME")
-
-
-def _meanings(name: str) -> dict[str, str]:
-    """The meaning of each setting of a method, from the method's docstring."""
-    doc = inspect.getdoc(registry.load(name)) or ""
-    entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, re.MULTILINE)
-    return {key: " ".join(text.split()) for key, text in entries}
 
 
 def _described(name: str) -> dict[str, Any]:

@@ -42,6 +42,12 @@ def option(metavar: str, text: str, *words: str, parser: Any = None) -> Any:
     return typer.Option(*words, metavar=metavar, help=text, parser=parser, show_default=False)
 
 
+def guard(texts: str) -> Any:
+    """The option `--guard` of a command that decontaminates some texts."""
+    held = "a task's folder (its dev and test splits) or files; repeatable (default: none)"
+    return option("INPUT", f"Held-out texts to decontaminate {texts} against: {held}")
+
+
 _CODE = re.compile(r"`([^`]*)`")
 
 Words: TypeAlias = dict[str, Any]

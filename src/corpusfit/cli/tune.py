@@ -32,14 +32,7 @@ def tune(
             "(default: none)",
         ),
     ] = None,
-    guard: Annotated[
-        list[str] | None,
-        o.option(
-            "INPUT",
-            "Held-out texts to decontaminate --target and --corpus against: a task's folder "
-            "(its dev and test splits) or files; repeatable (default: none)",
-        ),
-    ] = None,
+    guard: Annotated[list[str] | None, o.guard("--target and --corpus")] = None,
     guard_field: o.GuardField = "",
     train: Annotated[
         bool, typer.Option("--train", help="Also adapt the model on the winner's selection")

@@ -132,7 +132,8 @@ class _FineTuning:
         for epoch in range(1, settings.epochs + 1):
             loss = self._epoch(epoch, train, train_plan, updates)
             answers = self._answers(dev)
-            score = self._measured(self.task.dev, answers)[self.plan.task.metric]
+            found = self.type.measure(self.task.labels, self.task.dev, answers)
+            score = found[self.plan.task.metric]
             self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
             if score > self.best.score:
                 weights = {n: p.detach().clone() for n, p in self.parameters.items()}
@@ -147,7 +148,8 @@ class _FineTuning:
         """Every metric and the predictions of the best weights, by split."""
         test = self._answers(self._encoded("test", self.task.test))
         both = (("dev", self.task.dev, self.best.answers), ("test", self.task.test, test))
-        scores = {name: self._measured(examples, answers) for name, examples, answers in both}
+        measure = self.type.measure
+        scores = {name: measure(self.task.labels, own, answers) for name, own, answers in both}
         return scores, {name: answers.tolist() for name, _, answers in both}
 
     def _encoded(self, name: str, examples: Examples) -> Encoded:
@@ -157,9 +159,6 @@ class _FineTuning:
         own = len(getattr(self.task, name))  # without augmented examples
         self.truncated[name] = int(found.truncated[:own].sum())
         return found
-
-    def _measured(self, examples: Examples, answers: NDArray[Any]) -> dict[str, float]:
-        return self.type.measure(self.task.labels, examples, answers)
 
     def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:
         """Train one epoch; returns the mean loss."""
