@@ -123,7 +123,14 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
         MissingDependencyError: transformers or peft is not installed.
     """
     note = _note(folder)
-    model = _model(model_under(folder), auto_class)
+    try:
+        import torch
+        import transformers  # noqa: F401
+    except ImportError as e:
+        raise MissingDependencyError("An adapted model", "train") from e
+    place, dtype = model_under(folder), torch.float32
+    with loading(f"The model in {place}"):  # safetensors only, no code from the model's folder
+        model = auto_class.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
     if note is not None:
         _fill(model, note, folder / WEIGHTS[note["kind"]])
     return model
@@ -188,18 +195,6 @@ def _base(folder: Path, base: Base) -> Path:
             "that model's files, or adapt the model again."
         )
     return place
-
-
-def _model(folder: Path, auto_class: Any) -> Any:
-    """Load a model from local files: safetensors only, no code from the model's folder."""
-    try:
-        import torch
-        import transformers  # noqa: F401
-    except ImportError as e:
-        raise MissingDependencyError("An adapted model", "train") from e
-    with loading(f"The model in {folder}"):
-        dtype = torch.float32
-        return auto_class.from_pretrained(folder, use_safetensors=True, dtype=dtype, **LOCAL)
 
 
 def _fill(model: Any, note: Mapping[str, Any], path: Path) -> None:

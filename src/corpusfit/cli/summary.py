@@ -17,7 +17,13 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
     if again:
         say(f"{counts['segments']:,} segments scored by the earlier run.")
     else:
-        _show_counts(out, counts)
+        say(
+            f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
+            f"{counts['rejected']:,} rejected; {counts['units']:,} units, "
+            f"{counts['segments']:,} segments."
+        )
+        for why, n in counts["reasons"].items():
+            say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
     if manifest["budget"]:
         say(Decision(**manifest["budget"]).sentence())
     say(manifest.get("reason") or f"Method: {method}.")
@@ -38,16 +44,6 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
     if selected.get("aligned"):
         first, second = (out / name for name in selected["aligned"])
         say(f"Selected pairs, as line-aligned files: {first}, {second}.")
-
-
-def _show_counts(out: Path, counts: Mapping[str, Any]) -> None:
-    say(
-        f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
-        f"{counts['rejected']:,} rejected; {counts['units']:,} units, "
-        f"{counts['segments']:,} segments."
-    )
-    for why, n in counts["reasons"].items():
-        say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
 
 
 def show_amount(amount: Mapping[str, Any]) -> None:

@@ -124,7 +124,11 @@ def open_with_head(
         place = transformer_folder(place, MODEL)
     with seeded(seed):
         model = open_adapted(place, _WithHead(task, outputs, hardware.attention))
-        tokenizer = _tokenizer(plan.name, model_under(place))
+        from transformers import AutoTokenizer  # `open_adapted` has found it
+
+        whole = model_under(place)
+        with loading(f"--model: the tokenizer of {plan.name}"):
+            tokenizer = AutoTokenizer.from_pretrained(whole, use_fast=True, **LOCAL)
         special = special_tokens_of(
             tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
         )
@@ -212,10 +216,3 @@ def head_fingerprint(name: str, flag: str = "--model") -> str:
     if not (place / ADAPTER).is_file():
         return fingerprint(place)
     return adapter_fingerprint(place)
-
-
-def _tokenizer(name: str, place: Any) -> Any:
-    import transformers
-
-    with loading(f"--model: the tokenizer of {name}"):
-        return transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
