@@ -48,11 +48,7 @@ def compose(
         return
     manifest = done.manifest
     show_languages(manifest["languages"], manifest["budget"]["unit"])
-    kinds = [
-        [row["kind"], *(f"{row[name]:,}" for name in ("languages", "sentences", "tokens"))]
-        for row in manifest["kinds"]
-    ]  # as in mDAPT, Table 1
-    table("Composed text", ["kind", "languages", "sentences", "tokens"], kinds)
+    _show_kinds(manifest["kinds"])
     copies, budget = manifest["copies"], manifest["budget"]
     say(
         f"Selected {budget['taken']:,} of {budget['asked']:,} {budget['unit']}. Dropped as copies: "
@@ -84,6 +80,15 @@ def show_languages(languages: Sequence[Mapping[str, Any]], unit: str) -> None:
     ]
     columns = ["language", *shown, "specific", "further", "general", "repeated", "total", "share"]
     table(f"Composition ({unit})", [*columns, *(("sentences", "tokens") if written else ())], cells)
+
+
+def _show_kinds(kinds: Sequence[Mapping[str, Any]]) -> None:
+    """Print languages, sentences and tokens, as in mDAPT, Table 1."""
+    rows = [
+        [row["kind"], *(f"{row[name]:,}" for name in ("languages", "sentences", "tokens"))]
+        for row in kinds
+    ]
+    table("Composed text", ["kind", "languages", "sentences", "tokens"], rows)
 
 
 def show_projected(projected: Mapping[str, Any]) -> None:

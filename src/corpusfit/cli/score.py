@@ -34,9 +34,9 @@ def score(
     Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
     `corpusfit choose`. Run the same command to resume a stopped run.
     """
-    machine = workflows.Machine(engine, workers, cache, Bar())
-    texts: dict[str, Any] = {"target": target, "corpus": corpus}
-    request = {**texts, "plan": api.build_plan(**words), "machine": machine}
+    request: dict[str, Any] = {"target": target, "corpus": corpus}
+    request["plan"] = api.build_plan(**words)
+    request["machine"] = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:
         answer(json, api.estimate(**request), show_estimate)
         return

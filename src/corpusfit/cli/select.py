@@ -35,9 +35,9 @@ def select(
     Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
     out/report.html. Run the same command to resume a stopped run.
     """
-    machine = workflows.Machine(engine, workers, cache, Bar())
-    texts: dict[str, Any] = {"target": target, "corpus": corpus}
-    request = {**texts, "plan": api.build_plan(**words), "machine": machine}
+    request: dict[str, Any] = {"target": target, "corpus": corpus}
+    request["plan"] = api.build_plan(**words)
+    request["machine"] = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:
         answer(json, api.estimate(**request), show_estimate)
         return
