@@ -79,9 +79,12 @@ def transformer(embedder: str) -> Path:
     static = embedder.partition(":")[0] == "static"
     folder = Path() if static else _named(embedder, refresh=False)
     if static or is_static(folder):
-        allowed = "a transformer: minilm, a model folder or a Hugging Face hub id"
-        cure = "A static embedder has no network to fine-tune; use <method.embedder=minilm>."
-        raise bad_setting("method.embedder", allowed, embedder, cure)
+        raise bad_setting(
+            "method.embedder",
+            "a transformer: minilm, a model folder or a Hugging Face hub id",
+            embedder,
+            "A static embedder has no network to fine-tune; use <method.embedder=minilm>.",
+        )
     return transformer_folder(folder)
 
 
