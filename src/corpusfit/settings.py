@@ -101,10 +101,7 @@ class Settings:
         Raises:
             UsageError: the file cannot be read, is not TOML, or has a setting that does not exist.
         """
-        try:
-            return self.with_values(tomllib.loads(path.read_text("utf-8")))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-            raise UsageError(f"<.plan> must be a readable TOML file; {path}: {e}.") from e
+        return self.with_values(_read_toml("<.plan>", path))
 
     def with_overrides(self, overrides: Iterable[str]) -> Self:
         """This plan after overrides like `cut.gamma=5`; values are TOML, bare words are strings."""
@@ -213,9 +210,16 @@ def _as_toml(value: Any) -> str:
 def paths_in(file: Path) -> set[str]:
     """The settings of a TOML file; none if it cannot be read."""
     try:
-        return {path for path, _ in _leaves(tomllib.loads(file.read_text("utf-8")))}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {path for path, _ in _leaves(_read_toml("--plan", file))}
+    except UsageError:
         return set()
+
+
+def _read_toml(what: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise UsageError(f"{what} must be a readable TOML file; {path}: {e}.") from e
 
 
 def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str = "") -> UsageError:
@@ -253,11 +257,7 @@ def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
         UsageError: the file cannot be read or is not TOML, a variable is not set, or a setting is
             not known.
     """
-    try:
-        raw = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-        raise UsageError(f"The recipe must be a readable TOML file; {path}: {e}.") from e
-    values: dict[str, Any] = _expanded(raw)
+    values: dict[str, Any] = _expanded(_read_toml("The recipe", path))
     names = list(known)
     for key in values.keys() - set(names):
         raise unknown(key, names)

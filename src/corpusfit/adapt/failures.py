@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from corpusfit.adapt.plan import TrainPlan
 from corpusfit.errors import TrainingError, bad_setting
@@ -51,10 +52,16 @@ def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> Tra
     )
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means out of memory, by its type or its message."""
+@contextmanager
+def naming_memory_errors(error: TrainingError) -> Iterator[None]:
+    """Raise an error in place of any that means out of memory, by its type or its message."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(w in str(error) for w in words)
+    try:
+        yield
+    except (MemoryError, RuntimeError) as e:
+        if isinstance(e, MemoryError) or any(w in str(e) for w in words):
+            raise error from e
+        raise
 
 
 def divergence_error(

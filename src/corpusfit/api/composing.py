@@ -52,7 +52,6 @@ def estimate_composition(
 
 
 def _read(recipe: CompositionPlan | Path | str) -> CompositionPlan:
-    """A recipe, read if it is a file."""
     if isinstance(recipe, CompositionPlan):
         return recipe.with_codes().check()
     return read_recipe(Path(recipe))

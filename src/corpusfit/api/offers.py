@@ -172,9 +172,9 @@ def keyword_type(setting: Setting) -> str:
     return " | ".join([*types, "None"])
 
 
-SELECT = Offer(Plan, ("method", "embed", "auto", "cascade", "choose", "cut", "read", "seed"))
 SCORE = Offer(Plan, ("method", "embed", "auto", "cascade", "cut", "read", "seed"))
 CHOOSE = Offer(Plan, ("choose",))
+SELECT = Offer(Plan, ("method", "embed", "auto", "cascade", "choose", "cut", "read", "seed"))
 RANK = Offer(Plan, ("embed", "cut", "read.text_field", "seed"))
 RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})
 TOKENIZERS = Offer(Plan, ("read.text_field", "seed"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from typing import Any
 
@@ -13,20 +14,9 @@ from corpusfit.cli.show import say
 from corpusfit.errors import CorpusfitError, called_by
 
 COMMANDS = (
-    *(
-        "demo",
-        "clusters",
-        "select",
-        "score",
-        "choose",
-        "explain",
-        "audit",
-        "rank",
-        "tune",
-        "methods",
-    ),
-    *("split", "contamination", "forecast", "compose", "adapt", "evaluate", "run", "report"),
-    *("retrieval", "tokenizers"),
+    *("demo", "clusters", "select", "score", "choose", "explain", "audit", "rank", "tune"),
+    *("methods", "split", "contamination", "forecast", "compose", "adapt", "evaluate", "run"),
+    *("report", "retrieval", "tokenizers"),
 )
 """The commands, each a module of this package, in the order of `corpusfit --help`."""
 
@@ -42,7 +32,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class _Commands(TyperGroup):
-    """Imports the module of a command when that command is called."""
+    """Imports the module of a command when that command is called; its docstring is the help."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -52,8 +42,10 @@ class _Commands(TyperGroup):
         """One command, or None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
+        command = getattr(importlib.import_module(f"corpusfit.cli.{cmd_name}"), cmd_name)
+        about = (inspect.getdoc(command) or "").replace("Example:\n", "Example:\n\n\b\n")
         single = typer.Typer(**SETTINGS)
-        importlib.import_module(f"corpusfit.cli.{cmd_name}").register(single)
+        single.command(cmd_name, help=about)(command)  # \b keeps the example's lines apart
         return typer.main.get_command(single)
 
     def invoke(self, ctx: Any) -> Any:

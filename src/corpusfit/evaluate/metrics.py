@@ -19,10 +19,7 @@ Items = tuple[NDArray[Any], ...]
 
 
 def tallies(
-    right: NDArray[np.bool_],
-    lengths: NDArray[np.int64],
-    counted: Sequence[Items],
-    classes: int,
+    right: NDArray[np.bool_], lengths: NDArray[np.int64], counted: Sequence[Items], classes: int
 ) -> NDArray[np.int64]:
     """Counts of each example, from which all metrics follow.
 

@@ -16,7 +16,7 @@ from corpusfit.adapt.prediction import evaluation_mode, relative_difference
 from corpusfit.adapt.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seeded
-from corpusfit.embed.transformer import position_limit
+from corpusfit.embed.transformer import LOCAL, loading, position_limit
 from corpusfit.errors import ModelError, bad_setting
 from corpusfit.evaluate.contract import TaskType
 from corpusfit.evaluate.plan import HeadPlan
@@ -52,13 +52,7 @@ class HeadedModel:
 
 @dataclass
 class _WithHead:
-    """An auto class for `open_adapted` that opens a model with a new head.
-
-    Attributes:
-        task: the type of the task.
-        outputs: number of outputs of the head.
-        attention: attention implementation, if the model supports it.
-    """
+    """An auto class for `open_adapted` that opens a model with a new head."""
 
     task: TaskType
     outputs: int
@@ -133,7 +127,11 @@ def open_with_head(
         place = transformer_folder(place, _MODEL)
     with seeded(seed):
         model = open_adapted(place, _WithHead(task, outputs, hardware.attention))
-        tokenizer = _tokenizer(plan.name, model_under(place))
+        from transformers import AutoTokenizer  # `open_adapted` has found it
+
+        whole = model_under(place)
+        with loading(f"<model.name>: the tokenizer of {plan.name}"):
+            tokenizer = AutoTokenizer.from_pretrained(whole, use_fast=True, **LOCAL)
         special = special_tokens_of(
             tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
         )
@@ -193,12 +191,8 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
     with evaluation_mode(model):
         alone = model(input_ids=ids).logits
         padded = model(input_ids=torch.cat([ids, more], dim=1), attention_mask=seen).logits
-    if (
-        relative_difference(
-            padded.flatten(0, -2)[: alone.numel() // alone.shape[-1]], alone.flatten(0, -2)
-        )
-        > LEAK
-    ):
+    own = alone.flatten(0, -2)
+    if relative_difference(padded.flatten(0, -2)[: len(own)], own) > LEAK:
         raise ModelError(
             f"<model.name>: the predictions of {name} for a text depend on the padding after it, "
             "so texts cannot be evaluated in batches. Name another model."
@@ -225,16 +219,3 @@ def head_fingerprint(name: str, flag: str = "<model.name>") -> str:
     if not (place / ADAPTER).is_file():
         return fingerprint(place)
     return adapter_fingerprint(place)
-
-
-def _tokenizer(name: str, place: Any) -> Any:
-    """The tokenizer of a model's folder."""
-    import transformers
-
-    try:
-        return transformers.AutoTokenizer.from_pretrained(
-            place, use_fast=True, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as e:  # a broken folder raises many kinds of exceptions
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(f"<model.name>: the tokenizer of {name} cannot be loaded: {reason}") from e

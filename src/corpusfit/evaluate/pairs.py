@@ -11,7 +11,7 @@ from corpusfit.corpus.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
 from corpusfit.corpus.unpack import unpacked_name
 from corpusfit.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Document, Source
+from corpusfit.types import Document
 
 _ALLOWED = (
     "NAME for the files NAME.de and NAME.en, two files as FILE,FILE, a .tsv with two columns, or "
@@ -70,7 +70,8 @@ def read_pairs(value: str) -> Pairs:
                 raise InputError(f"<.pairs={value}> cannot be read at row {row.row}: {row.reason}.")
     if not sides[0]:
         raise EmptyInputError(f"<.pairs={value}> has no pair with text on both sides.")
-    return Pairs(_name(sources[0]), corpus.sides(sources), sides, blank)
+    stems = [_bare(Path(url)).stem for url in corpus.files_of(sources[0])]
+    return Pairs("-".join(dict.fromkeys(stems)), corpus.sides(sources), sides, blank)
 
 
 def _as_corpus(value: str) -> str:
@@ -98,16 +99,7 @@ def _two(value: str, path: Path) -> tuple[Path, Path]:
         cure = f"Found: {here}." if len(found) < 2 else f"Found: {here}. Name two of them."
         raise bad_setting("<.pairs>", _ALLOWED, value, cure)
     order = re.split(r"\W+|_", path.name)  # tatoeba.deu-eng: German first
-    places = [order.index(x) if x in order else len(order) for x in map(_language, found)]
+    languages = [_bare(p).suffix[1:] for p in found]
+    places = [order.index(x) if x in order else len(order) for x in languages]
     first, second = found if places[0] <= places[1] else reversed(found)
     return first, second
-
-
-def _language(path: Path) -> str:
-    return _bare(path).suffix[1:]
-
-
-def _name(source: Source) -> str:
-    """The common name of the files, or both names with a hyphen."""
-    stems = [_bare(Path(url)).stem for url in corpus.files_of(source)]
-    return "-".join(dict.fromkeys(stems))

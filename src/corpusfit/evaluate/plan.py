@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from corpusfit.adapt.plan import ADAPTERS, Clip, Precision, WeightDecay
 from corpusfit.errors import bad_setting
@@ -41,8 +41,7 @@ class HeadPlan(Group, group="model"):
         ),
     ] = ""
     reduction: Annotated[
-        int,
-        Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0),
+        int, Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0)
     ] = 2
     rank: Annotated[int, Option("Rank of a new LoRA's matrices", above=0)] = 8
 
@@ -80,9 +79,7 @@ class TaskPlan(Group, group="task"):
     dev_share: Annotated[
         float,
         Option(
-            "Share of the training examples that becomes dev if the task has none",
-            above=0,
-            below=1,
+            "Share of the training examples that becomes dev if the task has none", above=0, below=1
         ),
     ] = 0.1
     test_share: Annotated[
@@ -130,12 +127,7 @@ class FinetunePlan(Group, group="finetune"):
     ] = None
     batch: Annotated[
         int | None,
-        Option(
-            "Examples per step",
-            "batch",
-            default="8 for texts, 32 for tagging",
-            above=0,
-        ),
+        Option("Examples per step", "batch", default="8 for texts, 32 for tagging", above=0),
     ] = None
     length: Annotated[
         int | None,
@@ -254,11 +246,8 @@ def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> Ev
     """
     task_type = load(kind)
     start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
-    finetune = plan.finetune
-    for entry in dataclasses.fields(FinetunePlan):
-        if getattr(finetune, entry.name) is None:
-            value: Any = {entry.name: getattr(start, entry.name)}
-            finetune = dataclasses.replace(finetune, **value)
+    given = {name: value for name, value in vars(plan.finetune).items() if value is not None}
+    finetune = dataclasses.replace(start, **given)
     finetune = dataclasses.replace(finetune, length=min(finetune.length or longest, longest))
     task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
     return dataclasses.replace(plan, finetune=finetune, task=task)

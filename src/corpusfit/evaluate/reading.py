@@ -115,11 +115,8 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
         if here:
             n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
             few = ", ".join(map(repr, in_order(here)[:8])) + (", …" if len(here) > 8 else "")
+            words = "a label" if len(here) == 1 else f"{len(here):,} labels"
             yield (
-                f"{split} has {_labels_in_words(len(here))} that train lacks and no model can "
+                f"{split} has {words} that train lacks and no model can "
                 f"learn: {few} ({n:,} of {len(labelled):,} examples)."
             )
-
-
-def _labels_in_words(n: int) -> str:
-    return "a label" if n == 1 else f"{n:,} labels"

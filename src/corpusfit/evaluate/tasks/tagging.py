@@ -131,7 +131,9 @@ class _Rules:
             from seqeval.metrics.sequence_labeling import end_of_chunk, start_of_chunk
         except ImportError as e:
             raise MissingDependencyError("Counting the spans of a tagging task", "train") from e
-        tags = [_tag(name) for name in (*labels, "O")]  # the last one separates examples
+        tags = [  # prefix and type, as seqeval splits a label; the last one separates examples
+            (name[0], name[1:].split("-", maxsplit=1)[-1] or "_") for name in (*labels, "O")
+        ]
         names = sorted({name for tag, name in tags if tag != "O"})
         self.types = len(names)
         self._type = np.array([names.index(name) if name in names else -1 for _, name in tags])
@@ -156,8 +158,3 @@ class _Rules:
     def key(self, pieces: int) -> NDArray[np.int64]:
         """int64 [3], factors that turn a span into a unique number."""
         return np.array([pieces * pieces, pieces, 1], np.int64)
-
-
-def _tag(label: str) -> tuple[str, str]:
-    """Prefix and type of a label, as seqeval splits it."""
-    return label[0], label[1:].split("-", maxsplit=1)[-1] or "_"
