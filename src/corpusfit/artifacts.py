@@ -91,7 +91,8 @@ def remove(*paths: Path) -> None:
         elif path.is_dir():
             shutil.rmtree(path)
         else:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
 
 
 def _store(path: Any) -> tuple[Any, str]:

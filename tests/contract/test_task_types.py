@@ -93,7 +93,7 @@ def test_a_type_says_what_it_is(case):
     kind, found, _, _ = case
     assert found.kind == kind
     assert set(found.forms) <= set(FORMS)
-    assert found.metric in found.metrics
+    assert found.default_metric in found.metrics
     assert set(found.augmentations) <= {"tfidf", "backtranslate"}
     open_fields = ("epochs", "rate", "batch", "warmup", "patience")
     assert None not in [getattr(found.finetuning, name) for name in open_fields]
@@ -101,7 +101,7 @@ def test_a_type_says_what_it_is(case):
         plan = settled(EvaluatePlan(), kind, adapter=adapter, longest=64)
         plan.check()
         assert plan.finetune.length == 64
-        assert plan.task.metric == found.metric
+        assert plan.task.metric == found.default_metric
 
 
 def test_every_form_has_one_usual_kind():
@@ -133,7 +133,7 @@ def test_a_metric_of_another_kind_is_refused(case):
     )
     with pytest.raises(UsageError, match=rf"^task\.metric must .*{found.metrics[0]}.*{other}"):
         read_task(str(folder), TaskPlan(metric=other), seed=0)
-    assert metric_of(TaskPlan(), kind) == found.metric
+    assert metric_of(TaskPlan(), kind) == found.default_metric
 
 
 def test_perfect_answers_score_highest(case):
@@ -163,7 +163,7 @@ def test_scores_follow_from_sums_of_examples_in_any_order(case):
 def test_significance_is_that_of_whole_examples(case):
     """The p-value against all sign flips of few examples; a model against itself shows nothing."""
     _, found, _, task = case
-    score = partial(found.score, found.metric)
+    score = partial(found.score, found.default_metric)
     tallies = [found.tally(task.labels, task.test, drawn(task, s)) for s in range(4)]
     ours, base = tallies[:2], tallies[2:]
     low, high = interval(ours, score, seed=0, rounds=200)
@@ -203,13 +203,13 @@ def test_it_learns_from_end_to_end(case, tmp_path, tiny_lm, inline):
         settings=settings,
         machine=inline,
     )
-    assert (run.manifest["task"]["kind"], run.manifest["metric"]) == (kind, found.metric)
+    assert (run.manifest["task"]["kind"], run.manifest["metric"]) == (kind, found.default_metric)
     (outcome,) = run.outcomes()
     answers = np.asarray(outcome.predicted["test"])
     assert outcome.scores["test"] == found.measure(task.labels, task.test, answers)
-    assert outcome.scores["test"][found.metric] > 0.5
+    assert outcome.scores["test"][found.default_metric] > 0.5
     (result,) = run.manifest["results"]
-    assert result["low"] <= outcome.scores["test"][found.metric] <= result["high"]
+    assert result["low"] <= outcome.scores["test"][found.default_metric] <= result["high"]
     assert corpusfit.report(run.path).exists()
 
 

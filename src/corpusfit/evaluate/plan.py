@@ -232,7 +232,7 @@ def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
 def metric_of(plan: TaskPlan, kind: str) -> str:
     """The metric to compare by, for a kind of task; raises `UsageError` if the kind lacks it."""
     check_metric("<task.metric>", plan.metric, kind)
-    return load(kind).metric if plan.metric == "auto" else plan.metric
+    return load(kind).default_metric if plan.metric == "auto" else plan.metric
 
 
 def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:

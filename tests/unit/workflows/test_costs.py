@@ -95,7 +95,7 @@ def test_a_full_disk_is_not_a_failure_of_a_step(tmp_path):
 
 
 def test_a_failed_steps_error_and_warnings_give_the_recipes_keys(tmp_path):
-    collector = WarningCollector()
+    collector = WarningCollector(spelling=RecipeKeys("adapt"))
 
     def failing():
         collector.warn("Set <read.text_field>.")

@@ -20,7 +20,7 @@ class Classification(TaskType):
     """
 
     usual = True
-    metric = "macro_f1"
+    default_metric = "macro_f1"
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
         """The classes of train."""

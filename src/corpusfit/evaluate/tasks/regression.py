@@ -31,7 +31,7 @@ class Regression(TaskType):
 
     wants = "a number"
     metrics = ("pearson", "spearman", "neg_mse")
-    metric = "pearson"
+    default_metric = "pearson"
 
     def claims(self, labels: Sequence[object]) -> bool:
         """Whether all are numbers and one has a decimal point."""
