@@ -235,8 +235,8 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         ),
         (
             '"a"\n',
-            '"a"\n[adapt.trian]\nrate = 3.0\n',
-            r"'adapt\.trian\.rate'.*adapt\.train\.rate\?",
+            '"a"\n[adapt.trains]\nrate = 3.0\n',
+            r"'adapt\.trains\.rate'.*adapt\.train\.rate\?",
         ),
         (
             '"a"\n',
