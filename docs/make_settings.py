@@ -83,8 +83,9 @@ def _code(setting: Setting) -> str:
 
 def _marked(path: str, value: str) -> str:
     """A setting as code; what is a command's own as its option."""
-    option = f"--{path[1:].replace('_', '-')}" if path.startswith(".") else path
-    return f"`{option}{f'={value}' if value else ''}`"
+    if path.startswith("."):
+        return f"`--{path[1:].replace('_', '-')}{f' {value}' if value else ''}`"
+    return f"`{path}{f'={value}' if value else ''}`"
 
 
 def typed_options() -> str:
@@ -96,14 +97,19 @@ def typed_options() -> str:
         "from pathlib import Path",
         "from typing import Literal, TypedDict",
     ]
-    for name, offer in vars(offers).items():
-        if isinstance(offer, offers.Offer):
-            lines += ["", "", f"class {name.title()}Options(TypedDict, total=False):"]
-            lines += [f'    """Keywords of `{name.lower()}`."""', ""]
-            for word, setting in offer.settings.items():
-                kind = offers.keyword_type(setting)
-                line = f"    {word}: {kind}"
-                lines += [line] if len(line) <= 100 else _wrapped(word, kind)
+    offered = {n: o for n, o in vars(offers).items() if isinstance(o, offers.Offer) and n != "DEMO"}
+    for name, offer in offered.items():
+        bases = ["SCORE", "CHOOSE"] if name == "SELECT" else []
+        parents = ", ".join(f"{base.title()}Options" for base in bases) or "TypedDict"
+        lines += ["", "", f"class {name.title()}Options({parents}, total=False):"]
+        lines += [f'    """Keywords of `{name.lower()}`."""']
+        inherited = {word for base in bases for word in offered[base].settings}
+        own = [(word, s) for word, s in offer.settings.items() if word not in inherited]
+        lines += [""] if own else []
+        for word, setting in own:
+            kind = offers.keyword_type(setting)
+            line = f"    {word}: {kind}"
+            lines += [line] if len(line) <= 100 else _wrapped(word, kind)
     return "\n".join(lines) + "\n"
 
 

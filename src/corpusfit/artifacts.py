@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
 from corpusfit.errors import ModelError, StorageError, bad_setting
+
+T = TypeVar("T")
 
 _ASIDE = re.compile(r"\.\d+\.part$")
 _AT_ONCE = 256
@@ -79,15 +81,18 @@ def read_many(paths: Iterable[Path]) -> Iterator[bytes]:
             yield from (found[key] for key in keys)
 
 
-def remove(folder: Path) -> None:
-    """Remove a folder with its content, if it exists."""
-    if is_local(folder):
-        if folder.exists():
-            shutil.rmtree(folder)
-        return
-    fs, key = _store(folder)
-    with contextlib.suppress(FileNotFoundError):
-        fs.rm(key, recursive=True)
+def remove(*paths: Path) -> None:
+    """Remove files, and folders with their content, one after another; some may not exist."""
+    for path in paths:
+        if not is_local(path):
+            fs, key = _store(path)
+            with contextlib.suppress(FileNotFoundError):
+                fs.rm(key, recursive=True)
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                path.unlink()
 
 
 def _store(path: Any) -> tuple[Any, str]:
@@ -241,7 +246,7 @@ def packed(kind: str, thing: Any) -> bytes:
     return _saved(arrays, {"kind": kind, "fields": plain})
 
 
-def restore(path: Path, resolve: Callable[[str], type[Any]]) -> Any:
+def restore(path: Path, resolve: Callable[[str], type[T]]) -> T:
     """Restore what `store` wrote; `resolve` turns the kind into the class.
 
     JSON has no tuples: a field that was a tuple comes back as one, because lists are never stored.
@@ -249,13 +254,13 @@ def restore(path: Path, resolve: Callable[[str], type[Any]]) -> Any:
     return _rebuilt(*read_arrays(path), resolve)
 
 
-def unpacked(data: bytes, resolve: Callable[[str], type[Any]]) -> Any:
+def unpacked(data: bytes, resolve: Callable[[str], type[T]]) -> T:
     """Restore the bytes of `packed`."""
     return _rebuilt(*_parsed(data, None), resolve)
 
 
 def _rebuilt(
-    arrays: dict[str, NDArray[Any]], header: dict[str, Any], resolve: Callable[[str], type[Any]]
-) -> Any:
+    arrays: dict[str, NDArray[Any]], header: dict[str, Any], resolve: Callable[[str], type[T]]
+) -> T:
     plain = {k: tuple(v) if isinstance(v, list) else v for k, v in header["fields"].items()}
     return resolve(header["kind"])(**arrays, **plain)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 Spelling: TypeAlias = "Callable[[str, str], str]"
 """How a caller writes a setting, by its path and a value; the value is empty for the name alone."""
 
-_MARK = re.compile(r"<(seed|[a-z_]*(?:\.[a-z_]+)+)(?:=('[^']*'|[^<>]*))?>")
+_MARK = re.compile(r"<(seed|[a-z_]*(?:\.[a-z_][a-z0-9_]*)+)(?:=('[^']*'|[^<>]*))?>")
 
 
 def by_path(path: str, value: str) -> str:
@@ -30,11 +32,29 @@ def spelled(text: str, spelling: Spelling = by_path) -> str:
     return _MARK.sub(lambda mark: spelling(mark[1], (mark[2] or "").strip("'")), text)
 
 
+CALLER: contextvars.ContextVar[Spelling] = contextvars.ContextVar("CALLER", default=by_path)
+"""How the caller of the running command writes a setting."""
+
+
+@contextlib.contextmanager
+def called_by(spelling: Spelling) -> Iterator[None]:
+    """The block of a caller: sets `CALLER`, and the spelling of errors that do not have one."""
+    before = CALLER.set(spelling)
+    try:
+        yield
+    except CorpusfitError as e:
+        vars(e).setdefault("spelling", spelling)
+        raise
+    finally:
+        CALLER.reset(before)
+
+
 class CorpusfitError(Exception):
     """Root of the tree; the text is for the user, and the command line exits with `exit_code`.
 
     Any other exception is a bug and keeps its traceback. The text names settings by marks
-    (`spelled`); the command line and the Python API set `spelling` to what their callers write.
+    (`spelled`); the command line, the Python API and recipes set `spelling` to what their callers
+    write (`called_by`).
 
         CorpusfitError                 exit 1
         ├── UsageError                 exit 2
@@ -118,6 +138,15 @@ class MissingDependencyError(CorpusfitError):
     def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str]]:
         """Pickle by the arguments."""
         return type(self), self._arguments
+
+
+@contextlib.contextmanager
+def importing(feature: str, extra: str) -> Iterator[None]:
+    """Import optional libraries; raises `MissingDependencyError` if one is not installed."""
+    try:
+        yield
+    except ImportError as e:
+        raise MissingDependencyError(feature, extra) from e
 
 
 class ModelError(CorpusfitError):

@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,19 @@ def source_as_dict(source: Source) -> dict[str, Any]:
 def source_identity(sources: Sequence[Source]) -> dict[str, str]:
     """Content fingerprint by source name."""
     return {s.name: s.fingerprint for s in sources}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run of a command.
+
+    Attributes:
+        path: its folder.
+        manifest: the content of `manifest.json`.
+    """
+
+    path: Path
+    manifest: dict[str, Any]
 
 
 class OutFolder:

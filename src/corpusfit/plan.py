@@ -155,12 +155,9 @@ class FitPlan(Group, group="fit"):
             except ValueError:
                 found[name] = 0.0
             if not name or not 0 < found[name] < math.inf:
-                raise bad_setting(
-                    "<fit.shares>",
-                    "NAME:SHARE pairs separated by commas, with shares above 0",
-                    self.shares,
-                    "For example <fit.shares=a.jsonl:0.7,b.jsonl:0.3>.",
-                )
+                allowed = "NAME:SHARE pairs separated by commas, with shares above 0"
+                cure = "For example <fit.shares=a.jsonl:0.7,b.jsonl:0.3>."
+                raise bad_setting("<fit.shares>", allowed, self.shares, cure)
         return found
 
 
@@ -184,12 +181,9 @@ class MethodPlan(Group, group="method"):
     def check(self) -> None:
         """Raise `UsageError` for settings without a method; the method checks its own."""
         if self.name == AUTO and self.options:
-            raise bad_setting(
-                "<method.name>",
-                "the name of a method where its settings are given",
-                f"auto with {', '.join(self.options)}",
-                "For example <method.name=knn> <method.k=10>.",
-            )
+            allowed = "the name of a method where its settings are given"
+            cure, given = "For example <method.name=knn> <method.k=10>.", ", ".join(self.options)
+            raise bad_setting("<method.name>", allowed, f"auto with {given}", cure)
 
 
 @dataclass(frozen=True)
@@ -229,12 +223,9 @@ class AutoPlan(Group, group="auto"):
         elif money and float(money[2]) > 0:
             seconds = float(money[1]) / float(money[2]) * _SECONDS["h"]
         if not 0 < seconds < math.inf:
-            raise bad_setting(
-                "<auto.budget>",
-                "a time above 0 such as 90s, 20min or 2h, or money such as 0.50@1.20",
-                self.budget,
-                "For example <auto.budget=20min>: at most 20 minutes per GB of text.",
-            )
+            allowed = "a time above 0 such as 90s, 20min or 2h, or money such as 0.50@1.20"
+            cure = "For example <auto.budget=20min>: at most 20 minutes per GB of text."
+            raise bad_setting("<auto.budget>", allowed, self.budget, cure)
         return seconds
 
 
@@ -300,8 +291,7 @@ class CascadePlan(Group, group="cascade"):
         ),
     ] = None
     confidence: Annotated[
-        float,
-        Option("Confidence level of the interval of the estimated recall", above=0, below=1),
+        float, Option("Confidence level of the interval of the estimated recall", above=0, below=1)
     ] = 0.95
     sample: Annotated[
         int,
@@ -327,12 +317,9 @@ class CascadePlan(Group, group="cascade"):
         """
         stages = tuple(StageText.of(part) for part in self.stages.split(">"))
         if len(stages) < 2 or not all(stage.name for stage in stages):
-            raise bad_setting(
-                "<cascade.stages>",
-                "two or more stages NAME[@EMBEDDER][:SHARE] joined by >",
-                self.stages,
-                f"For example {_STAGES}, or {_SHARES}.",
-            )
+            allowed = "two or more stages NAME[@EMBEDDER][:SHARE] joined by >"
+            cure = f"For example {_STAGES}, or {_SHARES}."
+            raise bad_setting("<cascade.stages>", allowed, self.stages, cure)
         *earlier, last = stages
         if last.share is not None:
             raise bad_setting(
@@ -349,12 +336,8 @@ class CascadePlan(Group, group="cascade"):
             cure = "Leave out <cascade.recall>, or the shares."
             raise bad_setting("<cascade.recall>", allowed, self.recall, cure)
         if 0 < len(known) < len(shares):
-            raise bad_setting(
-                "<cascade.stages>",
-                "given with a share for every stage but the last, or with no shares",
-                self.stages,
-                f"For example {_SHARES}.",
-            )
+            allowed = "given with a share for every stage but the last, or with no shares"
+            raise bad_setting("<cascade.stages>", allowed, self.stages, f"For example {_SHARES}.")
         for stage, before in zip(earlier, [1.0, *known], strict=False):
             if stage.share is not None and not 0 < stage.share <= before:
                 most = "1" if stage is stages[0] else f"{before:g}, the share of the stage before"
@@ -476,12 +459,9 @@ class ChoosePlan(Group, group="choose"):
             cure = "Set the amount by <choose.fraction>, <choose.segments> or <choose.tokens>."
             raise bad_setting("<choose.threshold>", f"left out with {other}", self.threshold, cure)
         if self.balance and not self.clusters:
-            raise bad_setting(
-                "<choose.clusters>",
-                "the folder of a `corpusfit clusters` run with <choose.balance=cluster>",
-                "nothing",
-                "To write one, run: corpusfit clusters --corpus INPUT --out FOLDER",
-            )
+            allowed = "the folder of a `corpusfit clusters` run with <choose.balance=cluster>"
+            cure = "To write one, run: corpusfit clusters --corpus INPUT --out FOLDER"
+            raise bad_setting("<choose.clusters>", allowed, "nothing", cure)
         if self.clusters and not self.balance:
             cure = "Add <choose.balance=cluster>, or leave out <choose.clusters>."
             allowed = "given with <choose.balance=cluster>"
@@ -503,35 +483,19 @@ class Plan(Settings):
     seed: Annotated[int, SEED] = 0
 
     def _check_together(self) -> None:
-        self._check_budget()
-        if self.cascade.stages and self.choose.fraction == AUTO:
-            raise bad_setting(
-                "<choose.fraction>",
-                "a number with <cascade.stages>, as the stages' scores cannot be compared",
-                self.choose.fraction,
-                "For a tenth of the corpus: <choose.fraction=0.1>.",
-            )
-        if self.cascade.stages and self.choose.policy != "top":
-            raise bad_setting(
-                "<choose.policy>",
-                "top with <cascade.stages>, as the stages' scores cannot be compared",
-                self.choose.policy,
-                "Leave out <cascade.stages> to score the whole corpus by one method.",
-            )
-
-    def _check_budget(self) -> None:
-        """Raise `UsageError` for a budget that would have no effect."""
-        if self.auto.budget and self.cascade.stages:
-            raise bad_setting(
-                "<auto.budget>",
-                "left out with <cascade.stages>, which names the methods",
-                self.auto.budget,
-                "Leave out <cascade.stages>, and <method.name=auto> chooses within the budget.",
-            )
-        if self.auto.budget and self.method.name != AUTO:
-            raise bad_setting(
-                "<auto.budget>",
-                "left out unless <method.name> is auto",
-                f"{self.auto.budget} with <method.name={self.method.name}>",
-                "Leave out <auto.budget>, or <method.name>.",
-            )
+        budget, stages, choose = self.auto.budget, self.cascade.stages, self.choose
+        if budget and stages:
+            allowed = "left out with <cascade.stages>, which names the methods"
+            cure = "Leave out <cascade.stages>, and <method.name=auto> chooses within the budget."
+            raise bad_setting("<auto.budget>", allowed, budget, cure)
+        if budget and self.method.name != AUTO:
+            came = f"{budget} with <method.name={self.method.name}>"
+            cure = "Leave out <auto.budget>, or <method.name>."
+            raise bad_setting("<auto.budget>", "left out unless <method.name> is auto", came, cure)
+        why = "with <cascade.stages>, as the stages' scores cannot be compared"
+        if stages and choose.fraction == AUTO:
+            cure = "For a tenth of the corpus: <choose.fraction=0.1>."
+            raise bad_setting("<choose.fraction>", f"a number {why}", choose.fraction, cure)
+        if stages and choose.policy != "top":
+            cure = "Leave out <cascade.stages> to score the whole corpus by one method."
+            raise bad_setting("<choose.policy>", f"top {why}", choose.policy, cure)

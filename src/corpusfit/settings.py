@@ -88,11 +88,11 @@ class Settings:
         """A plan from a TOML file; raises as `with_toml` does."""
         return cls().with_toml(path).check()
 
-    def with_values(self, values: Mapping[str, Any]) -> Self:
-        """This plan with nested values; other settings stay."""
+    def with_values(self, values: Mapping[str, Any], table: str = "") -> Self:
+        """This plan with nested values; other settings stay. For `table` see `with_value`."""
         plan = self
         for path, value in _leaves(values):
-            plan = plan.with_value(path, value)
+            plan = plan.with_value(path, value, table)
         return plan
 
     def with_toml(self, path: Path) -> Self:
@@ -101,10 +101,7 @@ class Settings:
         Raises:
             UsageError: the file cannot be read, is not TOML, or has a setting that does not exist.
         """
-        try:
-            return self.with_values(tomllib.loads(path.read_text("utf-8")))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-            raise UsageError(f"--plan must be a readable TOML file; {path}: {e}.") from e
+        return self.with_values(_read_toml("<.plan>", path))
 
     def with_overrides(self, overrides: Iterable[str]) -> Self:
         """This plan after overrides like `cut.gamma=5`; values are TOML, bare words are strings."""
@@ -112,7 +109,7 @@ class Settings:
         for item in overrides:
             path, sign, raw = item.partition("=")
             if not sign:
-                raise bad_setting("--set", "KEY=VALUE", item, "For example --set cut.gamma=5.")
+                raise bad_setting("<.settings>", "KEY=VALUE", item, "For example <cut.gamma=5>.")
             try:
                 value = tomllib.loads(f"v = {raw}")["v"]
             except tomllib.TOMLDecodeError:
@@ -133,26 +130,35 @@ class Settings:
             if path not in plain or plain[path] != value
         ]
 
-    def with_value(self, path: str, value: Any) -> Self:
-        """This plan with one setting changed; a group's `options` hold other names."""
+    def with_value(self, path: str, value: Any, table: str = "") -> Self:
+        """This plan with one setting changed; a group's `options` hold other names.
+
+        Args:
+            path: the setting.
+            value: its value.
+            table: the table of a recipe that holds the setting, such as `adapt.`, for errors.
+
+        Raises:
+            UsageError: the setting does not exist, or the value has another type.
+        """
         group_name, _, name = path.partition(".")
         if path == "seed":
             return self._changed("seed", settings_of(type(self))["seed"].typed(value))
         if group_name not in self._groups():
-            raise unknown(path, [*self._groups(), "seed"], of_plan=True)
+            raise unknown(path, [*self._groups(), "seed"], of_plan=True, table=table)
         group = getattr(self, group_name)
         known = settings_of(type(group))
         if not name:
             first = next(iter(known))
             cure = f"For example <{path}.{first}={getattr(group, first)}>."
-            raise bad_setting(path, f"a group of {', '.join(known)}", value, cure)
+            raise bad_setting(f"{table}{path}", f"a group of {', '.join(known)}", value, cure)
         if "options" in known and name not in known:
             name = name.removeprefix("options.")
             changed = dataclasses.replace(group, options={**group.options, name: value})
         elif name in known:
             changed = dataclasses.replace(group, **{name: known[name].typed(value)})
         else:
-            raise unknown(path, [f"{group_name}.{other}" for other in known])
+            raise unknown(path, [f"{group_name}.{other}" for other in known], table=table)
         return self._changed(group_name, changed)
 
     def _changed(self, name: str, value: Any) -> Self:
@@ -204,33 +210,44 @@ def _as_toml(value: Any) -> str:
 def paths_in(file: Path) -> set[str]:
     """The settings of a TOML file; none if it cannot be read."""
     try:
-        return {path for path, _ in _leaves(tomllib.loads(file.read_text("utf-8")))}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {path for path, _ in _leaves(_read_toml("--plan", file))}
+    except UsageError:
         return set()
 
 
-def unknown(path: str, allowed: list[str], *, of_plan: bool = False) -> UsageError:
+def _read_toml(what: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise UsageError(f"{what} must be a readable TOML file; {path}: {e}.") from e
+
+
+def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str = "") -> UsageError:
     """The error for a setting that does not exist: its new name, or a similar one.
 
     Args:
         path: the setting.
         allowed: the settings that exist, or with `of_plan` their sections.
         of_plan: whether `path` is a setting of a plan in a section that does not exist.
+        table: the table of a recipe that holds the plan, such as `adapt.`.
     """
     group, dot, name = path.partition(".")
     if RENAMED.get(group) in allowed:
-        return UsageError(f"{path} has a new name: write {RENAMED[group]}{dot}{name}.")
+        new = f"{table}{RENAMED[group]}{dot}{name}"
+        return UsageError(f"{table}{path} has a new name: write {new}.")
     similar = difflib.get_close_matches(group if of_plan else path, allowed, n=1)
     if of_plan:
         end = f"{dot}{name}" if similar != ["seed"] else ""
-        guess = f"Perhaps {similar[0]}{end}? " if similar else ""
+        guess = f"Perhaps {table}{similar[0]}{end}? " if similar else ""
+        where = f"The table [{table[:-1]}]" if table else "<.settings> (or the plan)"
         sections = ", ".join(allowed[:-1])
         return UsageError(
-            f"--set (or the plan) must name a setting in one of the sections {sections}, or seed; "
-            f"got {path!r}. {guess}docs/settings.md lists all settings."
+            f"{where} must name a setting in one of the sections {sections}, or seed; got "
+            f"{table + path!r}. {guess}docs/settings.md lists all settings."
         )
-    cure = f"Perhaps {similar[0]}?" if similar else ""
-    return bad_setting("A setting", f"one of {', '.join(allowed)}", path, cure)
+    cure = f"Perhaps {table}{similar[0]}?" if similar else ""
+    names = ", ".join(f"{table}{name}" for name in allowed)
+    return bad_setting("A setting", f"one of {names}", f"{table}{path}", cure)
 
 
 def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
@@ -240,11 +257,7 @@ def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
         UsageError: the file cannot be read or is not TOML, a variable is not set, or a setting is
             not known.
     """
-    try:
-        raw = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-        raise UsageError(f"The recipe must be a readable TOML file; {path}: {e}.") from e
-    values: dict[str, Any] = _expanded(raw)
+    values: dict[str, Any] = _expanded(_read_toml("The recipe", path))
     names = list(known)
     for key in values.keys() - set(names):
         raise unknown(key, names)

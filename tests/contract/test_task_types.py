@@ -18,12 +18,20 @@ from corpusfit.evaluate import registry
 from corpusfit.evaluate.augment import replace_words
 from corpusfit.evaluate.finetune import finetune
 from corpusfit.evaluate.outcome import Outcome
-from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, TaskPlan, metric_of, settled
+from corpusfit.evaluate.plan import (
+    AugmentPlan,
+    EvaluatePlan,
+    FinetunePlan,
+    TaskPlan,
+    metric_of,
+    settled,
+)
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.resampling import p_items, stack_tallies
 from corpusfit.evaluate.significance import compare, interval
 from corpusfit.evaluate.splits import FORMS
 from corpusfit.evaluate.task import Examples, load_task, store_task, task_digest
+from corpusfit.options import settings_of
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
 pytest.importorskip("seqeval", reason="the extra train is not installed")
@@ -85,7 +93,7 @@ def test_a_type_says_what_it_is(case):
     kind, found, _, _ = case
     assert found.kind == kind
     assert set(found.forms) <= set(FORMS)
-    assert found.metric in found.metrics
+    assert found.default_metric in found.metrics
     assert set(found.augmentations) <= {"tfidf", "backtranslate"}
     open_fields = ("epochs", "rate", "batch", "warmup", "patience")
     assert None not in [getattr(found.finetuning, name) for name in open_fields]
@@ -93,7 +101,7 @@ def test_a_type_says_what_it_is(case):
         plan = settled(EvaluatePlan(), kind, adapter=adapter, longest=64)
         plan.check()
         assert plan.finetune.length == 64
-        assert plan.task.metric == found.metric
+        assert plan.task.metric == found.default_metric
 
 
 def test_every_form_has_one_usual_kind():
@@ -123,9 +131,9 @@ def test_a_metric_of_another_kind_is_refused(case):
         if len(set(registry.metrics()) - set(found.metrics))
         else "f1"
     )
-    with pytest.raises(UsageError, match=rf"metric.*{found.metrics[0]}.*{other}"):
+    with pytest.raises(UsageError, match=rf"^task\.metric must .*{found.metrics[0]}.*{other}"):
         read_task(str(folder), TaskPlan(metric=other), seed=0)
-    assert metric_of(TaskPlan(), kind) == found.metric
+    assert metric_of(TaskPlan(), kind) == found.default_metric
 
 
 def test_perfect_answers_score_highest(case):
@@ -155,7 +163,7 @@ def test_scores_follow_from_sums_of_examples_in_any_order(case):
 def test_significance_is_that_of_whole_examples(case):
     """The p-value against all sign flips of few examples; a model against itself shows nothing."""
     _, found, _, task = case
-    score = partial(found.score, found.metric)
+    score = partial(found.score, found.default_metric)
     tallies = [found.tally(task.labels, task.test, drawn(task, s)) for s in range(4)]
     ours, base = tallies[:2], tallies[2:]
     low, high = interval(ours, score, seed=0, rounds=200)
@@ -195,13 +203,13 @@ def test_it_learns_from_end_to_end(case, tmp_path, tiny_lm, inline):
         settings=settings,
         machine=inline,
     )
-    assert (run.manifest["task"]["kind"], run.manifest["metric"]) == (kind, found.metric)
+    assert (run.manifest["task"]["kind"], run.manifest["metric"]) == (kind, found.default_metric)
     (outcome,) = run.outcomes()
     answers = np.asarray(outcome.predicted["test"])
     assert outcome.scores["test"] == found.measure(task.labels, task.test, answers)
-    assert outcome.scores["test"][found.metric] > 0.5
+    assert outcome.scores["test"][found.default_metric] > 0.5
     (result,) = run.manifest["results"]
-    assert result["low"] <= outcome.scores["test"][found.metric] <= result["high"]
+    assert result["low"] <= outcome.scores["test"][found.default_metric] <= result["high"]
     assert corpusfit.report(run.path).exists()
 
 
@@ -215,7 +223,7 @@ def test_labels_that_teach_nothing_are_refused(case, tmp_path):
             same = json.dumps({"classification": "a", "multilabel": []}.get(kind, 1.5))
             text = re.sub(r'"label": .*}', f'"label": {same}}}', text)
         (tmp_path / path.name).write_text(text)
-    with pytest.raises(InputError, match=r"--task .*train"):
+    with pytest.raises(InputError, match=r"^task .*train"):
         read_task(str(tmp_path), TaskPlan(kind=kind), seed=0)
 
 
@@ -396,3 +404,17 @@ def test_no_other_module_compares_a_kind_with_its_name():
     for path in root.rglob("*.py"):
         if path.parent.name != "tasks":
             assert not word.search(path.read_text("utf-8")), path
+
+
+def test_the_help_names_the_defaults_of_every_kind():
+    """One value for kinds that read texts in rows, and those of tagging, from the task types."""
+    for name in ("epochs", "rate", "batch", "warmup", "patience"):
+        said = settings_of(FinetunePlan)[name].option.default
+        words = dict(reversed(part.split(" for ")) for part in said.split(", "))
+        for kind in registry.names():
+            found = registry.load(kind)
+            group = "texts" if "rows" in found.forms else kind
+            plain = getattr(found.finetuning, name)
+            assert float(words[group]) == plain
+            with_adapter = words.get(f"{group} with an adapter", words[group])
+            assert float(with_adapter) == found.with_adapter.get(name, plain)

@@ -211,7 +211,7 @@ def test_words_are_tagged(evaluate, tmp_path):
 def test_texts_that_were_cut_off_are_counted_aloud(evaluate, inline):
     heard = Listening()
     evaluate(seeds=1, length=8, machine=type(inline)(progress=heard))
-    assert any(re.search(r"\b8 tokens.*--length.*\b48\b", s) for s in heard.said), heard.said
+    assert any(re.search(r"\b8 tokens.*\(length=\).*\b48\b", s) for s in heard.said), heard.said
 
 
 def test_an_adapter_against_a_whole_model_is_said(evaluate, inline, tiny_lm, tmp_path, jsonl):
@@ -254,9 +254,9 @@ def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, in
 @pytest.mark.parametrize(
     ("words", "error", "says"),
     [
-        ({"train_sizes": [49]}, UsageError, "--train-size.*48.*49"),
+        ({"train_sizes": [49]}, UsageError, "^train_sizes= must .*48.*49"),
         ({"seeds": 0}, UsageError, "seeds=.*1.*0"),
-        ({"task": "nowhere"}, (InputError, UsageError), "--task"),
+        ({"task": "nowhere"}, (InputError, UsageError), "^task= must .*nowhere does"),
         ({"augment": "eda"}, UsageError, "augment=.*tfidf, backtranslate.*eda"),
         ({"augment": "backtranslate"}, UsageError, "mt=.*mt_back="),
         ({"metric": "f1"}, UsageError, "metric=.*auto, accuracy.*f1"),

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from corpusfit.errors import ChangedInputError, InputError, OutputFolderError
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 from corpusfit.workflows.splitting.folder import SplitFolder
 
 IDENTITY = {
@@ -17,12 +17,12 @@ IDENTITY = {
 
 
 def test_a_folder_with_something_else_is_refused_and_an_empty_one_is_not(tmp_path):
-    RunFolder(tmp_path).claim()
+    SelectionFolder(tmp_path).claim()
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(OutputFolderError, match=re.escape(str(tmp_path))):
-        RunFolder(tmp_path).claim()
+        SelectionFolder(tmp_path).claim()
     with pytest.raises(OutputFolderError):
-        RunFolder(tmp_path / "thesis.tex").claim()
+        SelectionFolder(tmp_path / "thesis.tex").claim()
 
 
 @pytest.mark.parametrize(
@@ -37,34 +37,36 @@ def test_a_folder_with_something_else_is_refused_and_an_empty_one_is_not(tmp_pat
     ],
 )
 def test_a_difference_is_named_and_overwrite_starts_anew(tmp_path, change, words):
-    folder = RunFolder(tmp_path)
+    folder = SelectionFolder(tmp_path)
     folder.begin(IDENTITY, overwrite=False)
     folder.begin(IDENTITY, overwrite=False)
     folder.scores.mkdir()
     folder.scored.mkdir()
     (folder.scored / "part-00000.json").touch()
-    with pytest.raises(ChangedInputError, match=f"(?s){words}.*out.*overwrite"):
+    with pytest.raises(
+        ChangedInputError, match=f"(?s)^out=.*{words}.*another out, or pass overwrite=true "
+    ):
         folder.begin({**IDENTITY, **change}, overwrite=False)
     folder.begin({**IDENTITY, **change}, overwrite=True)
     assert not folder.scores.exists()
 
 
 def test_a_run_from_before_a_setting_was_renamed_is_resumed(tmp_path):
-    folder = RunFolder(tmp_path)
+    folder = SelectionFolder(tmp_path)
     folder.begin({**IDENTITY, "tune": {"epochs": 3}}, overwrite=False)
     assert not folder.differs({**IDENTITY, "finetune": {"epochs": 3}}, overwrite=False)
     assert folder.differs({**IDENTITY, "finetune": {"epochs": 4}}, overwrite=True)
 
 
 def test_a_run_in_which_nothing_was_scored_may_be_begun_otherwise(tmp_path):
-    folder = RunFolder(tmp_path)
+    folder = SelectionFolder(tmp_path)
     folder.begin(IDENTITY, overwrite=False)
     folder.begin({**IDENTITY, "seed": 1}, overwrite=False)
     folder.begin({**IDENTITY, "seed": 1}, overwrite=False)
 
 
 def test_another_amount_after_the_end_points_to_choose(tmp_path):
-    folder = RunFolder(tmp_path)
+    folder = SelectionFolder(tmp_path)
     folder.begin(IDENTITY, overwrite=False)
     with pytest.raises(InputError, match="corpusfit select"):
         folder.require_scored()
@@ -74,7 +76,7 @@ def test_another_amount_after_the_end_points_to_choose(tmp_path):
 
 
 def test_overwriting_takes_marks_away_before_what_they_vouch_for(tmp_path, monkeypatch):
-    folder = RunFolder(tmp_path)
+    folder = SelectionFolder(tmp_path)
     folder.begin(IDENTITY, overwrite=False)
     for name in (folder.scores, folder.scored, folder.selected):
         name.mkdir()
@@ -93,14 +95,14 @@ def test_overwriting_takes_marks_away_before_what_they_vouch_for(tmp_path, monke
 
 
 def test_scores_deleted_by_hand_are_missed(tmp_path):
-    folder = RunFolder(tmp_path)
+    folder = SelectionFolder(tmp_path)
     folder.begin(IDENTITY, overwrite=False)
     folder.keep_scored({})
     with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         folder.require_scored()
 
 
-@pytest.mark.parametrize("kind", [RunFolder, SplitFolder])
+@pytest.mark.parametrize("kind", [SelectionFolder, SplitFolder])
 def test_of_files_that_inputs_name_only_its_own_are_thrown_away(tmp_path, kind):
     folder = kind(tmp_path)
     folder.begin({**IDENTITY, "command": "any"}, overwrite=False)

@@ -14,7 +14,7 @@ from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, Setting, find, transformer_folder
-from corpusfit.embed.transformer import quiet
+from corpusfit.embed.transformer import LOCAL, loading
 from corpusfit.errors import MissingDependencyError, ModelError
 
 if TYPE_CHECKING:
@@ -123,7 +123,14 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
         MissingDependencyError: transformers or peft is not installed.
     """
     note = _note(folder)
-    model = _model(model_under(folder), auto_class)
+    try:
+        import torch
+        import transformers  # noqa: F401
+    except ImportError as e:
+        raise MissingDependencyError("An adapted model", "train") from e
+    place, dtype = model_under(folder), torch.float32
+    with loading(f"The model in {place}"):  # safetensors only, no code from the model's folder
+        model = auto_class.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
     if note is not None:
         _fill(model, note, folder / WEIGHTS[note["kind"]])
     return model
@@ -190,28 +197,7 @@ def _base(folder: Path, base: Base) -> Path:
     return place
 
 
-def _model(folder: Path, auto_class: Any) -> Any:
-    """Load a model from local files: safetensors only, no code from the model's folder."""
-    try:
-        import torch
-        import transformers  # noqa: F401
-    except ImportError as e:
-        raise MissingDependencyError("An adapted model", "train") from e
-    local = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with quiet():
-            return auto_class.from_pretrained(
-                folder, use_safetensors=True, dtype=torch.float32, **local
-            )
-    except ModelError:
-        raise
-    except Exception as e:  # a broken folder raises many kinds of exceptions
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(f"The model in {folder} cannot be loaded: {reason}") from e
-
-
 def _fill(model: Any, note: Mapping[str, Any], path: Path) -> None:
-    """Load a saved adapter into its base model."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -102,19 +102,11 @@ class MicroBatch:
         """Rows as tensors, from their masked ids, the predicted positions and their labels."""
         import torch
 
-        def tensor(array: NDArray[Any]) -> torch.Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array))
-
-        return cls(
-            ids=tensor(inputs),
-            chunk=tensor(token_rows.chunk),
-            kind=tensor(token_rows.kind),
-            at=tensor(places),
-            labels=tensor(labels),
-            scale=tensor(token_rows.scale.reshape(-1)[places]),
-            follows=tensor(token_rows.follows),
-            row_scale=tensor(token_rows.scale[:, 0]),
-        )
+        arrays: dict[str, NDArray[Any]] = {"ids": inputs, "at": places, "labels": labels}
+        arrays |= {"chunk": token_rows.chunk, "kind": token_rows.kind}
+        arrays |= {"follows": token_rows.follows, "row_scale": token_rows.scale[:, 0]}
+        arrays["scale"] = token_rows.scale.reshape(-1)[places]
+        return cls(**{k: torch.from_numpy(np.ascontiguousarray(a)) for k, a in arrays.items()})
 
     def to(self, device: torch.device) -> MicroBatch:
         """Copy to a device."""
@@ -198,7 +190,7 @@ def lay_pairs(
         token_rows.ids[r, :end], token_rows.chunk[r, :end] = both, 0
         token_rows.kind[r, len(one) : end] = 1
         token_rows.scale[r] = chunk_tokens.scale[chunk]
-    return TokenRows(token_rows.ids, token_rows.chunk, token_rows.scale, token_rows.kind, follows)
+    return replace(token_rows, follows=follows)
 
 
 def _halves(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -69,7 +69,11 @@ class Checkpoints:
         mark = self._state(state.step)
         files = {
             "weights.safetensors": {n: p.detach() for n, p in parameters.items()},
-            "moments.safetensors": _moments(parameters, optimizer),
+            "moments.safetensors": {
+                f"{name}/{key}": value
+                for name, parameter in parameters.items()
+                for key, value in optimizer.state[parameter].items()
+            },
         }
         digests = {
             name: save_weights(mark.with_name(name), tensors) for name, tensors in files.items()
@@ -118,15 +122,6 @@ def restore(here: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer:
                 key: moments[f"{name}/{key}"].to(parameter.device)
                 for key in ("step", "exp_avg", "exp_avg_sq")
             }
-
-
-def _moments(parameters: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """AdamW's state by the names of the weight and the moment."""
-    return {
-        f"{name}/{key}": value
-        for name, parameter in parameters.items()
-        for key, value in optimizer.state[parameter].items()
-    }
 
 
 def save_weights(path: Path, tensors: Mapping[str, torch.Tensor]) -> str:

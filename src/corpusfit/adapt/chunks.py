@@ -44,11 +44,7 @@ class Chunks:
 
 
 def cut_chunks(
-    lengths: NDArray[np.int64],
-    weights: NDArray[np.float32],
-    room: int,
-    *,
-    store: int = 0,
+    lengths: NDArray[np.int64], weights: NDArray[np.float32], room: int, *, store: int = 0
 ) -> Chunks:
     """Cut each text into chunks of `room` tokens; the last one holds the rest.
 

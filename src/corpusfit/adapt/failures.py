@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from corpusfit.adapt.plan import TrainPlan
 from corpusfit.errors import TrainingError, bad_setting
@@ -22,10 +23,10 @@ def require_possible(plan: TrainPlan, processes: int, *, measured: bool) -> None
     batch = plan.batch or 1
     if batch < processes:
         cure = f"Each of the {processes} processes needs at least one sequence per batch."
-        raise bad_setting("<.batch>", f"{processes} or more", batch, cure)
+        raise bad_setting("<train.batch>", f"{processes} or more", batch, cure)
     if plan.keep == "best" and not measured:
         cure = "The data is too small for a held-out set. Name texts of the task with <.task>."
-        raise bad_setting("train.keep", "last without held-out text", "best", cure)
+        raise bad_setting("<train.keep>", "last without held-out text", "best", cure)
 
 
 def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> TrainingError:
@@ -42,7 +43,7 @@ def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> Tra
     if rows == 1:
         return TrainingError(
             f"Out of memory with one sequence of {length} tokens per forward pass. Set a smaller "
-            "<.length> and another <.out>, or train fewer weights with <.adapter=lora>."
+            "<train.length> and another <.out>, or train fewer weights with <.adapter=lora>."
         )
     return TrainingError(
         f"Out of memory with {rows} sequences per forward pass. Run the same command with "
@@ -51,10 +52,16 @@ def out_of_memory_error(plan: TrainPlan, processes: int, micro_rows: int) -> Tra
     )
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception means out of memory, by its type or its message."""
+@contextmanager
+def naming_memory_errors(error: TrainingError) -> Iterator[None]:
+    """Raise an error in place of any that means out of memory, by its type or its message."""
     words = ("out of memory", "can't allocate memory", "not enough memory")
-    return isinstance(error, MemoryError) or any(w in str(error) for w in words)
+    try:
+        yield
+    except (MemoryError, RuntimeError) as e:
+        if isinstance(e, MemoryError) or any(w in str(e) for w in words):
+            raise error from e
+        raise
 
 
 def divergence_error(
@@ -75,6 +82,6 @@ def divergence_error(
         kept = f"The last checkpoint is from step {saved:,}"
     return TrainingError(
         f"Training diverged: the loss of step {step:,} is not finite. The batch holds "
-        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <.rate> below {plan.rate:g} and another "
-        "<.out>, or remove the text."
+        f"{'; '.join(names[:_NAMED])}{more}. {kept}. Set <train.rate> below {plan.rate:g} "
+        "and another <.out>, or remove the text."
     )

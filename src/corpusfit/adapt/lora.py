@@ -54,6 +54,7 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
     """
     try:
         from peft import inject_adapter_in_model
+        from peft.tuners.lora import LoraLayer
     except ImportError as e:
         raise MissingDependencyError("<.adapter=lora>", "train") from e
     there, why = set(linear(base)) & set(names), "it has no linear layers to adapt"
@@ -65,18 +66,12 @@ def insert(base: Any, rank: int, alpha: int, names: Collection[str], seed: int) 
                 why = "peft adapts other layers than named"
     except ValueError as e:
         why = str(e)
-    if not there or _adapted(base) != there:
+    adapted = {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
+    if not there or adapted != there:
         raise ModelError(
             f"<.adapter> must be left out for this model; got 'lora', and {type(base).__name__} "
             f"cannot be adapted with LoRA: {why}. Train all weights, or name another model."
         )
-
-
-def _adapted(base: Any) -> set[str]:
-    """Names of the layers with a LoRA adapter."""
-    from peft.tuners.lora import LoraLayer
-
-    return {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
 
 
 def _config(base: Any, rank: int, alpha: int, names: Collection[str], **more: Any) -> Any:
@@ -85,22 +80,16 @@ def _config(base: Any, rank: int, alpha: int, names: Collection[str], **more: An
 
     modules = [base.get_submodule(name) for name in names]
     plain = [isinstance(getattr(m, "base_layer", m), nn.Linear) for m in modules]
+    # the names with any prefix and any layer number, as a regular expression: peft would shorten a
+    # list of names to suffixes, which match more layers in a model with a head
+    kinds = sorted({re.sub(r"(?<=\.)\d+(?=\\?\.)", r"\\d+", re.escape(name)) for name in names})
     return LoraConfig(
         r=rank,
         lora_alpha=alpha,
-        target_modules=_pattern(names),
+        target_modules=rf"(.*\.)?({'|'.join(kinds)})",
         fan_in_fan_out=not all(plain),  # GPT-2's matrices are transposed
         **more,
     )
-
-
-def _pattern(names: Collection[str]) -> str:
-    """A regular expression for these names with any prefix and any layer number.
-
-    peft would shorten a list of names to suffixes, which match more layers in a model with a head.
-    """
-    kinds = sorted({re.sub(r"(?<=\.)\d+(?=\\?\.)", r"\\d+", re.escape(name)) for name in names})
-    return rf"(.*\.)?({'|'.join(kinds)})"
 
 
 def prefix(model: Any) -> str:

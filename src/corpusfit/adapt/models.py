@@ -16,7 +16,7 @@ from corpusfit.artifacts import is_local, remove, writing
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
 from corpusfit.embed.hardware import seeded
-from corpusfit.embed.transformer import position_limit, quiet
+from corpusfit.embed.transformer import LOCAL, position_limit, quiet
 from corpusfit.errors import MissingDependencyError, ModelError, StorageError
 
 MODEL = Setting(
@@ -57,12 +57,7 @@ class LoadedModel:
 
 
 def open_model(
-    plan: ModelPlan,
-    objective: str,
-    *,
-    attention: str,
-    seed: int,
-    on_warn: Callable[[str], None],
+    plan: ModelPlan, objective: str, *, attention: str, seed: int, on_warn: Callable[[str], None]
 ) -> LoadedModel:
     """Open the model that a plan names.
 
@@ -140,18 +135,17 @@ def _load(
         import transformers
     except ImportError as e:
         raise MissingDependencyError("corpusfit adapt", MODEL.extra) from e
-    local = {"local_files_only": True, "trust_remote_code": False}
-    options = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
-    options |= local
+    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
+    options["dtype"] = torch.float32
     kind = getattr(transformers, AUTO[objective])
     try:
         with quiet(), seeded(seed):
-            if transformers.AutoConfig.from_pretrained(place, **local).is_encoder_decoder:
+            if transformers.AutoConfig.from_pretrained(place, **LOCAL).is_encoder_decoder:
                 raise ModelError(
                     f"<model.name>: {name} is an encoder-decoder; only encoders and decoders can "
                     "be adapted. Name one of those."
                 )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **local)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
             try:
                 model, info = kind.from_pretrained(place, attn_implementation=attention, **options)
             except ValueError as e:
@@ -225,7 +219,11 @@ def save_model(
         with quiet():
             model.save_pretrained(aside, state_dict=weights)
             tokenizer.save_pretrained(aside)
-        _name_for_all(aside / "tokenizer_config.json")
+        config = aside / "tokenizer_config.json"
+        fields = json.loads(config.read_text("utf-8"))
+        if fields.get("tokenizer_class") == "TokenizersBackend":  # version 4's name for it
+            fields["tokenizer_class"] = "PreTrainedTokenizerFast"
+            config.write_text(json.dumps(fields, indent=2, sort_keys=True), "utf-8")
         for path in sorted(aside.iterdir(), key=lambda p: (p.name == "config.json", p.name)):
             with open(path, "rb") as whole, writing(folder / path.name) as f:
                 shutil.copyfileobj(whole, f, 1 << 20)
@@ -235,11 +233,3 @@ def save_model(
         raise StorageError(f"Cannot write the model to {folder}: {e}.") from e
     finally:
         remove(aside)
-
-
-def _name_for_all(path: Path) -> None:
-    """Name the tokenizer class of transformers 5 by its name in version 4."""
-    fields = json.loads(path.read_text("utf-8"))
-    if fields.get("tokenizer_class") == "TokenizersBackend":
-        fields["tokenizer_class"] = "PreTrainedTokenizerFast"
-        path.write_text(json.dumps(fields, indent=2, sort_keys=True), "utf-8")

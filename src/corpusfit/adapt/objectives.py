@@ -33,6 +33,9 @@ from corpusfit.kernels.masking import masked
 if TYPE_CHECKING:
     import torch
 
+_Rows = Sequence[NDArray[np.int64]]
+_Keys = NDArray[np.uint64]
+_Aim = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 _DRAWS = 8  # draws of another chunk, of which one should be from another text
 
 
@@ -84,11 +87,7 @@ class Objective(ABC):
         return len(self.special.prefix) + self.specials * len(self.special.suffix)
 
     def micro_batch(
-        self,
-        chunk_tokens: ChunkTokens,
-        rows: Sequence[NDArray[np.int64]],
-        keys: NDArray[np.uint64],
-        width: int = 0,
+        self, chunk_tokens: ChunkTokens, rows: _Rows, keys: _Keys, width: int = 0
     ) -> MicroBatch:
         """Lay out and mask some rows.
 
@@ -102,18 +101,12 @@ class Objective(ABC):
         return MicroBatch.of(token_rows, *self._aim(token_rows, keys))
 
     def _lay_out(
-        self,
-        chunk_tokens: ChunkTokens,
-        rows: Sequence[NDArray[np.int64]],
-        keys: NDArray[np.uint64],
-        width: int,
+        self, chunk_tokens: ChunkTokens, rows: _Rows, keys: _Keys, width: int
     ) -> TokenRows:
         return lay_out(chunk_tokens, rows, self.special, width)
 
     @abstractmethod
-    def _aim(
-        self, token_rows: TokenRows, keys: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _aim(self, token_rows: TokenRows, keys: _Keys) -> _Aim:
         """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
@@ -155,9 +148,7 @@ class MaskedLM(Objective):
         assert begins is not None  # noqa: S101  checked by `objective`
         return begins, np.flatnonzero(special.ordinary)
 
-    def _aim(
-        self, token_rows: TokenRows, keys: NDArray[np.uint64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _aim(self, token_rows: TokenRows, keys: _Keys) -> _Aim:
         special, (begins, others) = self.special, self._tables
         assert special.mask is not None  # noqa: S101  checked in models.py
         ordinary, rate = special.ordinary, self.plan.mask
@@ -174,11 +165,7 @@ class MaskedPairs(MaskedLM):
     specials: ClassVar[int] = 2
 
     def _lay_out(
-        self,
-        chunk_tokens: ChunkTokens,
-        rows: Sequence[NDArray[np.int64]],
-        keys: NDArray[np.uint64],
-        width: int,
+        self, chunk_tokens: ChunkTokens, rows: _Rows, keys: _Keys, width: int
     ) -> TokenRows:
         draws = np.stack([uniform(place_keys(int(k) >> 1, 0, 1 + _DRAWS)) for k in keys])
         return lay_pairs(chunk_tokens, rows, self.special, draws)
@@ -195,11 +182,7 @@ class MaskedPairs(MaskedLM):
 class Causal(Objective):
     """Causal language modelling: each token is predicted from those before it in its chunk."""
 
-    def _aim(
-        self,
-        token_rows: TokenRows,
-        keys: NDArray[np.uint64],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _aim(self, token_rows: TokenRows, keys: _Keys) -> _Aim:
         has_next = np.zeros(token_rows.ids.shape, np.bool_)
         same = token_rows.chunk[:, 1:] == token_rows.chunk[:, :-1]
         has_next[:, :-1] = same & (token_rows.chunk[:, 1:] != PADDING)

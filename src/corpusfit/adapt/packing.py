@@ -64,12 +64,7 @@ class Packing:
 
 
 def block_mask(
-    chunks: torch.Tensor,
-    form: str,
-    dtype: torch.dtype,
-    *,
-    causal: bool = False,
-    window: int = 0,
+    chunks: torch.Tensor, form: str, dtype: torch.dtype, *, causal: bool = False, window: int = 0
 ) -> torch.Tensor:
     """Block-diagonal attention mask: a token attends to its own chunk, padding to padding.
 

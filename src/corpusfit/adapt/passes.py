@@ -167,13 +167,7 @@ def _require_usable(chunks: Chunks, replay: Chunks | None) -> None:
 
 
 class _Round:
-    """Replay text in a cycle: pass p takes the chunks that begin in the p-th range of tokens.
-
-    Args:
-        chunks: chunks of the replay text, if any.
-        tokens: replay tokens per pass.
-        seed: random seed of the order.
-    """
+    """Replay text in a cycle: pass p takes the chunks that begin in the p-th range of tokens."""
 
     def __init__(self, chunks: Chunks | None, tokens: int, seed: int) -> None:
         n = len(chunks) if chunks is not None else 0

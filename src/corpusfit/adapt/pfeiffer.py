@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corpusfit.errors import ModelError
@@ -14,18 +15,6 @@ MARK = "pfeiffer"
 
 TOKENS = 4
 SPREAD = 0.02
-
-
-class _Spot(NamedTuple):
-    """Where an adapter is attached in every layer.
-
-    Attributes:
-        name: name of a module inside the layer.
-        norm: the module is the norm after the feed-forward block; otherwise its last matrix.
-    """
-
-    name: str
-    norm: bool
 
 
 class _Call(NamedTuple):
@@ -89,11 +78,7 @@ def _bottleneck(width: int, narrow: int, generator: torch.Generator) -> torch.nn
     nn.init.normal_(down.weight, std=SPREAD, generator=generator)
     for zero in (down.bias, up.weight, up.bias):
         nn.init.zeros_(zero)
-    whole = nn.Sequential()
-    whole.add_module("down", down)
-    whole.add_module("relu", nn.ReLU())
-    whole.add_module("up", up)
-    return whole
+    return nn.Sequential(OrderedDict(down=down, relu=nn.ReLU(), up=up))
 
 
 def _before_norm(norm: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -102,7 +87,6 @@ def _before_norm(norm: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _after_block(block: Any, args: tuple[Any, ...], out: Any) -> Any:
-    """The block's new output."""
     return out + block.pfeiffer(out)
 
 
@@ -117,11 +101,7 @@ def state_without_adapter(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _spots(base: Any) -> list[tuple[Any, bool]]:
-    """The modules to attach adapters to, layer by layer; see `_Spot.norm` for the flag.
-
-    Raises:
-        ModelError: a layer's feed-forward block cannot be found.
-    """
+    """The modules to attach adapters to, layer by layer, and whether each is a norm (`_spot`)."""
     from torch import nn
 
     seen = _calls(base)
@@ -129,35 +109,28 @@ def _spots(base: Any) -> list[tuple[Any, bool]]:
         if not isinstance(stack, nn.ModuleList) or not len(stack):
             continue
         first = stack[0]
-        spot = _spot(_inside(seen, f"{name}.0"), first, int(base.config.hidden_size))
+        calls = [
+            call._replace(name=call.name.removeprefix(f"{name}.0."))
+            for call in seen
+            if call.name.startswith(f"{name}.0.")
+        ]
+        spot = _spot(calls, first, int(base.config.hidden_size))
         if spot is not None:
             layers = [m for m in base.modules() if type(m) is type(first)]
-            found = [_named(layer, spot.name) for layer in layers]
+            found = [dict(layer.named_modules()).get(spot[0]) for layer in layers]
             if None not in found and all(type(layer) is type(first) for layer in stack):
-                return [(module, spot.norm) for module in found]
+                return [(module, spot[1]) for module in found]
     raise ModelError(
         "<.adapter> must be lora for this model; got 'pfeiffer', and the feed-forward blocks of "
         f"{type(base).__name__} cannot be found. Use <.adapter=lora>."
     )
 
 
-def _inside(seen: list[_Call], layer: str) -> list[_Call]:
-    """The calls inside a layer, with names relative to it."""
-    prefix = f"{layer}."
-    inner = [call for call in seen if call.name.startswith(prefix)]
-    return [call._replace(name=call.name.removeprefix(prefix)) for call in inner]
+def _spot(calls: list[_Call], layer: Any, width: int) -> tuple[str, bool] | None:
+    """Where an adapter is attached in a layer, from the order of calls.
 
-
-def _named(layer: Any, name: str) -> Any | None:
-    """A submodule of a layer by its name; None if there is none."""
-    try:
-        return layer.get_submodule(name)
-    except AttributeError:
-        return None
-
-
-def _spot(calls: list[_Call], layer: Any, width: int) -> _Spot | None:
-    """Where an adapter is attached in a layer, from the order of calls."""
+    It is the norm after the feed-forward block (true), or else the block's last matrix.
+    """
     matrices = [i for i, call in enumerate(calls) if call.weight.dim() == 2]
     if len(matrices) < 3 or not _is_block(calls, matrices, width):
         return None
@@ -168,8 +141,8 @@ def _spot(calls: list[_Call], layer: Any, width: int) -> _Spot | None:
         return None
     for call in calls[matrices[-1] + 1 :]:
         if call.weight.dim() == 1 and call.inside == call.outside == width:
-            return _Spot(call.name, norm=True)
-    return _Spot(last.name, norm=False)
+            return call.name, True
+    return last.name, False
 
 
 def _is_block(calls: list[_Call], matrices: list[int], width: int) -> bool:

@@ -152,7 +152,7 @@ class MixPlan(Group, group="mix"):
         Option(
             "Replay tokens as a fraction of all training tokens",
             "replay_share",
-            more="With `--replay`",
+            more="With <.replay>",
             above=0,
             below=1,
         ),
@@ -163,7 +163,7 @@ class MixPlan(Group, group="mix"):
     task_heldout: Annotated[
         float,
         Option(
-            "Held-out share of the task's texts, with `--data task` or `--then-task`",
+            "Held-out share of the task's texts, with <.data=task> or <then_task.on>",
             above=0,
             below=1,
         ),

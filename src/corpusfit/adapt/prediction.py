@@ -182,12 +182,7 @@ class Predictor:
 
 
 class _Patch:
-    """Replaces a module's `forward` until it is removed.
-
-    Args:
-        part: a module.
-        called: called with the original `forward`, the module, and the arguments.
-    """
+    """Replaces a module's `forward` by a call with the old one, until it is removed."""
 
     def __init__(self, part: Any, called: Any) -> None:
         self._part = part

@@ -20,12 +20,7 @@ _TADPOLE = {
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "tadpole": _TADPOLE,
-    "mdapt": {
-        "train.steps": 25_000,
-        "train.batch": 2_048,
-        "train.length": 128,
-        "train.rate": 5e-5,
-    },
+    "mdapt": {"train.steps": 25_000, "train.batch": 2_048, "train.length": 128, "train.rate": 5e-5},
     "mdapt-adapter": {
         "adapter.kind": "pfeiffer",
         "train.steps": 1_500_000,

@@ -8,8 +8,8 @@ from typing import Any
 
 from corpusfit.errors import MissingDependencyError, bad_setting
 
-TRACKERS = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
-"""Values of --track, and the package of each."""
+TRACKERS = ("tensorboard", "wandb", "mlflow")
+"""Values of --track, and their packages."""
 
 
 def start_accelerator(device: str, track: str, out: Path) -> Any:
@@ -20,7 +20,7 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
 
     Args:
         device: `cpu` or `cuda`.
-        track: a key of `TRACKERS`, or "" for none.
+        track: one of `TRACKERS`, or "" for none.
         out: folder for TensorBoard's files.
 
     Raises:
@@ -42,7 +42,7 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
     if track and track not in TRACKERS:
         raise bad_setting("<.track>", f"one of {', '.join(TRACKERS)}", track)
     if track and not there[track]():
-        cure = f"Install it: pip install {TRACKERS[track]}"
+        cure = f"Install it: pip install {track}"
         raise bad_setting("<.track>", "a tracker that is installed", track, cure)
     # accelerate keeps the first device that a process asked for
     if PartialState._shared_state and PartialState().device.type != device:

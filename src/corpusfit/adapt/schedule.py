@@ -1,12 +1,15 @@
-"""Learning rate of each step, the optimiser, and when held-out losses are measured."""
+"""Optimiser steps: their learning rates, AdamW, and when held-out losses are measured."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from corpusfit.adapt.plan import TrainPlan
+from corpusfit.errors import TrainingError
 
 if TYPE_CHECKING:
     import torch
@@ -25,18 +28,50 @@ def rate_at(step: int, plan: TrainPlan) -> float:
     return plan.rate * share
 
 
-def optimizer(parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> Any:
-    """Fused AdamW with weight decay on matrices, not on biases and norms.
+class Updates:
+    """The updates of some weights: fused AdamW, with decay on matrices, not on biases and norms.
 
     Reference: Loshchilov and Hutter (2019), AdamW.
     """
-    import torch
 
-    groups = [
-        {"params": [p for p in parameters.values() if p.ndim >= 2], "weight_decay": plan.decay},
-        {"params": [p for p in parameters.values() if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW([g for g in groups if g["params"]], lr=0.0, fused=True)
+    def __init__(self, parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> None:
+        import torch
+
+        groups = [
+            {"params": [p for p in parameters.values() if p.ndim >= 2], "weight_decay": plan.decay},
+            {"params": [p for p in parameters.values() if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        self.optimizer: Any = torch.optim.AdamW(
+            [g for g in groups if g["params"]], lr=0.0, fused=True
+        )
+        self._weights, self._plan = list(parameters.values()), plan
+
+    def make(
+        self,
+        step: int,
+        key: np.uint64,
+        gradient: Callable[[], torch.Tensor],
+        diverged: Callable[[int], TrainingError],
+    ) -> torch.Tensor:
+        """Make one update, with the scheduled rate and a clipped gradient; returns its loss.
+
+        Args:
+            step: number of the step, from 0.
+            key: random key of dropout.
+            gradient: computes the gradient and returns the loss.
+            diverged: the error for a gradient that is not finite, by the number of steps.
+        """
+        import torch
+
+        torch.manual_seed(int(key >> np.uint64(1)))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate_at(step, self._plan)
+        loss = gradient()
+        if not torch.nn.utils.clip_grad_norm_(self._weights, self._plan.clip).isfinite():
+            raise diverged(step + 1)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss
 
 
 def evaluations(plan: TrainPlan) -> set[int]:

@@ -23,13 +23,7 @@ END = "<|endoftext|>"
 
 
 def new_model(
-    init: str,
-    objective: str,
-    texts: Iterable[str],
-    *,
-    vocabulary: int,
-    attention: str,
-    seed: int,
+    init: str, objective: str, texts: Iterable[str], *, vocabulary: int, attention: str, seed: int
 ) -> LoadedModel:
     """An untrained model and a tokenizer trained on texts.
 
@@ -64,7 +58,16 @@ def new_model(
         )
     causal = objective == "causal"
     tokenizer = (_byte_pairs if causal else _word_pieces)(texts, vocabulary or tokens)
-    config = (_gpt2 if causal else _bert)(layers, width, len(tokenizer))
+    sizes: dict[str, Any] = {"vocab_size": len(tokenizer)}
+    if causal:
+        sizes |= {"n_embd": width, "n_layer": layers, "n_head": width // HEAD}
+        config = transformers.GPT2Config(
+            **sizes, n_positions=POSITIONS, bos_token_id=0, eos_token_id=0
+        )
+    else:
+        sizes |= {"hidden_size": width, "num_hidden_layers": layers}
+        sizes |= {"num_attention_heads": width // HEAD, "intermediate_size": 4 * width}
+        config = transformers.BertConfig(**sizes, max_position_embeddings=POSITIONS)
     with quiet(), seeded(seed):
         model = getattr(transformers, AUTO[objective]).from_config(
             config, attn_implementation=attention, dtype=torch.float32
@@ -77,33 +80,6 @@ def new_model(
         "tokenizer": tokenizer.backend_tokenizer.to_str(),
     }
     return checked_model(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
-
-
-def _bert(layers: int, width: int, tokens: int) -> Any:
-    from transformers import BertConfig
-
-    return BertConfig(
-        vocab_size=tokens,
-        hidden_size=width,
-        num_hidden_layers=layers,
-        num_attention_heads=width // HEAD,
-        intermediate_size=4 * width,
-        max_position_embeddings=POSITIONS,
-    )
-
-
-def _gpt2(layers: int, width: int, tokens: int) -> Any:
-    from transformers import GPT2Config
-
-    return GPT2Config(
-        vocab_size=tokens,
-        n_embd=width,
-        n_layer=layers,
-        n_head=width // HEAD,
-        n_positions=POSITIONS,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
 
 
 def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:

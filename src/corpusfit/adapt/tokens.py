@@ -129,23 +129,19 @@ class Tokens:
         if begin >= end:
             return np.empty(0, np.uint16)  # safetensors cannot slice an empty range
         first = int(self._begins[text])
-        found: NDArray[Any] = self._mapped(self._place(text)[0])[first + begin : first + end]
+        part = self._place(text)[0]
+        if part not in self._maps:
+            if len(self._maps) >= MAX_MAPS:
+                del self._maps[next(iter(self._maps))]
+            opened: Any = safe_open(self._paths[part], framework="numpy")
+            self._maps[part] = opened.get_slice("ids")
+        found: NDArray[Any] = self._maps[part][first + begin : first + end]
         return found
 
     def _place(self, text: int) -> tuple[int, int]:
         """The part of a text, and its position there."""
         part = int(np.searchsorted(self._first, text, side="right")) - 1
         return part, text - int(self._first[part])
-
-    def _mapped(self, part: int) -> Any:
-        """The ids of a part, mapped on first use."""
-        ids = self._maps.get(part)
-        if ids is None:
-            if len(self._maps) >= MAX_MAPS:
-                del self._maps[next(iter(self._maps))]
-            opened: Any = safe_open(self._paths[part], framework="numpy")
-            ids = self._maps[part] = opened.get_slice("ids")
-        return ids
 
 
 def _joined(arrays: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:

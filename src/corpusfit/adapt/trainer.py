@@ -27,7 +27,7 @@ from corpusfit.adapt.batches import ChunkTokens, MicroBatch, prefetch
 from corpusfit.adapt.checkpoints import Checkpoints, State, load_weights, restore, save_weights
 from corpusfit.adapt.failures import (
     divergence_error,
-    is_out_of_memory,
+    naming_memory_errors,
     out_of_memory_error,
     require_possible,
 )
@@ -36,8 +36,9 @@ from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
 from corpusfit.adapt.plan import TrainPlan
-from corpusfit.adapt.schedule import evaluations, optimizer, rate_at, selection_loss
+from corpusfit.adapt.schedule import Updates, evaluations, rate_at, selection_loss
 from corpusfit.embed.hardware import seeded
+from corpusfit.errors import TrainingError
 from corpusfit.kernels.chance import place_keys
 
 if TYPE_CHECKING:
@@ -127,12 +128,8 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     require_possible(work.plan, processes, measured=bool(work.heldout.micros))
     with seeded(work.seed), kept_memory():
         loop = TrainingLoop(work, callback)
-        try:
+        with naming_memory_errors(out_of_memory_error(work.plan, processes, work.micro_rows)):
             loop.run()
-        except (MemoryError, RuntimeError) as e:
-            if not is_out_of_memory(e):
-                raise
-            raise out_of_memory_error(work.plan, processes, work.micro_rows) from e
     return loop.history
 
 
@@ -143,7 +140,7 @@ class TrainingLoop:
         self.work, self.callback = work, callback
         self.history: list[dict[str, Any]] = []
         self.parameters = trainable_parameters(work.network.predictor.model)
-        self.optimizer = optimizer(self.parameters, work.plan)
+        self.updates = Updates(self.parameters, work.plan)
         self.main = work.accelerator.is_main_process
         self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
         self.steps = work.plan.steps or 0
@@ -186,7 +183,7 @@ class TrainingLoop:
         if found is None:
             return State(0, (0, 0), [], [])
         state, here = found
-        restore(here, self.parameters, self.optimizer)
+        restore(here, self.parameters, self.updates.optimizer)
         self.history, self._kept = state.history, state.step
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
         self._losses = list((losses if self.main else losses * 0).unbind())  # summed over processes
@@ -210,22 +207,14 @@ class TrainingLoop:
 
     def _update(self, step: int, batch: _Batch) -> None:
         """One update: weighted mean loss, gradient, AdamW."""
-        import torch
-
         work = self.work
-        torch.manual_seed(
-            int(place_keys(work.seed + 1, step, self.world)[self.rank] >> np.uint64(1))
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate_at(step, work.plan)
-        loss = self.gradient(batch)
-        norm = torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), work.plan.clip)
-        if not math.isfinite(float(norm)):
+
+        def diverged(steps: int) -> TrainingError:
             names = [work.chunk_tokens.name(int(c)) for row in batch.rows for c in row]
-            raise divergence_error(work.plan, step + 1, names, self._kept)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        self._losses.append(loss)
+            return divergence_error(work.plan, steps, names, self._kept)
+
+        key = place_keys(work.seed + 1, step, self.world)[self.rank]
+        self._losses.append(self.updates.make(step, key, lambda: self.gradient(batch), diverged))
         tokens = sum(m.ids.numel() for m in batch.micros)
         self.callback.step(1, tokens * self.world)
 
@@ -291,4 +280,4 @@ class TrainingLoop:
         if self.main:
             losses = [float(loss) for loss in self._losses]
             state = State(step, at, self.history, losses)
-            self.work.checkpoints.write(state, self.parameters, self.optimizer)
+            self.work.checkpoints.write(state, self.parameters, self.updates.optimizer)

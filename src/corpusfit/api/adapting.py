@@ -9,10 +9,8 @@ from typing import Any, Unpack
 from corpusfit import workflows
 from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.api.offers import ADAPT, CONTAMINATION, FORECAST, offers
-from corpusfit.api.plans import Inputs, build_adapt_plan, build_plan, listed
+from corpusfit.api.plans import Inputs, build_adapt_plan, build_plan, listed, local_place
 from corpusfit.api.typed_options import AdaptOptions, ContaminationOptions, ForecastOptions
-from corpusfit.artifacts import is_local, place
-from corpusfit.errors import bad_setting
 from corpusfit.workflows import Adapted, Contamination, Forecast, Machine
 
 
@@ -73,11 +71,7 @@ def forecast(
         training, and the conclusions in sentences.
     """
     built = build_adapt_plan(plan, settings, FORECAST, data=data, **options)
-    return workflows.forecast(
-        built,
-        listed(data),
-        machine=machine or Machine(),
-    )
+    return workflows.forecast(built, listed(data), machine=machine or Machine())
 
 
 @offers(ADAPT)
@@ -124,9 +118,7 @@ def adapt(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    folder = place(out, "<.out>")
-    if not is_local(folder):
-        raise bad_setting("<.out>", "a folder of this machine", str(out))
+    folder = local_place(out)
     built = build_adapt_plan(plan, settings, preset=preset, data=data, **options)
     return workflows.adapt(
         built,

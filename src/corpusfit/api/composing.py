@@ -8,13 +8,13 @@ from typing import Any
 from corpusfit import workflows
 from corpusfit.api.offers import offers
 from corpusfit.artifacts import place
-from corpusfit.compose.recipe import Recipe, read_recipe
+from corpusfit.compose.plan import CompositionPlan, read_recipe
 from corpusfit.workflows import Composition, Machine
 
 
 @offers()
 def compose(
-    recipe: Recipe | Path | str,
+    recipe: CompositionPlan | Path | str,
     *,
     out: Path | str,
     overwrite: bool = False,
@@ -23,7 +23,7 @@ def compose(
     """Compose a multilingual corpus from specific and general text.
 
     Args:
-        recipe: a TOML file or a `Recipe`.
+        recipe: a TOML file or a `CompositionPlan`.
         out: folder or URL that is new, empty, or of the same composition, which resumes.
         overwrite: replace a different composition in `out`.
         machine: where to run, with how many workers, and where to show progress.
@@ -41,7 +41,7 @@ def compose(
 
 @offers()
 def estimate_composition(
-    recipe: Recipe | Path | str, *, machine: Machine | None = None
+    recipe: CompositionPlan | Path | str, *, machine: Machine | None = None
 ) -> dict[str, Any]:
     """Dry run of `compose`: reads all texts and writes nothing.
 
@@ -51,8 +51,7 @@ def estimate_composition(
     return workflows.estimate_composition(_read(recipe), machine=machine or Machine())
 
 
-def _read(recipe: Recipe | Path | str) -> Recipe:
-    """A recipe, read if it is a file."""
-    if isinstance(recipe, Recipe):
+def _read(recipe: CompositionPlan | Path | str) -> CompositionPlan:
+    if isinstance(recipe, CompositionPlan):
         return recipe.with_codes().check()
     return read_recipe(Path(recipe))

@@ -9,10 +9,9 @@ from typing import Any, Unpack
 
 from corpusfit import workflows
 from corpusfit.api.offers import EVALUATE, offers
-from corpusfit.api.plans import build_evaluate_plan
+from corpusfit.api.plans import build_evaluate_plan, local_place
 from corpusfit.api.typed_options import EvaluateOptions
-from corpusfit.artifacts import is_local, place
-from corpusfit.errors import bad_setting
+from corpusfit.artifacts import place
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.workflows import Evaluated, Machine, Missing, Ran
 from corpusfit.workflows.experiments.config import Recipe
@@ -53,9 +52,7 @@ def evaluate(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    folder = place(out, "<.out>")
-    if not is_local(folder):
-        raise bad_setting("<.out>", "a folder of this machine", str(out))
+    folder = local_place(out)
     built = build_evaluate_plan(plan, settings, **options)
     return workflows.evaluate(
         built,
@@ -147,6 +144,5 @@ def missing(
 
 
 def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:
-    """A recipe, read if it is a file."""
     found = recipe if isinstance(recipe, Recipe) else read_recipe(Path(recipe))
     return dataclasses.replace(found, keep_overlap=True) if keep_overlap else found

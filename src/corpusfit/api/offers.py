@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.errors import CorpusfitError, spelled
+from corpusfit.engine.progress import SpelledProgress
+from corpusfit.errors import CALLER, by_path, called_by, spelled
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.options import Setting, settings_of
@@ -114,20 +115,24 @@ class Keywords(Door):
 
 
 def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Give a function of the API the keywords of a command, and errors that spell them.
+    """Give a function of the API the keywords of a command, and messages that spell them.
 
-    At run time the signature and the documentation list the keywords one by one; type checkers
-    read them from `typed_options`.
+    In a call by the command line, messages spell them as there (`CALLER`). At run time the
+    signature and the documentation list the keywords one by one; type checkers read them from
+    `typed_options`.
     """
 
     def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
         @functools.wraps(function)
         def call(*args: _P.args, **keywords: _P.kwargs) -> _R:
-            try:
-                return function(*args, **keywords)
-            except CorpusfitError as e:
-                e.spelling = Keywords.of_call(offer, keywords)
-                raise
+            caller, given = CALLER.get(), dict(keywords)
+            spelling = Keywords.of_call(offer, given) if caller is by_path else caller
+            machine: Any = given.get("machine")
+            if machine is not None:
+                progress = SpelledProgress(machine.progress, spelling)
+                given["machine"] = replace(machine, progress=progress)
+            with called_by(spelling):
+                return function(*args, **given)  # type: ignore[arg-type]
 
         if offer is not None:
             _list_keywords(call, inspect.signature(function), offer)
@@ -167,9 +172,9 @@ def keyword_type(setting: Setting) -> str:
     return " | ".join([*types, "None"])
 
 
-SELECT = Offer(Plan, ("method", "embed", "auto", "cascade", "choose", "cut", "read", "seed"))
 SCORE = Offer(Plan, ("method", "embed", "auto", "cascade", "cut", "read", "seed"))
 CHOOSE = Offer(Plan, ("choose",))
+SELECT = Offer(Plan, ("method", "embed", "auto", "cascade", "choose", "cut", "read", "seed"))
 RANK = Offer(Plan, ("embed", "cut", "read.text_field", "seed"))
 RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})
 TOKENIZERS = Offer(Plan, ("read.text_field", "seed"))

@@ -115,9 +115,7 @@ def build_adapt_plan(
 
 
 def build_evaluate_plan(
-    plan: EvaluatePlan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    **options: object,
+    plan: EvaluatePlan | Path | str | None = None, settings: Sequence[str] = (), **options: object
 ) -> EvaluatePlan:
     """An evaluation's plan; raises as `build_plan`, and without a model."""
     built = build(EVALUATE, plan, settings, options).check()
@@ -133,6 +131,20 @@ def build_tune_plan(
 ) -> TunePlan:
     """A tuning's plan; raises as `build_plan`."""
     return build(TUNE, plan, settings, options).check()
+
+
+def local_place(out: Path | str) -> Path:
+    """The folder `out`, which must be one of this machine.
+
+    Raises:
+        UsageError: it is in a store.
+    """
+    from corpusfit.artifacts import is_local, place
+
+    folder = place(out, "<.out>")
+    if not is_local(folder):
+        raise bad_setting("<.out>", "a folder of this machine", str(out))
+    return folder
 
 
 def listed(inputs: Inputs) -> list[str]:

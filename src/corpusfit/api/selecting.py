@@ -101,12 +101,7 @@ def estimate(
         `budget`, the decision; for a cascade also shares, and whether these are assumed.
     """
     built = build_plan(plan, settings, **options)
-    return workflows.estimate(
-        built,
-        listed(target),
-        listed(corpus),
-        machine=machine or Machine(),
-    )
+    return workflows.estimate(built, listed(target), listed(corpus), machine=machine or Machine())
 
 
 @offers(CHOOSE)

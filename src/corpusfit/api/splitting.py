@@ -8,10 +8,8 @@ from typing import Unpack
 
 from corpusfit import workflows
 from corpusfit.api.offers import OVERLAPS, SPLIT, offers
-from corpusfit.api.plans import Inputs, build, listed
+from corpusfit.api.plans import Inputs, build, listed, local_place
 from corpusfit.api.typed_options import OverlapsOptions, SplitOptions
-from corpusfit.artifacts import is_local, place
-from corpusfit.errors import bad_setting
 from corpusfit.workflows import Machine, Split, SplitOverlap, SplitPlan
 
 
@@ -44,16 +42,10 @@ def split(
     Raises:
         CorpusfitError: see `corpusfit.errors`.
     """
-    folder = place(out, "<.out>")
-    if not is_local(folder):
-        raise bad_setting("<.out>", "a folder of this machine", str(out))
+    folder = local_place(out)
     built = build(SPLIT, plan, settings, options)
     return workflows.split(
-        built,
-        listed(data),
-        folder,
-        machine=machine or Machine(),
-        overwrite=overwrite,
+        built, listed(data), folder, machine=machine or Machine(), overwrite=overwrite
     )
 
 
@@ -84,8 +76,5 @@ def overlaps(
     """
     built = build(OVERLAPS, plan, settings, options)
     return workflows.overlaps(
-        listed(folders),
-        read=built.read,
-        near=built.split.near,
-        machine=machine or Machine(),
+        listed(folders), read=built.read, near=built.split.near, machine=machine or Machine()
     )

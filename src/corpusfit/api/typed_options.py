@@ -5,27 +5,6 @@ from pathlib import Path
 from typing import Literal, TypedDict
 
 
-class SelectOptions(TypedDict, total=False):
-    """Keywords of `select`."""
-
-    method: str | None
-    embedder: str | Path | None
-    budget: str | None
-    cascade: str | None
-    recall: float | None
-    weights: Literal["top", "continuous", "resample"] | None
-    fraction: float | Literal["auto"] | None
-    segments: int | None
-    tokens: int | None
-    threshold: float | None
-    balance: Literal["cluster"] | None
-    clusters: str | Path | None
-    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
-    text_field: str | None
-    strict: bool | None
-    seed: int | None
-
-
 class ScoreOptions(TypedDict, total=False):
     """Keywords of `score`."""
 
@@ -50,6 +29,10 @@ class ChooseOptions(TypedDict, total=False):
     threshold: float | None
     balance: Literal["cluster"] | None
     clusters: str | Path | None
+
+
+class SelectOptions(ScoreOptions, ChooseOptions, total=False):
+    """Keywords of `select`."""
 
 
 class RankOptions(TypedDict, total=False):
@@ -78,12 +61,6 @@ class ContaminationOptions(TypedDict, total=False):
     """Keywords of `contamination`."""
 
     text_field: str | None
-
-
-class DemoOptions(TypedDict, total=False):
-    """Keywords of `demo`."""
-
-    embedder: str | Path | None
 
 
 class ClustersOptions(TypedDict, total=False):

@@ -5,29 +5,10 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import ADAPT
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, say, table
-
-EXAMPLE = """Continue a language model's pre-training on a selection.
-
-Example:
-
-\b
-  corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
-  corpusfit adapt --model bert-base-uncased --data out/ --task imdb/ --then-task --out both/
-
-Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run the
-same command to resume a stopped training. To use several GPUs, put `accelerate launch -m` before
-the command."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("adapt", help=EXAMPLE)(adapt)
+from corpusfit.cli.show import Bar, answer, say, table
 
 
 @o.offers(ADAPT, "train.micro_tokens=1024")
@@ -35,74 +16,41 @@ def adapt(
     *,
     data: Annotated[
         list[str],
-        typer.Option(
-            "--data",
-            metavar="INPUT",
-            help=f"Texts to train on: folder of a selection, `task` (the task's own texts), or "
+        o.option(
+            "INPUT",
+            f"Texts to train on: folder of a selection, `task` (the task's own texts), or "
             f"{o.INPUTS}",
-            show_default=False,
         ),
     ],
     out: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for the model; a stopped training resumes there",
-        ),
+        str, o.option("FOLDER", "Folder for the model; a stopped training resumes there")
     ],
     task: Annotated[
         list[str] | None,
-        typer.Option(
-            "--task",
-            metavar="INPUT",
-            help="Texts of the task to measure the loss on, and with --then-task to train on; "
+        o.option(
+            "INPUT",
+            "Texts of the task to measure the loss on, and with --then-task to train on; "
             "repeatable (default: the target of the selection in --data)",
         ),
     ] = None,
     replay: Annotated[
         list[str] | None,
-        typer.Option(
-            "--replay",
-            metavar="INPUT",
-            help="General texts to mix in, against forgetting; repeatable (default: none)",
+        o.option(
+            "INPUT", "General texts to mix in, against forgetting; repeatable (default: none)"
         ),
     ] = None,
-    guard: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--guard",
-            metavar="INPUT",
-            help="Held-out texts to decontaminate --data against: a task's folder (its dev and "
-            "test splits) or files; repeatable (default: none)",
-        ),
-    ] = None,
-    guard_field: Annotated[
-        str,
-        typer.Option(
-            "--guard-field",
-            metavar="NAME",
-            help="Text field of the --guard files (default: --text-field)",
-            show_default=False,
-        ),
-    ] = "",
+    guard: Annotated[list[str] | None, o.guard("--data")] = None,
+    guard_field: o.GuardField = "",
     preset: Annotated[
         str | None,
-        typer.Option(
-            "--preset",
-            metavar="NAME",
-            help="Settings of a paper: tadpole, mdapt, mdapt-adapter or tapt (default: none, or "
+        o.option(
+            "NAME",
+            "Settings of a paper: tadpole, mdapt, mdapt-adapter or tapt (default: none, or "
             "tapt with --data task)",
         ),
     ] = None,
     track: Annotated[
-        str,
-        typer.Option(
-            "--track",
-            metavar="NAME",
-            help="Log metrics to tensorboard, wandb or mlflow (default: none)",
-            show_default=False,
-        ),
+        str, o.option("NAME", "Log metrics to tensorboard, wandb or mlflow (default: none)")
     ] = "",
     words: o.Words,
     workers: o.Workers = None,
@@ -111,28 +59,27 @@ def adapt(
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Continue a language model's pre-training on a selection.
+
+    Example:
+      corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
+      corpusfit adapt --model bert-base-uncased --data out/ --task imdb/ --then-task --out both/
+
+    Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run
+    the same command to resume a stopped training. To use several GPUs, put `accelerate launch -m`
+    before the command.
+    """
     built = api.build_adapt_plan(**words, preset=preset, data=data)
     texts: dict[str, Any] = {"data": data, "task": task or (), "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field}
     machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
     if dry_run:
-        show_projected(api.estimate_adaptation(**texts, plan=built, machine=machine), json=json)
+        answer(json, api.estimate_adaptation(**texts, plan=built, machine=machine), show_projected)
         return
-    run = api.adapt(
-        **texts,
-        out=out,
-        plan=built,
-        track=track,
-        overwrite=overwrite,
-        machine=machine,
-    )
+    run = api.adapt(**texts, out=out, plan=built, track=track, overwrite=overwrite, machine=machine)
     if int(os.environ.get("RANK", "0")):
         return  # of several processes that train together, only the first prints
-    if json:
-        as_json({"out": str(out), **run.manifest})
-    else:
-        show_adapted(run.manifest, out)
+    answer(json, {"out": str(out), **run.manifest}, show_adapted, run.manifest, out)
 
 
 def show_adapted(manifest: dict[str, Any], out: str) -> None:
@@ -156,11 +103,8 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         say(f"Model: {out} (for AutoModel.from_pretrained, or --model of `corpusfit evaluate`).")
 
 
-def show_projected(projected: dict[str, Any], *, json: bool) -> None:
+def show_projected(projected: dict[str, Any]) -> None:
     """Print the dry run."""
-    if json:
-        as_json(projected)
-        return
     say(projected["words"])
     say(
         f"Expected: {projected['seconds'] / 60:,.0f} min ({projected['steps']:,} steps of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from typing import Any
 
@@ -10,23 +11,12 @@ import typer
 from typer.core import TyperGroup
 
 from corpusfit.cli.show import say
-from corpusfit.errors import CorpusfitError
+from corpusfit.errors import CorpusfitError, called_by
 
 COMMANDS = (
-    *(
-        "demo",
-        "clusters",
-        "select",
-        "score",
-        "choose",
-        "explain",
-        "audit",
-        "rank",
-        "tune",
-        "methods",
-    ),
-    *("split", "contamination", "forecast", "compose", "adapt", "evaluate", "run", "report"),
-    *("retrieval", "tokenizers"),
+    *("demo", "clusters", "select", "score", "choose", "explain", "audit", "rank", "tune"),
+    *("methods", "split", "contamination", "forecast", "compose", "adapt", "evaluate", "run"),
+    *("report", "retrieval", "tokenizers"),
 )
 """The commands, each a module of this package, in the order of `corpusfit --help`."""
 
@@ -42,7 +32,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class _Commands(TyperGroup):
-    """Imports the module of a command when that command is called."""
+    """Imports the module of a command when that command is called; its docstring is the help."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -52,9 +42,18 @@ class _Commands(TyperGroup):
         """One command, or None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
+        command = getattr(importlib.import_module(f"corpusfit.cli.{cmd_name}"), cmd_name)
+        about = (inspect.getdoc(command) or "").replace("Example:\n", "Example:\n\n\b\n")
         single = typer.Typer(**SETTINGS)
-        importlib.import_module(f"corpusfit.cli.{cmd_name}").register(single)
+        single.command(cmd_name, help=about)(command)  # \b keeps the example's lines apart
         return typer.main.get_command(single)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; messages spell settings as on the command line."""
+        from corpusfit.cli.options import CommandLine
+
+        with called_by(CommandLine()):
+            return super().invoke(ctx)
 
 
 app = typer.Typer(
@@ -77,10 +76,6 @@ def main() -> None:
     try:
         app()
     except CorpusfitError as e:
-        from corpusfit.cli.options import CommandLine
-
-        if not isinstance(e.spelling, CommandLine):  # a command without options of a plan
-            e.spelling = CommandLine()
         say(f"Error: {e}")
         sys.exit(e.exit_code)
     except SystemExit as e:

@@ -14,51 +14,40 @@ from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
 if TYPE_CHECKING:
     from corpusfit.workflows.analysis.auditing import Finding
 
-EXAMPLE = """Compare a run with known domains, by precision and recall.
-
-Example:
-
-\b
-  corpusfit audit out/ --truth source --domain "bio_*"
-  corpusfit audit out/ --truth subreddit
-
-Prints the share of each domain that was selected and, for the domain named by --domain, precision,
-recall and F1. Writes nothing."""
 
 _ROWS = 30
 _LONGEST = 60
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("audit", help=EXAMPLE)(audit)
 
 
 def audit(
     folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
     truth: Annotated[
         str,
-        typer.Option(
-            "--truth",
-            metavar="NAME",
-            help="Domain of a row: source (the name of the row's file) or the name of a field "
+        o.option(
+            "NAME",
+            "Domain of a row: source (the name of the row's file) or the name of a field "
             "(default: source)",
-            show_default=False,
         ),
     ] = "source",
     domain: Annotated[
         list[str] | None,
-        typer.Option(
-            "--domain",
-            metavar="GLOB",
-            help="Domain that should be found, as a glob on its name; repeatable (default: none)",
+        o.option(
+            "GLOB", "Domain that should be found, as a glob on its name; repeatable (default: none)"
         ),
     ] = None,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Compare a run with known domains, by precision and recall.
+
+    Example:
+      corpusfit audit out/ --truth source --domain "bio_*"
+      corpusfit audit out/ --truth subreddit
+
+    Prints the share of each domain that was selected and, for the domain named by --domain,
+    precision, recall and F1. Writes nothing.
+    """
     machine = workflows.Machine(engine, workers, progress=Bar())
     found = api.audit(folder, truth=truth, domain=domain or (), machine=machine)
     if json:
@@ -70,7 +59,6 @@ def audit(
 
 
 def _show_domains(found: workflows.Audit) -> None:
-    """Print the domains of the corpus and of the selection."""
     columns = ["domain", "segments", "share of corpus", "word pieces"]
     chosen = any(n.selected is not None for n in found.domains.values())
     if chosen:
@@ -97,7 +85,6 @@ def _show_domains(found: workflows.Audit) -> None:
 
 
 def _show_finding(found: workflows.Audit, finding: Finding) -> None:
-    """Print how well the searched domain was found."""
     typer.echo(
         f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
         f"{found.segments:,} segments. Chance: precision {percent(finding.chance, 1)}."
@@ -113,12 +100,7 @@ def _show_finding(found: workflows.Audit, finding: Finding) -> None:
         f"{finding.scores.average_precision:.3f} (higher is better).\n"
     )
     rows = [
-        [
-            f"{100 * p.share:g} %",
-            f"{p.segments:,}",
-            percent(p.precision, 1),
-            percent(p.recall, 1),
-        ]
+        [f"{100 * p.share:g} %", f"{p.segments:,}", percent(p.precision, 1), percent(p.recall, 1)]
         for p in finding.scores.curve
     ]
     title = "Segments with the highest scores"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -10,22 +11,8 @@ from corpusfit import api, workflows
 from corpusfit.api.offers import CHOOSE
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, as_json
+from corpusfit.cli.show import Bar, answer
 from corpusfit.cli.summary import show_run
-
-EXAMPLE = """Select again from the scores of an earlier run.
-
-Example:
-
-\b
-  corpusfit choose out/ --fraction 0.05
-
-Replaces DIR/selected and the report. Computes no scores."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("choose", help=EXAMPLE)(choose)
 
 
 @o.offers(CHOOSE, "choose.alpha=-1")
@@ -39,12 +26,16 @@ def choose(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Select again from the scores of an earlier run.
+
+    Example:
+      corpusfit choose out/ --fraction 0.05
+
+    Replaces DIR/selected and the report. Computes no scores.
+    """
     machine = workflows.Machine(engine, workers, cache, Bar())
     run = api.choose(folder, machine=machine, **words)
-    if json:
-        as_json({"out": str(folder), **run.manifest})
-    else:
-        show_run(run.path, run.manifest, again=True)
+    shown = partial(show_run, again=True)
+    answer(json, {"out": str(folder), **run.manifest}, shown, run.path, run.manifest)
     if not no_report:
         write_report(run.path, quiet=json)

@@ -10,38 +10,13 @@ from corpusfit import api, workflows
 from corpusfit.api.offers import CLUSTERS
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, as_json, one_line, percent, table
-
-EXAMPLE = """Find the domains of a corpus, without labels.
-
-Draws units of text, encodes them and clusters their embeddings. Prints the words and the size of
-each cluster, and the purity by --truth (default: source). Writes clusters, figures and a report to
---out.
-
-Example:
-
-\b
-  corpusfit clusters --corpus corpus/ --out domains/
-  corpusfit clusters --corpus corpus/ --unit sentence --k 5,10,15 --out domains/
-
-To balance a selection by the clusters:
-`corpusfit select --balance cluster --clusters domains/`."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("clusters", help=EXAMPLE)(clusters)
+from corpusfit.cli.show import Bar, answer, one_line, percent, table
 
 
 @o.offers(CLUSTERS, "cut.gamma=5")
 def clusters(
     *,
-    corpus: Annotated[
-        list[str],
-        typer.Option(
-            "--corpus", metavar="INPUT", help=f"Texts of the corpus: {o.INPUTS}", show_default=False
-        ),
-    ],
+    corpus: Annotated[list[str], o.option("INPUT", f"Texts of the corpus: {o.INPUTS}")],
     out: o.Out,
     words: o.Words,
     assign: Annotated[
@@ -57,7 +32,19 @@ def clusters(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Find the domains of a corpus, without labels.
+
+    Draws units of text, encodes them and clusters their embeddings. Prints the words and the size
+    of each cluster, and the purity by --truth (default: source). Writes clusters, figures and a
+    report to --out.
+
+    Example:
+      corpusfit clusters --corpus corpus/ --out domains/
+      corpusfit clusters --corpus corpus/ --unit sentence --k 5,10,15 --out domains/
+
+    To balance a selection by the clusters:
+    `corpusfit select --balance cluster --clusters domains/`.
+    """
     found = api.clusters(
         corpus=corpus,
         out=out,
@@ -66,10 +53,7 @@ def clusters(
         machine=workflows.Machine(engine, workers, cache, Bar()),
         **words,
     )
-    if json:
-        as_json({"path": str(found.path), **found.manifest})
-    else:
-        show_clusters(found.manifest)
+    answer(json, {"path": str(found.path), **found.manifest}, show_clusters, found.manifest)
     if not no_report:
         write_report(found.path, quiet=json)
 
@@ -96,7 +80,7 @@ def show_clusters(found: dict[str, Any]) -> None:
     columns = ["cluster", "share of units", "words", "domains (share of cluster)"]
     table(f"Clusters (k = {found['k']})", columns, shown, words=columns[2:])
     names = list(found["domains"])
-    if 1 < len(names) <= _BESIDE:
+    if 1 < len(names) <= 8:
         rows = [
             [one_line(name, 30), *(f"{cosine:.2f}" for cosine in cosines)]
             for name, cosines in zip(names, found["proximity"], strict=True)
@@ -105,16 +89,10 @@ def show_clusters(found: dict[str, Any]) -> None:
         table("Cosine between centroids of the domains (1 is alike)", columns, rows)
 
 
-_BESIDE = 8
-"""Highest number of domains whose cosines are printed."""
-
-
 def _figures(row: dict[str, Any]) -> list[str]:
     """A row of the table, with a dash for an unknown figure."""
-    pure = [f"{row[name]:.3f}" if row[name] is not None else "–" for name in _PURE]
+    purity = (row["purity"], row["deviation"])
+    pure = ["–" if figure is None else f"{figure:.3f}" for figure in purity]
     if row["bic"] is None:
         return [str(row["k"]), *pure, "–", "–"]
     return [str(row["k"]), *pure, f"{row['likelihood']:.2f}", f"{row['bic']:,.0f}"]
-
-
-_PURE = ("purity", "deviation")

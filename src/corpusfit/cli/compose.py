@@ -10,25 +10,9 @@ import typer
 
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, percent, say, table
-
-EXAMPLE = """Compose a multilingual corpus from a recipe.
-
-Example:
-
-\b
-  corpusfit compose examples/compose/three_languages.toml --out mixed/
-
-A recipe is a TOML file with sources (each of a language and a kind, specific or general), a budget
-and the languages' shares of the budget; see docs/composing.md. Writes the text to out/composed, for
-`corpusfit adapt --data`. Run the same command to resume a stopped run."""
+from corpusfit.cli.show import Bar, answer, as_json, percent, say, table
 
 _MOST_SOURCES = 4
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("compose", help=EXAMPLE)(compose)
 
 
 def compose(
@@ -41,15 +25,22 @@ def compose(
     cache: o.Cache = None,
     overwrite: o.Overwrite = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Read all texts and print what would be selected"),
+        bool, typer.Option("--dry-run", help="Read all texts and print what would be selected")
     ] = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Compose a multilingual corpus from a recipe.
+
+    Example:
+      corpusfit compose examples/compose/three_languages.toml --out mixed/
+
+    A recipe is a TOML file with sources (each of a language and a kind, specific or general), a
+    budget and the languages' shares of the budget; see docs/composing.md. Writes the text to
+    out/composed, for `corpusfit adapt --data`. Run the same command to resume a stopped run.
+    """
     machine = workflows.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
-        show_projected(api.estimate_composition(recipe, machine=machine), json=json)
+        answer(json, api.estimate_composition(recipe, machine=machine), show_projected)
         return
     done = api.compose(recipe, out=out, overwrite=overwrite, machine=machine)
     if json:
@@ -100,11 +91,8 @@ def _show_kinds(kinds: Sequence[Mapping[str, Any]]) -> None:
     table("Composed text", ["kind", "languages", "sentences", "tokens"], rows)
 
 
-def show_projected(projected: Mapping[str, Any], *, json: bool) -> None:
+def show_projected(projected: Mapping[str, Any]) -> None:
     """Print the dry run."""
-    if json:
-        as_json(projected)
-        return
     show_languages(projected["languages"], projected["unit"])
     say(
         f"Expected: {projected['taken']:,} {projected['unit']} of {projected['documents']:,} "

@@ -10,25 +10,10 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.api.offers import CONTAMINATION
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
-
-EXAMPLE = """Find a task's dev and test texts in training text.
-
-Example:
-
-\b
-  corpusfit contamination --task imdb/ --data out/
-
-Counts exact copies and near-duplicates, also inside longer texts, and prints examples. Writes
-nothing. To leave such texts out of training: `corpusfit adapt --guard`."""
+from corpusfit.cli.show import Bar, answer, one_line, percent, say, table
 
 _SOURCES = 4
 _LONGEST = 300
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("contamination", help=EXAMPLE)(contamination)
 
 
 @o.offers(CONTAMINATION)
@@ -36,38 +21,31 @@ def contamination(
     *,
     task: Annotated[
         list[str],
-        typer.Option(
-            "--task",
-            metavar="INPUT",
-            help="Held-out texts: a task's folder or hub:NAME (its dev and test splits), or files; "
+        o.option(
+            "INPUT",
+            "Held-out texts: a task's folder or hub:NAME (its dev and test splits), or files; "
             "labels are not read; repeatable",
-            show_default=False,
         ),
     ],
     data: Annotated[
-        list[str],
-        typer.Option(
-            "--data",
-            metavar="INPUT",
-            help=f"Training texts: folder of a selection, or {o.INPUTS}",
-            show_default=False,
-        ),
+        list[str], o.option("INPUT", f"Training texts: folder of a selection, or {o.INPUTS}")
     ],
     words: o.Words,
     task_field: Annotated[
-        str,
-        typer.Option(
-            "--task-field",
-            metavar="NAME",
-            help="Text field of the task's files (default: --text-field)",
-            show_default=False,
-        ),
+        str, o.option("NAME", "Text field of the task's files (default: --text-field)")
     ] = "",
     workers: o.Workers = None,
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Find a task's dev and test texts in training text.
+
+    Example:
+      corpusfit contamination --task imdb/ --data out/
+
+    Counts exact copies and near-duplicates, also inside longer texts, and prints examples. Writes
+    nothing. To leave such texts out of training: `corpusfit adapt --guard`.
+    """
     found = api.contamination(
         task=task,
         data=data,
@@ -75,10 +53,7 @@ def contamination(
         machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),
         **words,
     )
-    if json:
-        as_json(_plain(found))
-    else:
-        _show(found)
+    answer(json, _plain(found), _show, found)
 
 
 def _plain(found: workflows.Contamination) -> dict[str, Any]:
@@ -92,7 +67,6 @@ def _plain(found: workflows.Contamination) -> dict[str, Any]:
 
 
 def _show(found: workflows.Contamination) -> None:
-    """Print the counts and the examples."""
     rows = []
     for name, split in found.splits.items():
         sources = [f"{source} ({n:,})" for source, n in split.sources.items()]

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import DEMO
 from corpusfit.cli import options as o
@@ -24,45 +22,32 @@ STEPS = 80
 SEEDS, EPOCHS, RATE = 4, 20, 1e-3
 """Settings of the fine-tunings; a tiny untrained model needs more epochs than a real one."""
 
-EXAMPLE = """Select, adapt and evaluate on Python's docstrings (2 min).
-
-The corpus is the docstrings of the standard library, one file per family of modules. The task is
-to classify docstrings of the network modules as web, mail or sockets; 100 of them are the target.
-The demo selects from the corpus and prints precision and recall, which are known because the family
-of every text is known. Then it trains one tiny model on the selection and one on a random selection
-of the same size, and fine-tunes both on the task with several seeds.
-
-Example:
-
-\b
-  corpusfit demo
-
-Writes the texts, selections, models, scores and report.html to demo-out/."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo", help=EXAMPLE)(demo)
-
 
 @o.offers(DEMO)
 def demo(
     *,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for the demo (default: demo-out)",
-            show_default=False,
-        ),
+        o.option("FOLDER", "Folder for the demo (default: demo-out)"),
     ] = Path("demo-out"),
     words: o.Words,
     workers: o.Workers = None,
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Write the text, select, compare with the known domains, adapt, evaluate."""
+    """Select, adapt and evaluate on Python's docstrings (2 min).
+
+    The corpus is the docstrings of the standard library, one file per family of modules. The task
+    is to classify docstrings of the network modules as web, mail or sockets; 100 of them are the
+    target. The demo selects from the corpus and prints precision and recall, which are known
+    because the family of every text is known. Then it trains one tiny model on the selection and
+    one on a random selection of the same size, and fine-tunes both on the task with several seeds.
+
+    Example:
+      corpusfit demo
+
+    Writes the texts, selections, models, scores and report.html to demo-out/.
+    """
     task, corpus = write_demo_text(out / "text", seed=0)
     truth = _rows(corpus / f"{TARGET_FAMILY}.jsonl")
     say(

@@ -4,77 +4,38 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import EVALUATE
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, say, table
+from corpusfit.cli.show import Bar, answer, say, table
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import cell
-
-EXAMPLE = """Fine-tune a model on a task and compare it with its base.
-
-Example:
-
-\b
-  corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
-
-A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL columns
-or brat folders, or hub:NAME. Prints and writes the scores over several seeds and a significance
-test. Run the same command to resume a stopped evaluation, or with more seeds or sizes to extend
-it."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("evaluate", help=EXAMPLE)(evaluate)
 
 
 @o.offers(EVALUATE, "task.dev_share=0.2")
 def evaluate(
     *,
-    task: Annotated[
-        str,
-        typer.Option(
-            "--task", metavar="INPUT", help="Labelled examples: a folder, a file or hub:NAME"
-        ),
-    ],
+    task: Annotated[str, o.option("INPUT", "Labelled examples: a folder, a file or hub:NAME")],
     out: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for the scores; a stopped evaluation resumes there",
-        ),
+        str, o.option("FOLDER", "Folder for the scores; a stopped evaluation resumes there")
     ],
     base: Annotated[
         str,
-        typer.Option(
-            "--base",
-            metavar="MODEL",
-            help="Model to compare with, such as the base model of --model (default: none)",
-            show_default=False,
+        o.option(
+            "MODEL", "Model to compare with, such as the base model of --model (default: none)"
         ),
     ] = "",
     seeds: Annotated[
         int,
-        typer.Option(
-            "--seeds",
-            metavar="N",
+        o.option(
+            "N",
+            "Number of fine-tunings of each model, each with its own seed (default: 8)",
             parser=o.whole_number,
-            help="Number of fine-tunings of each model, each with its own seed (default: 8)",
-            show_default=False,
         ),
     ] = 8,
     train_size: Annotated[
         str,
-        typer.Option(
-            "--train-size",
-            metavar="N,N,…",
-            help="Numbers of training examples, such as 500,1000 (default: all examples)",
-            show_default=False,
-        ),
+        o.option("N,N,…", "Numbers of training examples, such as 500,1000 (default: all examples)"),
     ] = "",
     words: o.Words,
     workers: o.Workers = None,
@@ -82,7 +43,16 @@ def evaluate(
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Fine-tune a model on a task and compare it with its base.
+
+    Example:
+      corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
+
+    A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL
+    columns or brat folders, or hub:NAME. Prints and writes the scores over several seeds and a
+    significance test. Run the same command to resume a stopped evaluation, or with more seeds or
+    sizes to extend it.
+    """
     request: dict[str, Any] = {
         "task": task,
         "base": base,
@@ -92,13 +62,10 @@ def evaluate(
         "machine": workflows.Machine(workers=workers, progress=Bar()),
     }
     if dry_run:
-        show_projected(api.estimate_evaluation(**request), json=json)
+        answer(json, api.estimate_evaluation(**request), show_projected)
         return
     run = api.evaluate(**request, out=out, overwrite=overwrite)
-    if json:
-        as_json({"out": str(out), **run.manifest})
-    else:
-        show_evaluated(run.manifest)
+    answer(json, {"out": str(out), **run.manifest}, show_evaluated, run.manifest)
 
 
 def sizes_of(listed: str) -> list[int]:
@@ -134,11 +101,8 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
         say(f"With {comparison['size']:,} training examples: {comparison['verdict']}.")
 
 
-def show_projected(projected: dict[str, Any], *, json: bool) -> None:
+def show_projected(projected: dict[str, Any]) -> None:
     """Print the dry run."""
-    if json:
-        as_json(projected)
-        return
     if projected["words"]:
         say(projected["words"])
     say(

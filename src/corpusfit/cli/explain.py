@@ -15,56 +15,43 @@ from corpusfit.cli.show import Bar, as_json, one_line, say, table
 if TYPE_CHECKING:
     from corpusfit.jobs.explain import Neighbour
 
-EXAMPLE = """Explain the score of one text.
-
-Example:
-
-\b
-  corpusfit explain out/ --row news.jsonl:17
-  corpusfit explain out/ --text "The enzyme binds its substrate."
-
-Prints the words that raised and lowered the score, and the target texts nearest to the text. Writes
-nothing."""
 
 _SHOWN = 300
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("explain", help=EXAMPLE)(explain)
 
 
 def explain(
     folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
     row: Annotated[
         str | None,
-        typer.Option(
-            "--row",
-            metavar="SOURCE:ROW[:SEGMENT]",
-            help="Row to explain, named as in DIR/scores; without SEGMENT, the row's first segment "
+        o.option(
+            "SOURCE:ROW[:SEGMENT]",
+            "Row to explain, named as in DIR/scores; without SEGMENT, the row's first segment "
             "(default: none; --row or --text is required)",
         ),
     ] = None,
     text: Annotated[
-        str | None,
-        typer.Option(
-            "--text", metavar="TEXT", help="Any text to explain, in place of --row (default: none)"
-        ),
+        str | None, o.option("TEXT", "Any text to explain, in place of --row (default: none)")
     ] = None,
     top: Annotated[
         int,
-        typer.Option(
-            "--top",
-            metavar="N",
+        o.option(
+            "N",
+            "Highest number of n-grams per direction, and of target texts (default: 10)",
             parser=o.whole_number,
-            help="Highest number of n-grams per direction, and of target texts (default: 10)",
-            show_default=False,
         ),
     ] = 10,
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Explain the score of one text.
+
+    Example:
+      corpusfit explain out/ --row news.jsonl:17
+      corpusfit explain out/ --text "The enzyme binds its substrate."
+
+    Prints the words that raised and lowered the score, and the target texts nearest to the text.
+    Writes nothing.
+    """
     machine = workflows.Machine(workers=1, cache=cache, progress=Bar())
     found = api.explain(folder, row=row, text=text, top=top, machine=machine)
     if json:
@@ -74,11 +61,13 @@ def explain(
     typer.echo(f"\n  {one_line(found.text, _SHOWN)}\n")
     if found.meaning:
         say(found.meaning)
-    decimals = _decimals([e.effect for e in (*found.raised, *found.lowered)])
+    effects = [abs(e.effect) for e in (*found.raised, *found.lowered) if e.effect]
+    smallest = min(effects, default=1.0)  # it has two significant digits, within 6 decimals
+    decimals = min(6, max(0, 1 - math.floor(math.log10(smallest))))
     raised = ("Words that raised the score", found.raised)
-    for title, effects in (raised, ("Words that lowered the score", found.lowered)):
-        if effects:
-            rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in effects]
+    for title, parts in (raised, ("Words that lowered the score", found.lowered)):
+        if parts:
+            rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in parts]
             table(title, ["words", "effect on the score"], rows)
     if not found.raised and not found.lowered and found.dropped is None:
         say(f"{found.method} does not score by words, or knows none of the words of this text.")
@@ -90,12 +79,6 @@ def explain(
         _neighbours(f"Target texts nearest by {by}", found.nearest)
     else:
         say("No target text has a word in common with this text.")
-
-
-def _decimals(effects: list[float]) -> int:
-    """The decimals of all effects, at most 6: the smallest one has two significant digits."""
-    smallest = min((abs(e) for e in effects if e), default=1.0)
-    return min(6, max(0, 1 - math.floor(math.log10(smallest))))
 
 
 def _neighbours(title: str, found: list[Neighbour]) -> None:

@@ -10,51 +10,32 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.api.offers import FORECAST
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, percent, table
-
-EXAMPLE = """Print predictors of the gain from a selection.
-
-Example:
-
-\b
-  corpusfit forecast --data out/ --data random/ --model bert-base-uncased
-
-Counts n-grams and measures the model's loss before training. Trains nothing and writes nothing. The
-predictors are not a measured gain; `corpusfit evaluate` measures it."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("forecast", help=EXAMPLE)(forecast)
+from corpusfit.cli.show import Bar, answer, percent, table
 
 
 @o.offers(FORECAST, "mix.heldout=1000")
 def forecast(
     *,
     data: Annotated[
-        list[str],
-        typer.Option(
-            "--data",
-            metavar="FOLDER",
-            help="Folder of a selection; repeatable, to compare several",
-            show_default=False,
-        ),
+        list[str], o.option("FOLDER", "Folder of a selection; repeatable, to compare several")
     ],
     words: o.Words,
     workers: o.Workers = None,
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Print predictors of the gain from a selection.
+
+    Example:
+      corpusfit forecast --data out/ --data random/ --model bert-base-uncased
+
+    Counts n-grams and measures the model's loss before training. Trains nothing and writes nothing.
+    The predictors are not a measured gain; `corpusfit evaluate` measures it.
+    """
     found = api.forecast(
-        data=data,
-        machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()),
-        **words,
+        data=data, machine=workflows.Machine(workers=workers, cache=cache, progress=Bar()), **words
     )
-    if json:
-        as_json(dataclasses.asdict(found))
-    else:
-        show_forecast(found)
+    answer(json, dataclasses.asdict(found), show_forecast, found)
 
 
 def show_forecast(found: workflows.Forecast) -> None:

@@ -12,23 +12,8 @@ import typer
 from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say, table
 from corpusfit.score import registry
-from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod
+from corpusfit.score.contract import CorpusMethod, LabelMethod
 from corpusfit.score.names import names as method_names
-
-EXAMPLE = """List the scoring methods, or the settings of one.
-
-Example:
-
-\b
-  corpusfit methods
-  corpusfit methods knn
-
-Writes nothing."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("methods", help=EXAMPLE)(methods)
 
 
 def methods(
@@ -38,7 +23,14 @@ def methods(
     ] = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """List the scoring methods, or the settings of one.
+
+    Example:
+      corpusfit methods
+      corpusfit methods knn
+
+    Writes nothing.
+    """
     if name is not None:
         registry.load(name, "NAME")
     found = [_described(n) for n in ([name] if name else method_names())]
@@ -47,7 +39,9 @@ def methods(
     elif name:
         about = inspect.getmodule(registry.load(name)).__doc__ or ""
         typer.echo(about.strip())
-        meanings, settings = _meanings(name), found[0]["settings"]
+        doc, settings = inspect.getdoc(registry.load(name)) or "", found[0]["settings"]
+        entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, re.MULTILINE)
+        meanings = {key: " ".join(text.split()) for key, text in entries}
         typer.echo(f"\nSettings{' (--set method.SETTING=VALUE):' if settings else ': none'}")
         for key, value in settings.items():
             typer.echo(f"  {key} = {value!r}".ljust(24) + meanings.get(key, ""))
@@ -62,28 +56,18 @@ def methods(
         say("To see one method's settings: corpusfit methods NAME")
 
 
-def _meanings(name: str) -> dict[str, str]:
-    """The meaning of each setting of a method, from the method's docstring."""
-    doc = inspect.getdoc(registry.load(name)) or ""
-    entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, re.MULTILINE)
-    return {key: " ".join(text.split()) for key, text in entries}
-
-
 def _described(name: str) -> dict[str, Any]:
     cls = registry.load(name)
+    if issubclass(cls, LabelMethod):
+        reads = "label"
+    else:
+        reads = "corpus" if issubclass(cls, CorpusMethod) else cls.reads
     return {
         "name": name,
         "family": cls.family,
-        "reads": _reads(cls),
+        "reads": reads,
         "needs": cls.needs,
         "cost": cls.cost,
         "what": (inspect.getdoc(cls) or "").split("\n", 1)[0],
         "settings": {f.name: f.default for f in dataclasses.fields(cls)},
     }
-
-
-def _reads(cls: type[AnyMethod]) -> str:
-    """The input of a method, in one word."""
-    if issubclass(cls, LabelMethod):
-        return "label"
-    return "corpus" if issubclass(cls, CorpusMethod) else cls.reads

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from corpusfit.api.offers import Door, Offer
-from corpusfit.errors import CorpusfitError, spelled
+from corpusfit.errors import called_by, spelled
 
 INPUTS = (
     "a file, folder, glob, URL, hub:NAME (dataset), pair:FILE,FILE (two line-aligned files) or - "
@@ -22,28 +22,30 @@ INPUTS = (
 )
 
 
-def whole_number(text: str) -> int:
-    """The whole number that an option names."""
-    try:
-        return int(text)
-    except ValueError as e:
-        raise typer.BadParameter(f"must be a whole number; got {text!r}.") from e
+def _parser(kind: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as e:
+            raise typer.BadParameter(f"must be {allowed}; got {text!r}.") from e
+
+    return parse
 
 
-def number(text: str) -> float:
-    """The number that an option names."""
-    try:
-        return float(text)
-    except ValueError as e:
-        raise typer.BadParameter(f"must be a number; got {text!r}.") from e
+whole_number = _parser(int, "a whole number")
+number = _parser(float, "a number")
+share = _parser(lambda text: text if text == "auto" else float(text), "a number or auto")
 
 
-def share(text: str) -> float | str:
-    """The fraction that an option names: a number, or `auto`."""
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError as e:
-        raise typer.BadParameter(f"must be a number or auto; got {text!r}.") from e
+def option(metavar: str, text: str, *words: str, parser: Any = None) -> Any:
+    """An option that is named like its parameter, or by `words`; its help says the default."""
+    return typer.Option(*words, metavar=metavar, help=text, parser=parser, show_default=False)
+
+
+def guard(texts: str) -> Any:
+    """The option `--guard` of a command that decontaminates some texts."""
+    held = "a task's folder (its dev and test splits) or files; repeatable (default: none)"
+    return option("INPUT", f"Held-out texts to decontaminate {texts} against: {held}")
 
 
 _CODE = re.compile(r"`([^`]*)`")
@@ -52,13 +54,17 @@ Words: TypeAlias = dict[str, Any]
 """What a command passes on to the API: `plan`, `settings` and the words of its options."""
 
 
+_OWN_WORDS = {".settings": "set", ".train_sizes": "train_size"}
+"""Words of the command line that differ from the keywords in Python."""
+
+
 @dataclass(frozen=True)
 class CommandLine(Door):
     """The door of the command line: `--fraction 0.1`, or `--set choose.c=2.0`."""
 
     def __call__(self, path: str, value: str) -> str:
         """How a caller writes a setting, or its name alone."""
-        word = self.word(path).replace("_", "-")
+        word = _OWN_WORDS.get(path, self.word(path)).replace("_", "-")
         if not word:
             return f"--set {path}={shlex.quote(value)}" if value else path
         shown = "" if value in ("", "true") else f" {shlex.quote(value)}"
@@ -84,11 +90,8 @@ def offers(
         def call(**values: Any) -> None:
             passed = {name: values.pop(name) for name in own}
             words: Words = {**values, **({"settings": values["settings"] or ()} if example else {})}
-            try:
+            with called_by(CommandLine.of_call(offer, words)):
                 command(**passed, words=words)
-            except CorpusfitError as e:
-                e.spelling = CommandLine.of_call(offer, words)
-                raise
 
         parameters: list[inspect.Parameter] = []
         for parameter in signature.parameters.values():
@@ -107,8 +110,10 @@ def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
     hints = {word: _option(offer, word) for word in offer.settings}
     if example:
         text = f"Any other setting, such as {example}; repeatable (default: none)"
-        declared = typer.Option("--set", metavar="KEY=VALUE", help=text)
-        hints |= {"plan": PlanFile, "settings": Annotated[list[str] | None, declared]}
+        declared = option("KEY=VALUE", text, "--set")
+        file = option("FILE", "TOML file with settings; options override them (default: none)")
+        hints["plan"] = Annotated[Path | None, file]
+        hints["settings"] = Annotated[list[str] | None, declared]
     for word, hint in hints.items():
         default = inspect.Parameter.empty if word in offer.required else None
         yield inspect.Parameter(
@@ -117,7 +122,6 @@ def _parameters(offer: Offer[Any], example: str) -> Iterator[inspect.Parameter]:
 
 
 def _option(offer: Offer[Any], word: str) -> Any:
-    """One option of an offer for Typer."""
     setting = offer.settings[word]
     parsers = {("int",): whole_number, ("float",): number, ("float", "str"): share}
     parser = parsers.get(tuple(kind for kind in setting.types if kind != "None"))
@@ -138,62 +142,35 @@ def _option(offer: Offer[Any], word: str) -> Any:
     return Annotated[kind if word not in offer.required else str, declared]
 
 
-PlanFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--plan",
-        metavar="FILE",
-        help="TOML file with settings; options override them (default: none)",
-    ),
-]
 RUN_FOLDER = "Folder or URL of a `corpusfit select` or `corpusfit score` run"
 
-Target = Annotated[
-    list[str],
-    typer.Option(
-        "--target", metavar="INPUT", help=f"Texts of your task: {INPUTS}", show_default=False
-    ),
-]
-Corpus = Annotated[
-    list[str],
-    typer.Option(
-        "--corpus", metavar="INPUT", help=f"Texts to choose from: {INPUTS}", show_default=False
-    ),
-]
-Out = Annotated[
-    str,
-    typer.Option(
-        "--out",
-        metavar="FOLDER",
-        help="Folder or URL for the results; a stopped run resumes there",
-        show_default=False,
-    ),
+Target = Annotated[list[str], option("INPUT", f"Texts of your task: {INPUTS}")]
+Corpus = Annotated[list[str], option("INPUT", f"Texts to choose from: {INPUTS}")]
+Out = Annotated[str, option("FOLDER", "Folder or URL for the results; a stopped run resumes there")]
+GuardField = Annotated[
+    str, option("NAME", "Text field of the --guard files (default: --text-field)")
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        "--workers",
-        metavar="N",
+    option(
+        "N",
+        "Number of worker processes (default: one per core, or per CPU of the Ray cluster)",
         parser=whole_number,
-        help="Number of worker processes (default: one per core, or per CPU of the Ray cluster)",
     ),
 ]
 EngineName = Annotated[
     str,
-    typer.Option(
-        "--engine",
-        metavar="[local|ray]",
-        help="Where to run: local (this machine) or ray (the running Ray cluster, or a new one on "
+    option(
+        "[local|ray]",
+        "Where to run: local (this machine) or ray (the running Ray cluster, or a new one on "
         "this machine) (default: local)",
-        show_default=False,
     ),
 ]
 Cache = Annotated[
     str | None,
-    typer.Option(
-        "--cache",
-        metavar="FOLDER",
-        help="Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE, or the "
+    option(
+        "FOLDER",
+        "Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE, or the "
         "user's cache folder)",
     ),
 ]

@@ -5,36 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import RANK
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json
+from corpusfit.cli.show import Bar, answer
 from corpusfit.cli.summary import show_ranking
-
-EXAMPLE = """Rank the scoring methods on your target and corpus.
-
-Each method selects a tenth of the words of a corpus sample; an n-gram model trained on them
-predicts target texts that neither the fit nor the selection used. Prints the bits per word (the
-criterion of `--method auto`; lower is better), the difference to the best method with its 95 %
-interval, and the seconds to fit and score the sample. Also prints the agreement with methods of
-other kinds, F1, AUROC and average precision (AP) on held-out target texts as in TADPOLE, and the
-expected time per GB of text on this machine. The method `random` is always ranked. Writes nothing.
-
-Without --method, ranks all methods that score texts, except PyOD's detectors (to rank one:
---method pyod:ECOD) and domain_finetune, which trains a network for minutes. Methods that score the
-corpus as a whole (such as textrank) have only bits and times.
-
-Example:
-
-\b
-  corpusfit rank --target task.jsonl --corpus corpus/"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("rank", help=EXAMPLE)(rank)
 
 
 @o.offers(RANK, "cut.gamma=5")
@@ -44,21 +19,14 @@ def rank(
     corpus: o.Corpus,
     method: Annotated[
         list[str] | None,
-        typer.Option(
-            "--method",
-            metavar="NAME",
-            help="Method to rank; repeatable (default: all methods that score texts)",
-        ),
+        o.option("NAME", "Method to rank; repeatable (default: all methods that score texts)"),
     ] = None,
     seeds: Annotated[
         int,
-        typer.Option(
-            "--seeds",
-            metavar="N",
+        o.option(
+            "N",
+            "Number of random splits of the target for agreement, F1, AUROC and AP (default: 3)",
             parser=o.whole_number,
-            help="Number of random splits of the target for agreement, F1, AUROC and AP "
-            "(default: 3)",
-            show_default=False,
         ),
     ] = 3,
     words: o.Words,
@@ -67,7 +35,23 @@ def rank(
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Rank the scoring methods on your target and corpus.
+
+    Each method selects a tenth of the words of a corpus sample; an n-gram model trained on them
+    predicts target texts that neither the fit nor the selection used. Prints the bits per word (the
+    criterion of `--method auto`; lower is better), the difference to the best method with its 95 %
+    interval, and the seconds to fit and score the sample. Also prints the agreement with methods of
+    other kinds, F1, AUROC and average precision (AP) on held-out target texts as in TADPOLE, and
+    the expected time per GB of text on this machine. The method `random` is always ranked. Writes
+    nothing.
+
+    Without --method, ranks all methods that score texts, except PyOD's detectors (to rank one:
+    --method pyod:ECOD) and domain_finetune, which trains a network for minutes. Methods that score
+    the corpus as a whole (such as textrank) have only bits and times.
+
+    Example:
+      corpusfit rank --target task.jsonl --corpus corpus/
+    """
     verdicts = api.rank(
         target=target,
         corpus=corpus,
@@ -77,7 +61,4 @@ def rank(
         **words,
     )
     ranking = [dataclasses.asdict(v) for v in verdicts]
-    if json:
-        as_json({"seeds": seeds, "ranking": ranking})
-    else:
-        show_ranking(ranking)
+    answer(json, {"seeds": seeds, "ranking": ranking}, show_ranking, ranking)

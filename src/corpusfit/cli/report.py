@@ -12,49 +12,35 @@ from corpusfit.cli import options as o
 from corpusfit.cli.show import as_json, say
 from corpusfit.errors import CorpusfitError
 
-EXAMPLE = """Write one HTML page about finished runs.
-
-Example:
-
-\b
-  corpusfit report out/
-  corpusfit report out/ random/ --out both.html --figures figures/
-
-DIR is the folder of a selection, an adapted model, an evaluation or a recipe, or a folder with
-several of these. The page shows what was selected, why, and whether the selection helped. The page
-opens from disk in any browser, without a network."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("report", help=EXAMPLE)(report)
-
 
 def report(
     folders: Annotated[
-        list[str],
-        typer.Argument(metavar="DIR", help="Folders of runs; the page compares several"),
+        list[str], typer.Argument(metavar="DIR", help="Folders of runs; the page compares several")
     ],
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="File of the page (default: report.html in DIR, or in the current folder if there "
+        o.option(
+            "FILE",
+            "File of the page (default: report.html in DIR, or in the current folder if there "
             "are several DIR)",
         ),
     ] = None,
     figures: Annotated[
         str | None,
-        typer.Option(
-            "--figures",
-            metavar="FOLDER",
-            help="Folder for charts as SVG and PNG, and tables as CSV (default: none)",
-        ),
+        o.option("FOLDER", "Folder for charts as SVG and PNG, and tables as CSV (default: none)"),
     ] = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Write one HTML page about finished runs.
+
+    Example:
+      corpusfit report out/
+      corpusfit report out/ random/ --out both.html --figures figures/
+
+    DIR is the folder of a selection, an adapted model, an evaluation or a recipe, or a folder with
+    several of these. The page shows what was selected, why, and whether the selection helped. The
+    page opens from disk in any browser, without a network.
+    """
     path = api.report(folders, out=out, figures=figures)
     if json:
         as_json({"report": str(path), "figures": figures})

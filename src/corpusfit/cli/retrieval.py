@@ -5,29 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import RETRIEVAL
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, say, short_names, table
-
-EXAMPLE = """Measure bitext retrieval (P@1) of models.
-
-Example:
-
-\b
-  corpusfit retrieval --model mbert/ --model adapted/ --pairs wmt20.de-en
-
-The files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. The embedding of a
-sentence is the mean of a model's outputs. P@1 (precision at 1) is the share of sentences whose
-nearest neighbour by cosine is their translation, in each direction. Each model is compared with the
-first. Trains nothing and writes nothing."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("retrieval", help=EXAMPLE)(retrieval)
+from corpusfit.cli.show import Bar, answer, say, short_names, table
 
 
 @o.offers(RETRIEVAL, "embed.pooling=cls")
@@ -35,23 +16,20 @@ def retrieval(
     *,
     model: Annotated[
         list[str],
-        typer.Option(
+        o.option(
+            "MODEL",
+            "Model for embeddings: minilm, static, a model folder or a Hugging Face hub id; "
+            "repeatable, to compare with the first",
             "--model",
             "--embedder",
-            metavar="MODEL",
-            help="Model for embeddings: minilm, static, a model folder or a Hugging Face hub id; "
-            "repeatable, to compare with the first",
-            show_default=False,
         ),
     ],
     pairs: Annotated[
         list[str],
-        typer.Option(
-            "--pairs",
-            metavar="INPUT",
-            help="Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file of "
+        o.option(
+            "INPUT",
+            "Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file of "
             "two columns, or pair:… as for --corpus of `corpusfit select`; repeatable",
-            show_default=False,
         ),
     ],
     words: o.Words,
@@ -60,21 +38,23 @@ def retrieval(
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Measure bitext retrieval (P@1) of models.
+
+    Example:
+      corpusfit retrieval --model mbert/ --model adapted/ --pairs wmt20.de-en
+
+    The files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. The embedding of a
+    sentence is the mean of a model's outputs. P@1 (precision at 1) is the share of sentences whose
+    nearest neighbour by cosine is their translation, in each direction. Each model is compared with
+    the first. Trains nothing and writes nothing.
+    """
     found = api.retrieval(
-        model=model,
-        pairs=pairs,
-        machine=workflows.Machine(engine, workers, cache, Bar()),
-        **words,
+        model=model, pairs=pairs, machine=workflows.Machine(engine, workers, cache, Bar()), **words
     )
-    if json:
-        as_json(dataclasses.asdict(found))
-    else:
-        _show(found)
+    answer(json, dataclasses.asdict(found), _show, found)
 
 
 def _show(found: workflows.Retrieval) -> None:
-    """Print a table per test set."""
     names = short_names(found.models)
     for name, blank in found.blank.items():
         own = [r for r in found.results if r.pairs == name]

@@ -11,24 +11,8 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, as_json, say, table
+from corpusfit.cli.show import Bar, answer, as_json, say, table
 from corpusfit.evaluate.tables import Table, plain
-
-EXAMPLE = """Run a recipe: select, adapt and evaluate, then compare.
-
-Example:
-
-\b
-  corpusfit run examples/papers/tadpole_table3_cpu.toml --out table3/
-
-A recipe is a TOML file with tasks, selectors and seeds. Prints and writes its tables as Markdown,
-LaTeX, CSV and JSON. Run the same command to resume a stopped run; finished steps are not repeated,
-even for a changed recipe. A cell that fails does not stop the others; the exit code is then 1."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("run", help=EXAMPLE)(run)
 
 
 def run(
@@ -36,16 +20,10 @@ def run(
         Path, typer.Argument(metavar="RECIPE", help="TOML file; see examples/papers")
     ],
     out: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for steps and tables; a stopped run resumes there",
-        ),
+        str, o.option("FOLDER", "Folder for steps and tables; a stopped run resumes there")
     ],
     keep_overlap: Annotated[
-        bool,
-        typer.Option("--keep-overlap", help="Also train on copies of dev and test texts"),
+        bool, typer.Option("--keep-overlap", help="Also train on copies of dev and test texts")
     ] = False,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
@@ -55,13 +33,22 @@ def run(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Run a recipe: select, adapt and evaluate, then compare.
+
+    Example:
+      corpusfit run examples/papers/tadpole_table3_cpu.toml --out table3/
+
+    A recipe is a TOML file with tasks, selectors and seeds. Prints and writes its tables as
+    Markdown, LaTeX, CSV and JSON. Run the same command to resume a stopped run; finished steps are
+    not repeated, even for a changed recipe. A cell that fails does not stop the others; the exit
+    code is then 1.
+    """
     machine = workflows.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
         found = api.missing(
             recipe, out=out, keep_overlap=keep_overlap, machine=machine, overwrite=overwrite
         )
-        show_missing(found, json=json)
+        answer(json, dataclasses.asdict(found), show_missing, found)
         return
     ran = api.run(recipe, out=out, keep_overlap=keep_overlap, overwrite=overwrite, machine=machine)
     if json:
@@ -90,11 +77,8 @@ def show_table(shown: Table) -> None:
     typer.echo()
 
 
-def show_missing(found: workflows.Missing, *, json: bool) -> None:
+def show_missing(found: workflows.Missing) -> None:
     """Print the dry run."""
-    if json:
-        as_json(dataclasses.asdict(found))
-        return
     shown = ("task", "size", "model", "selector", "fraction", "weights", "adapter", "augment")
     rows = [
         [_word(name, cell[name]) for name in shown] + [str(cell["missing"])] for cell in found.cells
@@ -109,7 +93,6 @@ def show_missing(found: workflows.Missing, *, json: bool) -> None:
 
 
 def _word(name: str, value: object) -> str:
-    """One property of a cell, as text."""
     if name == "model":
         return Path(str(value)).name
     if name == "size":

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Any
 
 from corpusfit import api, workflows
 from corpusfit.api.offers import SCORE
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json
+from corpusfit.cli.show import Bar, answer
 from corpusfit.cli.summary import show_estimate, show_run
-
-EXAMPLE = """Score a corpus by likeness to your task; select later.
-
-Example:
-
-\b
-  corpusfit score --target task.jsonl --corpus corpus/ --out out/
-  corpusfit choose out/ --tokens 1000000
-
-Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
-`corpusfit choose`. Run the same command to resume a stopped run."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("score", help=EXAMPLE)(score)
 
 
 @o.offers(SCORE, "cut.gamma=5")
@@ -41,16 +25,20 @@ def score(
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
-    built = api.build_plan(**words)
-    machine = workflows.Machine(engine, workers, cache, Bar())
+    """Score a corpus by likeness to your task; select later.
+
+    Example:
+      corpusfit score --target task.jsonl --corpus corpus/ --out out/
+      corpusfit choose out/ --tokens 1000000
+
+    Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
+    `corpusfit choose`. Run the same command to resume a stopped run.
+    """
+    request: dict[str, Any] = {"target": target, "corpus": corpus}
+    request["plan"] = api.build_plan(**words)
+    request["machine"] = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:
-        show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)
+        answer(json, api.estimate(**request), show_estimate)
         return
-    run = api.score(
-        target=target, corpus=corpus, out=out, plan=built, overwrite=overwrite, machine=machine
-    )
-    if json:
-        as_json({"out": str(out), **run.manifest})
-    else:
-        show_run(run.path, run.manifest)
+    run = api.score(**request, out=out, overwrite=overwrite)
+    answer(json, {"out": str(out), **run.manifest}, show_run, run.path, run.manifest)

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import typer
+from typing import Any
 
 from corpusfit import api, workflows
 from corpusfit.api.offers import SELECT
 from corpusfit.cli import options as o
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, as_json
+from corpusfit.cli.show import Bar, answer
 from corpusfit.cli.summary import show_estimate, show_run
-
-EXAMPLE = """Find the part of a corpus that is like your task.
-
-Example:
-
-\b
-  corpusfit select --target task.jsonl --corpus corpus/ --out out/
-
-Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
-out/report.html. Run the same command to resume a stopped run."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("select", help=EXAMPLE)(select)
 
 
 @o.offers(SELECT, "cut.gamma=5")
@@ -42,18 +27,21 @@ def select(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
-    built = api.build_plan(**words)
-    machine = workflows.Machine(engine, workers, cache, Bar())
+    """Find the part of a corpus that is like your task.
+
+    Example:
+      corpusfit select --target task.jsonl --corpus corpus/ --out out/
+
+    Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
+    out/report.html. Run the same command to resume a stopped run.
+    """
+    request: dict[str, Any] = {"target": target, "corpus": corpus}
+    request["plan"] = api.build_plan(**words)
+    request["machine"] = workflows.Machine(engine, workers, cache, Bar())
     if dry_run:
-        show_estimate(api.estimate(target=target, corpus=corpus, plan=built, machine=machine), json)
+        answer(json, api.estimate(**request), show_estimate)
         return
-    run = api.select(
-        target=target, corpus=corpus, out=out, plan=built, overwrite=overwrite, machine=machine
-    )
-    if json:
-        as_json({"out": str(out), **run.manifest})
-    else:
-        show_run(run.path, run.manifest)
+    run = api.select(**request, out=out, overwrite=overwrite)
+    answer(json, {"out": str(out), **run.manifest}, show_run, run.path, run.manifest)
     if not no_report:
         write_report(run.path, quiet=json)

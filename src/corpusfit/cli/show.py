@@ -5,22 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
-from rich.progress import (
-    BarColumn,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import (
-    Progress as RichProgress,
-)
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
 
@@ -42,6 +34,14 @@ def say(message: str) -> None:
 def as_json(thing: Any) -> None:
     """Print one JSON object on standard output, in ASCII for any terminal and any file name."""
     sys.stdout.write(json.dumps(thing, default=str) + "\n")
+
+
+def answer(json: bool, facts: Any, show: Callable[..., None], *shown: Any) -> None:
+    """Print the facts as one JSON object, or show them (or `shown`) to people."""
+    if json:
+        as_json(facts)
+    else:
+        show(*(shown or (facts,)))
 
 
 def percent(part: float, whole: float) -> str:

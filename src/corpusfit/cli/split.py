@@ -7,31 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import SPLIT
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, percent, say, table
+from corpusfit.cli.show import Bar, answer, percent, say, table
 from corpusfit.errors import bad_setting
-
-EXAMPLE = """Split a corpus into train, dev and test without overlap.
-
-Example:
-
-\b
-  corpusfit split --data pair:koran.de,koran.en --dev 2000 --test 2000 --near --out split/
-  corpusfit split --check split/ --near
-
-Copies of a text (ignoring case, white space and punctuation) stay in one split. Of a parallel
-corpus, one translation of each text and one text of each translation is kept. Writes train, dev and
-test to --out in the input's format. With --check, writes nothing and prints the overlap between
-splits and the copies within each split."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("split", help=EXAMPLE)(split)
 
 
 @o.offers(SPLIT, "read.id_field=key")
@@ -39,27 +19,19 @@ def split(
     *,
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            "--data",
-            metavar="INPUT",
-            help=f"Texts to split: {o.INPUTS} (default: none; required without --check)",
-            show_default=False,
-        ),
+        o.option("INPUT", f"Texts to split: {o.INPUTS} (default: none; required without --check)"),
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for train, dev and test (default: none; required without --check)",
+        o.option(
+            "FOLDER", "Folder for train, dev and test (default: none; required without --check)"
         ),
     ] = None,
     check: Annotated[
         list[str] | None,
-        typer.Option(
-            "--check",
-            metavar="FOLDER",
-            help="Folder with files named train, dev and test to count overlaps in, in place of "
+        o.option(
+            "FOLDER",
+            "Folder with files named train, dev and test to count overlaps in, in place of "
             "splitting; repeatable (default: none)",
         ),
     ] = None,
@@ -68,40 +40,39 @@ def split(
     overwrite: o.Overwrite = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Split a corpus into train, dev and test without overlap.
+
+    Example:
+      corpusfit split --data pair:koran.de,koran.en --dev 2000 --test 2000 --near --out split/
+      corpusfit split --check split/ --near
+
+    Copies of a text (ignoring case, white space and punctuation) stay in one split. Of a parallel
+    corpus, one translation of each text and one text of each translation is kept. Writes train, dev
+    and test to --out in the input's format. With --check, writes nothing and prints the overlap
+    between splits and the copies within each split.
+    """
     machine = workflows.Machine(workers=workers, progress=Bar())
     if check:
-        _require_check_alone(data=data, out=out, **words)
+        given = {"data": data, "out": out, **words}
+        own = ("data", "out", "dev", "test", "strict", "seed")
+        names = " ".join(f"--{name}" for name in own if given[name])
+        if names:
+            cure = f"Leave out either --check or {names}."
+            raise bad_setting("--check", "given without options of a split", names, cure)
         shared = {name: words[name] for name in ("near", "text_field", "plan", "settings")}
         found = api.overlaps(check, machine=machine, **shared)
         counted = [dataclasses.asdict(one) for one in found]
-        if json:
-            as_json({"overlaps": counted})
-        else:
-            _show_overlaps(counted)
+        answer(json, {"overlaps": counted}, _show_overlaps, counted)
         return
     if not data or not out:
         came = [f"--data {path}" for path in data or ()] + [f"--out {out}"] * bool(out)
         cure = "To count overlaps in an existing split: corpusfit split --check FOLDER"
         raise bad_setting("--data and --out", "given together", " ".join(came) or "neither", cure)
     done = api.split(data=data, out=out, overwrite=overwrite, machine=machine, **words)
-    if json:
-        as_json({"out": str(out), **done.manifest})
-    else:
-        _show(done.path, done.manifest)
-
-
-def _require_check_alone(**options: Any) -> None:
-    """Raise `UsageError` for options of a split beside --check."""
-    own = ("data", "out", "dev", "test", "strict", "seed")
-    names = " ".join(f"--{name}" for name in own if options[name])
-    if names:
-        cure = f"Leave out either --check or {names}."
-        raise bad_setting("--check", "given without options of a split", names, cure)
+    answer(json, {"out": str(out), **done.manifest}, _show, done.path, done.manifest)
 
 
 def _show(out: Path, manifest: Mapping[str, Any]) -> None:
-    """Print the counts, and the overlaps in the new splits."""
     counts, splits = manifest["counts"], manifest["splits"]
     parts = ", ".join(f"{found['rows']:,} {name}" for name, found in splits.items())
     say(

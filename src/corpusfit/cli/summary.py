@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.cli.show import as_json, percent, say, table
+from corpusfit.cli.show import percent, say, table
 
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
@@ -17,7 +17,13 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
     if again:
         say(f"{counts['segments']:,} segments scored by the earlier run.")
     else:
-        _show_counts(out, counts)
+        say(
+            f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
+            f"{counts['rejected']:,} rejected; {counts['units']:,} units, "
+            f"{counts['segments']:,} segments."
+        )
+        for why, n in counts["reasons"].items():
+            say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
     if manifest["budget"]:
         say(Decision(**manifest["budget"]).sentence())
     say(manifest.get("reason") or f"Method: {method}.")
@@ -38,17 +44,6 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
     if selected.get("aligned"):
         first, second = (out / name for name in selected["aligned"])
         say(f"Selected pairs, as line-aligned files: {first}, {second}.")
-
-
-def _show_counts(out: Path, counts: Mapping[str, Any]) -> None:
-    """Print what was read and rejected."""
-    say(
-        f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
-        f"{counts['rejected']:,} rejected; {counts['units']:,} units, "
-        f"{counts['segments']:,} segments."
-    )
-    for why, n in counts["reasons"].items():
-        say(f"  {n:,} rows rejected: {why} (see {out / 'rejects.jsonl'})")
 
 
 def show_amount(amount: Mapping[str, Any]) -> None:
@@ -149,7 +144,7 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]]) -> None:
             v["method"],
             v["family"],
             *_bits(v),
-            *(_spread(v.get(name)) for name in verdicts),
+            *("{:.2f} ± {:.2f}".format(*v[name]) if v.get(name) else "–" for name in verdicts),
             f"{v.get('seconds', v['fit_s'][0]):.2f}",
             format_duration(v["cost"]),
         ]
@@ -177,17 +172,10 @@ def _difference(difference: float, low: float, high: float) -> list[str]:
     return [figures[0], f"{figures[1]} to {figures[2]}" if low or high else "–"]
 
 
-def _spread(value: Sequence[float] | None) -> str:
-    return f"{value[0]:.2f} ± {value[1]:.2f}" if value else "–"
-
-
-def show_estimate(estimate: Mapping[str, Any], json: bool) -> None:
+def show_estimate(estimate: Mapping[str, Any]) -> None:
     """Print the dry run."""
     from corpusfit.workflows.budget import Decision
 
-    if json:
-        as_json(estimate)
-        return
     say(
         f"{_number(estimate['sources'], 'file')}, {_size(estimate['stored_mb'])} on disk, about "
         f"{_size(estimate['text_mb'])} of text in about {_number(estimate['units'], 'unit')}."

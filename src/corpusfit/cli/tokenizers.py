@@ -5,30 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-import typer
-
 from corpusfit import api, workflows
 from corpusfit.api.offers import TOKENIZERS
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, percent, short_names, table
-
-EXAMPLE = """Measure how many tokens tokenizers make of words.
-
-Example:
-
-\b
-  corpusfit tokenizers --tokenizer de-bert/ --tokenizer mbert/ --specific a.conll --general b.txt
-
-Prints continued words (the share of words of several tokens) and fertility (tokens per word) on
-text of a domain and on general text, each tokenizer's difference from the first, and by how much
-more that difference is on specific text. Use texts of one language and one spelling. Words are
-split at white space, numbers and special characters, also in text that was tokenised before. Writes
-nothing."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("tokenizers", help=EXAMPLE)(tokenizers)
+from corpusfit.cli.show import Bar, answer, percent, short_names, table
 
 
 @o.offers(TOKENIZERS, "fit.background=5000")
@@ -36,31 +16,17 @@ def tokenizers(
     *,
     tokenizer: Annotated[
         list[str],
-        typer.Option(
-            "--tokenizer",
-            metavar="MODEL",
-            help="Tokenizer: minilm, a model folder, a tokenizer.json, a vocab.txt of word pieces "
+        o.option(
+            "MODEL",
+            "Tokenizer: minilm, a model folder, a tokenizer.json, a vocab.txt of word pieces "
             "or a Hugging Face hub id; repeatable, to compare with the first",
-            show_default=False,
         ),
     ],
     specific: Annotated[
-        list[str],
-        typer.Option(
-            "--specific",
-            metavar="INPUT",
-            help=f"Texts of a domain: files of CoNLL columns, or {o.INPUTS}",
-            show_default=False,
-        ),
+        list[str], o.option("INPUT", f"Texts of a domain: files of CoNLL columns, or {o.INPUTS}")
     ],
     general: Annotated[
-        list[str],
-        typer.Option(
-            "--general",
-            metavar="INPUT",
-            help="General texts, in any form that --specific takes; repeatable",
-            show_default=False,
-        ),
+        list[str], o.option("INPUT", "General texts, in any form that --specific takes; repeatable")
     ],
     words: o.Words,
     engine: o.EngineName = "local",
@@ -68,7 +34,17 @@ def tokenizers(
     cache: o.Cache = None,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    """Measure how many tokens tokenizers make of words.
+
+    Example:
+      corpusfit tokenizers --tokenizer de-bert/ --tokenizer mbert/ --specific a.conll --general b.txt
+
+    Prints continued words (the share of words of several tokens) and fertility (tokens per word) on
+    text of a domain and on general text, each tokenizer's difference from the first, and by how
+    much more that difference is on specific text. Use texts of one language and one spelling. Words
+    are split at white space, numbers and special characters, also in text that was tokenised
+    before. Writes nothing.
+    """  # noqa: E501
     found = api.tokenizers(
         tokenizer=tokenizer,
         specific=specific,
@@ -76,14 +52,10 @@ def tokenizers(
         machine=workflows.Machine(engine, workers, cache, Bar()),
         **words,
     )
-    if json:
-        as_json(dataclasses.asdict(found))
-    else:
-        _show(found)
+    answer(json, dataclasses.asdict(found), _show, found)
 
 
 def _show(found: workflows.Tokenized) -> None:
-    """Print the figures of each tokenizer, and the differences from the first."""
     names = short_names(found.tokenizers)
     rows = [
         [
@@ -119,7 +91,6 @@ def _show(found: workflows.Tokenized) -> None:
 
 
 def _difference(found: workflows.Figure, figure: str) -> str:
-    """A difference with its interval."""
     if figure == "continued":
         value, low, high = (100 * x for x in (found.value, found.low, found.high))
         return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"

@@ -13,25 +13,7 @@ from corpusfit.api.offers import TUNE
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, as_json, say, table
-
-EXAMPLE = """Find what to select for your model and task.
-
-Tries methods, amounts and weights by short adaptations of the model. Settings that fall behind on
-held-out texts of the target are dropped, and the others train longer (successive halving). Leaves
-the winner's selection in FOLDER/selection and, with --train, its model in FOLDER/model. Run the
-same command to resume a stopped search.
-
-Example:
-
-\b
-  corpusfit tune --model bert-base-uncased --target train.jsonl --corpus corpus/ \\
-    --guard task/ --out tuned/ --budget 30min"""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("tune", help=EXAMPLE)(tune)
+from corpusfit.cli.show import Bar, answer, as_json, say, table
 
 
 @o.offers(TUNE, "train.rate=1e-4")
@@ -40,40 +22,18 @@ def tune(
     target: o.Target,
     corpus: o.Corpus,
     out: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Folder for the results; a stopped search resumes there",
-        ),
+        str, o.option("FOLDER", "Folder for the results; a stopped search resumes there")
     ],
     replay: Annotated[
         list[str] | None,
-        typer.Option(
-            "--replay",
-            metavar="INPUT",
-            help="General texts to mix into every adaptation, against forgetting; repeatable "
+        o.option(
+            "INPUT",
+            "General texts to mix into every adaptation, against forgetting; repeatable "
             "(default: none)",
         ),
     ] = None,
-    guard: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--guard",
-            metavar="INPUT",
-            help="Held-out texts to decontaminate --target and --corpus against: a task's folder "
-            "(its dev and test splits) or files; repeatable (default: none)",
-        ),
-    ] = None,
-    guard_field: Annotated[
-        str,
-        typer.Option(
-            "--guard-field",
-            metavar="NAME",
-            help="Text field of the --guard files (default: --text-field)",
-            show_default=False,
-        ),
-    ] = "",
+    guard: Annotated[list[str] | None, o.guard("--target and --corpus")] = None,
+    guard_field: o.GuardField = "",
     train: Annotated[
         bool, typer.Option("--train", help="Also adapt the model on the winner's selection")
     ] = False,
@@ -85,13 +45,23 @@ def tune(
     no_report: o.NoReport = False,
     json: o.Json = False,
 ) -> None:
-    """Parse, call, print."""
+    r"""Find what to select for your model and task.
+
+    Tries methods, amounts and weights by short adaptations of the model. Settings that fall behind
+    on held-out texts of the target are dropped, and the others train longer (successive halving).
+    Leaves the winner's selection in FOLDER/selection and, with --train, its model in FOLDER/model.
+    Run the same command to resume a stopped search.
+
+    Example:
+      corpusfit tune --model bert-base-uncased --target train.jsonl --corpus corpus/ \
+        --guard task/ --out tuned/ --budget 30min
+    """
     built = api.build_tune_plan(**words)
     machine = workflows.Machine(workers=workers, cache=cache, progress=Bar())
     texts: dict[str, Any] = {"target": target, "corpus": corpus, "replay": replay or ()}
     texts |= {"guard": guard or (), "guard_field": guard_field, "plan": built, "machine": machine}
     if dry_run:
-        show_plan(api.estimate_tuning(**texts), json=json)
+        answer(json, api.estimate_tuning(**texts), show_plan)
         return
     found = api.tune(**texts, out=out, train=train, overwrite=overwrite)
     if json:
@@ -135,11 +105,8 @@ def show_tuned(out: Path, manifest: Mapping[str, Any], trials: list[dict[str, An
     say(f"Selection: {out / 'selection'} (for --data of `corpusfit adapt`).")
 
 
-def show_plan(estimate: Mapping[str, Any], *, json: bool) -> None:
+def show_plan(estimate: Mapping[str, Any]) -> None:
     """Print the dry run."""
-    if json:
-        as_json(estimate)
-        return
     rows = [
         [str(number), str(rung["trials"]), f"{rung['steps']:,}", str(rung["passed"])]
         for number, rung in enumerate(estimate["rungs"], 1)

@@ -38,10 +38,7 @@ def unimax(sizes: NDArray[np.int64], budget: int, cap: int) -> NDArray[np.int64]
 
 
 def allocate(
-    weights: NDArray[np.float64],
-    lower: NDArray[np.int64],
-    upper: NDArray[np.int64],
-    budget: int,
+    weights: NDArray[np.float64], lower: NDArray[np.int64], upper: NDArray[np.int64], budget: int
 ) -> NDArray[np.int64]:
     """int64 [L]: amounts in proportion to weights, within bounds, that add up to the budget.
 

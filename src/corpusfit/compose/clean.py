@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.compose.languages import EXTRA
-from corpusfit.errors import MissingDependencyError
+from corpusfit.errors import importing
 from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Texts, taken, text_array
@@ -84,10 +84,8 @@ def cyrillic(text: str) -> str:
     """
     if _CYRILLIC.search(text):
         return text
-    try:
+    with importing("Transliterating Russian", EXTRA):
         from transliterate import translit
-    except ImportError as e:
-        raise MissingDependencyError("Transliterating Russian", EXTRA) from e
     for latin, other in _CATALOGUE_LETTERS:
         text = text.replace(latin, other)
     return str(translit(text, "ru"))
@@ -128,10 +126,8 @@ def clean(
 
 def _sentences(text: str, language: str, transliterated: bool, counts: Counter[str]) -> list[str]:
     """The sentences of a document that contain a letter."""
-    try:
+    with importing("Cutting sentences", EXTRA):
         from sentencex import segment
-    except ImportError as e:
-        raise MissingDependencyError("Cutting sentences", EXTRA) from e
     plain = without_markup(text)
     counts["documents_with_markup"] += plain != text
     if "#" in plain:

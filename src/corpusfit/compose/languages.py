@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from corpusfit.errors import MissingDependencyError, UsageError, bad_setting
+from corpusfit.errors import bad_setting, importing
 
 EXTRA = "languages"
 """The extra that this module needs."""
@@ -33,19 +33,13 @@ def code_of(code: str, setting: str = "language") -> str:
         MissingDependencyError: the extra `languages` is not installed.
         UsageError: the code does not exist.
     """
-    try:
+    with importing("A language code", EXTRA):
         import langcodes
-    except ImportError as e:
-        raise MissingDependencyError("A language code", EXTRA) from e
     if not _SHAPE.fullmatch(code) or not langcodes.tag_is_valid(code):
-        raise _unknown(code, setting)
+        cure = "For instance de or deu for German, en or eng for English, ja or jpn for Japanese."
+        raise bad_setting(setting, "an ISO 639-1 or ISO 639-3 code of a language", code, cure)
     shortest = str(langcodes.standardize_tag(code, macro=True)).partition("-")[0]
     return _ALIASES.get(shortest, shortest)
-
-
-def _unknown(code: str, setting: str) -> UsageError:
-    cure = "For instance de or deu for German, en or eng for English, ja or jpn for Japanese."
-    return bad_setting(setting, "an ISO 639-1 or ISO 639-3 code of a language", code, cure)
 
 
 def identifier() -> Callable[[str], str]:
@@ -74,8 +68,6 @@ def identifier() -> Callable[[str], str]:
 @cache
 def _model() -> Any:
     """The model, opened once per process."""
-    try:
+    with importing("Language identification", EXTRA):
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError as e:
-        raise MissingDependencyError("Language identification", EXTRA) from e
     return LanguageIdentifier.from_model_file(MODEL_FILE)

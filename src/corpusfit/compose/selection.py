@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.compose.budget import allocate, smoothed, unimax
-from corpusfit.compose.recipe import ENGLISH, MD_ED, MD_MWIKI, SPECIFIC, UNIMAX, Recipe
+from corpusfit.compose.plan import ENGLISH, MD_ED, MD_MWIKI, SPECIFIC, UNIMAX, CompositionPlan
 from corpusfit.errors import EmptyInputError, bad_setting
 
 NO_PAGE = np.uint64(0)
@@ -86,7 +86,7 @@ class Taking:
     notes: list[str]
 
 
-def decide(pool: Pool, recipe: Recipe) -> Taking:
+def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
     """Decide how much of each document is taken.
 
     Duplicates are dropped, the budget is shared among the languages, and each share is filled in
@@ -139,7 +139,7 @@ def decide(pool: Pool, recipe: Recipe) -> Taking:
     return Taking(amounts, shares, int((~kept).sum()) - elsewhere, elsewhere, notes)
 
 
-def _limit(recipe: Recipe, code: str) -> int:
+def _limit(recipe: CompositionPlan, code: str) -> int:
     """The maximum of a language's own specific text; 0 for English in M_D+E_D, which up-samples."""
     without = 0 if recipe.composition == MD_ED and code == ENGLISH else np.iinfo(np.int64).max
     return recipe.limits.get(code, without)
@@ -172,8 +172,9 @@ def _without_duplicates(
     return kept, elsewhere + len(dropped)
 
 
-def _require_text(recipe: Recipe, specific: NDArray[np.int64], general: NDArray[np.int64]) -> None:
-    """Raise `EmptyInputError` for a language without text."""
+def _require_text(
+    recipe: CompositionPlan, specific: NDArray[np.int64], general: NDArray[np.int64]
+) -> None:
     for number, code in enumerate(recipe.languages):
         if recipe.composition != MD_MWIKI and not specific[number] and code == ENGLISH:
             raise EmptyInputError(
@@ -189,7 +190,7 @@ def _require_text(recipe: Recipe, specific: NDArray[np.int64], general: NDArray[
 
 
 def _targets(
-    recipe: Recipe,
+    recipe: CompositionPlan,
     specific: NDArray[np.int64],
     general: NDArray[np.int64],
     own: NDArray[np.int64],
@@ -207,13 +208,12 @@ def _targets(
 
 
 def _bounds(
-    recipe: Recipe,
+    recipe: CompositionPlan,
     specific: NDArray[np.int64],
     general: NDArray[np.int64],
     own: NDArray[np.int64],
     notes: list[str],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Weight, minimum and maximum of each language."""
     is_english = np.array([code == ENGLISH for code in recipe.languages])
     none = np.zeros(len(is_english), np.int64)
     if recipe.composition == MD_MWIKI:
@@ -243,7 +243,7 @@ def _bounds(
 
 
 def _sampling_sizes(
-    recipe: Recipe, own: NDArray[np.int64], general: NDArray[np.int64], notes: list[str]
+    recipe: CompositionPlan, own: NDArray[np.int64], general: NDArray[np.int64], notes: list[str]
 ) -> NDArray[np.int64]:
     """The sizes that decide shares; a language without specific text counts as the smallest."""
     if not own.any():
@@ -257,7 +257,7 @@ def _sampling_sizes(
     return np.where(own > 0, own, own[own > 0].min())
 
 
-def _budget_error(recipe: Recipe, upper: NDArray[np.int64]) -> Exception:
+def _budget_error(recipe: CompositionPlan, upper: NDArray[np.int64]) -> Exception:
     """The error for a budget that the sources cannot meet."""
     by = zip(recipe.languages, upper.tolist(), strict=True)
     each = ", ".join(f"{code} {most:,}" for code, most in by)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from corpusfit.compose.recipe import KINDS, Recipe
+from corpusfit.compose.plan import KINDS, CompositionPlan
 from corpusfit.compose.selection import Share
 
 Amounts = Mapping[tuple[int, int], tuple[int, int, int]]
@@ -15,7 +15,9 @@ Amounts = Mapping[tuple[int, int], tuple[int, int, int]]
 _COUNTED = ("documents", "sentences", "tokens")
 
 
-def by_language(recipe: Recipe, shares: Sequence[Share], amounts: Amounts) -> list[dict[str, Any]]:
+def by_language(
+    recipe: CompositionPlan, shares: Sequence[Share], amounts: Amounts
+) -> list[dict[str, Any]]:
     """One row per language: its `Share`, its total, and the amounts by source.
 
     Reference: mDAPT, Tables 8 and 9.
@@ -37,7 +39,7 @@ def by_language(recipe: Recipe, shares: Sequence[Share], amounts: Amounts) -> li
     return found
 
 
-def by_kind(recipe: Recipe, amounts: Amounts) -> list[dict[str, Any]]:
+def by_kind(recipe: CompositionPlan, amounts: Amounts) -> list[dict[str, Any]]:
     """One row per kind of text: languages, documents, sentences, tokens (mDAPT, Table 1)."""
     found = []
     for kind in KINDS:

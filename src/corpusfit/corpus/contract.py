@@ -57,11 +57,7 @@ class Format(ABC):
     ) -> tuple[Documents, list[Reject]]:
         """The usable rows of a shard as columns, and the rejects.
 
-        Args:
-            shard: as in `parse`.
-            plan: as in `parse`.
-            pick: chooses rows.
-            translations: return the translations of aligned pairs instead of their texts.
+        `pick` chooses rows; with `translations`, texts are the translations of aligned pairs.
         """
         used: list[Document] = []
         rejected: list[Reject] = []

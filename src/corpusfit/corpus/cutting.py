@@ -170,14 +170,12 @@ class _Cutter:
         return self._block_of_rows(Reject(self._row, self._start, self._too_long))
 
     def _resume(self, start: int, row: int) -> None:
-        """Continue with the row after a dropped one."""
         del self._held[: start - self._block]
         self._skipping = False
         self._block = self._start = start
         self._block_row = self._row = row
 
     def finish(self) -> Iterator[Block]:
-        """Yield the remaining bytes as the last block; the last row may lack its line end."""
         if self._chunks.problem:
             if self._skipping:
                 self._resume(self._end, self._row + 1)

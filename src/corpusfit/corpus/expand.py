@@ -85,7 +85,6 @@ def _local_file(path: str, folder: str) -> Found:
 
 
 def _within(path: str) -> Iterator[str]:
-    """The file itself, or the files of a folder, whose suffixes are known."""
     if not Path(path).is_dir():
         if format_of(path):
             yield path
@@ -101,7 +100,6 @@ def _within(path: str) -> Iterator[str]:
 
 
 def _refuse(error: OSError) -> NoReturn:
-    """Raise the error of a folder that cannot be listed, instead of treating it as empty."""
     raise error
 
 

@@ -1,4 +1,4 @@
-"""Checks that every format shares: from a parsed row to a document or a reject."""
+"""The rows of every format: `Row`, `Pick`, and the checks that make a document or a reject."""
 
 from __future__ import annotations
 

@@ -76,10 +76,6 @@ def _entity(match: re.Match[str]) -> str:
     return html.unescape(match[0]) if known else match[0]
 
 
-def _c1(match: re.Match[str]) -> str:
-    return match[0].encode("latin-1").decode("cp1252", "ignore") or " "
-
-
 def _rule(pattern: str, put: _Replacement) -> _Rule:
     return re.compile(pattern, re.IGNORECASE), put
 
@@ -90,7 +86,7 @@ _MARKED_WORDS = re.compile(
 )
 
 _ALWAYS: tuple[_Rule, ...] = (
-    _rule(r"[\x80-\x9f]", _c1),
+    _rule(r"[\x80-\x9f]", lambda m: m[0].encode("latin-1").decode("cp1252", "ignore") or " "),
     _rule(rf"</?(?:{_TAGS})(?: [^<>\n=]*=[^<>\n]*)?/?>", ""),
     _rule(r"&(?:amp;)+", "&"),
     _rule(r"&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", _entity),

@@ -69,7 +69,6 @@ def side_names(*names: str) -> tuple[str, str]:
 
 
 def _two_files(rest: str, home: Path) -> tuple[str, str] | None:
-    """The two file names around the comma; among several commas, the one between two files."""
     cuts = [(rest[: m.start()], rest[m.end() :]) for m in re.finditer(",", rest)]
     if len(cuts) > 1:
         cuts = [cut for cut in cuts if all(Path(_absolute(file, home)).is_file() for file in cut)]

@@ -45,14 +45,8 @@ def documents(
 ) -> tuple[Documents, list[Reject]]:
     """The usable rows of the shard as columns, and the rejects.
 
-    Args:
-        shard: as in `rows`.
-        plan: as in `rows`.
-        pick: chooses rows; formats with one row per line skip the parsing of the others.
-        translations: return the translations of aligned pairs instead of their texts.
-
-    Raises:
-        InputError: the file that holds the shard's bytes cannot be read.
+    Formats with one row per line skip the parsing of rows that `pick` does not choose. With
+    `translations`, the texts are the translations of aligned pairs. Raises as `rows` does.
     """
     form = load(shard.format)
     found, rejected = form.columns(in_hand(shard), plan, pick, translations=translations)
@@ -60,16 +54,9 @@ def documents(
 
 
 def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
-    """Every row of a shard with its raw bytes, without the line end.
+    """Every row of a shard with its raw bytes, without the line end; raises as `rows` does.
 
     They are empty for formats whose rows are never written unchanged.
-
-    Args:
-        shard: as in `rows`.
-        plan: as in `rows`.
-
-    Raises:
-        InputError: the file that holds the shard's bytes cannot be read.
     """
     shard, form = in_hand(shard), load(shard.format)
     found = rows(shard, plan)

@@ -46,7 +46,6 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 
 def _stored(source: Source) -> Iterator[Block]:
-    """The blocks of a source whose row offsets are known, unread."""
     assert source.cells is not None  # noqa: S101
     begins = source.cells.begins.tolist()
     for row, (begin, end) in zip(

@@ -20,12 +20,7 @@ from corpusfit.types import Cells, Source
 
 
 def find(
-    inputs: Sequence[str],
-    plan: ReadPlan,
-    *,
-    spool: Path,
-    role: str,
-    scan: ScanChunks = scan_here,
+    inputs: Sequence[str], plan: ReadPlan, *, spool: Path, role: str, scan: ScanChunks = scan_here
 ) -> list[Source]:
     """Describe every source that the inputs name, sorted by name.
 
@@ -38,8 +33,8 @@ def find(
             on a hub.
         plan: how rows will be read.
         spool: folder for a copy of standard input; created when needed.
-        role: `target` or `corpus`; messages call the setting `--target` or `--corpus`. A role of
-            several words is a setting of a recipe, and messages use it as it is.
+        role: `target` or `corpus`; messages call the setting `<.target>` or `<.corpus>`. A
+            role of several words is a setting of a recipe, and messages use it as it is.
         scan: scans the stored bytes (`survey`).
 
     Returns:
@@ -54,9 +49,12 @@ def find(
         UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
     plan.check()
-    setting = role if " " in role else f"--{role}"
+    setting = role if " " in role else f"<.{role}>"
     inputs = list(map(str, inputs))
-    _require_alike(inputs, setting)
+    unlike = [name for name in inputs if not is_pair(name)]
+    if unlike and len(unlike) < len(inputs):
+        cure = "Use a separate command for the other inputs."
+        raise bad_setting(setting, "either only aligned pairs or none", unlike[0], cure)
     places: dict[Source, Found] = {}
     others: dict[str, Source] = {}
     for input_name in inputs:
@@ -89,14 +87,6 @@ def is_pair(input_name: str) -> bool:
     return form is not None and form.parallel
 
 
-def _require_alike(inputs: Sequence[str], setting: str) -> None:
-    """Check that aligned pairs are not mixed with other inputs."""
-    others = [input_name for input_name in inputs if not is_pair(input_name)]
-    if others and len(others) < len(inputs):
-        cure = "Use a separate command for the other inputs."
-        raise bad_setting(setting, "either only aligned pairs or none", others[0], cure)
-
-
 def is_parallel(sources: Sequence[Source]) -> bool:
     """Whether the sources are aligned pairs."""
     return all(load(source.format).parallel for source in sources)
@@ -127,7 +117,7 @@ def found_again(
     asked = []
     for source in sources:
         form = named(source.url)
-        digest = form.find(source.url, "--corpus").fingerprint if form else source.fingerprint
+        digest = form.find(source.url, "<.corpus>").fingerprint if form else source.fingerprint
         asked.append(replace(source, fingerprint=digest))
     now = _surveyed(asked, plan, scan)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
@@ -197,17 +187,12 @@ def _with_names(places: Mapping[Source, Found]) -> Iterator[Source]:
         yield replace(source, name=name)
 
 
-def _printable(name: str) -> str:
-    """The name with replacement marks for bytes that are not valid characters."""
-    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _unique(sources: list[Source]) -> list[Source]:
-    """Sort by name; repeated names (such as a file called `stdin`) get a number."""
+    """Sort by printable name; repeated names (such as a file called `stdin`) get a number."""
     seen: Counter[str] = Counter()
     unique = []
     for source in sorted(sources, key=lambda s: (s.name, s.url)):
-        name = _printable(source.name)
+        name = source.name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         seen[name] += 1
         again = f"~{seen[name]}" if seen[name] > 1 else ""
         unique.append(replace(source, name=name + again))

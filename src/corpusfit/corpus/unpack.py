@@ -59,11 +59,7 @@ class Stream:
         self._plan = plan
 
     def __iter__(self) -> Iterator[bytes]:
-        """Chunks of about one MiB.
-
-        Raises:
-            InputError: the stored bytes cannot be read (a disk or network error, not bad content).
-        """
+        """Chunks of about one MiB; raises `InputError` for a disk or network error alone."""
         if not self._source.compression:
             for chunk in self._stored(CHUNK):
                 self.position += len(chunk)
@@ -103,8 +99,8 @@ class Stream:
             data = piece
             self.position += len(piece)
             while data:
-                if ended and not started and _is_padding(data, suffix):
-                    break
+                if ended and not started and suffix in ("gz", "xz") and not data.strip(b"\0"):
+                    break  # padding of tapes and block devices
                 started = True
                 try:
                     yield from _parts(member, data, suffix)
@@ -125,13 +121,7 @@ class Stream:
         return (chunk[at : at + _PART] for chunk in stored for at in range(0, len(chunk), _PART))
 
 
-def _is_padding(data: bytes, suffix: str) -> bool:
-    """Whether only zeros follow a gzip or xz member (padding of tapes and block devices)."""
-    return suffix in ("gz", "xz") and not data.strip(b"\0")
-
-
 def _parts(member: Any, data: bytes, suffix: str) -> Iterator[bytes]:
-    """The output of one chunk of input, in bounded parts."""
     if suffix == "zst":
         yield member.decompress(data)
     elif suffix == "gz":

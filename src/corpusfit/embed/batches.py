@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,19 +30,3 @@ def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[n
         rows = max(1, budget // max(1, int(lengths[order[at]])))
         yield order[at : at + rows]
         at += rows
-
-
-def pad(rows: Sequence[Sequence[int]], fill: int) -> NDArray[np.int64]:
-    """Pad rows of token ids on the right to one matrix.
-
-    Args:
-        rows: k lists of token ids.
-        fill: token id of the padding.
-
-    Returns:
-        int64 [k, longest].
-    """
-    matrix = np.full((len(rows), max(map(len, rows))), fill, dtype=np.int64)
-    for i, row in enumerate(rows):
-        matrix[i, : len(row)] = row
-    return matrix

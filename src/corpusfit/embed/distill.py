@@ -79,7 +79,11 @@ def _create(place: Path, fill: Callable[[Path], None]) -> None:
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=".distilling-") as temporary:
             whole = Path(temporary) / "model"
             fill(whole)
-            _move(whole, place)
+            try:
+                whole.rename(place)
+            except OSError:
+                if not place.is_dir():  # an existing folder stays, because its content is the same
+                    raise
     except OSError as e:
         raise StorageError(
             f"Cannot write the static model to {place.parent}: {e.strerror or e}. Free disk space "
@@ -93,8 +97,19 @@ def _copy(place: Path, folder: Path) -> None:
 
 
 def _distil(source: Path, folder: Path) -> None:
+    """Write the three files that model2vec reads."""
+    from safetensors.numpy import save
+
     encoder = load_transformer(source, EmbedPlan(precision="fp32", unit_length=False), str(source))
-    _write(folder, _table(encoder), encoder.tokenizer)
+    table = _table(encoder)
+    config = (
+        '{"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": true, '
+        f'"hidden_dim": {table.shape[1]}, "max_length": 512}}\n'
+    )
+    tokens = encoder.tokenizer.backend_tokenizer.to_str().encode()
+    contents = (save({"embeddings": table}), tokens, config.encode())
+    for name, data in zip(_FILES, contents, strict=True):
+        write_bytes(folder / name, data)
 
 
 def _table(encoder: TransformerEncoder) -> NDArray[np.float32]:
@@ -150,26 +165,3 @@ def sif_weights(n: int) -> NDArray[np.float32]:
     share = 1 / np.arange(2, n + 2)
     weights: NDArray[np.float32] = (SIF / (SIF + share / share.sum())).astype(np.float32)
     return weights
-
-
-def _write(folder: Path, table: NDArray[np.float32], tokenizer: Any) -> None:
-    """The three files that model2vec reads."""
-    from safetensors.numpy import save
-
-    config = (
-        '{"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": true, '
-        f'"hidden_dim": {table.shape[1]}, "max_length": 512}}\n'
-    )
-    tokens = tokenizer.backend_tokenizer.to_str().encode()
-    contents = (save({"embeddings": table}), tokens, config.encode())
-    for name, data in zip(_FILES, contents, strict=True):
-        write_bytes(folder / name, data)
-
-
-def _move(whole: Path, place: Path) -> None:
-    """Rename to the final name; an existing folder stays, because its content is the same."""
-    try:
-        whole.rename(place)
-    except OSError:
-        if not place.is_dir():
-            raise

@@ -139,7 +139,7 @@ def _train(
     encoder.model.eval()
     if not all(bool(torch.isfinite(p).all()) for p in parameters):
         allowed, cure = "small enough that weights stay finite", "Use the default rate."
-        raise bad_setting("method.rate", allowed, tuning.rate, cure)
+        raise bad_setting("<method.rate>", allowed, tuning.rate, cure)
 
 
 def accumulate(

@@ -73,7 +73,7 @@ def resolve_device(wanted: str, group: str) -> str:
     available = wanted != "cpu" and torch.cuda.is_available()
     if wanted == "cuda" and not available:
         raise bad_setting(
-            f"{group}.device", "auto or cpu here", "cuda", "torch sees no CUDA device."
+            f"<{group}.device>", "auto or cpu here", "cuda", "torch sees no CUDA device."
         )
     return "cuda" if available else "cpu"
 

@@ -105,12 +105,8 @@ def static_fingerprint(folder: Path) -> str:
             f"<embed.embedder=static>: {folder} has no model.safetensors. Save the model there "
             "with model2vec's save_pretrained."
         )
-    files = [*weights, *sorted(folder.rglob("tokenizer.json")), *_settings(folder)]
+    files = [*weights, *sorted(folder.rglob("tokenizer.json")), *folder.glob("config.json")]
     return digest({"kind": "static 1", "files": [file_digest(p) for p in files]})
-
-
-def _settings(folder: Path) -> list[Path]:
-    return [p for p in (folder / "config.json",) if p.is_file()]
 
 
 def load_static(folder: Path, name: str) -> StaticEncoder:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpusfit.embed.batches import pad, token_batches
+from corpusfit.embed.batches import token_batches
 from corpusfit.embed.contract import Encoder, Progress, digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.hardware import resolve
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and is enough to sort by length
 LONGEST = 8_192  # tokens; one row of a 128k decoder would need hours and all memory
 DEFAULT_LENGTH = 512  # for models that state no limit, such as T5
+LOCAL = {"local_files_only": True, "trust_remote_code": False}
 CHARACTERS = 64  # per token: no tokenizer averages more; longer texts are truncated first
 
 
@@ -115,27 +116,22 @@ class TransformerEncoder(Encoder):
         import torch
 
         device = self.model.device
-        tokens = torch.from_numpy(pad(ids, self._fill)).to(device)
+        rows = [torch.tensor(row, dtype=torch.long) for row in ids]
+        tokens = torch.nn.utils.rnn.pad_sequence(
+            rows, batch_first=True, padding_value=self._fill
+        ).to(device)
         real = torch.from_numpy(lengths).to(device)
         mask = torch.arange(tokens.shape[1], device=device) < real[:, None]
         full = lengths[0] == lengths[-1]  # no padding: attention without a mask is faster
         states = self.model(
             input_ids=tokens, attention_mask=None if full else mask.long()
         ).last_hidden_state
-        pooled = (
-            self._mean(states, mask, real)
-            if self.pooling == "mean"
-            else self._cls(states, tokens, real)
-        )
+        if self.pooling == "mean":  # summed in float32 for any type of states
+            kept = states.masked_fill(~mask[:, :, None], 0)
+            pooled = kept.sum(1, dtype=torch.float32) / real[:, None]
+        else:
+            pooled = self._cls(states, tokens, real)
         return torch.nn.functional.normalize(pooled.float(), dim=1) if self.unit_length else pooled
-
-    @staticmethod
-    def _mean(states: torch.Tensor, mask: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
-        """Mean over the real tokens, summed in float32 for any type of states."""
-        import torch
-
-        kept = states.masked_fill(~mask[:, :, None], 0)
-        return kept.sum(1, dtype=torch.float32) / real[:, None]
 
     def _cls(self, states: torch.Tensor, tokens: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
         """The first state if the tokenizer starts with a cls token, else the last real state.
@@ -192,7 +188,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         model=model.to(hardware.device),
         tokenizer=tokenizer,
         pooling=plan.pooling,
-        max_length=_max_length(model, tokenizer),
+        max_length=int(min(position_limit(model), tokenizer.model_max_length, LONGEST)),
         batch_tokens=hardware.batch_tokens,
         unit_length=plan.unit_length,
     )
@@ -215,25 +211,13 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
         raise MissingDependencyError("A transformer as <embed.embedder>", "embed") from e
     place = str(transformer_folder(folder))
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    local = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, **local)
-            model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **local)
-    except Exception as e:  # a broken folder raises many kinds of errors
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(
-            f"<embed.embedder>: the model in {folder} cannot be loaded: {reason}"
-        ) from e
+    with loading(f"<embed.embedder>: the model in {folder}"):
+        tokenizer = AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
+        model = AutoModel.from_pretrained(place, use_safetensors=True, dtype=dtype, **LOCAL)
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
     model.config.use_cache = False
     return model.eval(), tokenizer
-
-
-def _max_length(model: Any, tokenizer: Any) -> int:
-    """Most tokens of a text that both the positions and the tokenizer allow."""
-    return int(min(position_limit(model), tokenizer.model_max_length, LONGEST))
 
 
 def position_limit(model: Any) -> int:
@@ -250,6 +234,19 @@ def first_position(model: Any) -> int:
     embeddings = getattr(model.base_model, "embeddings", None)
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
+
+
+@contextmanager
+def loading(what: str) -> Iterator[None]:
+    """Load quietly; `ModelError` for any of the many kinds of exceptions of a broken folder."""
+    try:
+        with quiet():
+            yield
+    except ModelError:
+        raise
+    except Exception as e:
+        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        raise ModelError(f"{what} cannot be loaded: {reason}") from e
 
 
 @contextmanager

@@ -31,6 +31,17 @@ class Job(ABC, Generic[Piece, Result]):
         """Open models and files, once in each worker; returns the function to call with a piece."""
 
 
+class PlainJob(Job[Piece, Result]):
+    """A job that opens nothing."""
+
+    def start(self) -> Callable[[Piece], Result]:
+        """What does a piece."""
+        return self._work
+
+    @abstractmethod
+    def _work(self, piece: Piece, /) -> Result: ...
+
+
 class Engine(ABC):
     """Runs jobs over pieces; a context manager that owns its workers.
 
@@ -80,7 +91,6 @@ class Engine(ABC):
 
 
 def _cores() -> int:
-    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

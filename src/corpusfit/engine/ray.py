@@ -15,7 +15,7 @@ from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.engine.actors import AHEAD, RETRIES, RUNTIME, Crew, Order, lost, outcome
 from corpusfit.engine.contract import Engine, Job, Piece, Result
 from corpusfit.engine.worker import packed
-from corpusfit.errors import MissingDependencyError, WorkerError, bad_setting
+from corpusfit.errors import WorkerError, bad_setting, importing
 
 
 class RayEngine(Engine):
@@ -43,16 +43,8 @@ class RayEngine(Engine):
         self._crew: Crew | None = None
 
     def __enter__(self) -> RayEngine:
-        """Connect to the cluster, or start one.
-
-        Raises:
-            MissingDependencyError: Ray is not installed.
-            UsageError: RAY_ADDRESS names a cluster that cannot be reached.
-        """
-        try:
+        with importing("<.engine=ray>", "ray"):
             import ray
-        except ImportError as e:
-            raise MissingDependencyError("<.engine=ray>", "ray") from e
         self._connected = not ray.is_initialized()
         if self._connected:
             _connect(ray, self.workers)

@@ -61,7 +61,9 @@ def require_allowed(plan: AugmentPlan, kind: str) -> None:
     """
     allowed = load(kind).augmentations
     if plan.kind not in allowed:
-        raise bad_setting("--augment", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind)
+        raise bad_setting(
+            "<augment.kind>", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind
+        )
 
 
 def augment_examples(examples: Examples, found: Sequence[str], copies: int) -> Examples:
@@ -150,8 +152,8 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
 
 
 def _replaced(fragments: list[list[list[str]]], plan: AugmentPlan, seed: int) -> list[list[str]]:
-    """The pieces of all augmented examples."""
-    found = replacement_model([_words(example) for example in fragments], plan.share)
+    words = [[word for parts in example for word in parts[1::2]] for example in fragments]
+    found = replacement_model(words, plan.share)
     m, through = len(found.probability), np.cumsum(found.drawn)
     new: list[list[str | None]] = []
     for copy in range(plan.copies):
@@ -168,10 +170,6 @@ def _replaced(fragments: list[list[list[str]]], plan: AugmentPlan, seed: int) ->
         pieces += [_rebuilt(example, replacements, at) for replacements in new]
         at += sum(len(parts) // 2 for parts in example)
     return pieces
-
-
-def _words(example: list[list[str]]) -> list[str]:
-    return [word for parts in example for word in parts[1::2]]
 
 
 def _rebuilt(example: list[list[str]], replacements: list[str | None], at: int) -> list[str]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.embed.batches import pad, token_batches
+from corpusfit.embed.batches import token_batches
 from corpusfit.embed.folders import Setting, find, transformer_folder
 from corpusfit.embed.hardware import resolve_device
-from corpusfit.embed.transformer import position_limit, quiet
+from corpusfit.embed.transformer import LOCAL, position_limit, quiet
 from corpusfit.engine import Progress
 from corpusfit.errors import MissingDependencyError, ModelError
 from corpusfit.kernels.chance import place_keys, uniform, value_keys
@@ -74,13 +74,13 @@ class BackTranslator:
 
         Raises:
             UsageError: a name is neither a folder nor a hub id.
-            ModelError: a model cannot be loaded, or does not translate; the message names `--mt` or
-                `--mt-back`.
+            ModelError: a model cannot be loaded, or does not translate; the message names the
+                setting.
             MissingDependencyError: torch or transformers is not installed.
         """
         return cls(
-            _Translator.load("--mt", mt, device, temperature, budget),
-            _Translator.load("--mt-back", mt_back, device, temperature, budget),
+            _Translator.load("<augment.mt>", mt, device, temperature, budget),
+            _Translator.load("<augment.mt_back>", mt_back, device, temperature, budget),
         )
 
     def translate(
@@ -110,16 +110,7 @@ class BackTranslator:
 
 @dataclass(frozen=True, eq=False)
 class _Translator:
-    """A translation model.
-
-    Attributes:
-        model: transformers model in evaluation mode, on its device.
-        tokenizer: the model's tokenizer.
-        longest: maximum input tokens, special tokens included.
-        prefix: text before each sentence.
-        temperature: sampling temperature.
-        budget: tokens per batch.
-    """
+    """A translation model; `longest` counts special tokens, `prefix` precedes each sentence."""
 
     model: Any
     tokenizer: Any
@@ -136,7 +127,7 @@ class _Translator:
         setting = Setting(
             flag=flag,
             allowed="a model folder or a Hugging Face hub id",
-            otherwise="use --augment tfidf",
+            otherwise="use <augment.kind=tfidf>",
             extra="train",
         )
         device = resolve_device(device, "finetune")
@@ -211,12 +202,15 @@ class _Translator:
         return translated
 
     def _batch(self, rows: list[list[int]], keys: NDArray[np.uint64]) -> list[str]:
-        """Translate a batch of token ids."""
         import torch
         from transformers import LogitsProcessorList
 
         lengths = [len(row) for row in rows]
-        ids = torch.from_numpy(pad(rows, self.tokenizer.pad_token_id)).to(self.model.device)
+        ids = torch.nn.utils.rnn.pad_sequence(
+            [torch.tensor(row, dtype=torch.long) for row in rows],
+            batch_first=True,
+            padding_value=self.tokenizer.pad_token_id,
+        ).to(self.model.device)
         real = torch.tensor(lengths, device=ids.device)[:, None]
         mask = torch.arange(ids.shape[1], device=ids.device) < real
         most = [min(_LONGER * n + _MORE, self.longest - 1) for n in lengths]
@@ -267,20 +261,19 @@ def _loaded(setting: Setting, name: str) -> tuple[Any, Any]:
         import torch
         import transformers
     except ImportError as e:
-        raise MissingDependencyError("--augment backtranslate", setting.extra) from e
+        raise MissingDependencyError("<augment.kind=backtranslate>", setting.extra) from e
     place = transformer_folder(find(name, setting=setting), setting)
-    local = {"local_files_only": True, "trust_remote_code": False}
-    options = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
-    options |= local
+    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
+    options["dtype"] = torch.float32
     try:
         with quiet():
-            config = transformers.AutoConfig.from_pretrained(place, **local)
+            config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
             if not config.is_encoder_decoder:
                 raise ModelError(
                     f"{setting.flag}: {name} is not a sequence-to-sequence model, so it cannot "
                     "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
                 )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **local)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
             model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(place, **options)
     except ModelError:
         raise

@@ -15,7 +15,7 @@ from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.evaluate.augment import split_words
 from corpusfit.evaluate.first_token import FirstToken
 from corpusfit.evaluate.formats.labelled import Labelled
-from corpusfit.evaluate.metrics import METRICS, metric
+from corpusfit.evaluate.metrics import METRICS, from_counts
 from corpusfit.evaluate.plan import FinetunePlan
 from corpusfit.evaluate.task import Examples, Task
 
@@ -39,7 +39,7 @@ class TaskType(ABC):
     """
 
     forms: ClassVar[tuple[str, ...]] = ("rows",)
-    """The formats that it reads (keys of `splits.FORMS`)."""
+    """The formats that it reads (of `splits.FORMS`)."""
     usual: ClassVar[bool] = False
     """Whether `task.kind = "auto"` is this kind where no kind claims the labels."""
     wants: ClassVar[str] = "a string, a whole number or a boolean"
@@ -50,7 +50,7 @@ class TaskType(ABC):
     """How logits are computed at `places`."""
     metrics: ClassVar[tuple[str, ...]] = METRICS
     """Metrics, all stored; of every metric higher is better."""
-    metric: ClassVar[str]
+    default_metric: ClassVar[str]
     """The default of `--metric`."""
     finetuning: ClassVar[FinetunePlan] = FinetunePlan(
         epochs=5, rate=3e-5, batch=8, warmup=0.1, patience=0
@@ -178,7 +178,7 @@ class TaskType(ABC):
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
         """A metric of sums of tallies, numbers [..., 3, k]; returns float64 [...]."""
-        return metric(name, summed)
+        return from_counts(name, summed)
 
     def measure(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]

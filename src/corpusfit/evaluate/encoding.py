@@ -121,14 +121,13 @@ def packed_rows(lengths: NDArray[np.int64], widest: int = 0) -> list[list[int]]:
     """
     longest = int(lengths.max())
     most = max(longest, min(widest, 2 * longest))
+
+    def cost(rows: list[list[int]]) -> float:  # estimated time, in tokens of a short row
+        width = max(int(lengths[row].sum()) for row in rows)
+        return len(rows) * width * (1 + width / _DOUBLE)
+
     widths = range(longest, most + 1, max(1, longest // _TRIES))
-    return min((_first_fit(lengths, width) for width in widths), key=lambda r: _cost(lengths, r))
-
-
-def _cost(lengths: NDArray[np.int64], rows: list[list[int]]) -> float:
-    """Estimated time of rows, in tokens of a short row."""
-    width = max(int(lengths[row].sum()) for row in rows)
-    return len(rows) * width * (1 + width / _DOUBLE)
+    return min((_first_fit(lengths, width) for width in widths), key=cost)
 
 
 def _first_fit(lengths: NDArray[np.int64], width: int) -> list[list[int]]:

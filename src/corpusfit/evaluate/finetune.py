@@ -6,27 +6,21 @@ import dataclasses
 import math
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.adapters import trainable_parameters
-from corpusfit.adapt.failures import is_out_of_memory
+from corpusfit.adapt.failures import naming_memory_errors
 from corpusfit.adapt.memory import kept_memory
 from corpusfit.adapt.plan import TrainPlan
-from corpusfit.adapt.schedule import optimizer, rate_at
+from corpusfit.adapt.schedule import Updates, rate_at
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
 from corpusfit.errors import TrainingError
-from corpusfit.evaluate.encoding import (
-    NOWHERE,
-    Batch,
-    Encoded,
-    encode,
-    packed_rows,
-    to_batch,
-)
+from corpusfit.evaluate.encoding import NOWHERE, Batch, Encoded, encode, packed_rows, to_batch
 from corpusfit.evaluate.network import HeadedModel, open_with_head
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan, settled
@@ -65,18 +59,14 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
     hardware = resolve(plan.finetune, "finetune")
     headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed)
     plan = settled(plan, task.kind, adapter=headed.adapter, longest=headed.longest)
-    with seeded(seed), kept_memory():
+    out_of_memory = TrainingError(
+        f"Out of memory with batches of {plan.finetune.batch} texts of up to "
+        f"{plan.finetune.length} tokens. Set a smaller <finetune.batch> or <finetune.length>."
+    )
+    with seeded(seed), kept_memory(), naming_memory_errors(out_of_memory):
         tuning = _FineTuning(task, plan, seed, headed, hardware)
-        try:
-            tuning.run(extra)
-            scores, predicted = tuning.evaluate()
-        except (MemoryError, RuntimeError) as e:
-            if not is_out_of_memory(e):
-                raise
-            raise TrainingError(
-                f"Out of memory with batches of {plan.finetune.batch} texts of up to "
-                f"{plan.finetune.length} tokens. Set a smaller --batch or --length."
-            ) from e
+        tuning.run(extra)
+        scores, predicted = tuning.evaluate()
     return Outcome(
         size=len(task.train),
         seed=seed,
@@ -132,26 +122,34 @@ class _FineTuning:
         self.parameters = trainable_parameters(self.model)
         steps = settings.epochs * math.ceil(len(train) / settings.batch)
         train_plan = TrainPlan(
-            steps=steps, rate=settings.rate, warmup=settings.warmup or 0.0, decay=settings.decay
+            steps=steps,
+            rate=settings.rate,
+            warmup=settings.warmup or 0.0,
+            decay=settings.decay,
+            clip=settings.clip,
         )
-        adamw = optimizer(self.parameters, train_plan)
+        updates = Updates(self.parameters, train_plan)
         for epoch in range(1, settings.epochs + 1):
-            loss = self._epoch(epoch, train, train_plan, adamw)
+            loss = self._epoch(epoch, train, train_plan, updates)
             answers = self._answers(dev)
-            score = self._measured(self.task.dev, answers)[self.plan.task.metric]
+            found = self.type.measure(self.task.labels, self.task.dev, answers)
+            score = found[self.plan.task.metric]
             self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
             if score > self.best.score:
                 weights = {n: p.detach().clone() for n, p in self.parameters.items()}
                 self.best = _Best(epoch, score, answers, self.words.decay_factor, weights)
             elif settings.patience and epoch - self.best.epoch >= settings.patience:
                 break
-        self._load(self.best)
+        self.words.decay_factor = self.best.decay_factor
+        for name, parameter in self.parameters.items():
+            parameter.data.copy_(self.best.weights[name])
 
     def evaluate(self) -> tuple[dict[str, dict[str, float]], dict[str, list[Any]]]:
         """Every metric and the predictions of the best weights, by split."""
         test = self._answers(self._encoded("test", self.task.test))
         both = (("dev", self.task.dev, self.best.answers), ("test", self.task.test, test))
-        scores = {name: self._measured(examples, answers) for name, examples, answers in both}
+        measure = self.type.measure
+        scores = {name: measure(self.task.labels, own, answers) for name, own, answers in both}
         return scores, {name: answers.tolist() for name, _, answers in both}
 
     def _encoded(self, name: str, examples: Examples) -> Encoded:
@@ -162,10 +160,7 @@ class _FineTuning:
         self.truncated[name] = int(found.truncated[:own].sum())
         return found
 
-    def _measured(self, examples: Examples, answers: NDArray[Any]) -> dict[str, float]:
-        return self.type.measure(self.task.labels, examples, answers)
-
-    def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, adamw: Any) -> float:
+    def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:
         """Train one epoch; returns the mean loss."""
         batch, n = self.plan.finetune.batch or 1, len(train)
         began = time.perf_counter()
@@ -175,37 +170,32 @@ class _FineTuning:
         labelled = 0
         for number, first in enumerate(range(0, n, batch)):
             step = (epoch - 1) * math.ceil(n / batch) + number
-            for group in adamw.param_groups:
-                group["lr"] = rate_at(step, train_plan)
             found = self._batch(train, order[first : first + batch], self.headed.widest)
             if not len(found.targets):
                 continue  # no word of the batch has a token
-            total += self._step(step, found) * len(found.targets)
+            key = place_keys(self.seed, 2 * step + _DROPOUT, 1)[0]
+            loss = updates.make(step, key, partial(self._gradient, found), self._diverged)
+            total += loss * len(found.targets)
             labelled += len(found.targets)
-            adamw.step()
-            adamw.zero_grad(set_to_none=True)
             self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.decay
         self.learned += n
         self.spent += time.perf_counter() - began
         return float(total) / max(1, labelled)
 
-    def _step(self, step: int, batch: Batch) -> torch.Tensor:
-        """Compute the gradient of a step; returns its loss."""
+    def _diverged(self, steps: int) -> TrainingError:
+        return TrainingError(
+            f"Fine-tuning diverged: the loss of step {steps:,} is not finite. Set <finetune.rate> "
+            f"below {self.plan.finetune.rate:g}."
+        )
+
+    def _gradient(self, batch: Batch) -> torch.Tensor:
+        """Compute the gradient of a batch; returns its loss."""
         import torch
 
-        torch.manual_seed(int(place_keys(self.seed, 2 * step + _DROPOUT, 1)[0] >> np.uint64(1)))
         with self.network.scope():
             logits = self._logits(batch)
         loss = self.type.loss(logits.float(), batch.targets.to(logits.device), self.task)
         torch.autograd.backward(loss)
-        norm = torch.nn.utils.clip_grad_norm_(
-            list(self.parameters.values()), self.plan.finetune.clip
-        )
-        if not math.isfinite(float(norm)):
-            raise TrainingError(
-                f"Fine-tuning diverged: the loss of step {step + 1:,} is not finite. Set --rate "
-                f"below {self.plan.finetune.rate:g}."
-            )
         return loss.detach()
 
     def _logits(self, batch: Batch) -> torch.Tensor:
@@ -218,11 +208,7 @@ class _FineTuning:
     def _batch(self, encoded: Encoded, numbers: NDArray[np.int64], widest: int = 0) -> Batch:
         """A batch of examples, packed if the model supports packing.
 
-        Args:
-            encoded: all examples.
-            numbers: int64 [k], examples of the batch.
-            widest: maximum tokens of a row, if the longest example has fewer; 0 suits examples of
-                similar length.
+        A row has at most `widest` tokens; 0 suits examples of similar length.
         """
         lengths = encoded.lengths[numbers]
         rows = [[i] for i in range(len(numbers))]
@@ -248,11 +234,3 @@ class _FineTuning:
                 found[np.concatenate(there)] = answers
         assert found is not None  # noqa: S101
         return found
-
-    def _load(self, best: _Best) -> None:
-        import torch
-
-        self.words.decay_factor = best.decay_factor
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(best.weights[name])

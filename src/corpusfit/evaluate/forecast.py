@@ -71,12 +71,7 @@ def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[
 def _thinned(counted: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """Sample about `size` n-grams: all of the last layers, and some of the layer before them.
 
-    Args:
-        counted: float64 [parts, LAYERS, buckets], made by `layers`.
-        size: number of n-grams, at most as many as there are.
-
-    Returns:
-        float64 [parts, buckets].
+    `counted` is float64 [parts, LAYERS, buckets], made by `layers`; the result [parts, buckets].
     """
     from_on = counted.sum(axis=(0, 2))[::-1].cumsum()[::-1]
     enough = np.flatnonzero(from_on >= size)

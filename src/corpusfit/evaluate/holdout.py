@@ -83,11 +83,7 @@ class Drawn:
 
 
 def draw(
-    groups: Groups,
-    dev: int,
-    test: int,
-    near: Mapping[int, AbstractSet[int]],
-    candidates: int,
+    groups: Groups, dev: int, test: int, near: Mapping[int, AbstractSet[int]], candidates: int
 ) -> Drawn | None:
     """Draw test, then dev from groups without a near-duplicate in test.
 

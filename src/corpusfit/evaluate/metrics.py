@@ -19,10 +19,7 @@ Items = tuple[NDArray[Any], ...]
 
 
 def tallies(
-    right: NDArray[np.bool_],
-    lengths: NDArray[np.int64],
-    counted: Sequence[Items],
-    classes: int,
+    right: NDArray[np.bool_], lengths: NDArray[np.int64], counted: Sequence[Items], classes: int
 ) -> NDArray[np.int64]:
     """Counts of each example, from which all metrics follow.
 
@@ -46,8 +43,8 @@ def tallies(
     return found
 
 
-def metric(name: str, summed: NDArray[Any], *, absent: bool = False) -> NDArray[np.float64]:
-    """A metric of sums of tallies.
+def from_counts(name: str, summed: NDArray[Any], *, absent: bool = False) -> NDArray[np.float64]:
+    """A metric of `METRICS`, from sums of tallies.
 
     Averages are those of scikit-learn with zero_division=0: `macro` is the mean over classes,
     `weighted` weights each class by its gold count.
@@ -63,6 +60,8 @@ def metric(name: str, summed: NDArray[Any], *, absent: bool = False) -> NDArray[
     Returns:
         float64 [...], in [0, 1].
     """
+    if name not in METRICS:
+        raise ValueError(f"{name} is not a metric of counts")
     if name == "accuracy":
         return accuracy(summed)
     average, _, figure = name.partition("_")

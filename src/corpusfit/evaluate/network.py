@@ -16,7 +16,7 @@ from corpusfit.adapt.prediction import evaluation_mode, relative_difference
 from corpusfit.adapt.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seeded
-from corpusfit.embed.transformer import position_limit
+from corpusfit.embed.transformer import LOCAL, loading, position_limit
 from corpusfit.errors import ModelError, bad_setting
 from corpusfit.evaluate.contract import TaskType
 from corpusfit.evaluate.plan import HeadPlan
@@ -25,6 +25,7 @@ from corpusfit.evaluate.registry import load
 if TYPE_CHECKING:
     import torch
 
+_MODEL = MODEL._replace(otherwise="run the command again when the hub can be reached")
 _WIDEST = 512  # tokens; wider rows hold a single long text
 
 
@@ -51,13 +52,7 @@ class HeadedModel:
 
 @dataclass
 class _WithHead:
-    """An auto class for `open_adapted` that opens a model with a new head.
-
-    Attributes:
-        task: the type of the task.
-        outputs: number of outputs of the head.
-        attention: attention implementation, if the model supports it.
-    """
+    """An auto class for `open_adapted` that opens a model with a new head."""
 
     task: TaskType
     outputs: int
@@ -75,15 +70,15 @@ class _WithHead:
         except ValueError as e:
             if "Unrecognized configuration class" in str(e):
                 raise ModelError(
-                    f"--model: the architecture in {folder} has no head for {self.task.kind}. Name "
-                    "an encoder, such as BERT, or a decoder."
+                    f"<model.name>: the architecture in {folder} has no head for {self.task.kind}. "
+                    "Name an encoder, such as BERT, or a decoder."
                 ) from e
             if "scaled_dot_product_attention" not in str(e):
                 raise
             model, info = opening(folder, attn_implementation="eager", **options)
         if model.config.is_encoder_decoder:
             raise ModelError(
-                f"--model: {folder} is an encoder-decoder; only encoders and decoders can be "
+                f"<model.name>: {folder} is an encoder-decoder; only encoders and decoders can be "
                 "evaluated. Name one of those."
             )
         other = [key for key, *_ in info["mismatched_keys"]]
@@ -92,8 +87,8 @@ class _WithHead:
         ]
         if lacking:
             raise ModelError(
-                f"--model: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} is "
-                "missing or has another size. Name a folder with the complete model."
+                f"<model.name>: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} "
+                "is missing or has another size. Name a folder with the complete model."
             )
         return model
 
@@ -121,16 +116,22 @@ def open_with_head(
         ModelError: the model cannot be loaded, or its architecture has no head for the task.
         MissingDependencyError: torch or transformers is not installed.
     """
-    task, place = load(kind), find(plan.name, setting=MODEL)
+    task, place = load(kind), find(plan.name, setting=_MODEL)
     adapted = (place / ADAPTER).is_file()
     if adapted and plan.adapter:
-        cure = "The adapter in the folder is trained. Leave out --adapter."
-        raise bad_setting("--adapter", "left out with an adapter's folder", plan.adapter, cure)
+        cure = "The adapter in the folder is trained. Leave out <model.adapter>."
+        raise bad_setting(
+            "<model.adapter>", "left out with an adapter's folder", plan.adapter, cure
+        )
     if not adapted:
-        place = transformer_folder(place, MODEL)
+        place = transformer_folder(place, _MODEL)
     with seeded(seed):
         model = open_adapted(place, _WithHead(task, outputs, hardware.attention))
-        tokenizer = _tokenizer(plan.name, model_under(place))
+        from transformers import AutoTokenizer  # `open_adapted` has found it
+
+        whole = model_under(place)
+        with loading(f"<model.name>: the tokenizer of {plan.name}"):
+            tokenizer = AutoTokenizer.from_pretrained(whole, use_fast=True, **LOCAL)
         special = special_tokens_of(
             tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
         )
@@ -190,24 +191,20 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
     with evaluation_mode(model):
         alone = model(input_ids=ids).logits
         padded = model(input_ids=torch.cat([ids, more], dim=1), attention_mask=seen).logits
-    if (
-        relative_difference(
-            padded.flatten(0, -2)[: alone.numel() // alone.shape[-1]], alone.flatten(0, -2)
-        )
-        > LEAK
-    ):
+    own = alone.flatten(0, -2)
+    if relative_difference(padded.flatten(0, -2)[: len(own)], own) > LEAK:
         raise ModelError(
-            f"--model: the predictions of {name} for a text depend on the padding after it, so "
-            "texts cannot be evaluated in batches. Name another model."
+            f"<model.name>: the predictions of {name} for a text depend on the padding after it, "
+            "so texts cannot be evaluated in batches. Name another model."
         )
 
 
 def trains_adapter(plan: HeadPlan) -> bool:
     """Whether an adapter is trained and the model is frozen: a new adapter or the folder's own."""
-    return bool(plan.adapter) or (find(plan.name, setting=MODEL) / ADAPTER).is_file()
+    return bool(plan.adapter) or (find(plan.name, setting=_MODEL) / ADAPTER).is_file()
 
 
-def head_fingerprint(name: str, flag: str = "--model") -> str:
+def head_fingerprint(name: str, flag: str = "<model.name>") -> str:
     """Hex digest of a model, or of an adapter and its base model, by their weights.
 
     Args:
@@ -218,20 +215,7 @@ def head_fingerprint(name: str, flag: str = "--model") -> str:
         UsageError: the name is neither a folder nor a hub id.
         ModelError: files are missing.
     """
-    place = find(name, setting=MODEL._replace(flag=flag))
+    place = find(name, setting=_MODEL._replace(flag=flag))
     if not (place / ADAPTER).is_file():
         return fingerprint(place)
     return adapter_fingerprint(place)
-
-
-def _tokenizer(name: str, place: Any) -> Any:
-    """The tokenizer of a model's folder."""
-    import transformers
-
-    try:
-        return transformers.AutoTokenizer.from_pretrained(
-            place, use_fast=True, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as e:  # a broken folder raises many kinds of exceptions
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(f"--model: the tokenizer of {name} cannot be loaded: {reason}") from e

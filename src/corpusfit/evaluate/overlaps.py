@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from corpusfit.adapt.keys import text_keys
-from corpusfit.evaluate.task import Examples, Task
+from corpusfit.evaluate.task import Task
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,6 @@ class Overlaps:
         return [str(overlap) for overlap in (*self.between, *self.duplicates) if overlap.shared]
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """The spellings and labels of a text (one label for each word)."""
-
-    texts: set[str] = field(default_factory=set)
-    labels: set[tuple[int, ...]] = field(default_factory=set)
-
-
 def split_overlaps(task: Task) -> Overlaps:
     """Count copies between and within the splits of a task.
 
@@ -84,8 +76,11 @@ def split_overlaps(task: Task) -> Overlaps:
     Reference: Aharoni and Goldberg (2020), section 3.1, appendix A.2 and Table 8.
     """
     splits = {"train": task.train, "dev": task.dev, "test": task.test}
-    rows = {split: _rows(examples) for split, examples in splits.items()}
-    seen: dict[str, dict[int, _Seen]] = {split: {} for split in splits}
+    rows: dict[str, list[_Row]] = {}
+    for split, examples in splits.items():
+        texts, labels = examples.texts(), map(tuple, examples.labels)
+        rows[split] = list(zip(text_keys(texts).tolist(), texts, labels, strict=True))
+    seen: dict[str, _Seen] = {split: {} for split in splits}
     duplicates = tuple(_counted(s, s, rows[s], seen[s], adding=True) for s in splits)
     pairs = (("dev", "train"), ("test", "train"), ("test", "dev"))
     between = tuple(_counted(a, b, rows[a], seen[b], adding=False) for a, b in pairs)
@@ -93,26 +88,21 @@ def split_overlaps(task: Task) -> Overlaps:
 
 
 _Row = tuple[int, str, tuple[int, ...]]
-"""The key, the text and the labels of an example."""
+"""The key, the text and the labels of an example (one label for each word)."""
+_Seen = dict[int, tuple[set[str], set[tuple[int, ...]]]]
+"""The spellings and labels of the texts with a key."""
 
 
-def _rows(examples: Examples) -> list[_Row]:
-    texts = examples.texts()
-    return list(zip(text_keys(texts).tolist(), texts, map(tuple, examples.labels), strict=True))
-
-
-def _counted(
-    split: str, within: str, rows: list[_Row], seen: dict[int, _Seen], *, adding: bool
-) -> Overlap:
+def _counted(split: str, within: str, rows: list[_Row], seen: _Seen, *, adding: bool) -> Overlap:
     """Count the examples whose key was seen before; with `adding`, add each to those seen."""
     shared = identical = relabelled = 0
     for key, text, labels in rows:
         if key in seen:
             shared += 1
-            identical += text in seen[key].texts
-            relabelled += labels not in seen[key].labels
+            identical += text in seen[key][0]
+            relabelled += labels not in seen[key][1]
         if adding:
-            known = seen.setdefault(key, _Seen())
-            known.texts.add(text)
-            known.labels.add(labels)
+            known = seen.setdefault(key, (set(), set()))
+            known[0].add(text)
+            known[1].add(labels)
     return Overlap(split, within, len(rows), shared, identical, relabelled)

@@ -11,7 +11,7 @@ from corpusfit.corpus.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
 from corpusfit.corpus.unpack import unpacked_name
 from corpusfit.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Document, Source
+from corpusfit.types import Document
 
 _ALLOWED = (
     "NAME for the files NAME.de and NAME.en, two files as FILE,FILE, a .tsv with two columns, or "
@@ -67,23 +67,21 @@ def read_pairs(value: str) -> Pairs:
             elif row.reason in _BLANK:
                 blank += 1
             else:
-                raise InputError(f"--pairs {value} cannot be read at row {row.row}: {row.reason}.")
+                raise InputError(f"<.pairs={value}> cannot be read at row {row.row}: {row.reason}.")
     if not sides[0]:
-        raise EmptyInputError(f"--pairs {value} has no pair with text on both sides.")
-    return Pairs(_name(sources[0]), corpus.sides(sources), sides, blank)
+        raise EmptyInputError(f"<.pairs={value}> has no pair with text on both sides.")
+    stems = [_bare(Path(url)).stem for url in corpus.files_of(sources[0])]
+    return Pairs("-".join(dict.fromkeys(stems)), corpus.sides(sources), sides, blank)
 
 
 def _as_corpus(value: str) -> str:
     """The value as a corpus input."""
     if corpus.is_pair(value):
         return value
-    path = Path(value).expanduser()
-    if not path.is_file():
-        return "pair:{},{}".format(*_two(value, path))
-    if _bare(path).suffix != ".tsv":
-        cure = "A single file must be a .tsv with both sides; for two files give their common name."
-        raise bad_setting("--pairs", _ALLOWED, value, cure)
-    return f"pair:{path}"
+    path, parts = Path(value).expanduser(), value.split(",")
+    if path.is_file() or (len(parts) == 2 and all(Path(p).expanduser().is_file() for p in parts)):
+        return f"pair:{value}"
+    return "pair:{},{}".format(*_two(value, path))
 
 
 def _bare(path: Path) -> Path:
@@ -92,28 +90,16 @@ def _bare(path: Path) -> Path:
 
 
 def _two(value: str, path: Path) -> tuple[Path, Path]:
-    """The two files of `FILE,FILE`, or with a common name."""
-    parts = [Path(part).expanduser() for part in value.split(",")]
-    if len(parts) == 2 and all(part.is_file() for part in parts):
-        return parts[0], parts[1]
+    """The two files with a common name."""
     folder = path.parent
     found = sorted(folder.glob("*")) if folder.is_dir() else []
     found = [p for p in found if p.is_file() and _bare(p).stem == path.name]
     if len(found) != 2:
         here = ", ".join(p.name for p in found[:6]) or "no such file"
         cure = f"Found: {here}." if len(found) < 2 else f"Found: {here}. Name two of them."
-        raise bad_setting("--pairs", _ALLOWED, value, cure)
+        raise bad_setting("<.pairs>", _ALLOWED, value, cure)
     order = re.split(r"\W+|_", path.name)  # tatoeba.deu-eng: German first
-    places = [order.index(x) if x in order else len(order) for x in map(_language, found)]
+    languages = [_bare(p).suffix[1:] for p in found]
+    places = [order.index(x) if x in order else len(order) for x in languages]
     first, second = found if places[0] <= places[1] else reversed(found)
     return first, second
-
-
-def _language(path: Path) -> str:
-    return _bare(path).suffix[1:]
-
-
-def _name(source: Source) -> str:
-    """The common name of the files, or both names with a hyphen."""
-    stems = [_bare(Path(url)).stem for url in corpus.files_of(source)]
-    return "-".join(dict.fromkeys(stems))

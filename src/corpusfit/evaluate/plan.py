@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from corpusfit.adapt.plan import ADAPTERS, Clip, Precision, WeightDecay
 from corpusfit.errors import bad_setting
@@ -41,8 +41,7 @@ class HeadPlan(Group, group="model"):
         ),
     ] = ""
     reduction: Annotated[
-        int,
-        Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0),
+        int, Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0)
     ] = 2
     rank: Annotated[int, Option("Rank of a new LoRA's matrices", above=0)] = 8
 
@@ -80,9 +79,7 @@ class TaskPlan(Group, group="task"):
     dev_share: Annotated[
         float,
         Option(
-            "Share of the training examples that becomes dev if the task has none",
-            above=0,
-            below=1,
+            "Share of the training examples that becomes dev if the task has none", above=0, below=1
         ),
     ] = 0.1
     test_share: Annotated[
@@ -106,7 +103,7 @@ class TaskPlan(Group, group="task"):
 class FinetunePlan(Group, group="finetune"):
     """The fine-tuning; `settled` sets what is left out, by the kind of task.
 
-    Reference: TADPOLE, section 4, for classification; mDAPT, section 4.1, for tagging.
+    Reference: TADPOLE, section 4, for texts; mDAPT, section 4.1, for tagging.
     """
 
     epochs: Annotated[
@@ -114,7 +111,7 @@ class FinetunePlan(Group, group="finetune"):
         Option(
             "Highest number of passes over the training examples",
             "epochs",
-            default="5 for classification, 100 for tagging, 30 for tagging with an adapter",
+            default="5 for texts, 100 for tagging, 30 for tagging with an adapter",
             above=0,
         ),
     ] = None
@@ -123,19 +120,14 @@ class FinetunePlan(Group, group="finetune"):
         Option(
             "Highest learning rate",
             "rate",
-            default="3e-5 for classification, 2e-5 for tagging, 1e-4 for tagging with an adapter",
+            default="3e-5 for texts, 2e-5 for tagging, 1e-4 for tagging with an adapter",
             more="Of AdamW; it falls linearly to 0",
             above=0,
         ),
     ] = None
     batch: Annotated[
         int | None,
-        Option(
-            "Examples per step",
-            "batch",
-            default="8 for classification, 32 for tagging",
-            above=0,
-        ),
+        Option("Examples per step", "batch", default="8 for texts, 32 for tagging", above=0),
     ] = None
     length: Annotated[
         int | None,
@@ -151,7 +143,7 @@ class FinetunePlan(Group, group="finetune"):
         float | None,
         Option(
             "Share of the steps over which the learning rate rises",
-            default="0.1 for classification, 0 for tagging",
+            default="0.1 for texts, 0 for tagging",
             least=0,
             most=1,
         ),
@@ -160,7 +152,7 @@ class FinetunePlan(Group, group="finetune"):
         int | None,
         Option(
             "Number of epochs without a better dev score after which to stop; 0 never stops early",
-            default="0 for classification, 25 for tagging, 0 for tagging with an adapter",
+            default="0 for texts, 25 for tagging, 0 for tagging with an adapter",
             least=0,
         ),
     ] = None
@@ -240,7 +232,7 @@ def check_metric(setting: str, metric: str, kind: str = "auto") -> None:
 def metric_of(plan: TaskPlan, kind: str) -> str:
     """The metric to compare by, for a kind of task; raises `UsageError` if the kind lacks it."""
     check_metric("<task.metric>", plan.metric, kind)
-    return load(kind).metric if plan.metric == "auto" else plan.metric
+    return load(kind).default_metric if plan.metric == "auto" else plan.metric
 
 
 def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> EvaluatePlan:
@@ -254,11 +246,8 @@ def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, longest: int) -> Ev
     """
     task_type = load(kind)
     start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
-    finetune = plan.finetune
-    for entry in dataclasses.fields(FinetunePlan):
-        if getattr(finetune, entry.name) is None:
-            value: Any = {entry.name: getattr(start, entry.name)}
-            finetune = dataclasses.replace(finetune, **value)
+    given = {name: value for name, value in vars(plan.finetune).items() if value is not None}
+    finetune = dataclasses.replace(start, **given)
     finetune = dataclasses.replace(finetune, length=min(finetune.length or longest, longest))
     task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
     return dataclasses.replace(plan, finetune=finetune, task=task)

@@ -96,7 +96,6 @@ def _loss(p: GainPredictors, model: str) -> str:
 
 
 def _comparison(p: GainPredictors, best: GainPredictors) -> str:
-    """Compare a selection with the best one for the same task."""
     if not best.kl.sure:
         return f"{p.data} and {best.data}: no difference; neither reduces the KL beyond noise."
     if best.kl.falls - p.kl.falls <= best.kl.apart:

@@ -94,8 +94,9 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
         )
     if used >= n:
         raise InputError(
-            f"--task must have more training examples than {' and '.join(missing)} take; it has "
-            f"{n:,}, they take {used:,}. Add examples, or lower task.dev_share and task.test_share."
+            f"<.task> must have more training examples than {' and '.join(missing)} take; it has "
+            f"{n:,}, they take {used:,}. Add examples, or lower <task.dev_share> and "
+            "<task.test_share>."
         )
     if missing:
         made["train"] = _take(train, np.sort(order[used:]).tolist())
@@ -114,11 +115,8 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
         if here:
             n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
             few = ", ".join(map(repr, in_order(here)[:8])) + (", …" if len(here) > 8 else "")
+            words = "a label" if len(here) == 1 else f"{len(here):,} labels"
             yield (
-                f"{split} has {_labels_in_words(len(here))} that train lacks and no model can "
+                f"{split} has {words} that train lacks and no model can "
                 f"learn: {few} ({n:,} of {len(labelled):,} examples)."
             )
-
-
-def _labels_in_words(n: int) -> str:
-    return "a label" if n == 1 else f"{n:,} labels"

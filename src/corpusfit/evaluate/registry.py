@@ -50,7 +50,7 @@ def detect(form: str, labels: Sequence[object]) -> str:
     """The kind of a task: the one that claims its labels, else the usual one of its form.
 
     Args:
-        form: a key of `splits.FORMS`.
+        form: one of `splits.FORMS`.
         labels: values of the label field in train, as read; empty if the form has tags.
     """
     able = [kind for kind in names() if form in load(kind).forms]

@@ -63,11 +63,7 @@ def percentile_interval(
 
 
 def p_items(
-    ours: NDArray[Any],
-    base: NDArray[Any],
-    metric: Metric,
-    rng: np.random.Generator,
-    rounds: int,
+    ours: NDArray[Any], base: NDArray[Any], metric: Metric, rng: np.random.Generator, rounds: int
 ) -> float:
     """Two-sided p-value of paired approximate randomisation over examples.
 

@@ -36,10 +36,7 @@ def deduplicate(texts: Sequence[str]) -> UniqueSentences:
 
 
 def nearest(
-    queries: Vectors,
-    others: Vectors,
-    block: int = _BLOCK,
-    on_progress: Progress | None = None,
+    queries: Vectors, others: Vectors, block: int = _BLOCK, on_progress: Progress | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The nearest neighbour of each query by cosine, and its margin; exact search.
 

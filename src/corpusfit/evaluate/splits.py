@@ -14,12 +14,8 @@ from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.registry import load, names
 
 SPLITS = ("train", "dev", "test")
-FORMS = {
-    "rows": "rows (.jsonl, .csv, .tsv, .parquet or hub:NAME)",
-    "conll": "CoNLL columns (.conll)",
-    "brat": "brat (.txt with .ann)",
-}
-"""The formats of a task, in words."""
+FORMS = ("rows", "conll", "brat")
+"""The formats of a task."""
 
 _NAMES = {
     "train": "train",
@@ -37,7 +33,7 @@ class TaskFiles:
 
     Attributes:
         name: name of the folder, file or dataset.
-        form: a key of `FORMS`.
+        form: one of `FORMS`.
         places: files of each split, or a dataset's split as `hub:NAME@SPLIT`.
     """
 
@@ -46,7 +42,7 @@ class TaskFiles:
     places: dict[str, list[str]]
 
 
-def find_splits(place: str, kind: str, setting: str = "--task") -> TaskFiles:
+def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
     """Find the files of a task's splits.
 
     Args:
@@ -60,7 +56,7 @@ def find_splits(place: str, kind: str, setting: str = "--task") -> TaskFiles:
         UsageError: the kind does not match the format, or the place is not local.
         MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
-    forms = tuple(FORMS) if kind == "auto" else load(kind).forms
+    forms = FORMS if kind == "auto" else load(kind).forms
     search = _Search(forms, setting)
     if place.startswith(hub.PREFIX):
         found = search.dataset(place)
@@ -70,8 +66,8 @@ def find_splits(place: str, kind: str, setting: str = "--task") -> TaskFiles:
         found = search.local(Path(place).expanduser())
     if found.form not in forms:
         fitting = " or ".join(name for name in names() if found.form in load(name).forms)
-        cure = f"A task of this kind is {' or '.join(FORMS[form] for form in forms)}."
-        raise bad_setting("task.kind", f"{fitting} for {place}", kind, cure)
+        cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
+        raise bad_setting("<task.kind>", f"{fitting} for {place}", kind, cure)
     return found
 
 
@@ -216,6 +212,12 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
     if name.endswith(".ann"):
         return "brat"
     return "rows" if format_of(name) else ""
+
+
+def _in_words(form: str) -> str:
+    """A format of a task with its suffixes, for messages."""
+    words = {"conll": f"CoNLL columns ({', '.join(_CONLL)})", "brat": "brat (.txt with .ann)"}
+    return words.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
 
 
 def _suffixes(*others: str) -> str:

@@ -88,7 +88,12 @@ def records(table: Table) -> list[dict[str, Any]]:
     A score becomes a dictionary of `mean` and `sd` (in points) and `mark`.
     """
     return [
-        {name: _record(entry) for name, entry in zip(table.columns, row, strict=True)}
+        {
+            name: dict(zip(("mean", "sd", "mark"), _in_csv(entry), strict=True))
+            if isinstance(entry, Score)
+            else entry
+            for name, entry in zip(table.columns, row, strict=True)
+        }
         for row in table.rows
     ]
 
@@ -175,28 +180,16 @@ def _points(share: float) -> str:
     return f"{round(100 * share, 2) + 0.0:.2f}"  # + 0.0: there is no -0
 
 
-def _number(value: float) -> str:
-    """An integer with thousands separators; a float with 2 decimals, or 2 digits if small."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.2f}" if value == 0 or abs(value) >= 0.1 else f"{value:.2g}"
-
-
 def _plain(entry: Cell) -> str:
     if entry is None:
         return "–"
     if isinstance(entry, str):
         return entry
-    if not isinstance(entry, Score):
-        return _number(entry)
+    if isinstance(entry, int):
+        return f"{entry:,}"
+    if isinstance(entry, float):  # 2 decimals, or 2 digits if small
+        return f"{entry:,.2f}" if entry == 0 or abs(entry) >= 0.1 else f"{entry:.2g}"
     return f"{cell(entry.mean, entry.sd)} {entry.mark}".rstrip()
-
-
-def _record(entry: Cell) -> Any:
-    if not isinstance(entry, Score):
-        return entry
-    mean, sd, mark = _in_csv(entry)
-    return {"mean": mean, "sd": sd, "mark": mark}
 
 
 def _in_csv(entry: Cell) -> list[Any]:

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from corpusfit.embed.contract import Progress
 from corpusfit.embed.folders import Setting, find
 from corpusfit.embed.minilm import minilm_folder
-from corpusfit.embed.transformer import quiet
-from corpusfit.errors import MissingDependencyError, ModelError
+from corpusfit.embed.transformer import LOCAL, quiet
+from corpusfit.errors import CorpusfitError, MissingDependencyError, ModelError
 from corpusfit.evaluate.formats.brat import WORD
 
 TOKENIZER = Setting(
-    flag="--tokenizer",
+    flag="<.tokenizer>",
     allowed="minilm, a model folder, a tokenizer.json, a WordPiece vocab.txt or a hub id",
-    otherwise="use --tokenizer minilm",
+    otherwise="use <.tokenizer=minilm>",
     extra="embed",
 )
 WORDS, CONTINUED, PIECES, UNKNOWN = range(4)
@@ -53,14 +53,12 @@ def open_tokenizer(name: str) -> Any:
             folder = minilm_folder() if name == "minilm" else find(name, setting=TOKENIZER)
             whole = folder / "tokenizer.json"
             found = Tokenizer.from_file(str(whole)) if whole.is_file() else _converted(folder)
-    except (ModelError, MissingDependencyError):
+    except CorpusfitError:
         raise
     except Exception as e:  # the library raises bare exceptions
-        if type(e).__module__.startswith("corpusfit."):
-            raise
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(
-            f"--tokenizer must be {TOKENIZER.allowed}; {name} cannot be opened: {reason}"
+            f"<.tokenizer> must be {TOKENIZER.allowed}; {name} cannot be opened: {reason}"
         ) from e
     found.no_truncation()
     found.no_padding()
@@ -74,7 +72,7 @@ def _word_pieces(path: Path) -> Any:
     pieces = path.read_text("utf-8").removeprefix("\ufeff").splitlines()
     if not {"[UNK]", "[CLS]", "[SEP]"} <= set(pieces):
         raise ModelError(
-            f"--tokenizer: {path} must have one word piece per line, with [UNK], [CLS] and [SEP]. "
+            f"<.tokenizer>: {path} must have one word piece per line, with [UNK], [CLS] and [SEP]. "
             "Name a vocab.txt, a tokenizer.json or a model folder."
         )
     lower = all(p == p.lower() for p in pieces if not p.startswith("["))
@@ -89,12 +87,11 @@ def _converted(folder: Path) -> Any:
         from transformers import AutoTokenizer
     except ImportError as e:
         raise MissingDependencyError(f"The tokenizer in {folder}", TOKENIZER.extra) from e
-    local = {"local_files_only": True, "trust_remote_code": False}
     with quiet():
-        opened = AutoTokenizer.from_pretrained(str(folder), use_fast=True, **local)
+        opened = AutoTokenizer.from_pretrained(str(folder), use_fast=True, **LOCAL)
     if not getattr(opened, "is_fast", False):
         raise ModelError(
-            f"--tokenizer: {folder} has a slow tokenizer; a fast one is needed. Save it as a fast "
+            f"<.tokenizer>: {folder} has a slow tokenizer; a fast one is needed. Save it as a fast "
             "one (tokenizer.json)."
         )
     return opened.backend_tokenizer
@@ -149,13 +146,9 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 def _unknown(tokenizer: Any) -> int:
     """Id of the unknown token; -1 without one."""
-    named = getattr(tokenizer.model, "unk_token", None)
-    number = tokenizer.token_to_id(named) if named else None
-    if number is None:
-        number = next(
-            (n for t in ("[UNK]", "<unk>") if (n := tokenizer.token_to_id(t)) is not None), None
-        )
-    return -1 if number is None else int(number)
+    named = (getattr(tokenizer.model, "unk_token", None), "[UNK]", "<unk>")
+    numbers = (tokenizer.token_to_id(token) for token in named if token)
+    return next((int(n) for n in numbers if n is not None), -1)
 
 
 def _counted(
@@ -163,10 +156,7 @@ def _counted(
 ) -> tuple[int, int, int, int]:
     """Counts of one text: words, continued words, tokens, words with an unknown token.
 
-    Args:
-        words: int64 [w, 2], made by `_spans`.
-        places: int64 [t, 2], characters of each token, in order.
-        unknown: bool [t], which tokens are unknown.
+    `places` [t, 2] are the characters of each token, in order.
     """
     real = places[:, 0] < places[:, 1]
     each = _overlapping(words, places[real])

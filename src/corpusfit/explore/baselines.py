@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import MissingDependencyError
+from corpusfit.errors import importing
 
 
 def at_random(n: int, k: int, seed: int) -> NDArray[np.int64]:
@@ -26,11 +26,9 @@ def by_topic(texts: Sequence[str], k: int, seed: int) -> NDArray[np.int64]:
     Raises:
         MissingDependencyError: scikit-learn is not installed.
     """
-    try:
+    with importing("LDA", "embed"):
         from sklearn.decomposition import LatentDirichletAllocation
         from sklearn.feature_extraction.text import CountVectorizer
-    except ImportError as e:
-        raise MissingDependencyError("LDA", "embed") from e
     try:
         counts = CountVectorizer(min_df=2, max_df=0.5).fit_transform(list(texts))
     except ValueError:  # no two texts share a word, as in scripts without spaces

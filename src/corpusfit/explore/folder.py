@@ -22,16 +22,11 @@ class ClustersFolder(OutFolder):
         self.fits = self.work / "fits"
 
     def _has_work(self) -> bool:
-        """Whether something was fitted."""
         return self.fits.is_dir() or self.finished() is not None
 
     def _clear(self) -> None:
-        """Delete the results of an earlier run."""
         super()._clear()
-        for folder in (self.drawn, self.fits, self.assigned):
-            remove(folder)
-        for written in (self.domains, self.sample):
-            written.unlink(missing_ok=True)
+        remove(self.drawn, self.fits, self.assigned, self.domains, self.sample)
 
     def require(self) -> dict[str, Any]:
         """The manifest.
@@ -42,7 +37,6 @@ class ClustersFolder(OutFolder):
         manifest = self.finished()
         if manifest is None or manifest.get("command") != "clusters" or not self.domains.exists():
             raise InputError(
-                f"{self.path} holds no clusters. Run `corpusfit clusters` with --out {self.path} "
-                "first."
+                f"{self.path} holds no clusters. Run `corpusfit clusters` for this folder first."
             )
         return manifest

@@ -161,7 +161,6 @@ def _from_assignments(x: F32, assignments: NDArray[np.int64], k: int, ridge: flo
 
 
 def _k_means_assignments(x: F32, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Clusters by k-means, int64 [n]: the best of several runs on a sample, continued on all."""
     sample = x[:: max(1, min(len(x) // k, len(x) // _START_SAMPLE))]
     runs = [_k_means(sample, _k_means_plus_plus(sample, k, rng)) for _ in range(_STARTS)]
     return _k_means(x, min(runs, key=lambda end: end[2])[1])[0]

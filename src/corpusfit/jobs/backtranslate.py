@@ -38,7 +38,6 @@ class Backtranslate(Job[Passage, int]):
         mt: folder or hub id of the model that translates from the source language.
         mt_back: folder or hub id of the model that translates back to it.
         copies: number of translations of each text.
-        seed: random seed.
         device: `auto`, `cpu` or `cuda`.
     """
 
@@ -48,23 +47,15 @@ class Backtranslate(Job[Passage, int]):
     seed: int
     device: str
 
-    @property
-    def encodes(self) -> bool:
-        """True: two networks are loaded."""
-        return True
+    encodes = True  # two networks are loaded
 
     def start(self) -> Callable[[Passage], int]:
         """Load the models; raises `ModelError`."""
         models = BackTranslator.load(self.mt, self.mt_back, device=self.device)
 
         def work(piece: Passage) -> int:
-            found = models.translate(
-                piece.texts,
-                copies=self.copies,
-                seed=self.seed,
-                first=piece.first,
-                progress=Progress(),
-            )
+            how = {"copies": self.copies, "seed": self.seed, "first": piece.first}
+            found = models.translate(piece.texts, **how, progress=Progress())
             write_bytes(piece.out, json.dumps(found).encode())
             return len(piece.texts)
 

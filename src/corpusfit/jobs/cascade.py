@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import restore, store
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.jobs.sample import Drawn, strings
@@ -57,7 +56,7 @@ class DrawnShard:
 
 
 @dataclass(frozen=True)
-class DrawSegments(Job[tuple[Shard, int, int], DrawnShard]):
+class DrawSegments(PlainJob[tuple[Shard, int, int], DrawnShard]):
     """Draw the segments and the units of a shard with the smallest keys, up to two bounds.
 
     The units are those that a run of the last stage alone draws as its background.
@@ -75,10 +74,6 @@ class DrawSegments(Job[tuple[Shard, int, int], DrawnShard]):
     segments: int
     units: int
     seed: int
-
-    def start(self) -> Callable[[tuple[Shard, int, int]], DrawnShard]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, piece: tuple[Shard, int, int]) -> DrawnShard:
         shard, below, below_units = piece
@@ -134,16 +129,13 @@ class StageScorer:
 
     def open(self) -> Scorer[Any]:
         """Restore the scorer."""
-        scorer: Scorer[Any] = restore(self.path, _scorer_class)
-        return scorer
-
-
-def _scorer_class(kind: str) -> type[Scorer[Any]]:
-    return Surrogate if kind == _SURROGATE else registry.scorer_class(kind)
+        return restore(
+            self.path, lambda kind: Surrogate if kind == _SURROGATE else registry.scorer_class(kind)
+        )
 
 
 @dataclass(frozen=True)
-class FitSurrogate(Job[NDArray[np.int64], int]):
+class FitSurrogate(PlainJob[NDArray[np.int64], int]):
     """Fit a surrogate of the last stage's scores on cheap vectors of the units at some places.
 
     Attributes:
@@ -164,10 +156,6 @@ class FitSurrogate(Job[NDArray[np.int64], int]):
         """Whether the scorer to imitate is a network."""
         return self.last.network
 
-    def start(self) -> Callable[[NDArray[np.int64]], int]:
-        """Nothing to open."""
-        return self._work
-
     def _work(self, places: NDArray[np.int64]) -> int:
         scores = self.last.open().score(self.costly.batch(self.last.reads))[places]
         vectors = self.cheap.batch("embedding")[places]
@@ -176,7 +164,7 @@ class FitSurrogate(Job[NDArray[np.int64], int]):
 
 
 @dataclass(frozen=True)
-class ScoreSample(Job[tuple[StageScorer, Sample], NDArray[np.float32]]):
+class ScoreSample(PlainJob[tuple[StageScorer, Sample], NDArray[np.float32]]):
     """Score a sample's units; float32 [n].
 
     A last stage on embeddings scores float32 vectors here, and in a run on its own float16 vectors
@@ -190,6 +178,6 @@ class ScoreSample(Job[tuple[StageScorer, Sample], NDArray[np.float32]]):
         """Whether the scorer is a network."""
         return self.network
 
-    def start(self) -> Callable[[tuple[StageScorer, Sample]], NDArray[np.float32]]:
-        """Nothing to open."""
-        return lambda piece: piece[0].open().score(piece[1].batch(piece[0].reads))
+    def _work(self, piece: tuple[StageScorer, Sample]) -> NDArray[np.float32]:
+        scorer, sample = piece
+        return scorer.open().score(sample.batch(scorer.reads))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import is_local, read_arrays, write_bytes
+from corpusfit.artifacts import is_local, read_arrays
 from corpusfit.embed.store import VectorStore
-from corpusfit.engine import Job
+from corpusfit.engine import Job, PlainJob
 from corpusfit.explore.baselines import at_random, by_topic
 from corpusfit.explore.domains import fit_domains, read_domains, write_domains
 from corpusfit.explore.purity import confusion
@@ -24,7 +23,7 @@ from corpusfit.jobs.reading import Tally
 from corpusfit.jobs.sample import Drawn, below, lowest, strings
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.score.contract import SOURCE
-from corpusfit.score.table import column
+from corpusfit.score.table import column, write_parquet
 from corpusfit.segments import join_units
 from corpusfit.types import Shard, text_array
 
@@ -37,8 +36,6 @@ class Known:
     """A drawn unit with its known domain.
 
     Attributes:
-        text: text of the unit.
-        source: name of its source.
         row: its row in the source.
         domain: its known domain.
     """
@@ -50,15 +47,12 @@ class Known:
 
 
 @dataclass(frozen=True)
-class DrawKnown(Job[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
+class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
     """Draw the different units of a shard with the k smallest keys below a bound.
 
     Attributes:
         read: how rows become texts; its `id_field` is the domain's field unless `truth` is source.
-        cut: how documents are cut.
-        names: names of the sources.
         k: most units to draw.
-        seed: random seed.
         words: least number of words of a unit.
         truth: `source`, or the name of the domain's field.
     """
@@ -70,10 +64,6 @@ class DrawKnown(Job[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
     seed: int
     words: int
     truth: str
-
-    def start(self) -> Callable[[tuple[Shard, int]], tuple[Drawn[Known], Tally]]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[Known], Tally]:
         shard, bound = piece
@@ -202,7 +192,6 @@ class Assign(Job[int, int]):
     Attributes:
         domains: file of the fitted domains.
         store: store of the corpus's vectors.
-        names: names of the sources.
         gamma: units per segment.
         out: folder of the parts.
     """
@@ -240,9 +229,7 @@ class Assign(Job[int, int]):
                     ),
                 }
             )
-            buffer = io.BytesIO()
-            pq.write_table(table, buffer, compression="zstd")
-            write_bytes(assigned_path(self.out, shard), buffer.getvalue())
+            write_parquet(assigned_path(self.out, shard), table)
             return len(segments)
 
         return work

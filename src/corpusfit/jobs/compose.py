@@ -20,9 +20,9 @@ from corpusfit.adapt.keys import key_of
 from corpusfit.artifacts import read_arrays, write_arrays, write_bytes
 from corpusfit.compose.clean import Sentences, clean, without_markup
 from corpusfit.compose.languages import code_of, identifier
-from corpusfit.compose.recipe import SENTENCES, TextSource
+from corpusfit.compose.plan import SENTENCES, TextSource
 from corpusfit.corpus import rows
-from corpusfit.engine import Job
+from corpusfit.engine import Job, PlainJob
 from corpusfit.errors import ChangedInputError, UsageError, changed_input
 from corpusfit.types import Document, Shard
 
@@ -47,14 +47,7 @@ def mark_path(folder: Path, source: int, shard: int) -> Path:
 
 @dataclass(frozen=True)
 class _Cleaning:
-    """How documents of some sources are cleaned.
-
-    Attributes:
-        sources: the recipe's sources.
-        names: names of the files, by source.
-        languages: codes of the recipe's languages.
-        longest: most word pieces of a sentence.
-    """
+    """How documents of a recipe's sources are cleaned."""
 
     sources: tuple[TextSource, ...]
     names: tuple[tuple[str, ...], ...]
@@ -82,10 +75,7 @@ class SurveyTexts(_Cleaning, Job[tuple[int, Shard], int]):
         """Load the language identifier, unless every source has a known language."""
         identify = None if all(s.language for s in self.sources) else identifier()
 
-        def work(piece: tuple[int, Shard]) -> int:
-            return self._work(*piece, identify)
-
-        return work
+        return lambda piece: self._work(*piece, identify)
 
     def _work(self, number: int, shard: Shard, identify: Callable[[str], str] | None) -> int:
         source = self.sources[number]
@@ -172,7 +162,7 @@ def _pages(documents: list[Document], n: int) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True)
-class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
+class WriteComposed(_Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int]):
     """Write an amount of each surveyed document of a shard, int64 [n].
 
     Returns the number of documents, and leaves a mark: the number of documents, sentences and word
@@ -190,11 +180,8 @@ class WriteComposed(_Cleaning, Job[tuple[int, Shard, NDArray[np.int64]], int]):
     out: Path
     done: Path
 
-    def start(self) -> Callable[[tuple[int, Shard, NDArray[np.int64]]], int]:
-        """Nothing to open."""
-        return lambda piece: self._work(*piece)
-
-    def _work(self, number: int, shard: Shard, amounts: NDArray[np.int64]) -> int:
+    def _work(self, piece: tuple[int, Shard, NDArray[np.int64]]) -> int:
+        number, shard, amounts = piece
         source = self.sources[number]
         seen, _ = read_arrays(surveyed_path(self.folder, number, shard.index))
         wanted = np.flatnonzero(amounts)

@@ -35,7 +35,6 @@ class Finds:
     """The m matches of held-out texts in one shard, by row and held-out text.
 
     Attributes:
-        shard: number of the shard.
         tally: counts of its rows.
         size: bytes of all its texts.
         rows: int64 [m], row of the training text.
@@ -62,8 +61,6 @@ class FindWatched(Job[Shard, Finds]):
     """Find held-out texts in the texts of a shard.
 
     Attributes:
-        read: how rows become texts.
-        names: names of the sources.
         watched: file of the held-out texts, as `Watched.write` wrote it.
         origin: field with a row's origin (default: the name of its source).
         translations: search the target sides of aligned pairs.

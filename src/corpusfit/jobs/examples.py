@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import restore
 from corpusfit.embed import load, prepare
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.errors import ModelError
 from corpusfit.jobs.explain import effects_of
 from corpusfit.jobs.fit import Sample
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan
 from corpusfit.score import registry
-from corpusfit.score.contract import Effect, Scorer
+from corpusfit.score.contract import Effect
 from corpusfit.segments import cut_units
 from corpusfit.types import Documents, read_as, taken_of, text_array
 
@@ -44,7 +42,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Describe(Job[list[str], Described]):
+class Describe(PlainJob[list[str], Described]):
     """Describe segments, given as their texts.
 
     Attributes:
@@ -52,10 +50,8 @@ class Describe(Job[list[str], Described]):
         scorer: file of the fitted scorer.
         target: the target's units.
         places: places of the target units to describe.
-        cut: how texts are cut.
         embed: the run's encoder.
         encoder: its fingerprint; None to encode nothing.
-        cache: folder of the encoders.
     """
 
     method: MethodPlan
@@ -73,10 +69,6 @@ class Describe(Job[list[str], Described]):
         own = registry.build(self.method.name, self.method.options).encodes
         return own and self.encoder is not None
 
-    def start(self) -> Callable[[list[str]], Described]:
-        """Nothing to open: it is done once."""
-        return self._work
-
     def _work(self, texts: list[str]) -> Described:
         method = registry.build(self.method.name, self.method.options)
         cut, pieces = cut_units(Documents(np.arange(len(texts)), text_array(texts)), self.cut)
@@ -90,7 +82,7 @@ class Describe(Job[list[str], Described]):
             target_vectors = self.target.batch("embedding")[places]
         effects: list[list[Effect]] = [[] for _ in texts]
         if method.scorer is not None:
-            scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+            scorer = restore(self.scorer, registry.scorer_class)
             known = self.target.batch("both" if method.encodes else "text")
             target_scores = scorer.score(read_as(taken_of(known, places), method.reads))
             if method.whole_segments:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from corpusfit.artifacts import restore
 from corpusfit.embed import load
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.errors import InputError
 from corpusfit.jobs.fit import Sample
 from corpusfit.plan import EmbedPlan, MethodPlan
@@ -52,7 +51,7 @@ class Explained:
 
 
 @dataclass(frozen=True)
-class Explain(Job[list[str], Explained]):
+class Explain(PlainJob[list[str], Explained]):
     """Explain the score of a segment, given as its units' texts.
 
     Similarity is the cosine of `tfidf`, or of `domain_cosine` on the run's embeddings.
@@ -63,7 +62,6 @@ class Explain(Job[list[str], Explained]):
         scorer: file of the fitted scorer.
         target: the target's texts and, for a method on embeddings, its vectors.
         embed: the run's encoder.
-        cache: folder of the encoders.
         top: most target texts to return.
     """
 
@@ -74,10 +72,6 @@ class Explain(Job[list[str], Explained]):
     embed: EmbedPlan
     cache: Path
     top: int
-
-    def start(self) -> Callable[[list[str]], Explained]:
-        """Nothing to open: it is done once."""
-        return self._work
 
     def _work(self, units: list[str]) -> Explained:
         method = registry.build(self.method.name, self.method.options)
@@ -90,7 +84,7 @@ class Explain(Job[list[str], Explained]):
             by, nearest, batch = "words", self._nearest(texts, "words"), texts
         if method.scorer is None:
             return Explained(None, [], nearest, by, [])
-        scorer: Scorer[Any] = restore(self.scorer, registry.scorer_class)
+        scorer = restore(self.scorer, registry.scorer_class)
         if method.whole_segments:
             units = ["".join(units)]
             batch = text_array(units)

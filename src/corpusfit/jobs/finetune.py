@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.evaluate.finetune import finetune
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.evaluate.task import load_examples, load_task
@@ -34,23 +33,15 @@ class FineTuning:
 
 
 @dataclass(frozen=True)
-class FineTune(Job[FineTuning, Path]):
+class FineTune(PlainJob[FineTuning, Path]):
     """Fine-tune a model; returns the file of the outcome."""
 
-    @property
-    def encodes(self) -> bool:
-        """True: a network is trained."""
-        return True
+    encodes = True  # a network is trained
 
-    def start(self) -> Callable[[FineTuning], Path]:
-        """Nothing to open: each piece has a model of its own."""
-        return _fine_tune
-
-
-def _fine_tune(piece: FineTuning) -> Path:
-    task = load_task(piece.task)
-    if piece.size:
-        task = task.first(piece.size, piece.plan.seed)
-    extra = None if piece.extra is None else load_examples(piece.extra)
-    finetune(task, piece.plan, piece.seed, extra).write(piece.out)
-    return piece.out
+    def _work(self, piece: FineTuning) -> Path:
+        task = load_task(piece.task)
+        if piece.size:
+            task = task.first(piece.size, piece.plan.seed)
+        extra = None if piece.extra is None else load_examples(piece.extra)
+        finetune(task, piece.plan, piece.seed, extra).write(piece.out)
+        return piece.out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,12 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, restore, store, write_bytes
 from corpusfit.embed import prepare
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.plan import EmbedPlan, MethodPlan
 from corpusfit.score import registry
-from corpusfit.score.contract import Scorer
 from corpusfit.score.rank import Trial, trial
 from corpusfit.types import Paired, buffers, taken_of, text_array
 
@@ -87,23 +85,19 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class PrepareEncoder(Job[EmbedPlan, str]):
+class PrepareEncoder(PlainJob[EmbedPlan, str]):
     """Download, verify or distil an encoder; returns its fingerprint."""
 
     cache: Path
 
-    @property
-    def encodes(self) -> bool:
-        """True: the fingerprint depends on the hardware that encodes."""
-        return True
+    encodes = True  # the fingerprint depends on the hardware that encodes
 
-    def start(self) -> Callable[[EmbedPlan], str]:
-        """Nothing to open."""
-        return lambda plan: prepare(plan, self.cache)
+    def _work(self, plan: EmbedPlan) -> str:
+        return prepare(plan, self.cache)
 
 
 @dataclass(frozen=True)
-class Fit(Job[MethodPlan, str]):
+class Fit(PlainJob[MethodPlan, str]):
     """Fit a method and store its scorer; returns the scorer's remark.
 
     A stored scorer is reused, because shards may have been scored with it and training a network
@@ -121,33 +115,24 @@ class Fit(Job[MethodPlan, str]):
         """Whether the method trains a network."""
         return self.network
 
-    def start(self) -> Callable[[MethodPlan], str]:
-        """Nothing to open."""
-        return self._work
-
     def _work(self, plan: MethodPlan) -> str:
         if self.scorer.exists():
-            stored: Scorer[Any] = restore(self.scorer, registry.scorer_class)
-            return stored.remark()
+            return restore(self.scorer, registry.scorer_class).remark()
         method = registry.unit_method(plan.name, plan.options)
-        target, background = (
-            self.target.repeated(method.fits_on),
-            self.background.batch(method.fits_on),
-        )
-        scorer = method.fit(target, background, seed=self.seed)
+        target = self.target.repeated(method.fits_on)
+        scorer = method.fit(target, self.background.batch(method.fits_on), seed=self.seed)
         store(self.scorer, plan.name, scorer)
         return scorer.remark()
 
 
 @dataclass(frozen=True)
-class CommonWords(Job[Sample, int]):
+class CommonWords(PlainJob[Sample, int]):
     """Number of different words that two samples share."""
 
     other: Sample
 
-    def start(self) -> Callable[[Sample], int]:
-        """Nothing to open."""
-        return lambda sample: len(np.intersect1d(_words(sample), _words(self.other)))
+    def _work(self, sample: Sample) -> int:
+        return len(np.intersect1d(_words(sample), _words(self.other)))
 
 
 def _words(sample: Sample) -> NDArray[np.uint64]:
@@ -165,7 +150,7 @@ class Unfit:
 
 
 @dataclass(frozen=True)
-class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
+class Rank(PlainJob[tuple[MethodPlan, int], Trial | Unfit]):
     """One trial of one method with one random seed.
 
     Attributes:
@@ -176,10 +161,6 @@ class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
     target: Sample
     background: Sample
     named: bool
-
-    def start(self) -> Callable[[tuple[MethodPlan, int]], Trial | Unfit]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, piece: tuple[MethodPlan, int]) -> Trial | Unfit:
         plan, seed = piece
@@ -196,14 +177,10 @@ class Rank(Job[tuple[MethodPlan, int], Trial | Unfit]):
 
 
 @dataclass(frozen=True)
-class TimeScoring(Job[list[str], float]):
+class TimeScoring(PlainJob[list[str], float]):
     """Units per second that a method on texts scores on one thread, fitted on the same texts."""
 
     method: MethodPlan
-
-    def start(self) -> Callable[[list[str]], float]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, texts: list[str]) -> float:
         method = registry.unit_method(self.method.name, self.method.options)

@@ -24,7 +24,6 @@ class FoldBits:
     """A method on one fold.
 
     Attributes:
-        method: its name.
         bits: float64 [amounts, n], bits of each target text by amount; 0 for texts that are not
             evaluated on.
         fit_s, score_s: seconds to fit it, and to score the sample.

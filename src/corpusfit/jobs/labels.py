@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.corpus import rows
-from corpusfit.engine import Job
+from corpusfit.engine import Job, PlainJob
 from corpusfit.errors import InputError
 from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.jobs.score import Scoring
@@ -28,16 +28,7 @@ NONE = "(none)"
 def _labels(
     shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]
 ) -> tuple[list[str], NDArray[np.int64]]:
-    """The labels of some rows: the different labels, and each row's place among them.
-
-    Args:
-        shard: the shard of the rows.
-        read: how rows become texts; its `id_field` is the label's field.
-        wanted: int64 [n], rows in reading order; rows with several units repeat.
-
-    Raises:
-        InputError: the shard's usable rows are not the wanted ones.
-    """
+    """The different labels of a shard's rows, and the place of each row [n] among them."""
     number: dict[str, int] = {}
     found: list[int] = []
     places: list[int] = []
@@ -118,7 +109,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class CountLabels(Job[tuple[int, str | Shard], Counted]):
+class CountLabels(PlainJob[tuple[int, str | Shard], Counted]):
     """Count a part's segments by label: one label for all, or the labels of a shard's rows.
 
     Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, Figure 5.
@@ -132,10 +123,6 @@ class CountLabels(Job[tuple[int, str | Shard], Counted]):
     scores: Path
     read: ReadPlan
     domain: tuple[str, ...]
-
-    def start(self) -> Callable[[tuple[int, str | Shard]], Counted]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, piece: tuple[int, str | Shard]) -> Counted:
         part, known = piece

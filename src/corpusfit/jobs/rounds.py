@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, restore, write_arrays, write_bytes
-from corpusfit.engine import Job
+from corpusfit.engine import Job, PlainJob
 from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.jobs.score import mark_path
 from corpusfit.plan import CutPlan, ReadPlan
@@ -176,7 +176,6 @@ class _OverGroups:
     folder: RoundsFolder
 
     def counted(self, shards: Iterable[int]) -> list[Counted]:
-        """The counts of each shard."""
         return [Counted(**read_arrays(self.folder.counts(shard))[0]) for shard in shards]
 
 
@@ -217,14 +216,10 @@ class ScoreLeft(_OverGroups, Job[Group, int]):
 
 
 @dataclass(frozen=True)
-class SumTaken(_OverGroups, Job[Group, tuple[NDArray[np.int64], NDArray[np.int64], int]]):
+class SumTaken(_OverGroups, PlainJob[Group, tuple[NDArray[np.int64], NDArray[np.int64], int]]):
     """Sum the counts of what a threshold takes of a group; all of it without a threshold."""
 
     features: int
-
-    def start(self) -> Callable[[Group], tuple[NDArray[np.int64], NDArray[np.int64], int]]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """The features taken, how often, and the words taken."""
@@ -244,7 +239,7 @@ class SumTaken(_OverGroups, Job[Group, tuple[NDArray[np.int64], NDArray[np.int64
 
 
 @dataclass(frozen=True)
-class WriteOrder(_OverGroups, Job[Group, int]):
+class WriteOrder(_OverGroups, PlainJob[Group, int]):
     """Write the order of taking as the scores of a group's shards; returns their number.
 
     Attributes:
@@ -256,10 +251,6 @@ class WriteOrder(_OverGroups, Job[Group, int]):
     rounds: tuple[Round, ...]
     scores: Path
     marks: Path
-
-    def start(self) -> Callable[[Group], int]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, group: Group) -> int:
         left, _ = Left.read(self.folder.group(group.number))

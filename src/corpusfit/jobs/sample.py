@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import write_arrays
 from corpusfit.embed.store import VectorStore
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.jobs.reading import Tally, read_shard, read_units
 from corpusfit.kernels.chance import part_keys
 from corpusfit.plan import CutPlan, ReadPlan
@@ -36,7 +35,7 @@ class Drawn(Generic[T]):
 
 
 @dataclass(frozen=True)
-class SampleTexts(Job[tuple[Shard, int], tuple[Drawn[str], Tally]]):
+class SampleTexts(PlainJob[tuple[Shard, int], tuple[Drawn[str], Tally]]):
     """Draw the k units of a shard with the smallest keys below a bound; also returns the tally."""
 
     read: ReadPlan
@@ -44,10 +43,6 @@ class SampleTexts(Job[tuple[Shard, int], tuple[Drawn[str], Tally]]):
     names: tuple[str, ...]
     k: int
     seed: int
-
-    def start(self) -> Callable[[tuple[Shard, int]], tuple[Drawn[str], Tally]]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[str], Tally]:
         shard, bound = piece
@@ -125,10 +120,7 @@ class _Draw:
     def units(
         self, rows: NDArray[np.int64], counts: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Keys and places of the drawn units, given the documents' rows and numbers of units.
-
-        Unit j of n falls into part floor(j parts / n).
-        """
+        """Keys and places of the drawn units: unit j of n falls into part floor(j parts / n)."""
         at = np.searchsorted(rows, self._row)
         usable = (at < len(rows)) & np.isin(self._row, rows)  # without rejected rows
         at, parts = at[usable], self._parts[usable]
@@ -157,16 +149,12 @@ def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:
 
 
 @dataclass(frozen=True)
-class TextsAt(Job[tuple[Shard, NDArray[np.int64]], tuple[int, list[str]]]):
+class TextsAt(PlainJob[tuple[Shard, NDArray[np.int64]], tuple[int, list[str]]]):
     """Read the texts of a shard's units at some places; returns the shard's number too."""
 
     read: ReadPlan
     cut: CutPlan
     names: tuple[str, ...]
-
-    def start(self) -> Callable[[tuple[Shard, NDArray[np.int64]]], tuple[int, list[str]]]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, piece: tuple[Shard, NDArray[np.int64]]) -> tuple[int, list[str]]:
         shard, places = piece
@@ -174,15 +162,11 @@ class TextsAt(Job[tuple[Shard, NDArray[np.int64]], tuple[int, list[str]]]):
 
 
 @dataclass(frozen=True)
-class SampleVectors(Job[list[tuple[int, NDArray[np.int64]]], int]):
+class SampleVectors(PlainJob[list[tuple[int, NDArray[np.int64]]], int]):
     """Gather the vectors at (shard, places) from the store into a file; returns their number."""
 
     store: Path
     out: Path
-
-    def start(self) -> Callable[[list[tuple[int, NDArray[np.int64]]]], int]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, places: list[tuple[int, NDArray[np.int64]]]) -> int:
         vectors = VectorStore(self.store).gather(places)

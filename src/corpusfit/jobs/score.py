@@ -14,7 +14,6 @@ from corpusfit.engine import Job
 from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.score import registry, table
-from corpusfit.score.contract import Scorer
 from corpusfit.segments import join_units, segment_scores
 from corpusfit.types import Paired, Shard, Units
 
@@ -22,11 +21,6 @@ from corpusfit.types import Paired, Shard, Units
 def mark_path(marks: Path, shard: int) -> Path:
     """Completion mark of a shard; it holds the tally."""
     return marks / f"part-{shard:05d}.json"
-
-
-def _scorer(path: Path) -> Scorer[Any]:
-    scorer: Scorer[Any] = restore(path, registry.scorer_class)
-    return scorer
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ class ScoreVectors(Scoring, Job[int, Tally]):
 
     def start(self) -> Callable[[int], Tally]:
         """Restore the scorer."""
-        scorer, store = _scorer(self.scorer), VectorStore(self.store)
+        scorer, store = restore(self.scorer, registry.scorer_class), VectorStore(self.store)
 
         def work(shard: int) -> Tally:
             units, vectors, tally = store.read(shard)
@@ -84,7 +78,7 @@ class ScoreTexts(Scoring, Job[Shard, Tally]):
 
     def start(self) -> Callable[[Shard], Tally]:
         """Restore the scorer."""
-        scorer = _scorer(self.scorer)
+        scorer = restore(self.scorer, registry.scorer_class)
         store = VectorStore(self.store) if self.store is not None else None
 
         def work(shard: Shard) -> Tally:

@@ -140,11 +140,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
     def _read(
         self, shard: Shard, places: NDArray[np.int64] | None
     ) -> tuple[Segments, Texts, Tally]:
-        """The segments at some places, or all; the texts of their units; their tally.
-
-        Raises:
-            InputError: a segment is missing, because the source changed.
-        """
+        """The segments at some places, or all; the texts of their units; their tally."""
         if places is None:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
             segments = join_units(units, self.cut.gamma)
@@ -158,16 +154,13 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
         at = np.searchsorted(segments.row, rows) + numbers.astype(np.int64)
         if (at >= len(segments)).any() or (segments.row[at] != rows).any():
             raise changed_input(self.names[shard.source], "<.overwrite=true>")
-        own = np.repeat(segments.first_unit[at], segments.units[at]) + _within(segments.units[at])
+        counts = segments.units[at]
+        before = np.cumsum(counts, dtype=np.int64) - counts
+        within = np.arange(int(counts.sum())) - np.repeat(before, counts)
+        own = np.repeat(segments.first_unit[at], counts) + within
         tally.units, tally.segments = len(own), len(at)
         picked = Segments(*(getattr(segments, f.name)[at] for f in fields(Segments)))
         return picked, taken(texts, own), tally
-
-
-def _within(counts: NDArray[np.int32]) -> NDArray[np.int64]:
-    """0 to n - 1 for each n of the counts, concatenated."""
-    before = np.cumsum(counts, dtype=np.int64) - counts
-    return np.arange(int(counts.sum())) - np.repeat(before, counts)
 
 
 @dataclass(frozen=True)
@@ -225,8 +218,7 @@ class JoinStages(Job[int, int]):
                     places, found = part.read(shard)
                     score[places], stage[places] = placing(found), n
             table.rewrite(table.part_path(self.scores, shard), score=score, stage=stage)
-            data = json.dumps(tally.as_dict()).encode()
-            write_bytes(mark_path(self.marks, shard), data)
+            write_bytes(mark_path(self.marks, shard), json.dumps(tally.as_dict()).encode())
             return tally.units
 
         return work

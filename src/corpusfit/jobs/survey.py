@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corpusfit.corpus import Chunk, ChunkScan, scan_chunk
-from corpusfit.engine import Engine, Job
+from corpusfit.engine import Engine, PlainJob
 
 _BYTES = 16 << 20
 _CHUNKS = 256
@@ -15,12 +15,11 @@ _Batch = tuple[int, list[Chunk]]
 
 
 @dataclass(frozen=True)
-class _Scan(Job[_Batch, tuple[int, list[ChunkScan]]]):
+class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan]]]):
     """Scan a batch of chunks; returns its number too."""
 
-    def start(self) -> Callable[[_Batch], tuple[int, list[ChunkScan]]]:
-        """Nothing to open."""
-        return lambda batch: (batch[0], [scan_chunk(chunk) for chunk in batch[1]])
+    def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan]]:
+        return batch[0], [scan_chunk(chunk) for chunk in batch[1]]
 
 
 def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:

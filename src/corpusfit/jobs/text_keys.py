@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from corpusfit.adapt.keys import alphanumeric, key_of
 from corpusfit.corpus import rows
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.jobs.reading import Tally, require_none_rejected
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Shard
@@ -25,7 +24,6 @@ class Keyed:
     """The n usable rows of a shard; their texts have one side, or two.
 
     Attributes:
-        shard: number of the shard.
         tally: counts of its rows.
         rows: int64 [n], in reading order.
         keys: uint64 [n, sides], hashes of the normalised texts, see `same_text_key`.
@@ -56,22 +54,16 @@ def _sides(document: Document) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class KeyTexts(Job[Shard, Keyed]):
+class KeyTexts(PlainJob[Shard, Keyed]):
     """Hash the texts of a shard (XXH3); two texts share a hash with probability 2^-64.
 
     Attributes:
-        read: how rows become texts.
-        names: names of the sources.
         sides: 2 for aligned pairs, else 1.
     """
 
     read: ReadPlan
     names: tuple[str, ...]
     sides: int
-
-    def start(self) -> Callable[[Shard], Keyed]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, shard: Shard) -> Keyed:
         tally, numbers = Tally(shard.source), []
@@ -93,17 +85,13 @@ class KeyTexts(Job[Shard, Keyed]):
 
 
 @dataclass(frozen=True)
-class TextsOfRows(Job[_Piece, _Found]):
+class TextsOfRows(PlainJob[_Piece, _Found]):
     """Read the texts of some rows of a shard (int64 [k], increasing), each with all its sides.
 
     Returns the shard's number too.
     """
 
     read: ReadPlan
-
-    def start(self) -> Callable[[_Piece], _Found]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, piece: _Piece) -> _Found:
         shard, numbers = piece

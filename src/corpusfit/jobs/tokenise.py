@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from corpusfit.adapt.keys import text_keys
 from corpusfit.adapt.tokens import Part, write_part
 from corpusfit.engine import Job
-from corpusfit.errors import InputError, MissingDependencyError, ModelError
+from corpusfit.errors import InputError, ModelError, importing
 from corpusfit.jobs.reading import Tally, read_shard
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Shard
@@ -41,18 +41,11 @@ class TokenTally(Tally):
 
 
 class _Tokeniser:
-    """An opened tokenizer; it adds no special tokens and truncates nothing.
-
-    Args:
-        path: a `tokenizer.json`.
-        end: id to append to each text with tokens, if any.
-    """
+    """An opened tokenizer, which appends `end` to each text with tokens; it truncates nothing."""
 
     def __init__(self, path: Path, end: int | None) -> None:
-        try:
+        with importing("Training a model", "train"):
             from tokenizers import Tokenizer
-        except ImportError as e:
-            raise MissingDependencyError("Training a model", "train") from e
         try:
             self._tokenizer = Tokenizer.from_buffer(path.read_bytes())
         except Exception as e:  # the library raises bare exceptions
@@ -121,8 +114,6 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
     """Tokenise a shard of a corpus, with score 0 for every text; returns its number.
 
     Attributes:
-        read: how rows become documents.
-        names: names of the sources.
         tokenizer: a `tokenizer.json`.
         out: folder of the parts, on this machine.
         end: id to append to each text, if any.
@@ -146,16 +137,9 @@ class TokeniseShard(Job[Shard, tuple[int, TokenTally]]):
         def work(shard: Shard) -> tuple[int, TokenTally]:
             found, tally = read_shard(shard, self.read, self.names)
             texts = found.texts.to_pylist()
-            ids, offsets = tokenise(texts)
-            n = len(texts)
-            part = Part(
-                self.names[shard.source],
-                found.row,
-                ids,
-                offsets,
-                text_keys(texts),
-                np.zeros(n, np.float32),
-            )
+            scores = np.zeros(len(texts), np.float32)
+            name = self.names[shard.source]
+            part = Part(name, found.row, *tokenise(texts), text_keys(texts), scores)
             return shard.index, _write(self.out, shard.index, part, tally, texts)
 
         return work
@@ -191,7 +175,6 @@ class TokeniseSelected(Job[tuple[int, Path], tuple[int, TokenTally]]):
 
 
 def _write(out: Path, number: int, part: Part, tally: Tally, texts: list[str]) -> TokenTally:
-    """Write a part; returns its counts."""
     counted = TokenTally(**tally.as_dict())
     counted.characters = sum(map(len, texts))
     counted.tokens = len(part.ids)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
 from corpusfit.embed.store import VectorStore
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.jobs.fit import Sample
 from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.jobs.score import Scoring
@@ -30,7 +30,7 @@ class _Stream:
 
 
 @dataclass(frozen=True)
-class ScoreWhole(Scoring, Job[MethodPlan, int]):
+class ScoreWhole(Scoring, PlainJob[MethodPlan, int]):
     """Score the whole corpus with a method that reads it all; returns the number of units.
 
     Runs in one worker and reads the corpus at least twice; a killed run starts again.
@@ -43,10 +43,6 @@ class ScoreWhole(Scoring, Job[MethodPlan, int]):
     target: Sample
     background: Sample
     seed: int
-
-    def start(self) -> Callable[[MethodPlan], int]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, plan: MethodPlan) -> int:
         method = registry.corpus_method(plan.name, plan.options)

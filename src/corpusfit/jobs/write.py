@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.corpus import rows
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob
 from corpusfit.errors import changed_input
 from corpusfit.plan import ReadPlan
 from corpusfit.score import table
@@ -34,12 +33,10 @@ def looked_at_path(folder: Path, shard: int) -> Path:
 
 
 @dataclass(frozen=True)
-class WriteSelected(Job[Shard, int]):
+class WriteSelected(PlainJob[Shard, int]):
     """Read a shard again and write its selected segments; returns their number.
 
     Attributes:
-        read: how the corpus is read.
-        names: names of its sources.
         scores: folder of the stored scores.
         selected: folder of the selected text.
         looked_at: folder of the example segments.
@@ -52,10 +49,6 @@ class WriteSelected(Job[Shard, int]):
     selected: Path
     looked_at: Path
     places: dict[int, tuple[int, ...]]
-
-    def start(self) -> Callable[[Shard], int]:
-        """Nothing to open."""
-        return self._work
 
     def _work(self, shard: Shard) -> int:
         path = table.part_path(self.scores, shard.index)

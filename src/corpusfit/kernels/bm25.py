@@ -150,22 +150,8 @@ def best(
 ) -> NDArray[np.float32]:
     """Every text's highest (score - shift) scale over the queries with which it shares a word.
 
-    Args:
-        data: as in `scores`.
-        offsets: as in `scores`.
-        characters: as in `scores`.
-        keys: as in `scores`.
-        places: as in `scores`.
-        lists: as in `scores`.
-        docs: as in `scores`.
-        entries: as in `scores`.
-        column_of: as in `scores`.
-        columns: as in `scores`.
-        k1: as in `scores`.
-        b: as in `scores`.
-        mean_length: as in `scores`.
-        shift: float32 [m], one number per query.
-        scale: float32 [m], above 0.
+    Takes what `scores` takes, then `shift` and `scale`, both float32 [m], one number per query;
+    scales are above 0.
 
     Returns:
         float32 [n]; for a text without such a query the lowest value that any query can give.

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels.grams import longest
 from corpusfit.kernels.tokens import follow, tokenise
 from corpusfit.kernels.words import Word
 
@@ -27,14 +28,6 @@ _HALF = np.uint64(32)
 def _bucket(gram: Word, buckets: Word) -> Word:
     """The hash's upper half, scaled to the number of buckets."""
     return ((gram >> _HALF) * buckets) >> _HALF
-
-
-@njit(cache=True, nogil=True)
-def _longest(offsets: NDArray[np.int64]) -> int:
-    most = 0
-    for i in range(len(offsets) - 1):
-        most = max(most, offsets[i + 1] - offsets[i])
-    return most
 
 
 @njit(cache=True, nogil=True)
@@ -63,7 +56,7 @@ def count(
     """
     found = np.zeros(buckets, np.float64)
     size = np.uint64(buckets)
-    ids = np.empty(_longest(offsets), np.uint64)
+    ids = np.empty(longest(offsets), np.uint64)
     for i in range(len(offsets) - 1):
         n = tokenise(data, offsets[i], offsets[i + 1], characters, signs, ids, None, None)
         for j in range(n):
@@ -86,13 +79,7 @@ def score(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Sum of the weights of each text's n-grams.
 
-    Args:
-        data: as in `count`.
-        offsets: as in `count`.
-        characters: as in `count`.
-        signs: as in `count`.
-        order: as in `count`.
-        table: float32 [buckets], their weights.
+    Takes texts as `count` does, and the buckets' weights, float32 [buckets].
 
     Returns:
         sums: float64 [n].
@@ -101,7 +88,7 @@ def score(
     texts = len(offsets) - 1
     sums, grams = np.zeros(texts, np.float64), np.zeros(texts, np.int64)
     size = np.uint64(len(table))
-    ids = np.empty(_longest(offsets), np.uint64)
+    ids = np.empty(longest(offsets), np.uint64)
     for i in range(texts):
         n = tokenise(data, offsets[i], offsets[i + 1], characters, signs, ids, None, None)
         total = 0.0
@@ -165,13 +152,7 @@ def shares(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
     """Each text's shares of n-grams by bucket, as sparse rows.
 
-    Args:
-        data: as in `count`.
-        offsets: as in `count`.
-        characters: as in `count`.
-        signs: as in `count`.
-        order: as in `count`.
-        buckets: number of buckets, at most 2^31.
+    Takes texts as `count` does, and the number of buckets, at most 2^31.
 
     Returns:
         ends: int64 [n + 1]; text i has the entries `[ends[i] : ends[i + 1]]`.
@@ -182,7 +163,7 @@ def shares(
     ends = np.zeros(texts + 1, np.int64)
     columns = np.empty(1024, np.int32)
     values = np.empty(1024, np.float32)
-    ids = np.empty(_longest(offsets), np.uint64)
+    ids = np.empty(longest(offsets), np.uint64)
     found = np.empty(order * len(ids), np.int32)
     e = 0
     for i in range(texts):

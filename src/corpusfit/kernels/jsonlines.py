@@ -378,11 +378,7 @@ def _escaped(data: _Bytes, begin: int, end: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def field_texts(
-    data: _Bytes,
-    begins: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    field: _Bytes,
-    out: _Bytes,
+    data: _Bytes, begins: NDArray[np.int64], ends: NDArray[np.int64], field: _Bytes, out: _Bytes
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The text of one field of every plain line.
 

@@ -102,10 +102,7 @@ def _doubled(slots: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def number_words(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    characters: NDArray[np.uint32],
-    signs: bool,
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], characters: NDArray[np.uint32], signs: bool
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
     """Texts as numbers of words.
 

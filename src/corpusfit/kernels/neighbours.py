@@ -268,9 +268,7 @@ def _lengths(x: NDArray[Any]) -> NDArray[np.float32]:
     return np.asarray(np.sqrt((x * x).sum(1)))
 
 
-def _directions(
-    rows: NDArray[np.int16],
-) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+def _directions(rows: NDArray[np.int16]) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
     """Directions in which rows differ most: a mean [m], directions [d, m], a step for 8 bits."""
     some = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float32) / ONE
     middle = some - some.mean(0)

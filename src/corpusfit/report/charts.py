@@ -141,7 +141,7 @@ def squares_chart(
     )
 
 
-def clusters_chart(rows: Rows, outlines: Rows, title: str) -> Spec:
+def clusters_chart(rows: Rows, outlines: Rows) -> Spec:
     """Units by the first two components, and an ellipse for each cluster.
 
     Reference: Aharoni and Goldberg (2020), Figure 3.
@@ -149,7 +149,6 @@ def clusters_chart(rows: Rows, outlines: Rows, title: str) -> Spec:
     Args:
         rows: of x, y, cluster, domain, text.
         outlines: of x, y, cluster, step: the points of each ellipse in order.
-        title: of the chart.
     """
     scheme = {"scheme": "tableau10"} if len({row["cluster"] for row in rows}) <= 10 else TWENTY
     shared = {**components(), "color": channel("cluster:N", title="cluster", scale=scheme)}
@@ -165,7 +164,7 @@ def clusters_chart(rows: Rows, outlines: Rows, title: str) -> Spec:
         "encoding": {**shared, "order": channel("step:Q")},
     }
     return spec(
-        title,
+        "Domains",
         "Units by the first two principal components, coloured by cluster; each ellipse is two "
         "standard deviations around a cluster's mean.",
         height=420,

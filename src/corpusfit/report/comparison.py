@@ -15,7 +15,7 @@ from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
 from corpusfit.report.tables import Sheet
 from corpusfit.score import table
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _MOST = 12
 """Most sources shown one by one."""
@@ -27,7 +27,6 @@ _COLUMNS = (
 
 
 def _figures(run: Found) -> list[Any]:
-    """A selection's row in the table."""
     selected, corpus = run.manifest["selected"], run.manifest["counts"]["segments"]
     return [
         run.title,
@@ -61,7 +60,7 @@ def overlaps(folders: Sequence[Path]) -> NDArray[np.int64]:
     The diagonal holds the size of each selection. Memory holds one part of each at a time.
     """
     found = np.zeros((len(folders), len(folders)), np.int64)
-    columns = [table.parts(RunFolder(folder).scores) for folder in folders]
+    columns = [table.parts(SelectionFolder(folder).scores) for folder in folders]
     for part in zip(*columns, strict=True):
         selected = np.array([table.read_columns(path, "selected")[0] for _, path in part], np.int64)
         found += selected @ selected.T

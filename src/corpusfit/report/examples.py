@@ -65,7 +65,8 @@ def read_examples(path: Path, room: int) -> Examples:
     target = [row for row in rows if row["kind"] == "target"]
     by = "embedding" if rows and rows[0]["vector"] is not None else "words"
     both = [*corpus, *target]
-    vectors = _stored(both) if by == "embedding" else _of_words([row["text"] for row in both])
+    shown = [row["vector" if by == "embedding" else "text"] for row in both]
+    vectors = np.array(shown, np.float64) if by == "embedding" else _of_words(shown)
     places = _flat(vectors)
     return Examples(
         [{k: v for k, v in row.items() if k not in ("kind", "vector")} for row in corpus],
@@ -104,10 +105,6 @@ def _bytes(row: dict[str, Any]) -> int:
 
 _SMALLER = ((1, 2_000), (1, 1_000), (1, 500), (2, 500), (4, 400), (8, 300), (16, 200), (64, 100))
 """Step between the rows kept, and most characters of each, from largest to smallest."""
-
-
-def _stored(rows: list[dict[str, Any]]) -> Array:
-    return np.array([row["vector"] for row in rows], np.float64)
 
 
 def _of_words(texts: list[str]) -> Array:

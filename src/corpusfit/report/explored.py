@@ -60,7 +60,7 @@ def explored_part(name: str, run: Found) -> Part:
 
 def _summary(manifest: dict[str, Any]) -> list[str]:
     """The result in sentences."""
-    how = "set by --k" if manifest["plan"]["mixture"]["k"] else "chosen by BIC"
+    how = "set by the user" if manifest["plan"]["mixture"]["k"] else "chosen by BIC"
     sentences = [f"{manifest['units']:,} units in {manifest['k']} clusters ({how})."]
     best = next(row for row in manifest["tried"] if row["k"] == manifest["k"])
     if best["purity"] is not None:
@@ -111,9 +111,7 @@ def _tried(manifest: dict[str, Any]) -> Sheet:
         for row in [*manifest["tried"], *manifest["baselines"]]
     ]
     return Sheet(
-        "Number of clusters: higher purity and likelihood, lower BIC are better",
-        columns,
-        rows,
+        "Number of clusters: higher purity and likelihood, lower BIC are better", columns, rows
     )
 
 
@@ -137,7 +135,7 @@ def _map(run: Found) -> Spec:
         for number, points in enumerate(run.manifest["ellipses"][:_MOST], 1)
         for step, (x, y) in enumerate(points)
     ]
-    return clusters_chart(rows, outlines, "Domains")
+    return clusters_chart(rows, outlines)
 
 
 def _confusion(manifest: dict[str, Any]) -> list[dict[str, Any]]:
@@ -162,7 +160,6 @@ def _proximity(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _traits(manifest: dict[str, Any]) -> Sheet:
-    """Traits of the outliers and of all units."""
     outliers = manifest["outliers"]
     lines = [("all", outliers["all"]), ("in another domain's cluster", outliers["outliers"])]
     lines += [(f"in the cluster of {row['domain']}", row) for row in outliers["attracted"]]

@@ -7,11 +7,11 @@ import hashlib
 import json
 import shlex
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.errors import MissingDependencyError
+from corpusfit.errors import importing
 from corpusfit.report.escaping import harmless
 from corpusfit.report.part import Part
 from corpusfit.report.tables import cell
@@ -55,10 +55,8 @@ def page(title: str, parts: Sequence[Part]) -> str:
 @cache
 def _templates() -> Environment:
     """The templates; what they show is escaped, and its bidirectional controls are visible."""
-    try:
+    with importing("Writing a report", "report"):
         import jinja2
-    except ImportError as e:
-        raise MissingDependencyError("Writing a report", "report") from e
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("corpusfit.report"),
         autoescape=True,
@@ -67,12 +65,9 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"cell": cell, "command": shlex.join, "settings": _settings}
+    settings = partial(json.dumps, indent=1, ensure_ascii=False)
+    made.filters |= {"cell": cell, "command": shlex.join, "settings": settings}
     return made
-
-
-def _settings(plan: dict[str, Any]) -> str:
-    return json.dumps(plan, indent=1, ensure_ascii=False)
 
 
 def _as_block(data: dict[str, Any]) -> str:

@@ -60,7 +60,7 @@ def _no_run(folder: Path) -> str:
     if command == "score":
         return f"{folder} holds scores and no selection. First: corpusfit choose {folder}"
     return (
-        f"{folder} holds no finished run. Name the --out folder of `corpusfit select`, adapt, "
+        f"{folder} holds no finished run. Name the folder of `corpusfit select`, adapt, "
         "evaluate, clusters, tune or run, or a folder with several of these. To resume a stopped "
         "run, repeat its command."
     )

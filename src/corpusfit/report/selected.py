@@ -15,7 +15,7 @@ from corpusfit.report.selection_charts import (
 )
 from corpusfit.report.tables import Sheet, rounded
 from corpusfit.select.recall import recall_in_words
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], room: int) -> Part:
@@ -28,7 +28,7 @@ def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], r
         manifest: of the selection.
         room: most bytes for the examples.
     """
-    data = selection_data(RunFolder(path), manifest, room)
+    data = selection_data(SelectionFolder(path), manifest, room)
     charts = {"scores": scores_chart(data), "composition": composition_chart(data)}
     if (manifest.get("amount") or {}).get("curve"):
         charts["amount"] = amount_chart(manifest["amount"])

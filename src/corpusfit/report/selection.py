@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from corpusfit.report.distribution import Spread, spread_of
 from corpusfit.report.examples import Examples, read_examples
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _MOST = 12
 """Most sources shown one by one; the others are counted together."""
 
 
-def selection_data(folder: RunFolder, manifest: dict[str, Any], room: int) -> dict[str, Any]:
+def selection_data(folder: SelectionFolder, manifest: dict[str, Any], room: int) -> dict[str, Any]:
     """What the page's script needs; texts are as in the corpus, and the page escapes them.
 
     Args:
@@ -64,7 +64,6 @@ Groups = Sequence[tuple[str, NDArray[np.int64]]]
 
 
 def _groups(spread: Spread, selected: NDArray[np.int64]) -> Groups:
-    """The sources with the most selected segments one by one, and the others together."""
     order = np.lexsort((np.arange(len(selected)), -spread.of_source, -selected))
     alone = order if len(order) <= _MOST + 1 else order[:_MOST]
     found = [(spread.sources[i], np.array([i])) for i in alone]

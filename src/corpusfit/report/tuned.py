@@ -8,6 +8,7 @@ from corpusfit.report.charts import bits_chart, trials_chart
 from corpusfit.report.part import Part
 from corpusfit.report.reading import Found
 from corpusfit.report.tables import Sheet
+from corpusfit.workflows.tuning.grid import Setting
 
 
 def tuned_part(name: str, run: Found) -> Part:
@@ -19,9 +20,9 @@ def tuned_part(name: str, run: Found) -> Part:
     trials = [trial for trial in manifest["trials"] if trial["losses"]]
     curves = [
         {
-            "setting": _label(trial["setting"]),
+            "setting": Setting(**trial["setting"]).label,
             "method": trial["setting"]["method"],
-            "trial": f"{_label(trial['setting'])}, rung {trial['rung']}",
+            "trial": f"{Setting(**trial['setting']).label}, rung {trial['rung']}",
             "rung": trial["rung"],
             "step": step,
             "loss": loss,
@@ -33,7 +34,7 @@ def tuned_part(name: str, run: Found) -> Part:
     known = manifest["bits"]
     first = [
         {
-            "setting": _label(trial["setting"]),
+            "setting": Setting(**trial["setting"]).label,
             "method": trial["setting"]["method"],
             "bits": known[trial["setting"]["method"]],
             "loss": trial["losses"][-1][1],
@@ -53,13 +54,6 @@ def tuned_part(name: str, run: Found) -> Part:
 
 
 _COLUMNS = ("method", "fraction", "weights", "then_task", "rung", "steps")
-
-
-def _label(setting: dict[str, Any]) -> str:
-    """A setting in a few words."""
-    use = "" if setting["weights"] == "off" else f" {setting['weights']}"
-    then = " then task" if setting["then_task"] else ""
-    return f"{setting['method']} {setting['fraction']:g}{use}{then}"
 
 
 def _row(trial: dict[str, Any], base: float) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from corpusfit.errors import MissingDependencyError
+from corpusfit.errors import importing
 from corpusfit.report.spec import Spec
 
 _EXPOSED = "window.vegaEmbed = vegaEmbed;"
@@ -42,8 +42,6 @@ def _fixed(spec: Spec) -> Spec:
 
 
 def _library() -> Any:
-    try:
+    with importing("Writing a report", "report"):
         import vl_convert
-    except ImportError as e:
-        raise MissingDependencyError("Writing a report", "report") from e
     return vl_convert

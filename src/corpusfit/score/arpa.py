@@ -16,12 +16,7 @@ from corpusfit.kernels.backoff import UNKNOWN, empty_table, find, incomplete, ke
 from corpusfit.kernels.tokens import BEGIN, END, identity, reference
 
 LONGEST_ORDER = 9
-_SPECIAL = {
-    b"<s>": int(BEGIN),
-    b"</s>": int(END),
-    b"<unk>": int(UNKNOWN),
-    b"<UNK>": int(UNKNOWN),
-}
+_SPECIAL = {b"<s>": int(BEGIN), b"</s>": int(END), b"<unk>": int(UNKNOWN), b"<UNK>": int(UNKNOWN)}
 _NEVER = 0
 _COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)$")
 _NO_UNKNOWN = -100.0

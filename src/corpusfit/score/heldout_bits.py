@@ -195,7 +195,6 @@ def fit_to_sample(
 
 
 def _folds(documents: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
-    """int64 [n]: the fold of each unit, of at most `MOST_TARGET` in whole documents, else -1."""
     _, numbers, units = np.unique(documents, return_inverse=True, return_counts=True)
     order = np.random.default_rng(seed % 2**64).permutation(len(units))
     used = np.cumsum(units[order]) <= max(MOST_TARGET, int(units[order[0]]))
@@ -205,7 +204,6 @@ def _folds(documents: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
 
 
 def _repeated(texts: Sequence[NDArray[np.uint32]], folds: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether another fold has a text of the same words, bool [n]."""
     seen: dict[bytes, set[int]] = {}
     for text, fold in zip(texts, folds.tolist(), strict=True):
         seen.setdefault(text.tobytes(), set()).add(fold)

@@ -30,7 +30,7 @@ def check_order(order: int) -> None:
         UsageError: the order is not from 1 to 5.
     """
     if not 1 <= order <= 5:
-        raise bad_setting("method.order", "from 1 to 5", order)
+        raise bad_setting("<method.order>", "from 1 to 5", order)
 
 
 def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:

@@ -80,12 +80,7 @@ def figures(scores: NDArray[np.float32], inside: NDArray[np.bool_]) -> Figures:
 
 
 def _average_precision(rising: NDArray[np.float32], found: NDArray[np.float32]) -> float:
-    """The mean, over the domain's segments, of the precision down to each one's score.
-
-    Args:
-        rising: all scores, sorted.
-        found: scores of the domain's segments, sorted.
-    """
+    """The mean over the domain's segments of the precision down to each score; both are sorted."""
     hits = len(found) - np.searchsorted(found, found)
     return float((hits / (len(rising) - np.searchsorted(rising, found))).mean())
 

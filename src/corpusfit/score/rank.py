@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import MissingDependencyError
+from corpusfit.errors import importing
 from corpusfit.score.contract import Family, Method
 from corpusfit.types import read_as, taken_of
 
@@ -98,7 +98,6 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
 
 
 def _split(deal: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The paper's 90/10 split; a single text is both parts."""
     held = max(1, round(HELD_OUT * len(deal)))
     return np.sort(deal[held:] if len(deal) > 1 else deal), np.sort(deal[:held])
 
@@ -120,15 +119,9 @@ def best_threshold(inliers: NDArray[np.float32], outliers: NDArray[np.float32]) 
 def _quality(
     inliers: NDArray[np.float32], outliers: NDArray[np.float32], threshold: float
 ) -> tuple[float, float, float]:
-    """F1 at the threshold, AUROC, average precision.
-
-    Raises:
-        MissingDependencyError: scikit-learn is not installed.
-    """
-    try:
+    """F1 at the threshold, AUROC, average precision."""
+    with importing("The ranking of methods", "embed"):
         from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
-    except ImportError as e:
-        raise MissingDependencyError("The ranking of methods", "embed") from e
 
     scores = np.concatenate([inliers, outliers])
     truth = np.arange(len(scores)) < len(inliers)

@@ -57,7 +57,8 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
 
     Args:
         name: a method's name, or `pyod:DETECTOR`, whose second half sets the field `detector`.
-        options: settings by field name; others keep their defaults.
+        options: settings by field name; others keep their defaults. A list becomes the tuple of a
+            default; what may replace None is the method's to check.
 
     Raises:
         UnknownMethodError: no such method.
@@ -79,8 +80,11 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
         default = fields[key].default
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
             settings[key] = float(value)
-        elif default is not dataclasses.MISSING and type(default) is not type(value):
-            raise bad_setting(f"method.{key}", KINDS[type(default).__name__], value)
+        elif isinstance(default, tuple) and isinstance(value, list):
+            settings[key] = tuple(value)
+        elif default not in (dataclasses.MISSING, None) and type(default) is not type(value):
+            kind = KINDS.get(type(default).__name__, "a list")
+            raise bad_setting(f"<method.{key}>", kind, value)
     return cls(**settings)
 
 
@@ -144,5 +148,4 @@ def as_array(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
 
 def from_array(stored: NDArray[np.uint8]) -> Scorer[Any]:
     """Restore the scorer that `as_array` stored."""
-    scorer: Scorer[Any] = unpacked(stored.tobytes(), scorer_class)
-    return scorer
+    return unpacked(stored.tobytes(), scorer_class)

@@ -96,20 +96,13 @@ def fit_surrogate(
     left, spread, right = np.linalg.svd(features, full_matrices=False)
     residuals = scores.astype(np.float64) - bias
     along = left.T @ residuals
-    best = min(penalties, key=lambda p: _leave_one_out(left, spread, along, residuals, p))
+
+    def left_out(penalty: float) -> float:  # the sum of squared leave-one-out errors (PRESS)
+        shrunk = spread**2 / (spread**2 + penalty)
+        errors = residuals - left @ (shrunk * along)
+        leverage = (left**2) @ shrunk
+        return float(((errors / np.maximum(1e-9, 1.0 - leverage)) ** 2).sum())
+
+    best = min(penalties, key=left_out)
     weights = whiten @ (right.T @ (spread / (spread**2 + best) * along))
     return Surrogate(centre, marks, plain_rows(weights[None]), bias)
-
-
-def _leave_one_out(
-    left: NDArray[np.float64],
-    spread: NDArray[np.float64],
-    along: NDArray[np.float64],
-    residuals: NDArray[np.float64],
-    penalty: float,
-) -> float:
-    """Sum of squared leave-one-out errors (PRESS)."""
-    shrunk = spread**2 / (spread**2 + penalty)
-    errors = residuals - left @ (shrunk * along)
-    leverage = (left**2) @ shrunk
-    return float(((errors / np.maximum(1e-9, 1.0 - leverage)) ** 2).sum())

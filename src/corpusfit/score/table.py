@@ -70,7 +70,7 @@ def write(
     place = column(np.zeros(m, np.int32), pa.int32())
     names = pa.DictionaryArray.from_arrays(place, text_array([source]).cast(pa.string()))
     columns = [column(v, f.type) for v, f in zip(values, list(SCHEMA)[1:], strict=True)]
-    _write(part_path(folder, shard), pa.table([names, *columns], schema=SCHEMA))
+    write_parquet(part_path(folder, shard), pa.table([names, *columns], schema=SCHEMA))
 
 
 def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -86,7 +86,7 @@ def rewrite(path: Path, **columns: NDArray[Any]) -> None:
     for name, values in columns.items():
         place = SCHEMA.get_field_index(name)
         table = table.set_column(place, SCHEMA.field(name), column(values, SCHEMA.field(name).type))
-    _write(path, table)
+    write_parquet(path, table)
 
 
 def read(path: Path) -> pa.Table:
@@ -111,7 +111,8 @@ def _opened(path: Path) -> Any:
     return path if is_local(path) else pa.BufferReader(path.read_bytes())
 
 
-def _write(path: Path, table: pa.Table) -> None:
+def write_parquet(path: Path, table: pa.Table) -> None:
+    """Write a table as one Parquet file that appears whole or not at all."""
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     write_bytes(path, buffer.getvalue())

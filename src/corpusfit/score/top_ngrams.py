@@ -37,9 +37,9 @@ def check_listing(order: int, top: int) -> None:
         UsageError: order or top is below 1.
     """
     if order < 1:
-        raise bad_setting("method.order", "at least 1", order)
+        raise bad_setting("<method.order>", "at least 1", order)
     if top < 1:
-        raise bad_setting("method.top", "at least 1", top)
+        raise bad_setting("<method.top>", "at least 1", top)
 
 
 def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
@@ -51,7 +51,7 @@ def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
     counted = grams_of(*buffers(texts), table(), order)[0]
     if not len(counted):
         raise InputError(
-            f"method.order must be at most the number of words in a text of <.{role}>; "
+            f"<method.order> must be at most the number of words in a text of <.{role}>; "
             f"got {order}, but all {len(texts):,} texts are shorter. Set a lower order, or use "
             "longer texts."
         )

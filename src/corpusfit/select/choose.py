@@ -168,14 +168,6 @@ def _group_weights(
     return lambda part: shares(part) @ factors / (highest or 1.0)
 
 
-def _sizes(parts: Parts, plan: ChoosePlan, k: int) -> list[int]:
-    """Size of each of k groups, in segments or tokens."""
-    found = np.zeros(k, np.int64)
-    for part in parts():
-        np.add.at(found, _group(part, by_group=True), _costs(part, plan))
-    return [int(n) for n in found]
-
-
 def _weight_function(
     parts: Parts, plan: ChoosePlan, *, log_weights: bool
 ) -> Callable[[NDArray[np.float32]], tuple[NDArray[np.float32], NDArray[Any]]]:
@@ -205,16 +197,12 @@ def _thresholds(
     """The threshold of each group, or of all segments together."""
     if plan.threshold is not None:
         return [Threshold(plan.threshold, 1 << 62)]
-    amount = _amount(plan, parts)
+    amount = plan.segments if plan.tokens is None else plan.tokens
+    if amount is None:
+        amount = max(1, round(plan.share * sum(len(p.scores) for p in parts())))
     if quota is None:
         return find_thresholds(grouped, [amount])
-    return find_thresholds(grouped, allocate(quota, _sizes(parts, plan, len(quota)), amount))
-
-
-def _amount(plan: ChoosePlan, parts: Parts) -> int:
-    """The amount to select, in tokens for a token budget, else in segments."""
-    if plan.tokens is not None:
-        return plan.tokens
-    if plan.segments is not None:
-        return plan.segments
-    return max(1, round(plan.share * sum(len(p.scores) for p in parts())))
+    sizes = np.zeros(len(quota), np.int64)
+    for part in parts():
+        np.add.at(sizes, _group(part, by_group=True), _costs(part, plan))
+    return find_thresholds(grouped, allocate(quota, sizes.tolist(), amount))

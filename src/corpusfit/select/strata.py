@@ -22,10 +22,8 @@ _SAMPLE = 100_000
 _EDGES, _DRAWN = 1, 2  # random streams
 
 
-def edges(
-    parts: Parts, *, seed: int, shares: Iterable[float] = SHARES, also: Iterable[float] = ()
-) -> NDArray[np.float32]:
-    """The scores at which about these shares of the segments would be selected.
+def edges(parts: Parts, *, seed: int, also: Iterable[float] = ()) -> NDArray[np.float32]:
+    """The scores at which about `SHARES` of the segments would be selected.
 
     The scores are those of a uniform sample (all segments up to a bound), so the share above an
     edge is close to the requested share.
@@ -33,7 +31,6 @@ def edges(
     Args:
         parts: reads the scored parts anew at each call.
         seed: random seed of the sample.
-        shares: each in (0, 1).
         also: further scores to include, such as a run's own threshold.
 
     Returns:
@@ -42,13 +39,12 @@ def edges(
     sample = np.sort(_sample(parts(), seed))[::-1]
     if not len(sample):
         return np.empty(0, np.float32)
-    places = [min(len(sample), max(1, round(share * len(sample)))) - 1 for share in shares]
+    places = [min(len(sample), max(1, round(share * len(sample)))) - 1 for share in SHARES]
     found = np.concatenate([sample[places], np.array(list(also), np.float32)])
     return np.unique(found)[::-1]
 
 
 def _sample(parts: Iterable[ScoredPart], seed: int) -> NDArray[np.float32]:
-    """The scores of a uniform sample."""
     keys, scores = np.empty(0, np.uint64), np.empty(0, np.float32)
     for part in parts:
         keys = np.append(keys, _keys(seed, _EDGES, part))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed import has_network
 from corpusfit.plan import MethodPlan, Plan
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 FAST = "static"
 """The embedder that is tried after the run's own."""
@@ -46,7 +46,7 @@ class Decision:
         costs = ", ".join(f"{name} takes {format_duration(s)}" for name, s in self.costs.items())
         way = f"words only ({WORDS})" if self.chosen == WORDS else f"embeddings by {self.chosen}"
         return (
-            f"--budget {self.budget} allows {format_duration(self.allows)} per GB of text; "
+            f"The budget {self.budget} allows {format_duration(self.allows)} per GB of text; "
             f"{costs}. Chosen: {way}."
         )
 
@@ -55,7 +55,7 @@ class Decision:
         cost = self.costs[self.chosen]
         excess = f"{format_duration(cost - self.allows)} ({cost / self.allows - 1:.0%})"
         return (
-            f"--budget {self.budget} allows {format_duration(self.allows)} per GB of text; the "
+            f"The budget {self.budget} allows {format_duration(self.allows)} per GB of text; the "
             f"cheapest choice, {self.chosen}, takes {format_duration(cost)}, {excess} more."
         )
 
@@ -98,7 +98,7 @@ def apply_decision(plan: Plan, decision: Decision) -> Plan:
     return plan.with_value("embed.embedder", decision.chosen)
 
 
-def write_decision(folder: RunFolder, decision: Decision, asked: str) -> None:
+def write_decision(folder: SelectionFolder, decision: Decision, asked: str) -> None:
     """Store a decision in the run's folder, so that a resumed run uses it.
 
     Args:
@@ -110,7 +110,7 @@ def write_decision(folder: RunFolder, decision: Decision, asked: str) -> None:
     write_bytes(folder.fit / "budget.json", json.dumps(data).encode())
 
 
-def read_decision(folder: RunFolder, asked: str) -> Decision | None:
+def read_decision(folder: SelectionFolder, asked: str) -> Decision | None:
     """The decision that an earlier command stored for the same inputs and settings, if any."""
     path = folder.fit / "budget.json"
     if not path.exists():

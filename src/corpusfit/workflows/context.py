@@ -20,7 +20,7 @@ from typing import TypeVar
 from corpusfit import corpus
 from corpusfit.artifacts import place, remove
 from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
-from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input
+from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input, spelled
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import scan_with
 from corpusfit.plan import Plan, ReadPlan
@@ -107,6 +107,10 @@ class Machine:
             yield shared
         finally:
             remove(shared)
+
+
+HERE = Machine()
+"""This machine, with every default."""
 
 
 @dataclass
@@ -244,22 +248,19 @@ class Run(RunContext):
                 raise changed_input(source.name, "<.overwrite=true>")
 
     def warn(self, message: str) -> None:
-        """Show a warning once, and store it for the manifest."""
-        if message not in self.warnings:
-            self.warnings.append(message)
+        """Show a warning once, and store it for the manifest, with paths of settings."""
+        if spelled(message) not in self.warnings:
+            self.warnings.append(spelled(message))
             self.machine.progress.warn(message)
 
     @contextlib.contextmanager
     def stage(self, name: str, total: float = 0) -> Iterator[None]:
         """Time a stage and show its progress."""
         started = time.perf_counter()
-        self.machine.progress.begin(name, total)
-        try:
+        with self.progress.showing(name, total):
             yield
-        finally:
-            self.machine.progress.end()
-            took = time.perf_counter() - started
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
+        took = time.perf_counter() - started
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
 
     def over_shards(
         self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
@@ -272,7 +273,7 @@ class Run(RunContext):
         """Run a job on a list of pieces, with progress by pieces."""
         with self.stage(name, len(pieces)):
             for result in self.engine.map(job, pieces):
-                self.machine.progress.advance(1)
+                self.progress.advance(1)
                 yield result
 
     def one(self, job: Job[P, R], piece: P) -> R:

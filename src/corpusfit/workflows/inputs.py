@@ -18,7 +18,7 @@ from corpusfit.manifest import OutFolder
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import RunContext
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,9 @@ def with_task_phase(texts: TrainingInputs, then: Sequence[str], spool: Path) -> 
 
 
 def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]:
-    """The folder and the manifest of the data's selection; None if the data is no selection.
-
-    Raises:
-        UsageError: there is other data beside the selection, or it is not on this machine.
-        InputError: the selection is not finished, or is empty.
-    """
+    """The folder and the manifest of the selection that the data is, or two times None."""
     for name in data:
-        found = RunFolder(place(name, "<.data>") if "://" in name else Path(name))
+        found = SelectionFolder(place(name, "<.data>") if "://" in name else Path(name))
         if not (found.work / "run.json").exists() or not found.scores.is_dir():
             continue
         if len(data) > 1:
@@ -127,11 +122,7 @@ def _selection(data: Sequence[str]) -> tuple[Path | None, dict[str, Any] | None]
 
 
 def _composed(name: str) -> str:
-    """The folder of texts of a composition, or the input itself if it is none.
-
-    Raises:
-        InputError: the composition is not finished.
-    """
+    """The folder of texts of a finished composition, or the input itself if it is none."""
     found = OutFolder(place(name, "<.data>") if "://" in name else Path(name))
     if found.command() != "compose":
         return name
@@ -143,7 +134,7 @@ def _composed(name: str) -> str:
     return str(found.path / "composed")
 
 
-def _finished(found: RunFolder) -> dict[str, Any]:
+def _finished(found: SelectionFolder) -> dict[str, Any]:
     """The manifest of a finished selection that is not empty."""
     manifest = found.finished()
     if manifest is None or not manifest.get("selected"):
@@ -169,7 +160,7 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     if changed:
         context.progress.warn(
             f"The selection's target {changed[0]} is gone or has changed, so the loss on the "
-            "task's text is not measured. Set --task to the file with the task's texts."
+            "task's text is not measured. Set <.task> to the file with the task's texts."
         )
         return []
     return now

@@ -62,7 +62,7 @@ def target_texts(run: Run, sample: Sample) -> int:
         run.warn(
             f"The target has only {len(different)} different text{'s' * (len(different) > 1)}. "
             f"With fewer than {FEW}, scores and comparisons of methods are unreliable. Add texts "
-            "to --target."
+            "to the target."
         )
     repeats = repeats_by_share(sources, names, run.plan)
     sample.write_texts(texts.to_pylist(), repeats, documents)
@@ -77,7 +77,7 @@ def check_shares(names: tuple[str, ...], plan: Plan) -> None:
     """
     shares = plan.fit.share_of()
     if shares and set(shares) != set(names):
-        raise bad_setting("fit.shares", f"one for each of {', '.join(names)}", plan.fit.shares)
+        raise bad_setting("<fit.shares>", f"one for each of {', '.join(names)}", plan.fit.shares)
 
 
 def repeats_by_share(
@@ -117,7 +117,7 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     if 2 * different < len(texts):
         run.warn(
             f"Only {different:,} of {len(texts):,} texts in a sample of the corpus are different. "
-            "Repeated texts are selected together; remove the copies from --corpus."
+            "Repeated texts are selected together; remove the copies from the corpus."
         )
     sample.write_texts(texts)
     return rejected

@@ -18,8 +18,7 @@ def copy_scores(scored: Path, place: Path) -> None:
         place: folder of the copy, which appears whole or not at all.
     """
     aside = place.with_name(f"{place.name}.copy")
-    for left in (aside, place):
-        remove(left)
+    remove(aside, place)
     aside.parent.mkdir(parents=True, exist_ok=True)
     shutil.copytree(scored, aside, ignore=shutil.ignore_patterns(*_OF_A_SELECTION))
     aside.rename(place)

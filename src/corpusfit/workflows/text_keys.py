@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +42,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.row)
 
-    @cached_property
-    def _places(self) -> NDArray[np.int64]:
-        return self.source * _ROWS + self.row
-
     def at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """int64 [m]: the numbers of rows at (source, row in the source), int64 [m, 2]."""
-        return np.searchsorted(self._places, places[:, 0] * _ROWS + places[:, 1])
+        own = self.source * _ROWS + self.row
+        return np.searchsorted(own, places[:, 0] * _ROWS + places[:, 1])
 
 
 def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, stage: str) -> Rows:
@@ -67,13 +63,9 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
     """
     sides = 2 if corpus.is_parallel(sources) else 1
     job = KeyTexts(read, tuple(s.name for s in sources), sides)
-    context.progress.begin(stage, sum(s.size for s in sources))
-    try:
-        found = sorted(
-            context.engine.map(job, context.shards_of(sources, read)), key=lambda k: k.shard
-        )
-    finally:
-        context.progress.end()
+    with context.progress.showing(stage, sum(s.size for s in sources)):
+        parts = context.engine.map(job, context.shards_of(sources, read))
+        found = sorted(parts, key=lambda k: k.shard)
     rejected = Reasons()
     for part in found:
         rejected.add(part.tally.rejects)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 
 import corpusfit
 from corpusfit.api import offers
+from corpusfit.cli import options as command_line
 from corpusfit.cli.options import CommandLine
+from corpusfit.engine import Progress
 from corpusfit.errors import CorpusfitError, UsageError
 
 FUNCTIONS = {
@@ -115,6 +118,8 @@ def test_a_mark_with_a_value_is_a_cure_that_works(value, python, by_path):
         ("choose.c", "", "choose.c"),
         ("cut.unit", "window", "--set cut.unit=window"),
         (".out", "", "--out"),
+        (".train_sizes", "", "--train-size"),
+        (".settings", "", "--set"),
     ],
 )
 def test_the_command_line_writes_an_option_or_set(path, value, written):
@@ -131,3 +136,44 @@ def test_a_word_names_one_setting_of_a_plan(name):
     assert len(set(filter(None, words))) == len([*filter(None, words)]), words
     groups = [field for field in vars(offer.plan()) if field != "seed"]
     assert groups == [getattr(offer.plan(), group).group for group in groups]
+
+
+@dataclasses.dataclass(frozen=True)
+class Heard:
+    """A machine whose progress keeps what is shown."""
+
+    progress: Progress
+
+
+class Kept(Progress):
+    def __init__(self):
+        self.shown = []
+
+    def warn(self, message):
+        self.shown.append(message)
+
+    def note(self, message):
+        self.shown.append(message)
+
+
+def test_warnings_and_notes_name_a_setting_as_the_caller_does():
+    """Through the function alone in Python, and through a command that calls it."""
+
+    @offers.offers(offers.SELECT)
+    def talk(*, machine, settings=(), **options):
+        machine.progress.warn("Set <choose.fraction=0.2> or <cut.gamma=3>.")
+        machine.progress.note("See <.out>.")
+
+    @command_line.offers(offers.SELECT, "cut.gamma=5")
+    def command(*, words):
+        talk(machine=Heard(heard))
+
+    heard = Kept()
+    talk(machine=Heard(heard))
+    assert heard.shown == ['Set fraction=0.2 or settings=["cut.gamma=3"].', "See out=."]
+    heard = Kept()
+    talk(machine=Heard(heard), settings=["choose.fraction=0.1"])
+    assert heard.shown[0].startswith('Set settings=["choose.fraction=0.2"] or ')
+    heard = Kept()
+    command(settings=None)
+    assert heard.shown == ["Set --fraction 0.2 or --set cut.gamma=3.", "See --out."]

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("langcodes")
 
-from corpusfit.compose.recipe import read_recipe
+from corpusfit.compose.plan import read_recipe
 from corpusfit.errors import UsageError
 
 PLAIN = """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.compose.recipe import Recipe, TextSource
+from corpusfit.compose.plan import CompositionPlan, TextSource
 from corpusfit.compose.selection import NO_PAGE, Pool, decide, quantiles
 from corpusfit.errors import EmptyInputError, UsageError
 
@@ -33,7 +33,7 @@ def plain(*sizes):
 
 
 def recipe(composition="M_D+M_WIKI", budget=100, languages=("de", "en"), **options):
-    return Recipe(composition, budget, SOURCES, languages, **options).check()
+    return CompositionPlan(composition, budget, SOURCES, languages, **options).check()
 
 
 def test_m_d_and_general_text_by_smoothed_shares():

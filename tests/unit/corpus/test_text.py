@@ -27,7 +27,7 @@ def test_a_row_over_the_limit_names_the_cure(read, write):
     path = write("a.txt", "one\n" * 2000)
     (row,) = read(path, max_row_mb=1e-3)
     assert kind(row.reason) == "row longer than 0.001 MiB"
-    assert "--set read.txt=lines" in row.reason
+    assert "use read.txt=lines to" in row.reason
     assert len(read(path, max_row_mb=1e-3, txt="lines")) == 2000
     (row,) = read(write("b.txt", "x" * 2000), max_row_mb=1e-3, txt="lines")
     assert row.reason == "row longer than 0.001 MiB"

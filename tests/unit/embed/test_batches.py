@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusfit.embed.batches import pad, token_batches
+from corpusfit.embed.batches import token_batches
 
 
 @given(st.lists(st.integers(1, 600), max_size=200), st.integers(1, 2000))
@@ -19,7 +19,3 @@ def test_every_text_once_and_the_budget_held(lengths, budget):
 def test_longest_first_and_ties_in_the_order_given():
     batches = list(token_batches(np.array([3, 9, 3, 9, 1]), 18))
     assert [b.tolist() for b in batches] == [[1, 3], [0, 2, 4]]
-
-
-def test_pad_fills_on_the_right():
-    assert pad([[1, 2, 3], [4]], 7).tolist() == [[1, 2, 3], [4, 7, 7]]

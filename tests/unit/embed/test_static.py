@@ -168,7 +168,7 @@ def test_broken_static_folders_are_named(distilled, tmp_path):
 
     folder = shutil.copytree(distilled, tmp_path / "m")
     (folder / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ModelError, match="embedder"):
+    with pytest.raises(ModelError, match=r"^embed\.embedder: "):
         load(EmbedPlan(embedder=f"static:{folder}"), tmp_path)
     (folder / "model.safetensors").unlink()
     with pytest.raises(ModelError, match=r"model\.safetensors"):

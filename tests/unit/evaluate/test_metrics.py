@@ -11,7 +11,7 @@ from seqeval.metrics import sequence_labeling as seqeval
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 from corpusfit.errors import MissingDependencyError
-from corpusfit.evaluate.metrics import METRICS, metric
+from corpusfit.evaluate.metrics import METRICS, from_counts
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples
 
@@ -158,9 +158,9 @@ def test_tallies_add_up_and_metrics_go_over_any_leading_axes():
     sums = counts.reshape(2, 4, 5, 3, 3).sum(2)
     assert counts[:, 1:, 0].tolist() == [[n, n] for n in lengths]
     for name in METRICS:
-        found = metric(name, sums)
+        found = from_counts(name, sums)
         assert found.shape == (2, 4)
-        alone = [[float(metric(name, of_one)) for of_one in of_two] for of_two in sums]
+        alone = [[float(from_counts(name, of_one)) for of_one in of_two] for of_two in sums]
         assert found.tolist() == alone
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from corpusfit.evaluate.metrics import metric
+from corpusfit.evaluate.metrics import from_counts
 from corpusfit.evaluate.retrieval import deduplicate, nearest, retrieved, tallies
 
 
@@ -73,4 +73,4 @@ def test_vector_length_has_no_effect():
 
 def test_tallies_give_the_precision():
     hits = np.array([True, False, True, True])
-    assert metric("accuracy", tallies(hits).sum(0)) == 0.75
+    assert from_counts("accuracy", tallies(hits).sum(0)) == 0.75

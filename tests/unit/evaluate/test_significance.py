@@ -13,7 +13,7 @@ from scipy import stats
 
 from corpusfit.errors import MissingDependencyError
 from corpusfit.evaluate import resampling
-from corpusfit.evaluate.metrics import accuracy, metric
+from corpusfit.evaluate.metrics import accuracy, from_counts
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.significance import (
     Comparison,
@@ -29,7 +29,7 @@ from corpusfit.evaluate.significance import (
 from corpusfit.evaluate.task import Examples
 
 LABELS = ("a", "b", "c")
-MACRO = partial(metric, "macro_f1")
+MACRO = partial(from_counts, "macro_f1")
 
 
 def counted(gold, answers):
@@ -53,7 +53,7 @@ def drawn(seed, n, seeds, right, base_right):
 
 
 def scores(tallies_by_seed, name):
-    return np.array([float(metric(name, t.sum(0))) for t in tallies_by_seed])
+    return np.array([float(from_counts(name, t.sum(0))) for t in tallies_by_seed])
 
 
 def test_spread_is_the_mean_and_the_deviation_of_a_sample():
@@ -72,7 +72,7 @@ def test_the_average_gain_is_averaged_over_tasks_before_seeds():
 @pytest.mark.parametrize("name", ["accuracy", "macro_f1"])
 def test_a_comparison_has_the_differences_and_their_t_test(name):
     ours, base = drawn(0, 200, 8, 0.8, 0.75)
-    found = compare(ours, base, partial(metric, name), seed=0, rounds=200)
+    found = compare(ours, base, partial(from_counts, name), seed=0, rounds=200)
     a, b = scores(ours, name), scores(base, name)
     assert found.difference == pytest.approx((a - b).mean())
     assert found.sd == pytest.approx((a - b).std(ddof=1))
@@ -109,7 +109,7 @@ def test_randomisation_of_f1_is_that_of_all_swaps():
     for way in range(2**9):
         sides = np.array([way >> i & 1 for i in range(9)])
         a, b = (both[side, :, np.arange(9)] for side in (sides, 1 - sides))  # [n, seeds, 3, C]
-        gap = (metric("macro_f1", a.sum(0)) - metric("macro_f1", b.sum(0))).mean()
+        gap = (from_counts("macro_f1", a.sum(0)) - from_counts("macro_f1", b.sum(0))).mean()
         as_large += abs(gap) >= observed - 1e-12
     found = compare(ours, base, MACRO, seed=2, rounds=40_000).p_items
     assert 0.01 < as_large / 2**9 < 0.9

@@ -6,7 +6,7 @@ import pytest
 from corpusfit.report.comparison import overlaps
 from corpusfit.score import table
 from corpusfit.types import Segments
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def selections(tmp_path):
     selected_by_run = generator.random((3, 3, 40)) < np.array([0.1, 0.4, 0.8])[:, None, None]
     folders = []
     for run, own in enumerate(selected_by_run):
-        scores = RunFolder(tmp_path / str(run)).scores
+        scores = SelectionFolder(tmp_path / str(run)).scores
         scores.mkdir(parents=True)
         for shard, selected in enumerate(own):
             n, zero = len(selected), np.zeros(len(selected), np.int64)

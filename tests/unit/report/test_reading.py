@@ -61,7 +61,7 @@ def test_recipe_brings_its_selections_and_models(folder_of, tmp_path):
     [
         ({"command": "score", "selected": None}, "corpusfit choose .*x"),
         ({"command": "split"}, "corpusfit split.*no report"),
-        ({"other": 1}, "out.*corpusfit select"),
+        ({"other": 1}, "^.*x holds no finished run.*corpusfit select"),
     ],
 )
 def test_no_finished_run_is_an_error_with_a_cure(folder_of, manifest, says):

@@ -21,8 +21,8 @@ from corpusfit.workflows.budget import (
     write_decision,
 )
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.auto import pick
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 COSTS = {"minilm": 9_000.0, "static": 100.0, "moore_lewis": 5.0}
 
@@ -67,18 +67,20 @@ def test_a_budget_is_seconds_a_gigabyte(budget, seconds):
     ],
 )
 def test_what_is_no_budget_is_refused(budget):
-    with pytest.raises(UsageError, match="budget") as e:
+    with pytest.raises(UsageError, match=r"^auto\.budget must ") as e:
         AutoPlan(budget).check()
     assert repr(budget) in str(e.value)
 
 
 def test_an_endless_budget_is_refused():
-    with pytest.raises(UsageError, match=r"budget .*9999h"):
+    with pytest.raises(UsageError, match=r"^auto\.budget must .*9999h"):
         AutoPlan("9" * 400 + "h").check()
 
 
 def test_a_named_method_needs_no_budget():
-    with pytest.raises(UsageError, match=r"budget.*90s.*knn"):
+    with pytest.raises(
+        UsageError, match=r"^auto\.budget must .*90s with method\.name=knn.* Leave out auto\.budget"
+    ):
         planned("90s", "method.name=knn")
 
 
@@ -105,7 +107,7 @@ def test_if_nothing_fits_the_cheapest():
     found = decide(planned("80s"), slow_words.get)
     assert (found.chosen, found.fits) == ("static", False)
     said = found.excess()
-    for part in ("--budget 80s", "1.3 min per GB", "static", "1.7 min", "20 s (25%)"):
+    for part in ("The budget 80s allows", "1.3 min per GB", "static", "1.7 min", "20 s (25%)"):
         assert part in said
 
 
@@ -131,14 +133,19 @@ def test_the_plan_follows_the_decision():
 
 def test_a_decision_names_budget_costs_and_choice():
     said = decide(planned("20min"), COSTS.get).sentence()
-    for part in ("--budget 20min", "20.0 min per GB", "minilm takes 2.5 h", "static takes 1.7 min"):
+    for part in (
+        "The budget 20min allows",
+        "20.0 min per GB",
+        "minilm takes 2.5 h",
+        "static takes 1.7 min",
+    ):
         assert part in said
     assert said.endswith("embeddings by static.")
     assert decide(planned("9s"), COSTS.get).sentence().endswith("(moore_lewis).")
 
 
 def test_a_decision_holds_for_what_was_asked(tmp_path):
-    folder, decision = RunFolder(tmp_path), decide(planned("20min"), COSTS.get)
+    folder, decision = SelectionFolder(tmp_path), decide(planned("20min"), COSTS.get)
     assert read_decision(folder, "this") is None
     write_decision(folder, decision, "this")
     assert read_decision(folder, "this") == decision
@@ -151,7 +158,7 @@ def test_a_decision_holds_for_what_was_asked(tmp_path):
     [("", "knn"), ("100s", "knn"), ("20s", "dsir"), ("5s", "dsir")],
 )
 def test_auto_picks_among_the_methods_that_fit(tmp_path, inline, budget, picked):
-    folder = RunFolder(tmp_path)
+    folder = SelectionFolder(tmp_path)
     best = "dsir" if budget in ("20s", "5s") else "knn"
     figures = {"knn": (9.0, 50.0), "consensus": (9.5, 200.0), "dsir": (9.8, 10.0)}
     figures["random"] = (10.0, 5.0)

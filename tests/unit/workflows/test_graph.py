@@ -17,6 +17,7 @@ from corpusfit.workflows.experiments.graph import build_graph
 from corpusfit.workflows.experiments.grid import check_plans, columns_of, grid
 from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask
 from corpusfit.workflows.experiments.predictors import predictors_of
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 
 
 def selector(name, **words):
@@ -383,8 +384,53 @@ def test_an_adapter_of_the_base_has_the_default_scale():
 def test_settings_of_a_method_are_checked_before_anything_is_read():
     plan = Plan().with_values({"method": {"name": "knn", "kk": 3}})
     asked = recipe(dataclasses.replace(selector("knn"), select=plan), compare="knn")
-    with pytest.raises(UsageError, match=r"knn.*'kk'"):
+    with pytest.raises(UsageError, match=r"method knn.*'kk'"):
         check_plans(asked)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "key"),
+    [
+        ("cut.gamma", 0, r"select\.cut\.gamma"),
+        ("method.k", 0, r"selector\.knn\.method\.k"),
+        ("train.steps", 0, r"adapt\.train\.steps"),
+        ("finetune.rate", 0.0, r"evaluate\.finetune\.rate"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_named_by_its_full_key(path, value, key):
+    own = selector("knn")
+    asked = recipe(own, compare="knn")
+    if path.startswith("finetune"):
+        asked = dataclasses.replace(asked, evaluate=asked.evaluate.with_value(path, value))
+    else:
+        part = "adapt" if path.startswith("train") else "select"
+        changed = getattr(own, part).with_values(
+            {"method": {"name": "knn"}} if part == "select" else {}
+        )
+        own = dataclasses.replace(own, **{part: changed.with_value(path, value)})
+        asked = dataclasses.replace(asked, selectors=(own,))
+    with pytest.raises(UsageError, match=rf"^{key} must .*got {value}\b"):
+        check_plans(asked)
+
+
+@pytest.mark.parametrize(
+    ("plan", "path", "key"),
+    [
+        ("adapt", "train.rate", "adapt.train.rate"),
+        ("adapt", "read.text_field", "select.read.text_field"),
+        ("adapt", "model.init", "models"),
+        ("adapt", "seed", "seed"),
+        ("adapt", ".guard", "tasks.path"),
+        ("adapt", ".out", "out"),
+        ("select", "choose.fraction", "fractions"),
+        ("select", "method.k", "selector.NAME.method.k"),
+        ("evaluate", "model.rank", "adapt.adapter.rank"),
+        ("evaluate", "finetune.batch", "evaluate.finetune.batch"),
+    ],
+)
+def test_the_key_of_a_setting(plan, path, key):
+    assert RecipeKeys(plan)(path, "") == key
+    assert RecipeKeys(plan)(path, "8") == f"{key}=8"
 
 
 def tuning_keys(graph):
@@ -401,11 +447,14 @@ def test_the_oracle_selects_its_domain(tmp_path):
 
 def test_settings_that_a_cell_cannot_have_are_rejected_before_reading():
     both = selector("knn", augment=("backtranslate",))
-    with pytest.raises(UsageError, match=r"mt\b.*mt.back"):
+    with pytest.raises(
+        UsageError,
+        match=r"^evaluate\.augment\.mt and evaluate\.augment\.mt_back must .*augment=backtranslate",
+    ):
         check_plans(recipe(both, compare="knn"))
     cascade = Plan().with_value("cascade.stages", "dsir>static")
     asked = dataclasses.replace(selector("auto", weights=("lambda",)), select=cascade)
-    with pytest.raises(UsageError, match=r"cascade"):
+    with pytest.raises(UsageError, match=r"^weights must .*select\.cascade\.stages"):
         check_plans(recipe(asked, compare="auto"))
 
 

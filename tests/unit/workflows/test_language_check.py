@@ -36,7 +36,14 @@ def warnings(jsonl, tmp_path, inline):
 
 def test_a_method_on_words_across_languages(warnings):
     (warning,) = warnings(ENGLISH, GERMAN + ENGLISH[:20], method="dsir")
-    for part in ("75 %", "(de)", "(en)", "dsir", "--embedder PATH", "--method centroid_distance"):
+    for part in (
+        "75 %",
+        "(de)",
+        "(en)",
+        "dsir",
+        "embed.embedder=PATH",
+        "method.name=centroid_distance",
+    ):
         assert part in warning
 
 

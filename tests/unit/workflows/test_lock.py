@@ -25,7 +25,7 @@ def test_a_second_command_is_rejected_and_a_dead_one_holds_no_lock(tmp_path):
     command = [sys.executable, "-c", HOLDING, str(work)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
-        refused = pytest.raises(OutputFolderError, match=r"out.*lock")
+        refused = pytest.raises(OutputFolderError, match=r"lock.*another out\b")
         with refused, exclusive(work):
             pass
         other.kill()

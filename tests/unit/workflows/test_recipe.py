@@ -228,7 +228,34 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         ('name = "t"', 'name = "t"\npairs = [["auto", "rand"]]', "'rand'.*random"),
         ('"a"\n', '"a"\n[select]\nseed = 3\n', r"select\.seed.*got 3"),
         ('"a"\n', '"a"\n[adapt.model]\nname = "m"\n', r"adapt\.model\.name.*models.*'m'"),
-        ('"a"\n', '"a"\n[adapt.train]\nstep = 3\n', r"train\.steps"),
+        (
+            '"a"\n',
+            '"a"\n[adapt.train]\nstep = 3\n',
+            r"'adapt\.train\.step'\. Perhaps adapt\.train\.steps\?",
+        ),
+        (
+            '"a"\n',
+            '"a"\n[adapt.trains]\nrate = 3.0\n',
+            r"'adapt\.trains\.rate'.*adapt\.train\.rate\?",
+        ),
+        (
+            '"a"\n',
+            '"a"\n[adapt]\ntrain = 3\n',
+            r"^adapt\.train must be a group.*<?adapt\.train\.steps=",
+        ),
+        ('"a"\n', '"a"\n[adapt.train]\nrate = "x"\n', r"^adapt\.train\.rate must.*'x'"),
+        ('"a"\n', '"a"\n[select.cut]\ngamma = "x"\n', r"^select\.cut\.gamma must.*'x'"),
+        ('"a"\n', '"a"\n[evaluate.finetune]\nrate = "x"\n', r"^evaluate\.finetune\.rate must"),
+        (
+            '"a"\n',
+            '"a"\n[selector.auto.cut]\ngamma = "x"\n',
+            r"^selector\.auto\.cut\.gamma must.*'x'",
+        ),
+        (
+            '"a"\n',
+            '"a"\n[selector.auto.adapt.train]\nrate = "x"\n',
+            r"^selector\.auto\.adapt\.train\.rate must.*'x'",
+        ),
         ('"a"\n', '"a"\n[selector.aut]\nfit.background = 3\n', "'aut'.*auto"),
         ('"a"\n', '"a"\n[selector.auto.method]\nname = "knn"\n', r"auto\.method\.name.*'knn'"),
         ('"auto"]', '"auto", "knm"]\nselector.knm.fractions = [0.1]', "'knm'.*knn"),
@@ -263,8 +290,12 @@ def test_a_file_that_is_no_toml(recipe, tmp_path):
     ("before", "after", "named"),
     [
         ("corpus =", "pile =", "pile.*corpus"),
-        (STEPS, STEPS + "evaluate.tune.epochs = 3\n", r"tune\.epochs.*finetune\.epochs"),
-        ("100 }", "100, weigh.c = 5.0 }", r"weigh\.c.*weights\.c"),
+        (
+            STEPS,
+            STEPS + "evaluate.tune.epochs = 3\n",
+            r"^evaluate\.tune\.epochs .*write evaluate\.finetune\.epochs\.",
+        ),
+        ("100 }", "100, weigh.c = 5.0 }", r"^adapt\.weigh\.c .*write adapt\.weights\.c\."),
     ],
 )
 def test_an_old_name_is_an_error_that_names_the_new_one(recipe, before, after, named):

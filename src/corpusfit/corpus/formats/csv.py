@@ -66,7 +66,10 @@ class Csv(Format):
             names = next(csv.reader((header,), delimiter=self.delimiter), [])
         except csv.Error:
             names = []  # every record has too many fields
-        text_index, id_index = (_index_of(names, name) for name in (plan.text_field, plan.id_field))
+        text_index, id_index = (
+            (names.index(name) if name in names else -1)
+            for name in (plan.text_field, plan.id_field)
+        )
         if ends[-1] < len(shard.data):
             ends.append(len(shard.data))
         for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
@@ -120,10 +123,6 @@ def _values(row: int, byte: int, raw: bytes, delimiter: str, most: int) -> list[
     return values
 
 
-def _index_of(names: list[str], name: str) -> int:
-    return names.index(name) if name in names else -1
-
-
 def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[bytes, bytes | None]:
     """The first record and the bytes read after it (None if no whole record was found)."""
     scanner, held = _Records(delimiter), b""
@@ -139,8 +138,6 @@ def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[byte
 
 
 class _Records:
-    """Scanner of records: finds the line ends outside quoted fields."""
-
     def __init__(self, delimiter: str) -> None:
         self._stop = re.compile(rb'\n|(?<=[\n%s])"' % delimiter.encode())
         self._row = 0

@@ -24,7 +24,7 @@ from corpusfit.corpus.cutting import Block, Lines, cut
 from corpusfit.corpus.files import first_line, is_url
 from corpusfit.corpus.formats.jsonl import JsonLines
 from corpusfit.corpus.survey import fingerprint
-from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError
+from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError, importing
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
@@ -35,8 +35,6 @@ _WITHOUT_SCRIPTS = 4  # first version of `datasets` that never runs a dataset's 
 
 
 class _DatasetName(NamedTuple):
-    """The parts of `hub:NAME[:CONFIG][@SPLIT]`."""
-
     name: str
     config: str | None
     split: str | None
@@ -153,10 +151,8 @@ def _parsed(url: str) -> _DatasetName:
 
 
 def _datasets(url: str) -> Any:
-    try:
+    with importing(f"Reading {url!r}", "hub"):
         import datasets
-    except ImportError as e:
-        raise MissingDependencyError(f"Reading {url!r}", "hub") from e
     if int(datasets.__version__.partition(".")[0]) < _WITHOUT_SCRIPTS:
         raise MissingDependencyError(f"Reading {url!r} with datasets 4 or later", "hub")
     return datasets

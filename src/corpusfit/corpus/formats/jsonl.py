@@ -84,8 +84,6 @@ class Jsonl(JsonLines):
 
 @dataclass(frozen=True)
 class _Lines:
-    """Raw lines of a shard by index."""
-
     shard: Shard
     begins: NDArray[np.int64]
     ends: NDArray[np.int64]

@@ -96,12 +96,7 @@ def _decoded(value: Any) -> Any:
 
 
 class _Batches:
-    """Record batches of the needed columns.
-
-    Attributes:
-        rows: number of rows that the file states; 0 until it is open.
-        problem: reject reason if the batches ended early, else empty.
-    """
+    """Record batches of the needed columns; `problem` tells why they ended early."""
 
     def __init__(self, source: Source, plan: ReadPlan) -> None:
         self.rows = 0

@@ -23,7 +23,7 @@ from corpusfit.types import Reject, Shard, Source
 
 _BORDER = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
 _LEADING = re.compile(rb"(?:[ \t\r\f\v]*+\n)*+")
-_CURE = "use --set read.txt=lines to read one document per line"
+_CURE = "use read.txt=lines to read one document per line"
 _SPACES = np.zeros(256, np.bool_)
 _SPACES[list(b" \t\r\n\f\v")] = True
 

@@ -77,16 +77,15 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
                 tags.append(labels)
     if not pieces:
         raise EmptyInputError(
-            f"The {split} split of --task must hold .txt files with .ann files; no such pair has a "
-            "word."
+            f"The {split} split of <.task> must hold .txt files with .ann files; no such pair has "
+            "a word."
         )
-    return Labelled(pieces, tags, tuple(_notes(counts, example, split)))
-
-
-def _notes(counts: Counter[str], example: dict[str, str], split: str) -> Iterator[str]:
-    for kind, words in _SAID.items():
-        if counts[kind]:
-            yield f"{counts[kind]:,} {words.format(split)} (for instance {example[kind]})."
+    notes = (
+        f"{counts[kind]:,} {words.format(split)} (for instance {example[kind]})."
+        for kind, words in _SAID.items()
+        if counts[kind]
+    )
+    return Labelled(pieces, tags, tuple(notes))
 
 
 def _count(counts: Counter[str], example: dict[str, str], kind: str, where: str) -> None:

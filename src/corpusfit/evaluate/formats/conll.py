@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from corpusfit.errors import EmptyInputError, InputError
@@ -38,23 +38,22 @@ def read_conll(places: Sequence[str], split: str) -> Labelled:
     for place in places:
         _read(Path(place), pieces, tags)
     if not pieces:
-        raise EmptyInputError(f"The {split} split of --task must hold sentences; it is empty.")
+        raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
     return Labelled(pieces, tags)
 
 
 def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
     """Append a file's sentences."""
-    columns: Callable[[str], list[str]] | None = None
-    first, width, between = 0, 0, True
+    first, width, between, tabs = 0, 0, True, False
     for number, raw in enumerate(whole_text(path).removeprefix(_BOM).split("\n"), 1):
         line = raw.rstrip("\r")
         if not line.strip(" \t") or line.startswith(_DOCUMENT):
             between = True
             continue
-        if columns is None:
-            columns = _by_tabs if "\t" in line else _by_blanks
-            first, width = number, len(columns(line))
-        found = columns(line)
+        tabs = tabs if first else "\t" in line
+        found = line.split("\t") if tabs else _BLANKS.split(line.strip(" \t"))
+        if not first:
+            first, width = number, len(found)
         if len(found) != width or width < 2:
             raise _wrong_columns(path, number, found, first, width)
         word, tag = found[0].strip(" "), found[-1].strip(" ")
@@ -68,14 +67,6 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
         between = False
         pieces[-1].append(word)
         tags[-1].append(tag if "-" in tag or tag == "O" else f"{tag}-{_NO_TYPE}")
-
-
-def _by_tabs(line: str) -> list[str]:
-    return line.split("\t")
-
-
-def _by_blanks(line: str) -> list[str]:
-    return _BLANKS.split(line.strip(" \t"))
 
 
 def _wrong_columns(path: Path, number: int, found: list[str], first: int, width: int) -> InputError:

@@ -103,15 +103,15 @@ def _nothing_usable(
 ) -> str:
     """The message for a split without usable rows."""
     if not bad:
-        return f"The {split} split of --task must hold texts with labels; it is empty."
-    begin = f"No row of the {split} split of --task has both a text and a label: {first}."
+        return f"The {split} split of <.task> must hold texts with labels; it is empty."
+    begin = f"No row of the {split} split of <.task> has both a text and a label: {first}."
     for field in (read.text_field, read.id_field):
         lacking = _fields(sources, replace(read, text_field=field))
         if lacking:
             begin += f" Row 0: {lacking}."
     return (
-        f"{begin} Set the fields with --text-field (now {read.text_field!r}) and "
-        f"--label-field (now {read.id_field!r})."
+        f"{begin} Set the fields with <task.text_field> (now {read.text_field!r}) and "
+        f"<task.label_field> (now {read.id_field!r})."
     )
 
 

@@ -48,5 +48,4 @@ def begins(before: str, tag: str) -> bool:
 
 
 def _pairs(tags: list[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of previous tag and tag."""
     return pairwise(["O", *tags])

@@ -20,14 +20,14 @@ class Classification(TaskType):
     """
 
     usual = True
-    metric = "macro_f1"
+    default_metric = "macro_f1"
 
     def learned(self, labels: set[str], examples: int) -> list[str]:
         """The classes of train."""
         if len(labels) < 2:
             raise InputError(
-                f"--task must have two or more labels in train; all {examples:,} examples have the "
-                f"label {next(iter(labels))!r}. Check --label-field."
+                f"<.task> must have two or more labels in train; all {examples:,} examples have "
+                f"the label {next(iter(labels))!r}. Check <task.label_field>."
             )
         return in_order(labels)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from corpusfit.errors import InputError
 from corpusfit.evaluate.contract import TaskType, in_order
-from corpusfit.evaluate.metrics import metric, tallies
+from corpusfit.evaluate.metrics import from_counts, tallies
 from corpusfit.evaluate.task import Examples, Task
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Multilabel(TaskType):
     """
 
     wants = "a list of labels, also as a JSON string"
-    metric = "micro_f1"
+    default_metric = "micro_f1"
 
     def claims(self, labels: Sequence[object]) -> bool:
         """Whether all are lists."""
@@ -51,8 +51,8 @@ class Multilabel(TaskType):
         """The labels of train."""
         if not labels:
             raise InputError(
-                f"--task must have labels in train; the lists of all {examples:,} examples are "
-                "empty. Check --label-field."
+                f"<.task> must have labels in train; the lists of all {examples:,} examples are "
+                "empty. Check <task.label_field>."
             )
         return in_order(labels)
 
@@ -87,4 +87,4 @@ class Multilabel(TaskType):
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
         """A metric of counts."""
-        return metric(name, summed, absent=True)
+        return from_counts(name, summed, absent=True)

@@ -31,7 +31,7 @@ class Regression(TaskType):
 
     wants = "a number"
     metrics = ("pearson", "spearman", "neg_mse")
-    metric = "pearson"
+    default_metric = "pearson"
 
     def claims(self, labels: Sequence[object]) -> bool:
         """Whether all are numbers and one has a decimal point."""
@@ -52,8 +52,8 @@ class Regression(TaskType):
         """No names, and one output."""
         if len(splits["train"].different()) < 2:
             raise InputError(
-                f"--task must have different numbers in train; all {len(splits['train']):,} "
-                "examples have the same. Check --label-field."
+                f"<.task> must have different numbers in train; all {len(splits['train']):,} "
+                "examples have the same. Check <task.label_field>."
             )
         return (), 1
 

@@ -33,7 +33,7 @@ class Tagging(TaskType):
     usual = True
     head = "AutoModelForTokenClassification"
     predictor = Predictor
-    metric = "micro_f1"
+    default_metric = "micro_f1"
     finetuning = FinetunePlan(epochs=100, rate=2e-5, batch=32, length=128, warmup=0.0, patience=25)
     with_adapter = {"epochs": 30, "rate": 1e-4, "patience": 0}  # noqa: RUF012
     augmentations = ("tfidf",)  # translation loses the words of the tags
@@ -61,7 +61,7 @@ class Tagging(TaskType):
         """O, and the other tags of train."""
         if not labels - {_OUTSIDE}:
             raise InputError(
-                "--task must have entities in train; every word of train is tagged O. Check the "
+                "<.task> must have entities in train; every word of train is tagged O. Check the "
                 "tags of the train split."
             )
         return [_OUTSIDE, *in_order(labels - {_OUTSIDE})]
@@ -107,8 +107,8 @@ class Tagging(TaskType):
         """Words tagged O may be replaced."""
         if _OUTSIDE not in labels:
             raise UsageError(
-                "--augment tfidf replaces words labelled O; this task has no label O. Leave out "
-                "--augment."
+                "<augment.kind=tfidf> replaces words labelled O; this task has no label O. Leave "
+                "out <augment.kind>."
             )
         outside = labels.index(_OUTSIDE)
         return [
@@ -131,7 +131,9 @@ class _Rules:
             from seqeval.metrics.sequence_labeling import end_of_chunk, start_of_chunk
         except ImportError as e:
             raise MissingDependencyError("Counting the spans of a tagging task", "train") from e
-        tags = [_tag(name) for name in (*labels, "O")]  # the last one separates examples
+        tags = [  # prefix and type, as seqeval splits a label; the last one separates examples
+            (name[0], name[1:].split("-", maxsplit=1)[-1] or "_") for name in (*labels, "O")
+        ]
         names = sorted({name for tag, name in tags if tag != "O"})
         self.types = len(names)
         self._type = np.array([names.index(name) if name in names else -1 for _, name in tags])
@@ -156,8 +158,3 @@ class _Rules:
     def key(self, pieces: int) -> NDArray[np.int64]:
         """int64 [3], factors that turn a span into a unique number."""
         return np.array([pieces * pieces, pieces, 1], np.int64)
-
-
-def _tag(label: str) -> tuple[str, str]:
-    """Prefix and type of a label, as seqeval splits it."""
-    return label[0], label[1:].split("-", maxsplit=1)[-1] or "_"

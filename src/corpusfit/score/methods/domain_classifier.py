@@ -87,9 +87,9 @@ class DomainClassifier(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if not self.c > 0.0:
-            raise bad_setting("method.c", "above 0", self.c)
+            raise bad_setting("<method.c>", "above 0", self.c)
         if not self.negatives >= 0.0:
-            raise bad_setting("method.negatives", "at least 0", self.negatives)
+            raise bad_setting("<method.negatives>", "at least 0", self.negatives)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> DomainClassifierScorer:
         """Draw the negatives, fit, and calibrate on held-out fifths of both classes."""
@@ -105,7 +105,6 @@ class DomainClassifier(Method[Vectors]):
         return DomainClassifierScorer(mean, plain_rows(weights[None]), bias)
 
     def _negatives(self, near: Vectors, far: Vectors, seed: int) -> NDArray[np.int64]:
-        """Positions of the negatives in the background's directions, increasing; at least one."""
         places = np.arange(len(far))
         if self.preranked:
             places = least_similar(near, far)

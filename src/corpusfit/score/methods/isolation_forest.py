@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.errors import bad_setting, importing
 from corpusfit.kernels.forest import complete_heap, walk
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
@@ -84,11 +84,11 @@ class IsolationForest(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if self.trees < 1:
-            raise bad_setting("method.trees", "at least 1", self.trees)
+            raise bad_setting("<method.trees>", "at least 1", self.trees)
         if not 2 <= self.subsample <= 4096:
-            raise bad_setting("method.subsample", "from 2 to 4096", self.subsample)
+            raise bad_setting("<method.subsample>", "from 2 to 4096", self.subsample)
         if not 0.0 <= self.background <= 10.0:
-            raise bad_setting("method.background", "from 0 to 10", self.background)
+            raise bad_setting("<method.background>", "from 0 to 10", self.background)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> IsolationForestScorer:
         """Grow the trees on the target and max(1, share of its size) background texts.
@@ -96,10 +96,8 @@ class IsolationForest(Method[Vectors]):
         Raises:
             MissingDependencyError: scikit-learn is not installed.
         """
-        try:
+        with importing("isolation_forest", "embed"):
             from sklearn.ensemble import IsolationForest as Grower
-        except ImportError as e:
-            raise MissingDependencyError("isolation_forest", "embed") from e
         count = min(len(background), max(1, round(self.background * len(target))))
         chosen = np.random.default_rng(seed % 2**64).choice(len(background), count, replace=False)
         x = plain_rows(np.concatenate([target, background[np.sort(chosen)]]))

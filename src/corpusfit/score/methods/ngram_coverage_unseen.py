@@ -80,7 +80,6 @@ class NgramCoverageUnseen(CorpusMethod):
     def _read(
         self, corpus: Corpus, listed: Listed
     ) -> tuple[list[tuple[int, int]], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-        """(shard, units) of every shard, and the result of `listed_in` for all units."""
         shards: list[tuple[int, int]] = []
         parts = []
         for shard, texts in corpus:

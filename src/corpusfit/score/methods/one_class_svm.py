@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.errors import bad_setting, importing
 from corpusfit.kernels.vectors import products, squared_distances
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
@@ -68,7 +68,7 @@ class OneClassSvm(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.nu <= 1.0:
-            raise bad_setting("method.nu", "above 0 and at most 1", self.nu)
+            raise bad_setting("<method.nu>", "above 0 and at most 1", self.nu)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> OneClassSvmScorer:
         """Fit the boundary on the target; background and seed are not used.
@@ -78,10 +78,8 @@ class OneClassSvm(Method[Vectors]):
         Raises:
             MissingDependencyError: scikit-learn is not installed.
         """
-        try:
+        with importing("one_class_svm", "embed"):
             from sklearn.svm import OneClassSVM
-        except ImportError as e:
-            raise MissingDependencyError("one_class_svm", "embed") from e
         x = plain_rows(target).astype(np.float64)
         variance = float(x.var())
         gamma = 1.0 / (x.shape[1] * variance) if variance > 0.0 else 1.0

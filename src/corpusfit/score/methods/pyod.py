@@ -50,10 +50,7 @@ def _detectors() -> dict[str, str]:
 
 
 def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
-    """Fit a detector; the result depends only on the arguments.
-
-    PyOD's warnings are silenced here, because they concern only its internals.
-    """
+    """Fit a detector by its arguments alone, without PyOD's warnings about its internals."""
     cls = getattr(importlib.import_module(f"pyod.models.{_detectors()[name]}"), name)
     known = inspect.signature(cls).parameters
     settings = json.loads(parameters)
@@ -71,7 +68,7 @@ def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
             return cls(**settings).fit(x)
     except TypeError as e:
         allowed = ", ".join(k for k in known if k != "self")
-        raise UsageError(f"method.parameters must suit {name}: {e}. Allowed: {allowed}.") from e
+        raise UsageError(f"<method.parameters> must suit {name}: {e}. Allowed: {allowed}.") from e
     except (ValueError, ArithmeticError, IndexError, np.linalg.LinAlgError) as e:
         raise InputError(
             f"PyOD's {name} cannot be fitted on {len(target)} target texts: {e}. "
@@ -162,7 +159,7 @@ class Pyod(Method[Vectors]):
         except ValueError:
             settings = None
         if not isinstance(settings, dict):
-            raise bad_setting("method.parameters", "a JSON object", self.parameters)
+            raise bad_setting("<method.parameters>", "a JSON object", self.parameters)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PyodScorer:
         """Fit on the target, and test on up to 64 texts whether scores depend on the batch.

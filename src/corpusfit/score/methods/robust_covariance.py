@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import MissingDependencyError, bad_setting
+from corpusfit.errors import bad_setting, importing
 from corpusfit.kernels.vectors import products, squared_distances
 from corpusfit.score.blocks import blockwise, plain_rows
 from corpusfit.score.contract import Family, Method, Scorer
@@ -75,7 +75,7 @@ class RobustCovariance(Method[Vectors]):
 
     def __post_init__(self) -> None:
         if self.components < 1:
-            raise bad_setting("method.components", "at least 1", self.components)
+            raise bad_setting("<method.components>", "at least 1", self.components)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> RobustCovarianceScorer:
         """Fit mean and covariance on the distinct target texts, in components of both sets.
@@ -118,10 +118,8 @@ def _robust(x: Matrix, seed: int) -> tuple[Matrix, Matrix]:
     With more than half of the texts in a flat subspace the determinant is zero; scikit-learn then
     warns and divides by zero, which is caught here.
     """
-    try:
+    with importing("robust_covariance", "embed"):
         from sklearn.covariance import MinCovDet
-    except ImportError as e:
-        raise MissingDependencyError("robust_covariance", "embed") from e
     scale = float(np.sqrt((x**2).mean()))  # its rank check is absolute: scale the data to size 1
     try:
         with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):

@@ -62,7 +62,7 @@ class TextGram(CorpusMethod):
     def __post_init__(self) -> None:
         check_listing(self.order, self.top)
         if self.anchors < 1:
-            raise bad_setting("method.anchors", "at least 1", self.anchors)
+            raise bad_setting("<method.anchors>", "at least 1", self.anchors)
         self._graph()
 
     def score_corpus(

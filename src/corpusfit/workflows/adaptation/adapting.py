@@ -7,7 +7,6 @@ import itertools
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,14 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
-from corpusfit.manifest import digest, source_identity, versions
+from corpusfit.manifest import Finished, digest, source_identity, versions
 from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.training_data import sample_texts, sharpness, training_text
 from corpusfit.workflows.adaptation.training_phases import PhaseRunner
 from corpusfit.workflows.adaptation.training_setup import ROLES, Ready
 from corpusfit.workflows.contamination.filter import find_contaminated
 from corpusfit.workflows.contamination.heldout import held_out, held_out_of_task, training_splits
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.inputs import (
     TrainingInputs,
     find_training_inputs,
@@ -41,20 +40,9 @@ from corpusfit.workflows.inputs import (
 )
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
-HERE = Machine()
 
-
-@dataclass(frozen=True)
-class Adapted:
-    """A finished adaptation: a folder with a model for `AutoModel.from_pretrained`, or an adapter.
-
-    Attributes:
-        path: the folder.
-        manifest: content of `manifest.json`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+class Adapted(Finished):
+    """A finished adaptation: a model for `AutoModel.from_pretrained`, or an adapter."""
 
     def history(self) -> list[dict[str, Any]]:
         """Training and held-out losses by step: the records of `losses.jsonl`."""
@@ -127,7 +115,12 @@ def adapt(
     runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial)
     try:
         facts = runner.run(ready, folder)
-        facts["repeat"] = _repeat(plan, data, task, replay, guard, guard_field)
+        on_task = list(data) == [TASK]  # then the command sets every setting of the preset
+        texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
+        texts = {"data": list(data) if on_task else absolute(data), **texts}
+        named = plan.with_value("model.name", named_model(plan.model.name))
+        settings = named.overrides(all_of_them=on_task)
+        facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
         if accelerator.is_main_process and trial is None:
             facts["seconds"] = round(time.perf_counter() - began, 1)
             folder.finish(facts)
@@ -136,23 +129,6 @@ def adapt(
     finally:
         accelerator.end_training()  # ends the process group too; no process waits after this
     return Adapted(out, folder.finished() or facts)
-
-
-def _repeat(
-    plan: AdaptPlan,
-    data: Sequence[str],
-    task: Sequence[str],
-    replay: Sequence[str],
-    guard: Sequence[str],
-    guard_field: str,
-) -> list[str]:
-    """The command that repeats the run; with `--data task`, it sets every setting of the preset."""
-    on_task = list(data) == [TASK]
-    inputs = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
-    inputs = {"data": list(data) if on_task else absolute(data), **inputs}
-    plan = plan.with_value("model.name", named_model(plan.model.name))
-    settings = plan.overrides(all_of_them=on_task)
-    return command_words("adapt", inputs, {"guard-field": guard_field}, settings)
 
 
 def _prepare(
@@ -196,12 +172,7 @@ def _prepare(
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
             dropped, counts = find_contaminated(
-                guarded,
-                texts,
-                plan.read,
-                folder.guard,
-                context,
-                then_task=plan.then_task.on,
+                guarded, texts, plan.read, folder.guard, context, then_task=plan.then_task.on
             )
         text = training_text(plan, texts, folder, room, end, context, dropped=dropped)
         text.figures.update({"guard": counts} if guarded else {})
@@ -223,10 +194,7 @@ def _require_outside(out: Path, inputs: Iterable[str]) -> None:
 
 
 def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
-    """What must be equal to resume a training; other settings change no weight.
-
-    A model is identified by its content, not by its path.
-    """
+    """What must be equal to resume a training; a model is identified by its content."""
     trains = texts.on_task or plan.then_task.on or plan.train.keep == "best"
     decides = trains or not texts.own_task  # else the task's texts are only measured on
     return {
@@ -247,7 +215,6 @@ def _opened(
     hardware: Hardware,
     machine: Machine,
 ) -> LoadedModel:
-    """The plan's model: a pre-trained or a new one."""
     if plan.model.init:
         return new_model(
             plan.model.init,

@@ -140,8 +140,6 @@ def _sample(sources: list[Source], read: ReadPlan, work: Path) -> tuple[Path, fl
 
 
 class _Clock(Progress):
-    """Times the steps of a training."""
-
     def __init__(self) -> None:
         self._ends: list[float] = []
         self._training = False

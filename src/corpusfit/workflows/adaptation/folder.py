@@ -31,15 +31,11 @@ class AdaptFolder(OutFolder):
         return self.first.is_dir() and AdaptFolder(self.first)._has_work()
 
     def _clear(self) -> None:
-        """Delete an earlier training and its model."""
         super()._clear()
         self.free()
-        for file in (p for pattern in _MODEL_FILES for p in self.path.glob(pattern)):
-            file.unlink()
+        remove(*(path for pattern in _MODEL_FILES for path in self.path.glob(pattern)))
 
     def free(self) -> None:
         """Delete what only resuming needs."""
-        for folder in (self.checkpoints, self.first, self.work / "tokens"):
-            remove(folder)
-        for file in (self.best, self.tokenizer, self.general, self.guard, self.settled):
-            file.unlink(missing_ok=True)
+        remove(self.checkpoints, self.first, self.work / "tokens")
+        remove(self.best, self.tokenizer, self.general, self.guard, self.settled)

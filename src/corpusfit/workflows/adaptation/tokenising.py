@@ -32,7 +32,6 @@ class Tokenising:
     Token ids take 2 bytes each on this machine's disk.
 
     Attributes:
-        read: how rows become texts.
         tokenizer: file of the tokenizer.
         place: folder for all token ids, by content.
         end: id that ends a text, if any.
@@ -68,7 +67,6 @@ class Tokenising:
         return dataclasses.replace(self, read=ReadPlan()).corpus(kind, sources)
 
     def _folder(self, how: str, sources: list[Source]) -> Path:
-        """The folder for the token ids of some sources."""
         identity = {
             "how": f"{how} 2",  # 2: with keys
             "sources": source_identity(sources),
@@ -87,10 +85,9 @@ class Tokenising:
         if counts.get("parts") != len(finished(out)):
             mark.unlink(missing_ok=True)
             progress = self.context.progress
-            progress.begin(f"tokenise {kind}", 0, "tokens")
-            for _, tally in self.context.engine.map(job, pieces):
-                progress.advance(1, tally.tokens)
-            progress.end()
+            with progress.showing(f"tokenise {kind}", 0, "tokens"):
+                for _, tally in self.context.engine.map(job, pieces):
+                    progress.advance(1, tally.tokens)
             _require_unchanged(sources, out)
             counts = _total_counts(out)
             write_bytes(mark, json.dumps(counts).encode())

@@ -25,7 +25,7 @@ from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.tokenising import Tokenising
 from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.inputs import TrainingInputs
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with more
 _OVERSAMPLING = 3
@@ -161,7 +161,6 @@ def training_text(
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
-    """The keys of all held-out texts."""
     found = [tokens.keys[chunks.text] for tokens, chunks in heldout.values()]
     return np.concatenate([np.empty(0, np.uint64), *found])
 
@@ -169,10 +168,7 @@ def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
 def _task_chunks(
     task: Tokens, room: int, plan: AdaptPlan, dropped: NDArray[np.uint64], *, split: bool
 ) -> tuple[Chunks, Chunks]:
-    """The task's chunks that the second phase may train on, and those to measure the loss on.
-
-    Without `split` the loss is measured on all of them, as without a second phase.
-    """
+    """The task's chunks to train on in the second phase, and to measure on: all without `split`."""
     chunks, share = cut_chunks(task.lengths, np.ones(len(task), np.float32), room), 1.0
     if plan.then_task.on and split:
         chunks, share = exclude_keys(chunks, task.keys, dropped), plan.mix.task_heldout
@@ -180,7 +176,6 @@ def _task_chunks(
 
 
 def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
-    """Raise `EmptyInputError` for a task without a usable text."""
     if not tokens.lengths.any():
         reasons = ", ".join(figures["reasons"]) or "empty input"
         raise EmptyInputError(
@@ -205,13 +200,12 @@ def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> No
 
 
 def _heldout_chunks(
-    tokens: Tokens, room: int, plan: AdaptPlan, trained: NDArray[np.uint64] | None = None
+    tokens: Tokens, room: int, plan: AdaptPlan, trained: NDArray[np.uint64]
 ) -> Chunks:
     """Chunks to measure on, of different texts; of texts that are not trained on, if any."""
     chunks = cut_chunks(tokens.lengths, np.ones(len(tokens), np.float32), room)
-    if trained is not None:
-        apart = exclude_keys(chunks, tokens.keys, trained)
-        chunks = apart if len(apart) else chunks
+    apart = exclude_keys(chunks, tokens.keys, trained)
+    chunks = apart if len(apart) else chunks
     return split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
 
 
@@ -224,7 +218,7 @@ def _general_text(
         return general
     if texts.folder is None:
         return None
-    sample = Sample(RunFolder(texts.folder).fit, "background")
+    sample = Sample(SelectionFolder(texts.folder).fit, "background")
     if not sample.texts.exists():
         return None
     general, figures["general"] = make.texts("general", sample.read_texts(), folder.general)
@@ -262,7 +256,7 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
         allowed = "mask+lambda or off for a selection of some segments"
         raise bad_setting("<weights.policy>", allowed, policy, cure)
     c, alpha = sharpness(plan, texts)
-    paths = (path for _, path in table.parts(RunFolder(texts.folder).scores))
+    paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
     over = moments(np.asarray(table.read_columns(p, "score")[0], np.float32) for p in paths)
     return relevance(tokens.scores, over, c=c, alpha=alpha)
 

@@ -12,7 +12,7 @@ from corpusfit.adapt.adapters import Base, save_adapter
 from corpusfit.adapt.models import open_model, save_model
 from corpusfit.adapt.plan import TASK, ModelPlan
 from corpusfit.adapt.schedule import selection_loss
-from corpusfit.adapt.trainer import TrainerCallback, Training, train
+from corpusfit.adapt.trainer import TrainerCallback, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.hardware import Hardware
@@ -90,7 +90,9 @@ class PhaseRunner:
         _check_settled(folder, facts, main=main)
         if self.track and not self.accelerator.trackers:
             self.accelerator.init_trackers("corpusfit", config=_flat(facts))
-        history = self._train(training)
+        steps = training.plan.steps or 0
+        with self.progress.showing("adapt", steps, "tokens"):
+            history = train(training, self.trial or TrainingProgress(self.progress, steps))
         facts["losses"] = _summary(history, training.plan.keep)
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
@@ -99,15 +101,6 @@ class PhaseRunner:
             files = sorted(folder.path.glob("*.safetensors"))
             facts["weights"] = {file.name: file_digest(file) for file in files}
         return facts
-
-    def _train(self, training: Training) -> list[dict[str, Any]]:
-        """Run the training; returns its history."""
-        steps = training.plan.steps or 0
-        self.progress.begin("adapt", steps, "tokens")
-        try:
-            return train(training, self.trial or TrainingProgress(self.progress, steps))
-        finally:
-            self.progress.end()
 
 
 def _both(ready: Ready, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -128,11 +121,7 @@ def _both(ready: Ready, before: dict[str, Any], after: dict[str, Any]) -> dict[s
 
 
 def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:
-    """Store the resolved settings, or compare those of a resumed training with them.
-
-    Raises:
-        ChangedInputError: another machine or library resolves them differently.
-    """
+    """Store the resolved settings; raise `ChangedInputError` if a resumed training had others."""
     now = {name: facts[name] for name in ("precision", "device", "packed", "processes")}
     now |= {name: facts["training"][name] for name in ("steps", "batch", "length", "rate")}
     if folder.checkpoints.is_dir() and folder.settled.exists():
@@ -156,7 +145,6 @@ def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:
 
 
 def _save(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:
-    """Write the model, or the adapter, and the losses."""
     opened, plan = ready.opened, ready.plan
     lines = "".join(json.dumps(record) + "\n" for record in history)
     write_bytes(folder.path / "losses.jsonl", lines.encode())

@@ -37,8 +37,6 @@ class Ready:
     """The prepared inputs of a training.
 
     Attributes:
-        plan: its plan.
-        texts: the texts.
         opened: the model.
         objective: training objective.
         text: chunks to train on and to measure on.
@@ -128,10 +126,7 @@ def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
 
 
 def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
-    """The order of the data; rows that are not packed are grouped by length.
-
-    It does not depend on `train.micro_tokens`, which may change when a training is resumed.
-    """
+    """The order of the data, whatever `train.micro_tokens`, which may change on resume."""
     plan, text = ready.plan, ready.text
     return Passes(
         text.train,
@@ -147,7 +142,6 @@ def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
 
 
 def _facts(ready: Ready, training: Training, hardware: Hardware, summary: str) -> dict[str, Any]:
-    """The facts of the training for the manifest."""
     model, text = ready.opened.model, ready.text
     return {
         "command": "adapt",

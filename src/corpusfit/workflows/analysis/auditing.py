@@ -19,8 +19,8 @@ from corpusfit.score.contract import SOURCE
 from corpusfit.score.metrics import Figures, figures
 from corpusfit.types import Reject, Shard, Source
 from corpusfit.workflows.context import Machine, Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.scoring import tallies
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         ChangedInputError: the corpus changed since it was scored.
         UsageError: no row has the field, or a glob matches no domain.
     """
-    folder = RunFolder(out)
+    folder = SelectionFolder(out)
     manifest = folder.require_scored()
     chosen = (folder.finished() or {}).get("selected") is not None
     plan = Plan.from_dict(manifest["plan"])
@@ -132,7 +132,18 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         _check(run, truth, domain, list(total.counts))
     whole = np.sum([*total.counts.values()], axis=0)
     counts = sorted(total.counts.items(), key=lambda c: (-c[1][2], -c[1][0], c[0]))
-    domains = {name: _count(name, n, whole, domain, chosen=chosen) for name, n in counts}
+    domains = {}
+    for name, own in counts:
+        segments, tokens, selected, selected_tokens = own.tolist()
+        domains[name] = DomainCount(
+            segments,
+            tokens,
+            selected if chosen else None,
+            selected_tokens if chosen else None,
+            selected / segments if chosen else None,
+            selected / int(whole[2]) if chosen and whole[2] else None,
+            matches(name, domain) if domain else None,
+        )
     finding = _finding(total, whole, domain, chosen=chosen) if domain else None
     return Audit(manifest["method"]["name"], truth, int(whole[0]), domains, finding)
 
@@ -161,14 +172,14 @@ class _Total:
         return figures(scores, inside)
 
 
-def _by_source(run: Run, folder: RunFolder, job: CountLabels) -> Iterator[Counted]:
+def _by_source(run: Run, folder: SelectionFolder, job: CountLabels) -> Iterator[Counted]:
     pieces: list[tuple[int, str | Shard]] = [
         (shard, run.names[tally.source]) for shard, tally in tallies(folder)
     ]
     return run.over("audit", job, pieces)
 
 
-def _by_field(run: Run, folder: RunFolder, job: CountLabels) -> Iterator[Counted]:
+def _by_field(run: Run, folder: SelectionFolder, job: CountLabels) -> Iterator[Counted]:
     parts = {shard for shard, _ in tallies(folder)}
 
     def pieces() -> Iterator[tuple[int, Shard]]:
@@ -184,7 +195,6 @@ def _by_field(run: Run, folder: RunFolder, job: CountLabels) -> Iterator[Counted
 
 
 def _check(run: Run, truth: str, domain: Sequence[str], known: list[str]) -> None:
-    """Raise `UsageError` for a field that no row has or a glob that matches no domain."""
     if truth != SOURCE and known == [NONE]:
         raise _no_field(run, truth)
     for glob in domain:
@@ -207,26 +217,6 @@ def _no_field(run: Run, truth: str) -> UsageError:
         f"{SOURCE}, or a field that holds a string, a whole number or a boolean",
         truth,
         f"The first row without this field has the fields {fields}." if fields else "",
-    )
-
-
-def _count(
-    label: str,
-    counts: NDArray[np.int64],
-    whole: NDArray[np.int64],
-    domain: Sequence[str],
-    *,
-    chosen: bool,
-) -> DomainCount:
-    segments, tokens, selected, selected_tokens = counts.tolist()
-    return DomainCount(
-        segments,
-        tokens,
-        selected if chosen else None,
-        selected_tokens if chosen else None,
-        selected / segments if chosen else None,
-        selected / int(whole[2]) if chosen and whole[2] else None,
-        matches(label, domain) if domain else None,
     )
 
 

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import read_arrays, write_bytes
-from corpusfit.errors import EmptyInputError, bad_setting
-from corpusfit.explore.domains import Domains, read_domains, write_domains
+from corpusfit.artifacts import read_arrays
+from corpusfit.errors import bad_setting
+from corpusfit.explore.domains import read_domains, write_domains
 from corpusfit.explore.folder import ClustersFolder
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.explore.proximity import proximity
-from corpusfit.explore.purity import confusion, majority, purity
-from corpusfit.explore.traits import own_words, traits
-from corpusfit.jobs.clusters import (
-    Baseline,
-    DrawKnown,
-    FitDomains,
-    Fitted,
-    Known,
-)
+from corpusfit.explore.purity import confusion, purity
+from corpusfit.jobs.clusters import Baseline, FitDomains, Fitted, Known
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.labels import NONE
-from corpusfit.jobs.reading import Reasons
-from corpusfit.jobs.sample import ALL, Drawn, first_bound, merge
-from corpusfit.manifest import source_as_dict, source_identity, versions
+from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
 from corpusfit.score.contract import SOURCE
+from corpusfit.workflows.analysis.cluster_contents import described, outliers, write_sample
+from corpusfit.workflows.analysis.cluster_sample import draw_units
 from corpusfit.workflows.context import Machine, Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign
 from corpusfit.workflows.reproduce import absolute, command_words
@@ -51,27 +38,13 @@ singular, its likelihood unbounded, and BIC meaningless."""
 WORD_VECTORS = "static"
 """The embedder used as averaged word vectors: the mean of its words' vectors."""
 
-_SPARE = 2
-"""Units drawn per unit wanted, so that copies can be left out."""
-
-_EXAMPLES, _LONGEST = 5, 2_000
-"""Example units per cluster or pair of domains, and characters of each."""
 
 _NUMBERS = 2**26
 """Most numbers in the covariances of all clusters: half a GB, and several copies are in memory."""
 
 
-@dataclass(frozen=True)
-class Clustered:
-    """A finished run of `clusters`.
-
-    Attributes:
-        path: its folder.
-        manifest: the content of its `manifest.json`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+class Clustered(Finished):
+    """A finished run of `clusters`."""
 
 
 def clusters(
@@ -160,7 +133,7 @@ def _overrides(plan: ClustersPlan) -> list[str]:
 def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any]:
     """Draw, fit and describe; returns the manifest."""
     sample = Sample(folder.drawn, "sample")
-    units = _drawn(plan, run, folder, sample)
+    units = draw_units(plan, run, folder, sample)
     if not sample.vectors.exists():
         add_vectors(run, sample)
     names = _domains(run, plan, units)
@@ -172,7 +145,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     write_domains(folder.domains, domains)
     shares = domains.shares(vectors)
     of = shares.argmax(axis=1).astype(np.int64)
-    _write_sample(folder.sample, units, of, shares, domains.projection.place(vectors)[:, :2])
+    write_sample(folder.sample, units, of, shares, domains.projection.place(vectors)[:, :2])
     counts = confusion(of, known, domains.k, len(names))
     baselines = _baselines(plan, run, sample, known, len(names), domains.k, folder)
     return {
@@ -189,8 +162,8 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "k": domains.k,
         "tried": tried,
         "baselines": baselines,
-        "clusters": _described(units, of, shares, domains, counts, names),
-        "outliers": _outliers(units, of, known, counts, names),
+        "clusters": described(units, of, shares, domains, counts, names),
+        "outliers": outliers(units, of, known, counts, names),
         "proximity": np.round(proximity(vectors, known, len(names)), 4).tolist(),
         "ellipses": [np.round(e, 4).tolist() for e in domains.ellipses()],
         "assigned": None,
@@ -205,85 +178,20 @@ def _domains(run: Run, plan: ClustersPlan, units: Sequence[Known]) -> list[str]:
     if plan.draw.truth != SOURCE and names == [NONE]:
         run.warn(
             f"No unit of the sample has the field {plan.draw.truth!r}, so clusters are not "
-            "compared with domains. Name another field with --truth."
+            "compared with domains. Name another field with <draw.truth>."
         )
     if len(names) <= _DOMAINS:
         return names
     run.warn(
         f"The units have {len(names):,} different domains by {plan.draw.truth}, too many to "
-        f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with --truth."
+        f"compare clusters with ({_DOMAINS} at most). Name a field with fewer values with "
+        "<draw.truth>."
     )
     return ["all"]
 
 
 _DOMAINS = 200
 """Most known domains that clusters are compared with."""
-
-
-def _drawn(plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample) -> list[Known]:
-    """The sampled units in the order of their shards; stored, so that a resumed command has them.
-
-    Raises:
-        EmptyInputError: there is none.
-    """
-    path = folder.drawn / "known.json"
-    if path.exists():
-        return [Known(*fields) for fields in json.loads(path.read_bytes())]
-    wanted = plan.draw.per_source or plan.draw.sample
-    by_source = plan.draw.per_source is not None
-    spare = _SPARE * wanted
-    job = DrawKnown(
-        plan.read, plan.cut, run.names, spare, plan.seed, plan.draw.words, plan.draw.truth
-    )
-    sizes = {i: s.size if by_source else run.size for i, s in enumerate(run.sources)}
-    bounds = {i: first_bound(size, spare, plan.cut) for i, size in sizes.items()}
-    found, rejected = _below(run, job, bounds, by_source=by_source)
-    groups = {i: found.get(i if by_source else 0, []) for i in bounds}
-    short = {i for i, group in groups.items() if len(_different(group, wanted)) < wanted}
-    if any(bounds[i] < ALL for i in short):  # fewer than could be expected
-        found, rejected = _below(
-            run, job, {i: ALL if i in short else b for i, b in bounds.items()}, by_source=by_source
-        )
-    units = [unit for group in sorted(found) for unit in _different(found[group], wanted)]
-    if not units:
-        raise EmptyInputError(
-            f"<.corpus> has no unit of {plan.draw.words} words or more ({rejected}). Name the text "
-            "field with <read.text_field>, or give other files to <.corpus>."
-        )
-    sample.write_texts([unit.text for unit in units])
-    write_bytes(path, json.dumps([dataclasses.astuple(unit) for unit in units]).encode())
-    return units
-
-
-def _below(
-    run: Run, job: DrawKnown, bounds: dict[int, int], *, by_source: bool
-) -> tuple[dict[int, list[Drawn[Known]]], Reasons]:
-    """The units with the smallest keys: of each source, or of all (as source 0)."""
-    found: dict[int, list[Drawn[Known]]] = {}
-    rejected = Reasons()
-    with run.stage("draw", run.size):
-        pieces = ((shard, bounds[shard.source]) for shard in run.shards())
-        for part, tally in run.engine.map(job, pieces):
-            rejected.add(tally.rejects)
-            group = found.setdefault(tally.source if by_source else 0, [])
-            group.append(part)
-            if _count(group) > 2 * job.k:
-                group[:] = merge(group, job.k)
-    return {group: merge(parts, job.k) for group, parts in found.items()}, rejected
-
-
-def _count(parts: Iterable[Drawn[Known]]) -> int:
-    return sum(len(part.texts) for part in parts)
-
-
-def _different(parts: list[Drawn[Known]], wanted: int) -> list[Known]:
-    """The units with the smallest keys, one per text, in the order of their shards."""
-    units = [unit for part in parts for unit in part.texts]
-    keys = np.concatenate([part.keys for part in parts]) if parts else np.empty(0, np.uint64)
-    first: dict[str, int] = {}
-    for place in np.argsort(keys, kind="stable").tolist():
-        first.setdefault(units[place].text, place)
-    return [units[place] for place in sorted(list(first.values())[:wanted])]
 
 
 def _fit(
@@ -330,7 +238,7 @@ def _fit(
     if slow:
         run.warn(
             f"{slow} of {len(fitted)} fits did not converge in {plan.mixture.steps} steps. Allow "
-            f"more with --set mixture.steps={2 * plan.mixture.steps}."
+            f"more with <mixture.steps={2 * plan.mixture.steps}>."
         )
     others = [_figures([f], t) for f in first if f.k not in numbers]
     tried = [*others, *(_figures(fits, t) for fits in by_k.values())]
@@ -389,96 +297,3 @@ def _baselines(
         for which in ("random", "lda", "word vectors")
         for number in numbers
     ]
-
-
-def _described(
-    units: Sequence[Known],
-    of: NDArray[np.int64],
-    shares: NDArray[np.float32],
-    domains: Domains,
-    counts: NDArray[np.int64],
-    names: Sequence[str],
-) -> list[dict[str, Any]]:
-    """Each cluster: its size, domains, words and most typical units."""
-    words = own_words((unit.text for unit in units), of, domains.k)
-    found = []
-    for number in range(domains.k):
-        inside = np.flatnonzero(of == number)
-        surest = inside[np.argsort(-shares[inside, number], kind="stable")]
-        typical = sorted(surest[: 40 * _EXAMPLES].tolist(), key=lambda i: -len(units[i].text))
-        named = zip(names, counts[number], strict=True)
-        by_domain = Counter({name: int(n) for name, n in named if n})
-        found.append(
-            {
-                "cluster": number + 1,
-                "units": len(inside),
-                "share": float(shares[:, number].mean(dtype=np.float64)),
-                "words": words[number],
-                "domains": dict(by_domain.most_common()),
-                "examples": [units[i].text[:_LONGEST] for i in typical[:_EXAMPLES]],
-            }
-        )
-    return found
-
-
-def _outliers(
-    units: Sequence[Known],
-    of: NDArray[np.int64],
-    known: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    names: Sequence[str],
-) -> dict[str, Any] | None:
-    """Units in a cluster of another domain, and their common traits (Table 2)."""
-    if len(names) < 2:
-        return None
-    taken_for = majority(counts)[of]
-    outside = np.flatnonzero(taken_for != known)
-    texts = [unit.text for unit in units]
-    pairs: dict[tuple[int, int], list[str]] = {}
-    attracted: dict[int, list[str]] = {}
-    for place, own, other in zip(
-        outside.tolist(), known[outside].tolist(), taken_for[outside].tolist(), strict=True
-    ):
-        pairs.setdefault((own, other), []).append(texts[place])
-        attracted.setdefault(other, []).append(texts[place])
-    return {
-        "all": dataclasses.asdict(traits(texts)),
-        "outliers": dataclasses.asdict(traits([texts[i] for i in outside])),
-        "attracted": [
-            {"domain": names[other], **dataclasses.asdict(traits(attracted[other]))}
-            for other in sorted(attracted)
-        ],
-        "pairs": [
-            {
-                "domain": names[own],
-                "taken_for": names[other],
-                "texts": len(found),
-                "examples": [text[:_LONGEST] for text in found[:_EXAMPLES]],
-            }
-            for (own, other), found in sorted(pairs.items(), key=lambda p: (-len(p[1]), p[0]))
-        ],
-    }
-
-
-def _write_sample(
-    path: Path,
-    units: Sequence[Known],
-    of: NDArray[np.int64],
-    shares: NDArray[np.float32],
-    places: NDArray[np.float32],
-) -> None:
-    """Write the units with their clusters (from 1), shares and places on the map."""
-    places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))
-    rows = [
-        {
-            **dataclasses.asdict(unit),
-            "cluster": int(cluster) + 1,
-            "shares": own.tolist(),
-            "x": float(place[0]),
-            "y": float(place[1]),
-        }
-        for unit, cluster, own, place in zip(units, of, shares, places, strict=True)
-    ]
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), buffer, compression="zstd")
-    write_bytes(path, buffer.getvalue())

@@ -26,10 +26,10 @@ from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, taken, text_array
 from corpusfit.workflows.budget import Decision, apply_decision
 from corpusfit.workflows.context import Machine, Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.cascade import stage_folder
 from corpusfit.workflows.selection.cascade_stages import stages_of
 from corpusfit.workflows.selection.scoring import tallies
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def explain(
         ChangedInputError: the source changed since it was scored.
         ModelError: the encoder changed since the corpus was scored.
     """
-    folder = RunFolder(out)
+    folder = SelectionFolder(out)
     manifest = folder.require_scored()
     plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
     if manifest["budget"]:
@@ -138,7 +138,6 @@ def explain(
 
 
 def _check(row: str | None, text: str | None, top: int, method: str) -> None:
-    """Raise `UsageError` for what `explain` does not allow."""
     if (row is None) == (text is None):
         if row is None:
             raise UsageError("<.row> or <.text> must be given; nothing was given.")
@@ -174,8 +173,7 @@ def _any_text(run: Run, text: str) -> _Found:
     return _Found(text, units, dict.fromkeys(unknown))
 
 
-def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
-    """Find a scored segment."""
+def _segment(run: Run, folder: SelectionFolder, place: str) -> _Found:
     number, row, segment = _parsed(place, run.names)
     shard, nth = _shard_of(run, folder, number, row)
     columns = ("row", "segment", "start", "end", "score", "stage", "selected")
@@ -203,7 +201,9 @@ def _segment(run: Run, folder: RunFolder, place: str) -> _Found:
     return _Found("".join(texts), texts, known)
 
 
-def _dropped(run: Run, folder: RunFolder, shard: int, place: int, reached: int) -> dict[str, Any]:
+def _dropped(
+    run: Run, folder: SelectionFolder, shard: int, place: int, reached: int
+) -> dict[str, Any]:
     """The stage of a cascade that dropped the segment at a place, and its score there."""
     stages = stages_of(run.plan) if run.plan.cascade.stages else []
     if reached >= len(stages):
@@ -223,10 +223,7 @@ def _parsed(place: str, names: Sequence[str]) -> tuple[int, int, int]:
     closest = difflib.get_close_matches(place.partition(":")[0], names, n=1)
     guess = f" Did you mean {closest[0]}:{place.partition(':')[2] or 0}?" if closest else ""
     raise bad_setting(
-        "<.row>",
-        "SOURCE:ROW or SOURCE:ROW:SEGMENT",
-        place,
-        f"Sources of this run: {shown}.{guess}",
+        "<.row>", "SOURCE:ROW or SOURCE:ROW:SEGMENT", place, f"Sources of this run: {shown}.{guess}"
     )
 
 
@@ -234,16 +231,8 @@ _SOURCES = 10
 """Highest number of sources in a message."""
 
 
-def _shard_of(run: Run, folder: RunFolder, number: int, row: int) -> tuple[int, int]:
-    """The shard that holds a row of a source.
-
-    Returns:
-        Its number in the corpus, and in its source.
-
-    Raises:
-        UsageError: the source has no such row.
-        InputError: the row was rejected.
-    """
+def _shard_of(run: Run, folder: SelectionFolder, number: int, row: int) -> tuple[int, int]:
+    """The number in the corpus, and in its source, of the shard that holds a row of a source."""
     name, nth, last = run.names[number], 0, -1
     for shard, tally in tallies(folder):
         if tally.source != number:

@@ -24,7 +24,6 @@ from corpusfit.types import Vectors
 from corpusfit.workflows.context import Machine, RunContext
 
 _BATCH = 128
-_SIDES = (0, 1)
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,6 @@ class Retrieved:
         pairs: name of the test set.
         source: language of the queries.
         target: language that is searched.
-        model: name of the model.
         sentences: number of queries.
         found: queries whose nearest sentence is their translation.
         precision: P@1, the share found, in [0, 1].
@@ -88,12 +86,7 @@ class _Test:
 
 
 def retrieval(
-    models: Sequence[str],
-    pairs: Sequence[str],
-    embed: EmbedPlan,
-    *,
-    seed: int,
-    machine: Machine,
+    models: Sequence[str], pairs: Sequence[str], embed: EmbedPlan, *, seed: int, machine: Machine
 ) -> Retrieval:
     """Search for translations with each model, in both directions.
 
@@ -144,11 +137,7 @@ def _require_different(setting: str, names: Sequence[str]) -> None:
 
 
 def _test(name: str) -> _Test:
-    """Read a test set.
-
-    Raises:
-        InputError: a side has fewer than two different sentences.
-    """
+    """The test set, if each side has two different sentences or more."""
     pairs = read_pairs(name)
     first, second = (deduplicate(side) for side in pairs.sides)
     if min(len(first.texts), len(second.texts)) < 2:
@@ -182,13 +171,10 @@ def _encoded(
     ]
     pieces = [(number, texts) for number, (_, texts) in enumerate(cut)]
     parts: dict[int, Vectors] = {}
-    context.progress.begin(f"encode {plan.embedder}", sum(map(len, sides)), "sentences")
-    try:
+    with context.progress.showing(f"encode {plan.embedder}", sum(map(len, sides)), "sentences"):
         for number, vectors in context.engine.map(EmbedTexts(plan, context.cache), pieces):
             parts[number] = vectors
             context.progress.advance(len(vectors), len(vectors))
-    finally:
-        context.progress.end()
     whole = [
         np.concatenate([parts[number] for number, _ in group])
         for _, group in itertools.groupby(enumerate(cut), lambda piece: piece[1][0])
@@ -200,15 +186,12 @@ def _searched(
     test: _Test, vectors: tuple[Vectors, Vectors], progress: Progress
 ) -> Iterator[NDArray[np.bool_]]:
     """Whether each query of a side finds its translation, side by side."""
-    progress.begin(f"search {test.pairs.name}", sum(map(len, vectors)), "sentences")
-    try:
-        for side in _SIDES:
+    with progress.showing(f"search {test.pairs.name}", sum(map(len, vectors)), "sentences"):
+        for side in (0, 1):
             own, other = test.sides[side], test.sides[1 - side]
             yield retrieved(
                 own, other, vectors[side], vectors[1 - side], lambda n: progress.advance(n, n)
             )
-    finally:
-        progress.end()
 
 
 def _result(
@@ -241,7 +224,6 @@ def _result(
 
 
 def _adjusted(results: Sequence[Retrieved]) -> list[Retrieved]:
-    """The results with p-values corrected for all comparisons, and with verdicts."""
     ps = holm([r.comparison.p if r.comparison else None for r in results])
     return [
         r

@@ -136,14 +136,11 @@ def tokenizers(
     counts = {}
     progress = machine.progress
     for kind, sample in texts.items():
-        progress.begin(f"tokenise {kind}", len(names) * len(sample), "texts")
-        try:
+        with progress.showing(f"tokenise {kind}", len(names) * len(sample), "texts"):
             parts = [fertility_counts(t, sample, lambda n: progress.advance(n, n)) for t in opened]
-        finally:
-            progress.end()
         counts[kind] = np.stack(parts, 1)
         if not counts[kind][..., WORDS].any():
-            raise EmptyInputError(f"--{kind} contains no word. Give other texts.")
+            raise EmptyInputError(f"<.{kind}> contains no word. Give other texts.")
     drawn = {
         (figure, kind): _redrawn(found, column, kind, plan.seed)
         for figure, column in _FIGURES.items()
@@ -158,7 +155,7 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
     if columns and len(columns) < len(inputs):
         cure = "Run the command once for each kind of input."
         allowed = "only files of CoNLL columns, or only other inputs"
-        raise bad_setting(f"--{kind}", allowed, ", ".join(inputs), cure)
+        raise bad_setting(f"<.{kind}>", allowed, ", ".join(inputs), cure)
     if columns:
         found = list(map(" ".join, read_conll(columns, kind).pieces))
         drawn = np.random.default_rng(plan.seed).permutation(len(found))[: plan.fit.background]
@@ -167,28 +164,18 @@ def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) 
     sample = Sample(context.work, kind)
     rejected = background_texts(run, sample, plan.fit.background)
     if rejected.counts:
-        run.warn(f"{rejected.counts.total():,} rows of --{kind} were not used: {rejected}.")
+        run.warn(f"{rejected.counts.total():,} rows of <.{kind}> were not used: {rejected}.")
     return sample.read_texts()
 
 
 def _is_conll(name: str) -> bool:
-    """Whether an input is a file of CoNLL columns, by its name."""
     path = Path(name).expanduser()
     conll = form_of_name(path.name) == "conll" and not format_of(path.name)
     return conll and path.is_file()
 
 
 def _redrawn(counts: NDArray[np.int64], column: int, kind: str, seed: int) -> NDArray[np.float64]:
-    """float64 [rounds + 1, tokenizers]: the ratio of all texts, then of bootstrap samples of texts.
-
-    Each sample is the same for all tokenizers.
-
-    Args:
-        counts: int64 [n, tokenizers, 4].
-        column: the column to divide by the words.
-        kind: kind of text; each kind has its own random generator.
-        seed: random seed.
-    """
+    """float64 [rounds + 1, tokenizers]: the ratio of all texts, then of the same samples."""
     pairs = np.zeros((*counts.shape[:2], 3, 1), np.int64)  # as tallies, whose accuracy is a ratio
     pairs[:, :, 0, 0], pairs[:, :, 2, 0] = counts[..., column], counts[..., WORDS]
     together = stack_tallies(list(pairs.transpose(1, 0, 2, 3)))

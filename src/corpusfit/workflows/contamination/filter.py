@@ -66,15 +66,14 @@ def find_contaminated(
 
 
 def _report(progress: Progress, role: str, figures: dict[str, Any]) -> None:
-    """Show the user what was found."""
     counts = figures[role]
     if counts["holders"]:
         progress.warn(
-            f"{counts['held']:,} of the {figures['texts']:,} texts of --guard are in --{role}: "
+            f"{counts['held']:,} of the {figures['texts']:,} texts of <.guard> are in <.{role}>: "
             f"{counts['holders']:,} of {counts['texts']:,} texts contain one and are left out."
         )
     else:
         progress.note(
-            f"None of the {figures['texts']:,} texts of --guard is in --{role} "
+            f"None of the {figures['texts']:,} texts of <.guard> is in <.{role}> "
             f"({counts['texts']:,} texts)."
         )

@@ -28,7 +28,7 @@ class _Part:
 
     Attributes:
         name: name in reports; empty where every source has its own.
-        form: a key of `splits.FORMS`.
+        form: one of `splits.FORMS`.
         places: files, or inputs in the form of `--corpus`.
     """
 
@@ -62,8 +62,8 @@ def held_out(
         read: names the text field of rows; labels are not read.
         spool: folder for a copy of standard input.
         progress: shows what is held out beyond dev and test, and rows without a text.
-        setting: name of the option, for errors.
-        field: option that names the text field, for errors (default: `setting` and "-field").
+        setting: word of the option, for errors.
+        field: names the text field, for errors (default: `setting` and "_field").
 
     Raises:
         CorpusfitError: an input cannot be found or read, or has no text.
@@ -75,13 +75,13 @@ def held_out(
             splits.setdefault(name, []).extend(texts)
     if inputs and not any(splits.values()):
         raise EmptyInputError(
-            f"--{setting} has no usable row ({reasons}). Set --{field or f'{setting}-field'} to "
+            f"<.{setting}> has no usable row ({reasons}). Set {field or f'<.{setting}_field>'} to "
             "the field with the text, or name other files."
         )
     del reasons.counts[corpus.kind(EMPTY_LINE)]
     if reasons.counts:
         progress.warn(
-            f"{reasons.counts.total():,} rows of --{setting} have no usable text and are ignored: "
+            f"{reasons.counts.total():,} rows of <.{setting}> have no usable text and are ignored: "
             f"{reasons}."
         )
     return splits
@@ -134,8 +134,9 @@ def held_out_of_task(
 ) -> dict[str, list[str]]:
     """The dev and test texts that `training_splits` found, by file; raises as `held_out`."""
     if places:
-        progress.note(f"Also in --guard: the dev and test texts of --task ({', '.join(places)}).")
-    found = held_out(places, read, spool, progress, setting="guard", field="text-field")
+        progress.note(f"Also in <.guard>: the dev and test texts of <.task> ({', '.join(places)}).")
+    found = held_out(places, read, spool, progress, setting="guard", field="<read.text_field>")
+    # the keys are part of the identity of stored runs
     return {f"--task {name}": texts for name, texts in found.items()}
 
 

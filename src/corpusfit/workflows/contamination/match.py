@@ -85,13 +85,11 @@ def find_leaks(
     job = FindWatched(read, tuple(s.name for s in sources), path, origin, translations)
     context.progress.begin("look for held-out texts", sum(s.size for s in sources))
     try:
-        found = sorted(
-            context.engine.map(job, context.shards_of(sources, read)), key=lambda f: f.shard
-        )
+        found = list(context.engine.map(job, context.shards_of(sources, read)))
     finally:
         context.progress.end()
         path.unlink(missing_ok=True)
-    return _joined(found)
+    return _joined(sorted(found, key=lambda finds: finds.shard))
 
 
 def find_all_leaks(

@@ -66,7 +66,7 @@ def write_augmented_examples(
 
 
 def _translated(texts: list[str], job: Backtranslate, folder: Path, machine: Machine) -> list[str]:
-    """All translations; the workers make the missing ones."""
+    """All translations; workers make missing ones, in parallel, on a GPU one at a time."""
     settings = dataclasses.asdict(job)
     pieces = []
     for first in range(0, len(texts), TEXTS_PER_PIECE):
@@ -75,20 +75,10 @@ def _translated(texts: list[str], job: Backtranslate, folder: Path, machine: Mac
         pieces.append(Passage(own, first, folder / f"{name}.json"))
     missing = [piece for piece in pieces if not piece.out.exists()]
     if missing:
-        _translate(missing, job, folder, machine)
-    return [text for piece in pieces for text in json.loads(piece.out.read_bytes())]
-
-
-def _translate(
-    pieces: Sequence[Passage], job: Backtranslate, folder: Path, machine: Machine
-) -> None:
-    """Translate pieces, in parallel; on a GPU one at a time."""
-    machine = machine.for_training(resolve_device(job.device, "finetune"))
-    machine.progress.begin("translate", sum(len(p.texts) for p in pieces), "texts")
-    try:
-        with machine.start() as engine:
+        machine = machine.for_training(resolve_device(job.device, "finetune"))
+        stage = machine.progress.showing("translate", sum(len(p.texts) for p in missing), "texts")
+        with stage, machine.start() as engine:
             engine.require_shared(folder.parent, "<.out>")
-            for done in engine.map(job, pieces):
+            for done in engine.map(job, missing):
                 machine.progress.advance(done, done)
-    finally:
-        machine.progress.end()
+    return [text for piece in pieces for text in json.loads(piece.out.read_bytes())]

@@ -24,27 +24,17 @@ from corpusfit.evaluate.resampling import Metric
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.jobs.finetune import FineTune, FineTuning
-from corpusfit.manifest import versions
-from corpusfit.workflows.context import Machine
+from corpusfit.manifest import Finished, versions
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
 from corpusfit.workflows.evaluation.folder import EvaluateFolder
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
-HERE = Machine()
 OURS, BASE = "model", "base"
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """A finished evaluation.
-
-    Attributes:
-        path: the folder.
-        manifest: content of `manifest.json`, with `results` and `comparisons`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+class Evaluated(Finished):
+    """A finished evaluation; its manifest has `results` and `comparisons`."""
 
     def outcomes(self, model: str = OURS, size: int = 0) -> list[Outcome]:
         """The outcomes by seed, of `model` or `base`; `size` as in `train_sizes`, 0 for all."""
@@ -133,14 +123,14 @@ def training_sizes(asked: Sequence[int], n: int) -> list[int]:
     """The training sizes, each once, in ascending order; 0 is all examples."""
     for size in asked:
         if not 1 <= size <= n:
-            raise bad_setting("--train-size", f"1 to {n:,}, the number of training examples", size)
+            raise bad_setting(
+                "<.train_sizes>", f"1 to {n:,}, the number of training examples", size
+            )
     return sorted(set(asked)) or [0]
 
 
 @dataclass(frozen=True)
 class _Model:
-    """A model that is evaluated: its name and its fingerprint."""
-
     name: str
     fingerprint: str
 
@@ -152,8 +142,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     hardware = resolve(plan.finetune, "finetune")
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
-        flag = f"--{name.replace('_', '-')}"
-        settings["augment"][name] = head_fingerprint(settings["augment"][name], flag)
+        named = settings["augment"][name]
+        settings["augment"][name] = head_fingerprint(named, f"<augment.{name}>")
     known = versions()
     libraries = {n: known[n].split(".")[0] for n in ("torch", "transformers") if n in known}
     return {
@@ -166,8 +156,6 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class _Evaluation:
-    """All fine-tunings of an evaluation."""
-
     plan: EvaluatePlan
     task: Task
     folder: EvaluateFolder
@@ -193,15 +181,11 @@ class _Evaluation:
         for size in self.sizes:
             self._augment(size, machine)
         machine = machine.for_training(resolve_device(self.plan.finetune.device, "finetune"))
-        progress = machine.progress
-        progress.begin("fine-tune", len(pieces), "models")
-        try:
-            with machine.start() as engine:
-                engine.require_shared(self.folder.path, "<.out>")
-                for _ in engine.map(FineTune(), pieces):
-                    progress.advance(1, 1)
-        finally:
-            progress.end()
+        stage = machine.progress.showing("fine-tune", len(pieces), "models")
+        with stage, machine.start() as engine:
+            engine.require_shared(self.folder.path, "<.out>")
+            for _ in engine.map(FineTune(), pieces):
+                machine.progress.advance(1, 1)
 
     def _missing(self) -> list[FineTuning]:
         """The missing fine-tunings; two names of one model count once."""
@@ -286,13 +270,12 @@ def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def _warnings(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Warnings about the results."""
     first = results[0]
     truncated = [f"{count:,} of {split}" for split, count in first["truncated"].items() if count]
     if truncated:
         length = first["tune"]["length"]
         counts = ", ".join(truncated)
-        yield f"Examples longer than {length} tokens are truncated (--length): {counts}."
+        yield f"Examples longer than {length} tokens are truncated (<finetune.length>): {counts}."
     if any(result["tune"] != first["tune"] for result in results):
         yield (
             "The two models were fine-tuned with different settings: of an adapter's folder, only "

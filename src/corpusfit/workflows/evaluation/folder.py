@@ -26,12 +26,8 @@ class EvaluateFolder(OutFolder):
         return self.outcomes / f"{model}-{size}-{seed}.json"
 
     def _has_work(self) -> bool:
-        """Whether a model was fine-tuned."""
         return self.outcomes.is_dir()
 
     def _clear(self) -> None:
-        """Delete the outcomes of an earlier evaluation."""
         super()._clear()
-        remove(self.outcomes)
-        self.task.unlink(missing_ok=True)
-        remove(self.accompanied)
+        remove(self.outcomes, self.task, self.accompanied)

@@ -40,7 +40,7 @@ from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.tokenising import Tokenising
 from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.inputs import TrainingInputs, find_training_inputs
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ class Forecast:
     """Predictors of the gain of adapting a model.
 
     Attributes:
-        model: name of the model.
         prospects: one per selection, in the order of the inputs.
         words: the result in sentences.
     """
@@ -109,18 +108,6 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
 
 @dataclass(frozen=True)
 class _SelectionInputs:
-    """A selection with its task and corpus.
-
-    Attributes:
-        name: the name that the user gave.
-        texts: its texts, and those of its task.
-        manifest: its manifest.
-        target: the target's texts.
-        sample: sample of its corpus; not every selection keeps one.
-        task: fingerprint of its target's texts.
-        corpus: fingerprint of its corpus.
-    """
-
     name: str
     texts: TrainingInputs
     manifest: dict[str, Any]
@@ -136,27 +123,21 @@ class _SelectionInputs:
 
 
 def _selection(name: str, plan: AdaptPlan, context: RunContext) -> _SelectionInputs:
-    """Find a selection.
-
-    Raises:
-        UsageError: the input is no selection.
-    """
+    """A selection; raises `UsageError` for other data."""
     texts = find_training_inputs([name], (), (), plan.read, context)
     if texts.folder is None or texts.selection is None:
         cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
         raise bad_setting("<.data>", "the folder of a corpusfit select", name, cure)
-    target, sample = (Sample(RunFolder(texts.folder).fit, n) for n in ("target", "background"))
+    target, sample = (
+        Sample(SelectionFolder(texts.folder).fit, n) for n in ("target", "background")
+    )
     corpus = digest(source_identity([Source(**s) for s in texts.selection["corpus"]]))
     task = digest(target.read_texts())
     return _SelectionInputs(name, texts, texts.selection, target, sample, task, corpus)
 
 
 def _samples(selections: Sequence[_SelectionInputs]) -> dict[str, Sample]:
-    """By corpus, the first sample of it that a selection keeps, for all selections of the corpus.
-
-    Raises:
-        InputError: no selection of a corpus keeps a sample.
-    """
+    """By corpus, the first sample of it that a selection keeps; raises `InputError` without one."""
     found: dict[str, Sample] = {}
     for selection in selections:
         if selection.sample.texts.exists():
@@ -172,14 +153,7 @@ def _samples(selections: Sequence[_SelectionInputs]) -> dict[str, Sample]:
 
 @dataclass(frozen=True, eq=False)
 class _Counts:
-    """N-gram counts of a selection, its task and its corpus.
-
-    Attributes:
-        target: float64 [buckets], of the target.
-        known: the target's n-grams.
-        sample: float64 [PARTS, LAYERS, buckets], of the sample of the corpus.
-        total: counts of the selected text.
-    """
+    """N-gram counts by bucket: of the target, of the corpus [PARTS, LAYERS, buckets], in total."""
 
     target: NDArray[np.float64]
     known: TaskNgrams
@@ -188,35 +162,23 @@ class _Counts:
 
 
 def _count_selection(selection: _SelectionInputs, sample: Sample, context: RunContext) -> _Counts:
-    """Count the n-grams of one selection."""
     texts, chosen = selection.texts, selection.manifest["plan"]["choose"]["policy"]
     target, general = selection.target.batch("text"), sample.batch("text")
     job = CountSelected(selection.target, chosen == "continuous")
     known = TaskNgrams.of(target)
     nothing = np.zeros((LAYERS, FEATURES.buckets))
     total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
-    context.progress.begin("count n-grams", len(texts.data), "segments")
-    for part in context.engine.map(job, (Path(s.url) for s in texts.data)):
-        total = total.plus(part)
-        context.progress.advance(1, part.texts)
-    context.progress.end()
+    with context.progress.showing("count n-grams", len(texts.data), "segments"):
+        for part in context.engine.map(job, (Path(s.url) for s in texts.data)):
+            total = total.plus(part)
+            context.progress.advance(1, part.texts)
     parts = [layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
     return _Counts(count(target), known, np.stack(parts), total)
 
 
 @dataclass(frozen=True, eq=False)
 class _LossMeter:
-    """Measures the base model's loss, as `adapt` does before it trains.
-
-    Attributes:
-        plan: plan of the adaptation.
-        opened: the model, on its device.
-        network: the network that calls it.
-        rows: sequences per batch.
-        length: tokens per sequence.
-        tokenising: turns texts into token ids.
-        folder: folder for temporary files.
-    """
+    """Measures the base model's loss, as `adapt` does before it trains, in rows of some length."""
 
     plan: AdaptPlan
     opened: LoadedModel
@@ -246,7 +208,6 @@ class _LossMeter:
 
 
 def _open_meter(plan: AdaptPlan, folder: AdaptFolder, context: RunContext) -> _LossMeter:
-    """Open the model."""
     hardware = resolve(plan.train, "train")
     opened = open_model(
         plan.model,

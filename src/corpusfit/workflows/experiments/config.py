@@ -242,7 +242,6 @@ class Recipe:
 
 
 def _require_distinct(setting: str, values: Sequence[Any]) -> None:
-    """Raise `UsageError` for an empty list or a repeated value."""
     if not values:
         raise bad_setting(setting, "at least one", "nothing")
     repeated = [v for i, v in enumerate(values) if v in values[:i]]

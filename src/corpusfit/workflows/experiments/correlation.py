@@ -24,7 +24,6 @@ class CorrelationRow:
 
     Attributes:
         row: task, training examples (0: all) and model.
-        column: name of its column.
         loss: of its first adapted model on the task's training texts, in nats per token.
         falls: loss of the base minus this loss.
         kl: KL reduction of its selection in nats; None where it was not measured.
@@ -114,7 +113,6 @@ def correlate(rows: list[CorrelationRow]) -> Correlations:
 def _columns(
     figures: Sequence[tuple[Row, float, float]],
 ) -> tuple[list[Row], list[float], list[float]]:
-    """Rows, and both figures, as three lists."""
     return [r for r, *_ in figures], [x for _, x, _ in figures], [y for *_, y in figures]
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from corpusfit.artifacts import write_bytes
-from corpusfit.engine import Job
+from corpusfit.engine import Job, SpelledProgress
 from corpusfit.evaluate.task import load_task
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
@@ -25,11 +25,12 @@ from corpusfit.workflows.experiments.nodes import (
     TuneNode,
 )
 from corpusfit.workflows.experiments.predictors import PredictorJob, PredictorNode, predictors_of
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 from corpusfit.workflows.experiments.status import LABELS, PendingSteps, device_of, pending_steps
 from corpusfit.workflows.experiments.workers import AdaptJob, Report, TuneJob, run_step
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.score_copies import copy_scores
 from corpusfit.workflows.selection.commands import choose, select
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 T = TypeVar("T", AdaptNode, TuneNode, PredictorNode)
 
@@ -58,6 +59,11 @@ class RecipeContext:
     def folder(self) -> RecipeFolder:
         """The recipe's folder."""
         return self.inputs.folder
+
+    def machine_for(self, keys: RecipeKeys) -> Machine:
+        """The machine for a step, whose messages name settings by their keys."""
+        progress = SpelledProgress(self.machine.progress, keys)
+        return dataclasses.replace(self.machine, progress=progress)
 
     def announce(self, phase: str) -> None:
         """Note how many steps of a phase are pending."""
@@ -106,28 +112,31 @@ def run_steps(context: RecipeContext) -> None:
 
 
 def _select(context: RecipeContext) -> None:
-    """Run selections, one after another."""
     pending = context.pending.selections
     context.announce("selections")
     for number, step in enumerate(pending, 1):
         context.machine.progress.note(f"Selection {number} of {len(pending)}: {step.label}.")
-        report = run_step(step.key, partial(_run_selection, step, context), context.folder.costs)
+        keys = RecipeKeys("select")
+        run = partial(_run_selection, step, context, context.machine_for(keys))
+        report = run_step(step.key, run, context.folder.costs, keys)
         context.handle(report, f"Selection {step.label}")
 
 
-def _run_selection(step: SelectNode, context: RecipeContext) -> dict[str, Any]:
+def _run_selection(step: SelectNode, context: RecipeContext, machine: Machine) -> dict[str, Any]:
     """Score and select; if another amount has scores already, choose from a copy of them."""
     place = context.folder.selections / step.key
     record: dict[str, Any] = {"engine": context.machine.engine}
-    if RunFolder(place).scored_so_far() is None:
+    if SelectionFolder(place).scored_so_far() is None:
         siblings = context.folder.selections.glob(f"{step.scoring}-*[!y]")  # no .copy
-        scored = [sibling for sibling in siblings if RunFolder(sibling).scored_so_far() is not None]
+        scored = [
+            sibling for sibling in siblings if SelectionFolder(sibling).scored_so_far() is not None
+        ]
         if not scored:
             target, pile = [str(step.target)], context.inputs.recipe.corpus
-            select(step.plan, target, pile, place, machine=context.machine, overwrite=True)
+            select(step.plan, target, pile, place, machine=machine, overwrite=True)
             return record | {"scored": True}
         copy_scores(scored[0], place)
-    choose(place, step.plan.choose, machine=context.machine)
+    choose(place, step.plan.choose, machine=machine)
     return record
 
 
@@ -144,12 +153,15 @@ def _augment(context: RecipeContext) -> None:
     """Run augmentations, one task after another."""
     context.announce("companions")
     for step in context.pending.augmentations:
-        report = run_step(step.key, partial(_run_augmentation, step, context), context.folder.costs)
+        keys = RecipeKeys("evaluate")
+        run = partial(_run_augmentation, step, context, context.machine_for(keys))
+        report = run_step(step.key, run, context.folder.costs, keys)
         context.handle(report, f"Augmentation {step.plan.kind}")
 
 
-def _run_augmentation(step: AugmentNode, context: RecipeContext) -> dict[str, Any]:
-    """Augment the training examples of one task."""
+def _run_augmentation(
+    step: AugmentNode, context: RecipeContext, machine: Machine
+) -> dict[str, Any]:
     task, recipe = load_task(step.task), context.inputs.recipe
     write_augmented_examples(
         task.train,
@@ -159,7 +171,7 @@ def _run_augmentation(step: AugmentNode, context: RecipeContext) -> dict[str, An
         labels=task.labels,
         seed=recipe.seed,
         device=recipe.evaluate.finetune.device,
-        machine=context.machine,
+        machine=machine,
     )
     return {}
 
@@ -214,12 +226,9 @@ def _run_all(
     if not pending:
         return
     labels, progress = dict(map(describe, pending)), context.machine.progress
-    progress.begin(stage, len(pending), "steps")
-    try:
-        with context.machine.for_training(device_of(pending)).start() as engine:
-            engine.require_shared(context.folder.work, "<.out>")
-            for report in engine.map(job, pending):
-                progress.advance(1, 1)
-                context.handle(report, labels[report.key])
-    finally:
-        progress.end()
+    machine = context.machine.for_training(device_of(pending))
+    with progress.showing(stage, len(pending), "steps"), machine.start() as engine:
+        engine.require_shared(context.folder.work, "<.out>")
+        for report in engine.map(job, pending):
+            progress.advance(1, 1)
+            context.handle(report, labels[report.key])

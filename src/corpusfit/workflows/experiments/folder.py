@@ -36,15 +36,10 @@ class RecipeFolder(OutFolder):
         return self.scores / f"{key}-{seed}.json"
 
     def _has_work(self) -> bool:
-        """Whether a step was begun."""
         return any(f.is_dir() for f in (self.selections, self.models, self.companions, self.scores))
 
     def _clear(self) -> None:
-        """Delete the steps and the tables of an earlier recipe."""
         super()._clear()
-        for folder in (self.tasks, self.selections, self.models, self.companions, self.scores):
-            remove(folder)
-        for folder in (self.forecasts, self.comparisons, self.costs, self.failures):
-            remove(folder)
-        for file in self.path.glob("table.*"):
-            file.unlink()
+        remove(self.tasks, self.selections, self.models, self.companions, self.scores)
+        remove(self.forecasts, self.comparisons, self.costs, self.failures)
+        remove(*self.path.glob("table.*"))

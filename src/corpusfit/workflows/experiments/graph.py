@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from corpusfit.adapt.plan import TASK
 from corpusfit.evaluate.plan import EvaluatePlan
@@ -100,7 +100,11 @@ def _adaptation(
         key,
         data,
         (str(inputs.folder.texts(training_task.key, "train")),) if own else (),
-        _held_out_files(inputs, held_out.values()),
+        tuple(
+            str(inputs.folder.texts(task.key, split))
+            for task in held_out.values()
+            for split in ("dev", "test")
+        ),
         shared,
         f"{_model_text(cell)} for {'all tasks' if shared else _task_text(stored)}"
         f"{f' ({selector.of} for {_task_text(training_task)})' if selector.of else ''}"
@@ -113,13 +117,6 @@ def _training_task(inputs: RecipeInputs, selector: Selector, cell: Cell) -> Stor
     name = inputs.recipe.training_task(selector, cell.task).name
     sizes = [size for task, size in inputs.tasks if task == name]
     return inputs.tasks[name, cell.size if cell.size in sizes else sizes[-1]]
-
-
-def _held_out_files(inputs: RecipeInputs, tasks: Iterable[StoredTask]) -> tuple[str, ...]:
-    """The files with the dev and test texts of some tasks."""
-    return tuple(
-        str(inputs.folder.texts(task.key, split)) for task in tasks for split in ("dev", "test")
-    )
 
 
 def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int) -> SelectNode:
@@ -150,7 +147,6 @@ def _ignores_task(selector: Selector) -> bool:
 
 
 def _model_text(cell: Cell) -> str:
-    """A cell's model in words: selector, fraction, weights and adapter."""
     amount = "" if cell.fraction is None else f"{cell.fraction:g}"
     weights = "" if cell.weights == "off" else cell.weights
     return " ".join(filter(None, (cell.selector, amount, weights, cell.adapter)))
@@ -186,7 +182,6 @@ def _fine_tuning(
     extra: str,
     number: int,
 ) -> TuneNode:
-    """One fine-tuning of a cell."""
     stored = inputs.tasks[cell.task, cell.size]
     adapted_model = adapted[number % len(adapted)] if adapted else ""
     key = fingerprints.step(

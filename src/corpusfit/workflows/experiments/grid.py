@@ -9,11 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan
-from corpusfit.errors import MissingDependencyError, bad_setting
-from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, HeadPlan
+from corpusfit.errors import MissingDependencyError, bad_setting, called_by
+from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan
 from corpusfit.plan import Plan
 from corpusfit.workflows.experiments.config import BASE, ORACLE, Recipe, RecipeTask, Selector
 from corpusfit.workflows.experiments.fingerprints import methods_of
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 
 RESERVED = ("dataset", "metric")
 """Column names that every table uses."""
@@ -24,7 +25,6 @@ class Cell:
     """One cell of the table: a mean over seeds.
 
     Attributes:
-        task: name of the task.
         size: number of training examples that the recipe asks for; 0 for all.
         model: base model, which is adapted unless the selector is `base`.
         selector: name of the selector.
@@ -101,7 +101,9 @@ def check_plans(recipe: Recipe) -> None:
         UsageError: a cell's settings are not allowed.
         MissingDependencyError: a library for training or evaluation is not installed.
     """
-    _require_train()
+    for needed in ("torch", "transformers", "accelerate", "scipy", "seqeval"):
+        if find_spec(needed) is None:
+            raise MissingDependencyError("corpusfit run", "train")
     selectors = {s.name: s for s in recipe.selectors}
     tasks = {t.name: t for t in recipe.tasks}
     cells = grid(recipe, {t.name: (0,) for t in recipe.tasks})
@@ -110,21 +112,16 @@ def check_plans(recipe: Recipe) -> None:
         selector = selectors[cell.selector]
         if selector.selects:
             training_task = recipe.training_task(selector, cell.task)
-            plan = select_plan(recipe, selector, cell, training_task, 0).check()
-            methods_of(plan)
+            with called_by(RecipeKeys("select", selector.strategy, shared=True)):
+                methods_of(select_plan(recipe, selector, cell, training_task, 0).check())
         if selector.name != BASE:
-            adapt_plan(recipe, selector, cell, 0).check()
+            with called_by(RecipeKeys("adapt")):
+                adapt_plan(recipe, selector, cell, 0).check()
         elif cell.adapter == "lora" and selector.adapt.adapter.alpha != AdapterPlan().alpha:
             allowed = f"{AdapterPlan().alpha} for a base that is fine-tuned with lora"
             raise bad_setting("adapt.adapter.alpha", allowed, selector.adapt.adapter.alpha)
-        tune_plan(recipe, selector, cell, tasks[cell.task]).check()
-
-
-def _require_train() -> None:
-    """Raise `MissingDependencyError` unless the extra `train` is installed."""
-    for needed in ("torch", "transformers", "accelerate", "scipy", "seqeval"):
-        if find_spec(needed) is None:
-            raise MissingDependencyError("corpusfit run", "train")
+        with called_by(RecipeKeys("evaluate")):
+            tune_plan(recipe, selector, cell, tasks[cell.task]).check()
 
 
 def _require_distinct_names(recipe: Recipe, cells: Sequence[Cell]) -> None:
@@ -188,15 +185,7 @@ def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) 
     plan, sizes = task_plan(recipe, task), selector.adapt.adapter
     adapter = cell.adapter if cell.selector == BASE else ""
     model = HeadPlan(adapter=adapter, reduction=sizes.reduction, rank=sizes.rank)
-    return dataclasses.replace(
-        plan,
-        model=model,
-        augment=_augment_plan(plan.augment, cell.augment),
-    )
-
-
-def _augment_plan(plan: AugmentPlan, kind: str) -> AugmentPlan:
-    """The plan of a cell's augmentation; only back-translation has models."""
-    if kind == "backtranslate":
-        return dataclasses.replace(plan, kind=kind)
-    return dataclasses.replace(plan, kind=kind, mt="", mt_back="")
+    augment = dataclasses.replace(plan.augment, kind=cell.augment)
+    if cell.augment != "backtranslate":  # the only one with models
+        augment = dataclasses.replace(augment, mt="", mt_back="")
+    return dataclasses.replace(plan, model=model, augment=augment)

@@ -10,6 +10,7 @@ from corpusfit import corpus
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.load import prepare
 from corpusfit.engine import Progress
+from corpusfit.errors import called_by
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import metric_of
@@ -22,6 +23,7 @@ from corpusfit.workflows.experiments.fingerprints import encoders_of, methods_of
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.grid import task_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 
 
 def load_inputs(
@@ -42,33 +44,34 @@ def load_inputs(
     """
     read = recipe.selectors[0].select.read
     pile = {}
-    if recipe.corpus:
-        pile = source_identity(corpus.find(recipe.corpus, read, spool=folder.work, role="pile"))
-    models = {name: head_fingerprint(name) for name in recipe.models}
-    models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
-    encoders = {
-        embed: prepare(embed, machine.cache_folder())
-        for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
-    }
-    files = {
-        file: corpus.fingerprint(file)[0]
-        for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
-    }
+    with called_by(RecipeKeys("evaluate")):
+        models = {name: head_fingerprint(name) for name in recipe.models}
+        models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
+    with called_by(RecipeKeys("select")):
+        if recipe.corpus:
+            found = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
+            pile = source_identity(found)
+        encoders = {
+            embed: prepare(embed, machine.cache_folder())
+            for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
+        }
+        files = {
+            file: corpus.fingerprint(file)[0]
+            for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
+        }
     tasks = {}
-    for entry in recipe.tasks:
-        for stored in _stored(recipe, entry, folder, machine.progress, store=store):
-            tasks[stored.name, stored.size] = stored
+    with called_by(RecipeKeys("evaluate")):
+        for entry in recipe.tasks:
+            for stored in _stored(recipe, entry, folder, machine.progress, store=store):
+                tasks[stored.name, stored.size] = stored
     return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files)
 
 
 def _stored(
     recipe: Recipe, entry: RecipeTask, folder: RecipeFolder, progress: Progress, *, store: bool
 ) -> Iterator[StoredTask]:
-    """A task in each size that it reaches; the smallest size beyond it means all examples.
-
-    A subsample is a task of its own, so its texts are the target (TADPOLE, section 4.2).
-    """
+    """A task in each size that it reaches, with its texts as the target (TADPOLE, section 4.2)."""
     plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
     common = split_overlaps(whole)
@@ -108,9 +111,7 @@ def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
     for split in ("train", "dev", "test"):
         path, texts = folder.texts(key, split), getattr(task, split).texts()
         data = "".join(json.dumps({field: text}) + "\n" for text in texts).encode()
-        if (
-            not path.exists() or path.read_bytes() != data
-        ):  # the key does not cover the field's name
+        if not path.exists() or path.read_bytes() != data:  # no digest covers the field's name
             write_bytes(path, data)
     if not folder.task(key).exists():
         store_task(task, folder.task(key))

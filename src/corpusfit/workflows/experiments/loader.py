@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from corpusfit.adapt.plan import TASK, AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.adapt.presets import preset
 from corpusfit.corpus import located
-from corpusfit.errors import bad_setting
+from corpusfit.errors import bad_setting, called_by
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan
 from corpusfit.options import KINDS, typed
 from corpusfit.plan import DEFAULT_FRACTION, Plan
 from corpusfit.score.names import names as method_names
-from corpusfit.settings import recipe_values, unknown
+from corpusfit.settings import Settings, recipe_values, unknown
 from corpusfit.workflows.experiments.config import (
     WITHOUT_SELECTION,
     Recipe,
@@ -23,7 +23,9 @@ from corpusfit.workflows.experiments.config import (
     Selector,
     unknown_name,
 )
+from corpusfit.workflows.experiments.recipe_keys import ELSEWHERE, RecipeKeys
 
+_P = TypeVar("_P", bound=Settings)
 _GROUPS = ("select", "adapt", "evaluate")
 _COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "fractions": ("float", (DEFAULT_FRACTION,)),
@@ -39,34 +41,6 @@ _PLAIN, _TASK = (
 )
 """Plain settings of a recipe and of its tasks: their types by name."""
 _KNOWN = (*(f.name for f in dataclasses.fields(Recipe)), *_COLUMNS, *_GROUPS, "model", "selector")
-
-_SET_ELSEWHERE: dict[str, dict[str, str]] = {
-    "select": {
-        "method": "selectors, or [selector.NAME.method],",
-        "choose.fraction": "fractions",
-        "choose.policy": "weights",
-        "seed": "seed",
-    },
-    "adapt": {
-        "model.name": "models",
-        "model.init": "models",
-        "weights.policy": "weights",
-        "adapter.kind": "adapters",
-        "read": "select.read",
-        "seed": "seed",
-    },
-    "evaluate": {
-        "model.name": "models",
-        "model.adapter": "adapters",
-        "model.reduction": "adapt.adapter.reduction",
-        "model.rank": "adapt.adapter.rank",
-        "task.metric": "metric of each task",
-        "augment.kind": "augment",
-        "seed": "seed",
-    },
-}
-"""Settings of the plans that a recipe sets elsewhere, with the place."""
-
 
 _FILES = ("arpa_in", "arpa_general", "embedder")
 """Settings of methods that name a file or a model."""
@@ -97,31 +71,24 @@ def read_recipe(path: Path) -> Recipe:
         raise bad_setting("corpus", "a list of files or folders", list(corpus))
     settings["corpus"] = tuple(located(p, home) for p in corpus)
     settings["tasks"] = _tasks(values.get("tasks", []), home)
-    settings["pairs"] = tuple(_list("pairs", p, "str") for p in _optional_list("pairs", values))
+    pairs = values.get("pairs", [])
+    if not isinstance(pairs, list):
+        raise bad_setting("pairs", "a list", pairs)
+    settings["pairs"] = tuple(_list("pairs", pair, "str") for pair in pairs)
     plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
-    settings["evaluate"] = EvaluatePlan().with_values(plans["evaluate"])
+    settings["evaluate"] = _changed(EvaluatePlan(), plans["evaluate"], RecipeKeys("evaluate"))
     settings["selectors"] = _selectors(values, plans, home)
     settings.setdefault("name", "")
     return Recipe(**settings).check()
 
 
-def _optional_list(setting: str, values: Mapping[str, Any]) -> list[Any]:
-    """A list of the recipe; empty if left out."""
-    found = values.get(setting, [])
-    if not isinstance(found, list):
-        raise bad_setting(setting, "a list", found)
-    return found
-
-
 def _list(setting: str, value: Any, kind: str) -> tuple[Any, ...]:
-    """A list of plain values of one type."""
     if not isinstance(value, list):
         raise bad_setting(setting, "a list", value, "Put the value in [ ].")
     return tuple(typed(setting, kind, v) for v in value)
 
 
 def _models(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The models, from `model` or `models`."""
     if ("model" in values) == ("models" in values):
         came = "both" if "model" in values else "neither"
         cure = 'For instance model = "bert-base-cased".'
@@ -139,7 +106,6 @@ def _model(named: str, home: Path) -> str:
 
 
 def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
-    """The tasks of `[[tasks]]`."""
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise bad_setting("tasks", "tables [[tasks]] with name and path", tables)
     found = []
@@ -154,16 +120,17 @@ def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
     return tuple(found)
 
 
-def _group(group: str, values: Any, home: Path) -> dict[str, Any]:
+def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str, Any]:
     """The settings of a plan, without those that the recipe sets elsewhere."""
+    table = RecipeKeys(group, selector).table
     if not isinstance(values, Mapping):
-        raise bad_setting(group, f"a table [{group}] of settings", values)
-    for setting, where in _SET_ELSEWHERE[group].items():
+        raise bad_setting(table, f"a table [{table}] of settings", values)
+    for setting, where in ELSEWHERE[group].items():
         first, _, name = setting.partition(".")
         inside = values.get(first)
         if first in values and (not name or (isinstance(inside, Mapping) and name in inside)):
             came = inside if not name or not isinstance(inside, Mapping) else inside[name]
-            raise bad_setting(f"{group}.{setting}", f"left out, as {where} sets it", came)
+            raise bad_setting(f"{table}.{setting}", f"left out, as {where} sets it", came)
     found: dict[str, Any] = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
     for first, name in (("embed", "embedder"), ("augment", "mt"), ("augment", "mt_back")):
         inside = found.get(first)
@@ -175,7 +142,6 @@ def _group(group: str, values: Any, home: Path) -> dict[str, Any]:
 def _selectors(
     values: Mapping[str, Any], plans: Mapping[str, Mapping[str, Any]], home: Path
 ) -> tuple[Selector, ...]:
-    """The selectors, each with the settings of its own table, if any."""
     names = _list("selectors", values.get("selectors", []), "str")
     tables = values.get("selector", {})
     if not isinstance(tables, Mapping):
@@ -237,7 +203,6 @@ def _selector(
     plans: Mapping[str, Mapping[str, Any]],
     home: Path,
 ) -> Selector:
-    """One selector: the recipe's settings, overridden by those of its own table."""
     own = dict(table)
     columns: dict[str, Any] = {
         key: _list(f"selector.{name}.{key}", own.pop(key), kind)
@@ -246,7 +211,7 @@ def _selector(
         for key, (kind, start) in _COLUMNS.items()
     }
     own_adapt = own.pop("adapt", {})
-    adapt = _adapting(name, plans["adapt"], _group("adapt", own_adapt, home))
+    adapt = _adapting(name, plans["adapt"], _group("adapt", own_adapt, home, name))
     if "read" in own:
         cure = "Put it in [select.read], as all selectors read the same corpus."
         raise bad_setting(f"selector.{name}.read", "left out", own["read"], cure)
@@ -256,10 +221,11 @@ def _selector(
             k: _model(v, home) if k in _FILES and isinstance(v, str) else v
             for k, v in method.items()
         }
-    plan = Plan().with_values(plans["select"])
+    plan = _changed(Plan(), plans["select"], RecipeKeys("select"))
     if _is_method(name):
         plan = plan.with_value("method.name", name)
-    plan = plan.with_values({**_group("select", own, home), "method": method})
+    own = {**_group("select", own, home, name), "method": method}
+    plan = _changed(plan, own, RecipeKeys("select", name))
     return Selector(name, plan, dataclasses.replace(adapt, read=plan.read), **columns)
 
 
@@ -269,9 +235,15 @@ def _adapting(name: str, shared: Mapping[str, Any], own_adapt: Mapping[str, Any]
     if name == TASK:
         for path, value in preset("tapt", "off").items():
             plan = plan.with_value(path, value)
-    for values in (shared, own_adapt):
+    for selector, values in (("", shared), (name, own_adapt)):
         train = values.get("train", {})
         if isinstance(train, Mapping) and {"steps", "epochs"} & train.keys():
             plan = plan.with_value("train.steps", None).with_value("train.epochs", None)
-        plan = plan.with_values(values)
+        plan = _changed(plan, values, RecipeKeys("adapt", selector))
     return plan
+
+
+def _changed(plan: _P, values: Mapping[str, Any], keys: RecipeKeys) -> _P:
+    """A plan with the settings of a table; errors give the full keys."""
+    with called_by(keys):
+        return plan.with_values(values, f"{keys.table}.")

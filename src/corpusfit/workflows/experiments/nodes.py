@@ -73,7 +73,6 @@ class AdaptNode:
     """One adapted model.
 
     Attributes:
-        key: its digest.
         plan: plan of the adaptation.
         selection: digest of its selection; empty for none.
         data: inputs that it trains on.
@@ -145,8 +144,6 @@ class RecipeInputs:
     """Everything that steps depend on, by content.
 
     Attributes:
-        recipe: the recipe.
-        folder: its folder.
         tasks: stored tasks, by name and size.
         corpus: fingerprints of the corpus's sources, by name.
         models: fingerprints of the models, by name, with those of translation models.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,16 @@ from typing import Any
 from corpusfit import corpus
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.artifacts import write_bytes
-from corpusfit.engine import Job
+from corpusfit.engine import PlainJob, WarningCollector
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.forecasting import forecast
 from corpusfit.workflows.experiments import fingerprints
 from corpusfit.workflows.experiments.config import BASE
 from corpusfit.workflows.experiments.grid import Cell, adapt_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, SelectNode, StepGraph
-from corpusfit.workflows.experiments.workers import Report, WarningCollector, run_step
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
+from corpusfit.workflows.experiments.workers import Report, run_step
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -43,30 +44,22 @@ class PredictorNode:
 
 
 @dataclass(frozen=True)
-class PredictorJob(Job[PredictorNode, Report]):
+class PredictorJob(PlainJob[PredictorNode, Report]):
     """Measure a model's loss on a task's text, and the KL reduction of the task's selections.
 
     Attributes:
         selections: folder of all selections.
-        costs: folder of records.
-        cache: cache of token ids.
     """
 
     selections: Path
     costs: Path
     cache: Path | str | None
 
-    @property
-    def encodes(self) -> bool:
-        """True: it runs a network."""
-        return True
+    encodes = True  # it runs a network
 
-    def start(self) -> Callable[[PredictorNode], Report]:
-        """Open nothing: each piece has a model of its own."""
-        return self._done
-
-    def _done(self, piece: PredictorNode) -> Report:
-        collector = WarningCollector()
+    def _work(self, piece: PredictorNode) -> Report:
+        keys = RecipeKeys("adapt")
+        collector = WarningCollector(spelling=keys)
         machine = Machine(workers=1, cache=self.cache, progress=collector)
 
         def step() -> dict[str, Any]:
@@ -80,7 +73,7 @@ class PredictorJob(Job[PredictorNode, Report]):
             train = piece.plan.train
             return {"device": train.device, "precision": train.precision}
 
-        return run_step(piece.key, step, self.costs, collector)
+        return run_step(piece.key, step, self.costs, keys, collector)
 
 
 def predictors_of(
@@ -146,11 +139,7 @@ def _predictor(
 def _row_selections(
     inputs: RecipeInputs, graph: StepGraph, row: tuple[str, int, str]
 ) -> list[SelectNode]:
-    """The selections of a row whose target is the row's.
-
-    Those that keep a sample of the corpus come first; the others (a method that reads labels draws
-    none) are compared with that sample.
-    """
+    """The selections whose target is the row's, those with a sample of the corpus first."""
     target = inputs.folder.texts(inputs.tasks[row[:2]].key, "train")
     adapted = (tunings[0].adapted for c, tunings in graph.cells.items() if c.row == row)
     keys = dict.fromkeys(graph.adaptations[key].selection for key in adapted if key)
@@ -161,7 +150,7 @@ def _row_selections(
 
 def _has_target(inputs: RecipeInputs, step: SelectNode) -> bool:
     """Whether a selection was made with this target; one that ignores the target may not be."""
-    run_file = RunFolder(inputs.folder.selections / step.key).work / "run.json"
+    run_file = SelectionFolder(inputs.folder.selections / step.key).work / "run.json"
     if not run_file.exists() or not step.target.exists():
         return True
     before = json.loads(run_file.read_text("utf-8"))["target"].values()

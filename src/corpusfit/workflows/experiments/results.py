@@ -13,8 +13,6 @@ class Result:
     """The scores of a cell's fine-tunings, or its error.
 
     Attributes:
-        cell: the cell.
-        column: name of its column.
         metric: the metric that is compared.
         scores: test scores by seed, in [0, 1].
         mean: mean of the test scores.
@@ -72,7 +70,6 @@ class Gain:
     """A column's average gain over the column that all are compared with.
 
     Attributes:
-        column: name of the column.
         size: training examples of the rows; None for all rows.
         mean: mean over the rows, in [-1, 1].
         sd: standard deviation over seeds (n - 1) of the mean over rows; None with one seed.

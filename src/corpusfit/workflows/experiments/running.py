@@ -14,7 +14,7 @@ from corpusfit.artifacts import is_local
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import Table
 from corpusfit.manifest import versions
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.correlation import correlations_of
 from corpusfit.workflows.experiments.costs import costs_of
@@ -32,8 +32,6 @@ from corpusfit.workflows.experiments.scoring import score_cells
 from corpusfit.workflows.experiments.status import pending_steps
 from corpusfit.workflows.experiments.tables import tables_of
 from corpusfit.workflows.lock import exclusive
-
-HERE = Machine()
 
 
 @dataclass(frozen=True)
@@ -111,9 +109,11 @@ def _write_results(context: RecipeContext, file: Path | None) -> Ran:
     correlations = correlations_of(graph, scored, context.predictors)
     adapted = list(adapted_of(graph, folder))
     tables = tables_of(context.inputs, scored, correlations, costs, adapted)
+    repeat = ["corpusfit", "run", str(file and file.absolute())]
+    repeat += ["--keep-overlap"] * recipe.keep_overlap
     facts = {
         "command": "run",
-        "repeat": _repeat(recipe, file),
+        "repeat": repeat if file else [],
         "recipe": dataclasses.asdict(recipe),
         "tasks": [dataclasses.asdict(task) for task in context.inputs.tasks.values()],
         "pile": dict(context.inputs.pile),

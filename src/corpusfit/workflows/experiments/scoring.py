@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any, TypeAlias
 
@@ -25,7 +25,7 @@ from corpusfit.workflows.experiments.contrasts import (
 )
 from corpusfit.workflows.experiments.fingerprints import step
 from corpusfit.workflows.experiments.grid import Cell, columns_of
-from corpusfit.workflows.experiments.nodes import RecipeInputs, StepGraph, TuneNode
+from corpusfit.workflows.experiments.nodes import RecipeInputs, StepGraph
 from corpusfit.workflows.experiments.results import Result, ScoredCells
 
 Failed: TypeAlias = Mapping[str, str]
@@ -65,10 +65,7 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
 
 
 class _RowScorer:
-    """Scores the cells of one row; the task and the outcomes are read when they are needed.
-
-    Comparisons are cached in files, as resampling takes seconds.
-    """
+    """Scores the cells of one row; comparisons are cached in files, as resampling takes seconds."""
 
     def __init__(
         self, inputs: RecipeInputs, row: tuple[str, int, str], context: tuple[StepGraph, Failed]
@@ -86,16 +83,13 @@ class _RowScorer:
     def _score(self) -> Metric:
         return partial(load(self._stored.kind).score, self._metric)
 
-    def _names(self, cell: Cell) -> list[str]:
-        return [t.name for t in self._graph.cells[cell]]
-
     def _outcome_ids(self, cell: Cell) -> list[str]:
         """The outcomes of a cell, by name and content."""
         return [f"{t.name} {file_digest(t.out)}" for t in self._graph.cells[cell]]
 
     def error(self, cell: Cell) -> str:
-        """The error of a failed cell; empty otherwise."""
-        return next((self._failed[s] for s in self._names(cell) if s in self._failed), "")
+        names = (tuning.name for tuning in self._graph.cells[cell])
+        return next((self._failed[name] for name in names if name in self._failed), "")
 
     def result(self, cell: Cell) -> Result:
         """The scores of a cell's fine-tunings, or its error."""
@@ -103,7 +97,7 @@ class _RowScorer:
         error = self.error(cell)
         if error:
             return Result(cell, column, self._metric, error=error)
-        outcomes = list(_outcomes(self._graph.cells[cell]))
+        outcomes = [Outcome.read(tuning.out) for tuning in self._graph.cells[cell]]
         scores = [o.scores["test"][self._metric] for o in outcomes]
         mean, sd = spread(scores)
         low, high = self._cached(
@@ -128,8 +122,6 @@ class _RowScorer:
         )
 
     def compare(self, ours: Cell, base: Cell) -> Comparison:
-        """Compare a cell with another."""
-
         def compute() -> dict[str, Any]:
             if self._base is None or self._base[0] != base:
                 self._base = base, self._tallies(base)
@@ -149,9 +141,4 @@ class _RowScorer:
         return json.loads(path.read_bytes())
 
     def _tallies(self, cell: Cell) -> list[NDArray[Any]]:
-        return [o.tallies(self._task) for o in _outcomes(self._graph.cells[cell])]
-
-
-def _outcomes(tunings: list[TuneNode]) -> Iterator[Outcome]:
-    """The outcomes of fine-tunings, one at a time."""
-    return (Outcome.read(tuning.out) for tuning in tunings)
+        return [Outcome.read(t.out).tallies(self._task) for t in self._graph.cells[cell]]

@@ -11,7 +11,7 @@ from typing import Any
 
 from corpusfit.artifacts import is_local, listed
 from corpusfit.errors import bad_setting
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.fingerprints import on_machine
 from corpusfit.workflows.experiments.folder import RecipeFolder
@@ -30,8 +30,6 @@ from corpusfit.workflows.experiments.predictors import PredictorNode, predictors
 PHASES = ("selections", "adaptations", "companions", "fine-tunings", "forecasts")
 LABELS = {"companions": "augmentations", "forecasts": "predictors"}
 """Names of phases for the user, where they differ."""
-
-HERE = Machine()
 
 
 @dataclass(frozen=True)
@@ -95,14 +93,7 @@ class PendingSteps:
     @property
     def left(self) -> dict[str, Sequence[Any]]:
         """The pending steps, by phase."""
-        steps = (
-            self.selections,
-            self.adaptations,
-            self.augmentations,
-            self.tunings,
-            self.predictors,
-        )
-        return dict(zip(PHASES, steps, strict=True))
+        return dict(zip(PHASES, list(vars(self).values())[1:], strict=True))
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """By phase, the numbers of all and of pending steps."""

@@ -99,10 +99,7 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
             "the deviation and the tests underestimate the variation between adaptations."
         )
     if scored.failed:
-        notes.append(
-            "An option in an error message is a setting of the recipe: --rate, for instance, is "
-            "rate in [adapt.train] or [evaluate.finetune]. The folder failures has the full errors."
-        )
+        notes.append("The folder failures has the full errors.")
     return tuple(notes)
 
 
@@ -130,7 +127,6 @@ def _cell_text(result: Result | None, shown: Mark) -> Cell:
 
 
 def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
-    """Every comparison, with its verdict."""
     rows: list[tuple[Cell, ...]] = []
     for pair in scored.pairs:
         c = pair.comparison
@@ -139,13 +135,8 @@ def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
         figures = (interval, c.p_seeds, c.p_items)
         rows.append((name, pair.column, pair.base, *figures, pair.verdict))
     columns = (
-        "dataset",
-        "column",
-        "compared with",
-        "95 % interval, points",
-        "p (seeds)",
-        "p (examples)",
-        "verdict",
+        *("dataset", "column", "compared with", "95 % interval, points"),
+        *("p (seeds)", "p (examples)", "verdict"),
     )
     notes = (
         "The verdict uses the larger p after Holm's correction. Comparisons with "
@@ -240,7 +231,6 @@ def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _costs(recipe: Recipe, costs: Costs) -> Table:
-    """Cost of each column."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             column,

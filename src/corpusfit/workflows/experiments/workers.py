@@ -13,14 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import remove, write_bytes
-from corpusfit.engine import Job, Progress
-from corpusfit.errors import ChangedInputError, CorpusfitError, StorageError, WorkerError
+from corpusfit.engine import Job, PlainJob, WarningCollector
+from corpusfit.errors import (
+    ChangedInputError,
+    CorpusfitError,
+    StorageError,
+    WorkerError,
+    called_by,
+)
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import versions
 from corpusfit.workflows.adaptation.adapting import adapt
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.experiments.nodes import AdaptNode, TuneNode
+from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 
 
 @dataclass(frozen=True)
@@ -40,22 +47,11 @@ class Report:
     warnings: tuple[str, ...]
 
 
-class WarningCollector(Progress):
-    """Collects warnings, and shows nothing."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, message: str) -> None:
-        """Keep a message, once."""
-        if message not in self.warnings:
-            self.warnings.append(message)
-
-
 def run_step(
     key: str,
     step: Callable[[], dict[str, Any]],
     costs: Path,
+    keys: RecipeKeys,
     collector: WarningCollector | None = None,
 ) -> Report:
     """Run a step, write the record of its cost, and report.
@@ -68,6 +64,7 @@ def run_step(
         key: its digest, with the seed if it has one.
         step: runs it; returns further entries for the record.
         costs: folder of records.
+        keys: how the recipe writes the step's settings.
         collector: has the warnings of the step.
 
     Raises:
@@ -77,10 +74,11 @@ def run_step(
     error = trace = ""
     began, cpu_before = time.perf_counter(), _cpu_seconds()
     try:
-        more = step()
+        with called_by(keys):
+            more = step()
         record = {
             "seconds": round(time.perf_counter() - began, 3),
-            "cpu_seconds": _since(cpu_before),
+            "cpu_seconds": round(_cpu_seconds() - cpu_before, 3),
         }
         write_bytes(
             costs / f"{key}.json", json.dumps({**record, **more, "versions": versions()}).encode()
@@ -103,35 +101,23 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _since(cpu_before: float) -> float:
-    return round(_cpu_seconds() - cpu_before, 3)
-
-
 @dataclass(frozen=True)
-class AdaptJob(Job[AdaptNode, Report]):
+class AdaptJob(PlainJob[AdaptNode, Report]):
     """Adapt a model.
 
     Attributes:
         models: folder of all adapted models.
-        costs: folder of records.
-        cache: cache of token ids.
     """
 
     models: Path
     costs: Path
     cache: Path | str | None
 
-    @property
-    def encodes(self) -> bool:
-        """True: it trains a network."""
-        return True
+    encodes = True  # it trains a network
 
-    def start(self) -> Callable[[AdaptNode], Report]:
-        """Open nothing: each piece has a model of its own."""
-        return self._done
-
-    def _done(self, piece: AdaptNode) -> Report:
-        collector, out = WarningCollector(), self.models / piece.key
+    def _work(self, piece: AdaptNode) -> Report:
+        keys, out = RecipeKeys("adapt"), self.models / piece.key
+        collector = WarningCollector(spelling=keys)
         machine = Machine(workers=1, cache=self.cache, progress=collector)
 
         def run_once() -> dict[str, Any]:
@@ -150,11 +136,11 @@ class AdaptJob(Job[AdaptNode, Report]):
             try:
                 return run_once()
             except ChangedInputError as e:  # it began on another device or with other settings
-                collector.warn(f"Started over: {e}")
+                collector.warn(f"Started over: {e.args[0]}")
                 remove(out)
                 return run_once()
 
-        return run_step(piece.key, step, self.costs, collector)
+        return run_step(piece.key, step, self.costs, keys, collector)
 
 
 @dataclass(frozen=True)
@@ -163,16 +149,12 @@ class TuneJob(Job[TuneNode, Report]):
 
     Attributes:
         augmentations: folder of all augmentations.
-        costs: folder of records.
     """
 
     augmentations: Path
     costs: Path
 
-    @property
-    def encodes(self) -> bool:
-        """True: it trains a network."""
-        return True
+    encodes = True  # it trains a network
 
     def start(self) -> Callable[[TuneNode], Report]:
         """Open what the job of one fine-tuning opens."""
@@ -186,6 +168,6 @@ class TuneJob(Job[TuneNode, Report]):
                 tune = Outcome.read(work(whole)).tune
                 return {"device": tune["device"], "precision": tune["precision"]}
 
-            return run_step(piece.name, step, self.costs)
+            return run_step(piece.name, step, self.costs, RecipeKeys("evaluate"))
 
         return done

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.artifacts import is_local, listed, read_many, writing
-from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe, TextSource
+from corpusfit.compose.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
 from corpusfit.compose.selection import Pool, Taking, decide
 from corpusfit.compose.summary import Amounts, by_kind, by_language
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.compose import WriteComposed, mark_path
-from corpusfit.manifest import source_as_dict, source_identity, versions
+from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
 from corpusfit.score import registry
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine, RunContext
@@ -37,20 +36,13 @@ from corpusfit.workflows.mixing.surveying import (
 )
 
 
-@dataclass(frozen=True)
-class Composition:
-    """A finished composition.
-
-    Attributes:
-        path: its folder; the text is in `composed/`.
-        manifest: the content of `manifest.json`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+class Composition(Finished):
+    """A finished composition; the text is in the folder's `composed/`."""
 
 
-def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = False) -> Composition:
+def compose(
+    recipe: CompositionPlan, out: Path, *, machine: Machine, overwrite: bool = False
+) -> Composition:
     """Compose a corpus.
 
     Text is read and cleaned twice: how much of a language is taken depends on all languages. In
@@ -86,7 +78,7 @@ def compose(recipe: Recipe, out: Path, *, machine: Machine, overwrite: bool = Fa
     return Composition(out, json.loads((out / "manifest.json").read_text("utf-8")))
 
 
-def estimate_composition(recipe: Recipe, *, machine: Machine) -> dict[str, Any]:
+def estimate_composition(recipe: CompositionPlan, *, machine: Machine) -> dict[str, Any]:
     """Estimate `compose`: reads all texts, scores none and writes nothing.
 
     Returns:
@@ -120,15 +112,14 @@ _COMPRESSED = 0.4
 """Stored bytes per character of text, roughly."""
 
 
-def _check_methods(recipe: Recipe) -> None:
+def _check_methods(recipe: CompositionPlan) -> None:
     """Raise `UnknownMethodError` for a source whose `choose` is not a method."""
     for source in recipe.sources:
         if source.choose not in (RANDOM, "auto"):
             registry.build(source.choose, {})
 
 
-def _open(recipe: Recipe, folder: ComposeFolder, running: RunContext) -> ComposeContext:
-    """Find and fingerprint the inputs."""
+def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -> ComposeContext:
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}
     for number, source in enumerate(recipe.sources):
@@ -211,7 +202,6 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
 
 
 def _written_amounts(folder: ComposeFolder, written: list[tuple[int, int]]) -> Amounts:
-    """The amounts written, by source and language."""
     amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
     marks = read_many([mark_path(folder.written, *at) for at in written])
     for (number, _), mark in zip(written, marks, strict=True):
@@ -222,7 +212,6 @@ def _written_amounts(folder: ComposeFolder, written: list[tuple[int, int]]) -> A
 
 
 def _write_rejects(context: ComposeContext, shards: list[int]) -> None:
-    """Write `rejects.jsonl`."""
     with writing(context.folder.path / "rejects.jsonl") as out:
         for number, seen in headers(context, shards):
             name = context.recipe.sources[number].name
@@ -235,7 +224,6 @@ def _write_rejects(context: ComposeContext, shards: list[int]) -> None:
 def _manifest(
     context: ComposeContext, read: dict[str, Any], selection: Taking, amounts: Amounts
 ) -> dict[str, Any]:
-    """The manifest of the finished composition."""
     recipe, languages = context.recipe, by_language(context.recipe, selection.shares, amounts)
     taken = sum(row["sentences" if recipe.unit == SENTENCES else "tokens"] for row in languages)
     return {

@@ -21,15 +21,9 @@ class ComposeFolder(OutFolder):
         self.written = self.work / "written"
 
     def _has_work(self) -> bool:
-        """Whether text was written."""
         return self.written.is_dir()
 
     def _clear(self) -> None:
-        """Delete the text of an earlier composition, completion marks first.
-
-        The survey of the sources stays; it has an identity of its own.
-        """
+        """Delete all but the survey of the sources, which has an identity of its own."""
         super()._clear()
-        for folder in (self.written, self.composed):
-            remove(folder)
-        (self.path / "rejects.jsonl").unlink(missing_ok=True)
+        remove(self.written, self.composed, self.path / "rejects.jsonl")

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, listed, read_arrays, remove, write_bytes
-from corpusfit.compose.recipe import RANDOM, SENTENCES, Recipe
+from corpusfit.compose.plan import RANDOM, SENTENCES, CompositionPlan
 from corpusfit.compose.selection import Pool, quantiles
-from corpusfit.errors import EmptyInputError
+from corpusfit.errors import EmptyInputError, spelled
 from corpusfit.jobs.compose import SurveyTexts, surveyed_path
 from corpusfit.jobs.reading import Reasons
 from corpusfit.kernels.chance import place_keys, uniform
@@ -35,10 +35,7 @@ LOOK = "look at texts"
 _ONE_SEGMENT = 1 << 40
 """Units per segment, so that a document has one score: the mean of its units'."""
 
-_SEEN_BY = (
-    *("language", "language_field", "text_field", "txt", "page"),
-    "transliterated",
-)
+_SEEN_BY = (*("language", "language_field", "text_field", "txt", "page"), "transliterated")
 """Settings of a source that change its survey."""
 
 Columns = list[dict[str, NDArray[Any]]]
@@ -49,7 +46,7 @@ Columns = list[dict[str, NDArray[Any]]]
 class ComposeContext:
     """A running composition."""
 
-    recipe: Recipe
+    recipe: CompositionPlan
     running: RunContext
     folder: ComposeFolder
     sources: list[list[Source]]
@@ -74,20 +71,17 @@ class ComposeContext:
         return {**found, "longest": recipe.longest, "folder": self.folder.surveyed}
 
     def warn(self, message: str) -> None:
-        """Show a warning, and store it for the manifest."""
-        self.warnings.append(message)
+        """Show a warning, and store it for the manifest, with paths of settings."""
+        self.warnings.append(spelled(message))
         self.running.progress.warn(message)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a pass over the sources and show its progress by stored bytes."""
         began = time.perf_counter()
-        self.running.progress.begin(name, self.size, "documents")
-        try:
+        with self.running.progress.showing(name, self.size, "documents"):
             yield
-        finally:
-            self.running.progress.end()
-            self.seconds[name] = round(time.perf_counter() - began, 3)
+        self.seconds[name] = round(time.perf_counter() - began, 3)
 
     def shards(self) -> Iterator[tuple[int, Shard]]:
         """Every shard with the number of its source, with progress by stored bytes."""

@@ -16,18 +16,18 @@ from corpusfit.kernels.chance import bottom_k
 from corpusfit.plan import AUTO, DEFAULT_FRACTION, ChoosePlan, MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import LabelMethod
-from corpusfit.score.heldout_bits import Bits, compare
+from corpusfit.score.heldout_bits import compare
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import read_background
 from corpusfit.workflows.selection.bits import evaluate
 from corpusfit.workflows.selection.scoring import tallies
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 GRID = tuple(float(f) for f in np.geomspace(0.01, 1, 13).round(3))
 """Shares of the words of the corpus sample that are tried."""
 
 
-def decide_fraction(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
+def decide_fraction(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
     """The smallest share whose held-out bits are not distinguishable from the fewest.
 
     Folds, fits and bits are as for `auto`, on the target and the corpus sample that the run stored.
@@ -72,7 +72,7 @@ def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
         )
 
 
-def _decided(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
+def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     if not background.texts.exists():  # the method was fitted on embeddings alone
         units = ((shard, tally.units) for shard, tally in tallies(folder))
@@ -83,32 +83,28 @@ def _decided(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
         evaluation = evaluate(run, job, held, [used], {})
     if evaluation.held is None:
         why = "because too few texts of the target are left to compare amounts on"
-        reason = f"--fraction auto selects {_percent(DEFAULT_FRACTION)}, the default, {why}."
+        reason = f"auto selects {_percent(DEFAULT_FRACTION)}, the default, {why}."
         return {"fraction": DEFAULT_FRACTION, "reason": reason, "curve": []}
     names = [f"{i:02d}" for i in range(len(GRID))]
     sums = dict(zip(names, evaluation.bits(used.name), strict=True))
     found = {b.method: b for b in compare(held, sums, seed=run.plan.seed)}
-    curve = [_point(share, found[name]) for name, share in zip(names, GRID, strict=True)]
+    curve = [
+        {
+            "fraction": share,
+            "bits": found[name].bits,
+            **dict(zip(("behind", "low", "high"), found[name].behind, strict=True)),
+        }
+        for name, share in zip(names, GRID, strict=True)
+    ]
     chosen = next(p for p in curve if p["low"] <= 0)
     return {"fraction": chosen["fraction"], "reason": _reason(chosen, curve), "curve": curve}
-
-
-def _point(fraction: float, found: Bits) -> dict[str, float]:
-    behind, low, high = found.behind
-    return {
-        "fraction": fraction,
-        "bits": found.bits,
-        "behind": behind,
-        "low": low,
-        "high": high,
-    }
 
 
 def _reason(chosen: Mapping[str, float], curve: list[dict[str, float]]) -> str:
     """The decision in a sentence."""
     fewest = min(curve, key=lambda p: (p["behind"], p["fraction"]))
     said = (
-        f"--fraction auto selects {_percent(chosen['fraction'])}: {chosen['bits']:.2f} bits per "
+        f"auto selects {_percent(chosen['fraction'])}: {chosen['bits']:.2f} bits per "
         "word on held-out target text"
     )
     if chosen["fraction"] == fewest["fraction"]:
@@ -121,5 +117,4 @@ def _reason(chosen: Mapping[str, float], curve: list[dict[str, float]]) -> str:
 
 
 def _percent(fraction: float) -> str:
-    """A share of the segments, such as `20 % of the segments`."""
     return f"{100 * fraction:g} % of the segments"

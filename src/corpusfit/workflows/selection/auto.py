@@ -15,18 +15,10 @@ from corpusfit.score import registry
 from corpusfit.score.contract import Method
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.ranking import BASELINE, rank_methods
+from corpusfit.workflows.selection_folder import SelectionFolder
 
-CONTENDERS = (
-    "dsir",
-    "moore_lewis",
-    "cynical",
-    "bm25",
-    "betr",
-    "domain_classifier",
-    "knn",
-)
+CONTENDERS = ("dsir", "moore_lewis", "cynical", "bm25", "betr", "domain_classifier", "knn")
 """The candidates of `auto`, cheapest first: on words, then on embeddings by the time of their fit.
 
 Of methods that held-out bits do not distinguish, `auto` takes the first in this order.
@@ -49,7 +41,7 @@ def contenders(*, alone: bool = False) -> list[str]:
 
 
 def pick(
-    run: Run, folder: RunFolder, target: Sample, background: Sample, *, alone: bool = False
+    run: Run, folder: SelectionFolder, target: Sample, background: Sample, *, alone: bool = False
 ) -> Pick:
     """The method that `auto` uses: the one with the fewest held-out bits a word.
 
@@ -114,7 +106,7 @@ def _difference(bits: float, other: str) -> str:
     return f"{abs(bits):.2f} {'more' if bits > 0 else 'fewer'} than {other}"
 
 
-def ranking_of(folder: RunFolder) -> list[dict[str, Any]]:
+def ranking_of(folder: SelectionFolder) -> list[dict[str, Any]]:
     """The ranking behind `auto`, as plain values; empty if the user named a method."""
     path = folder.fit / "ranking.json"
     ranking: list[dict[str, Any]] = json.loads(path.read_bytes()) if path.exists() else []

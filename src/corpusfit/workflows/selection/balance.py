@@ -22,7 +22,7 @@ from corpusfit.plan import ChoosePlan, EmbedPlan
 from corpusfit.score import table
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors, assign
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def prepare_balance(run: Run) -> None:
         manifest, data = _read_clusters(run.plan.choose)
         run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):
-            encoder = run.one(PrepareEncoder(run.cache), _embed(manifest))
+            embed = ClustersPlan.from_dict(manifest["plan"]).embed
+            encoder = run.one(PrepareEncoder(run.cache), embed)
         if encoder != manifest["encoder"]:
             raise bad_setting(
                 "<choose.clusters>",
@@ -69,20 +70,15 @@ def prepare_balance(run: Run) -> None:
 
 
 def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
-    """The manifest of the clusters, and their file."""
     folder = ClustersFolder(place(plan.clusters, "<choose.clusters>"))
     return folder.require(), folder.domains.read_bytes()
-
-
-def _embed(manifest: dict[str, Any]) -> EmbedPlan:
-    return ClustersPlan.from_dict(manifest["plan"]).embed
 
 
 def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
     return digest([hashlib.sha256(data).hexdigest(), manifest["encoder"]])
 
 
-def balance(run: Run, folder: RunFolder) -> Balance | None:
+def balance(run: Run, folder: SelectionFolder) -> Balance | None:
     """Assign every segment to the clusters and compute the quotas; None if the plan asks for none.
 
     The corpus is encoded by the clusters' embedder, even for a method that reads text.
@@ -101,7 +97,8 @@ def balance(run: Run, folder: RunFolder) -> Balance | None:
             f"The clusters in {run.plan.choose.clusters} changed while the command ran. Run the "
             "same command again."
         )
-    balanced, embed = folder.balanced / run.clusters, _embed(manifest)
+    balanced = folder.balanced / run.clusters
+    embed = ClustersPlan.from_dict(manifest["plan"]).embed
     own = balanced / "domains.safetensors"
     write_bytes(own, data)  # where every worker sees it
     assign(run, own, balanced / "assigned", run.plan.cut.gamma, embed, manifest["encoder"])
@@ -110,7 +107,7 @@ def balance(run: Run, folder: RunFolder) -> Balance | None:
 
 
 def _quota(
-    run: Run, folder: RunFolder, domains: Domains, embed: EmbedPlan, balanced: Path
+    run: Run, folder: SelectionFolder, domains: Domains, embed: EmbedPlan, balanced: Path
 ) -> NDArray[np.float64]:
     """Each cluster's quota, float64 [k], not normalised."""
     if run.plan.choose.quota == "even":

@@ -54,11 +54,7 @@ class Evaluation:
 
 
 def evaluate(
-    run: Run,
-    job: EvaluateBits,
-    held: HeldOut,
-    plans: Sequence[MethodPlan],
-    took: dict[str, float],
+    run: Run, job: EvaluateBits, held: HeldOut, plans: Sequence[MethodPlan], took: dict[str, float]
 ) -> Evaluation:
     """Evaluate methods on every fold, within a stage; warns of texts that are left out.
 
@@ -75,7 +71,7 @@ def evaluate(
         run.warn(
             "Methods and amounts cannot be compared on held-out text, which needs two different "
             f"texts of the target that are not in the corpus{f': {of}' * bool(left_out)}. Add "
-            "other texts to --target."
+            "other texts to the target."
         )
         whole = [p.name for p in plans if issubclass(registry.load(p.name), CorpusMethod)]
         return Evaluation(None, {}, dict.fromkeys(whole, "only held-out bits can rank it."))

@@ -14,51 +14,22 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import listed, read_arrays, write_arrays, write_bytes
 from corpusfit.errors import bad_setting
-from corpusfit.jobs.cascade import (
-    DrawnSegment,
-    DrawnShard,
-    DrawnUnit,
-    DrawSegments,
-    FitSurrogate,
-    ScoreSample,
-    StageScorer,
-)
-from corpusfit.jobs.fit import Fit, PrepareEncoder, Sample
-from corpusfit.jobs.reading import Reasons
-from corpusfit.jobs.sample import ALL, Drawn, merge
+from corpusfit.jobs.fit import PrepareEncoder
 from corpusfit.jobs.score import mark_path
 from corpusfit.jobs.stage import JoinStages, Placing, ScoreStage, StageParts
 from corpusfit.plan import ChoosePlan, MethodPlan
-from corpusfit.score import registry
-from corpusfit.segments import joined_scores
-from corpusfit.select.recall import DroppedSample, estimate_recall, last_stage_selection, shares_for
-from corpusfit.select.top import Selector, Threshold, find_threshold
+from corpusfit.select.recall import DroppedSample, estimate_recall
+from corpusfit.select.top import Selector, find_threshold
 from corpusfit.types import Shard
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.corpus_embedding import add_vectors
-from corpusfit.workflows.run_folder import RunFolder
-from corpusfit.workflows.samples import background_texts, target_texts
-from corpusfit.workflows.selection.auto import pick
+from corpusfit.workflows.selection.cascade_samples import CascadeSamples, scorer_of
 from corpusfit.workflows.selection.cascade_stages import Stage, stages_of
-from corpusfit.workflows.selection.scoring import warn_no_common_words
-
-RECALL = 0.95
-FEW = 20
-"""Fewer sampled segments of a selection than this make its recall uncertain."""
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass(frozen=True)
 class _Ready:
-    """What is decided before the first stage runs.
-
-    Attributes:
-        method: the last stage's method and its settings.
-        shares: share of the corpus's segments that each earlier stage passes on.
-        segments: number of segments in the corpus.
-        tokens: number of word pieces in the corpus.
-        remark: remark of the last stage's fit.
-        reason: why `auto` uses its method.
-    """
+    """What is decided before the first stage runs; shares are what earlier stages pass on."""
 
     method: MethodPlan
     shares: list[float]
@@ -86,7 +57,7 @@ def prepare_stages(run: Run) -> None:
             run.encoders[name] = run.one(PrepareEncoder(run.cache), embed)
 
 
-def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
+def score_cascade(run: Run, folder: SelectionFolder) -> MethodPlan:
     """Write `scores/` for the whole corpus, stage by stage; returns the last stage's method.
 
     Segments that an earlier stage drops never reach the last one. The recall of the last stage's
@@ -111,7 +82,7 @@ def score_cascade(run: Run, folder: RunFolder) -> MethodPlan:
 
 
 def cascade_of(
-    folder: RunFolder, amount: ChoosePlan, taken: int | None = None
+    folder: SelectionFolder, amount: ChoosePlan, taken: int | None = None
 ) -> dict[str, Any] | None:
     """What the stages did, and the estimated recall of a selection, as plain values.
 
@@ -142,13 +113,13 @@ def cascade_of(
     return {**found, "recall": recall and dataclasses.asdict(recall)}
 
 
-def _ready(run: Run, folder: RunFolder, stages: list[Stage]) -> _Ready:
+def _ready(run: Run, folder: SelectionFolder, stages: list[Stage]) -> _Ready:
     """Draw, encode, fit and set shares, or read what a killed run left."""
     path = folder.fit / "ready.json"
     if path.exists():
         found = json.loads(path.read_bytes())
         return _Ready(**{**found, "method": MethodPlan(**found["method"])})
-    sample = _Samples(run, folder, stages)
+    sample = CascadeSamples(run, folder, stages)
     sample.draw()
     sample.encode()
     method, remark = sample.fit()
@@ -173,203 +144,17 @@ def _require_passing(ready: _Ready, stages: list[Stage]) -> None:
             )
 
 
-class _Samples:
-    """The samples that stages are fitted on and measured with, in the run's folder."""
-
-    def __init__(self, run: Run, folder: RunFolder, stages: list[Stage]) -> None:
-        self.run, self.folder, self.stages = run, folder, stages
-        self.segments = self.tokens = 0
-        self.known: dict[str, NDArray[Any]] = {}
-
-    def of(self, stage: Stage, name: str) -> Sample:
-        """`target`, `background` or `sampled` as a stage reads it."""
-        last = self.stages[-1].embed
-        if stage.embed is None or stage.embed == last:
-            return Sample(self.folder.fit, name)
-        first = next(s.number for s in self.stages if s.embed == stage.embed)
-        return Sample(self.folder.fit / f"vectors-{first}", name)
-
-    def draw(self) -> None:
-        """Draw target, background and the sample, as texts."""
-        run, fit = self.run, self.run.plan.fit
-        target, background = (Sample(self.folder.fit, n) for n in ("target", "background"))
-        target_texts(run, target)
-        own = self.stages[-1].embed is not None  # a run of the last stage alone draws it so
-        if (self.folder.fit / "sample.safetensors").exists():
-            self.known, header = read_arrays(self.folder.fit / "sample.safetensors")
-            self.segments, self.tokens = header["segments"], header["tokens"]
-            return
-        if not own:
-            background_texts(run, background, fit.background)
-            warn_no_common_words(run, target, background)
-        segments, units = self._drawn(fit.background if own else 0)
-        if own:
-            background.write_texts([unit.text for d in units for unit in d.texts])
-        flat = [(d.shard, s) for d in segments for s in d.texts]
-        Sample(self.folder.fit, "sampled").write_texts([t for _, s in flat for t in s.texts])
-        keys = np.concatenate([d.keys for d in segments])
-        half = np.empty(len(keys), np.int8)
-        half[np.argsort(keys)] = np.arange(len(keys)) % 2
-        self.known = {
-            "shard": np.array([shard for shard, _ in flat]),
-            "place": np.array([s.place for _, s in flat]),
-            "units": np.array([len(s.texts) for _, s in flat], np.int32),
-            "tokens": np.array([s.tokens for _, s in flat]),
-            "half": half,
-            "fresh": _fresh(units, flat) if own else np.arange(len(background.read_texts())),
-        }
-        header = {"segments": self.segments, "tokens": self.tokens}
-        write_arrays(self.folder.fit / "sample.safetensors", self.known, header)
-
-    def _drawn(self, background: int) -> tuple[list[Drawn[DrawnSegment]], list[Drawn[DrawnUnit]]]:
-        """Draw sampled segments and `background` units in one pass over the corpus."""
-        run, k = self.run, self.run.plan.cascade.sample
-        job = DrawSegments(run.plan.read, run.plan.cut, run.names, k, background, run.plan.seed)
-        segments: list[Drawn[DrawnSegment]] = []
-        units: list[Drawn[DrawnUnit]] = []
-        bounds = [ALL - 1, ALL - 1]
-        rejected = Reasons()
-        with run.stage("sample", run.size):
-            for found in run.engine.map(job, ((s, bounds[0], bounds[1]) for s in run.shards())):
-                rejected.add(found.tally.rejects)
-                self._count(found)
-                segments, bounds[0] = _least([*segments, found.segments], k, bounds[0])
-                units, bounds[1] = _least([*units, found.units], background, bounds[1])
-        if not self.segments:
-            raise run.nothing_read(rejected)
-        return merge(segments, min(k, -(-self.segments // 2))), merge(units, background)
-
-    def _count(self, found: DrawnShard) -> None:
-        self.segments += found.tally.segments
-        self.tokens += found.tokens
-
-    def encode(self) -> None:
-        """Encode the samples that a stage is fitted on or scores."""
-        for stage in self.stages:
-            if stage.embed is None:
-                continue
-            for name in ("target", "background", "sampled"):
-                sample, plain = self.of(stage, name), Sample(self.folder.fit, name)
-                unused = name == "target" and all(
-                    s.method is None for s in self.stages if s.embed == stage.embed
-                )
-                if unused or sample.vectors.exists():
-                    continue
-                if sample != plain:
-                    write_bytes(sample.texts, plain.texts.read_bytes())
-                add_vectors(self.run, sample, stage.embed)
-
-    def fit(self) -> tuple[MethodPlan, str]:
-        """Fit every stage, the last one first; returns the last one's method and remark."""
-        run, last = self.run, self.stages[-1]
-        plain = [self.of(last, name) for name in ("target", "background")]
-        method = last.method or run.plan.method
-        if method.name == "auto":
-            picked = pick(run, self.folder, *plain, alone=True)
-            method, run.reason = picked.method, picked.reason
-        remarks = {}
-        with run.stage("fit"):
-            for stage in reversed(self.stages):
-                scorer = self.scorer(stage, method)
-                used = method if stage == last else stage.method
-                if used is not None:
-                    target, background = (self.of(stage, n) for n in ("target", "background"))
-                    network = not registry.build(used.name, used.options).exact
-                    job = Fit(target, background, scorer.path, run.plan.seed, network)
-                    remarks[stage.number] = run.one(job, used)
-                    continue
-                costly, cheap = (self.of(s, "background") for s in (last, stage))
-                fit = FitSurrogate(
-                    self.scorer(last, method), costly, cheap, scorer.path, run.plan.seed
-                )
-                run.one(fit, self.known["fresh"])
-        return method, remarks[last.number]
-
-    def scorer(self, stage: Stage, method: MethodPlan) -> StageScorer:
-        """The scorer of a stage, given the last stage's method."""
-        return _scorer(self.folder, stage, method, self.stages[-1])
-
-    def score(self, method: MethodPlan) -> list[NDArray[np.float32]]:
-        """Scores of the sampled segments by every stage; float32 [k] per stage."""
-        found = []
-        with self.run.stage("score the sample"):
-            for stage in self.stages:
-                scorer = self.scorer(stage, method)
-                units = self.run.one(
-                    ScoreSample(scorer.network), (scorer, self.of(stage, "sampled"))
-                )
-                found.append(joined_scores(units, self.known["units"], summed=scorer.summed))
-        return found
-
-    def shares(self, scores: list[NDArray[np.float32]]) -> list[float]:
-        """The shares of `--cascade`, or those set from the first half of the sample."""
-        plan = self.run.plan
-        written = [stage.text.share for stage in self.stages[:-1]]
-        shares = [share for share in written if share is not None]
-        if shares:
-            return shares
-        half = self.known["half"] == 0
-        of = last_stage_selection(
-            scores[-1][half],
-            self.known["tokens"][half],
-            plan.choose,
-            segments=self.segments,
-            all_tokens=self.tokens,
-        )
-        if of.sum() < FEW:
-            self.run.warn(
-                f"Only {of.sum()} of {half.sum():,} sampled segments would be selected, so the "
-                "shares and the recall of the cascade are uncertain. Enlarge the sample with "
-                f"--set cascade.sample={10 * plan.cascade.sample}."
-            )
-        recall = RECALL if plan.cascade.recall is None else plan.cascade.recall
-        costs = [stage.cost for stage in self.stages]
-        return shares_for([s[half] for s in scores[:-1]], of, recall, costs)
-
-
-def _least(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Drawn[Any]], int]:
-    """The drawn items, merged to k once there are more than 2 k, and the resulting bound."""
-    if sum(len(d.texts) for d in drawn) <= 2 * k:
-        return drawn, bound
-    drawn = merge(drawn, k)
-    return drawn, int(max(d.keys.max() for d in drawn)) if drawn else bound
-
-
-def _fresh(
-    units: list[Drawn[DrawnUnit]], segments: list[tuple[int, DrawnSegment]]
-) -> NDArray[np.int64]:
-    """Places of the background's units outside sampled segments; all places if there are none."""
-    sampled: dict[int, set[int]] = {}
-    for shard, s in segments:
-        sampled.setdefault(shard, set()).update(range(s.first, s.first + len(s.texts)))
-    flat = [(d.shard, unit.place) for d in units for unit in d.texts]
-    fresh = [i for i, (d, p) in enumerate(flat) if p not in sampled.get(d, ())]
-    return np.array(fresh or range(len(flat)), np.int64)
-
-
-def _scorer(folder: RunFolder, stage: Stage, method: MethodPlan, last: Stage) -> StageScorer:
-    """The scorer of a stage; a surrogate joins units to segments as the last stage does."""
-    used = method if stage == last or stage.method is None else stage.method
-    built = registry.build(used.name, used.options)
-    path = folder.fit / ("scorer" if stage == last else f"stage-{stage.number}")
-    path = path.with_suffix(".safetensors")
-    if stage.method is None:
-        return StageScorer(path, "embedding", built.log_weights, stage.embed, network=False)
-    embed = None if built.reads == "text" else stage.embed
-    return StageScorer(path, built.reads, built.log_weights, embed, network=not built.exact)
-
-
-def stage_folder(folder: RunFolder, stage: Stage) -> Path:
+def stage_folder(folder: SelectionFolder, stage: Stage) -> Path:
     """Folder of a stage's parts."""
     return folder.stages / str(stage.number)
 
 
 def _run_stage(
-    run: Run, folder: RunFolder, stages: list[Stage], stage: Stage, ready: _Ready
+    run: Run, folder: SelectionFolder, stages: list[Stage], stage: Stage, ready: _Ready
 ) -> None:
     """Score what the previous stage passed on; the first stage scores everything."""
     job = ScoreStage(
-        _scorer(folder, stage, ready.method, stages[-1]),
+        scorer_of(folder, stage, ready.method, stages[-1]),
         run.plan.read,
         run.plan.cut,
         run.names,
@@ -395,7 +180,11 @@ def _passing(
 ) -> Iterator[tuple[Shard, NDArray[np.int64]]]:
     """Shards that are still to be scored, with the places of the segments passed on."""
     parts = StageParts(before)
-    finished, selector = set(parts.finished()), Selector(_cut(parts, through))
+    threshold = find_threshold(
+        lambda: ((scores, np.ones(len(scores), np.int64)) for _, _, scores in parts.read_all()),
+        through,
+    )
+    finished, selector = set(parts.finished()), Selector(threshold)
     for shard in run.shards():
         if shard.index in finished:
             places, scores = parts.read(shard.index)
@@ -404,15 +193,7 @@ def _passing(
                 yield shard, places[taken]
 
 
-def _cut(parts: StageParts, through: int) -> Threshold:
-    """The threshold that `through` segments pass."""
-    return find_threshold(
-        lambda: ((scores, np.ones(len(scores), np.int64)) for _, _, scores in parts.read_all()),
-        through,
-    )
-
-
-def _join(run: Run, folder: RunFolder, stages: list[Stage]) -> None:
+def _join(run: Run, folder: SelectionFolder, stages: list[Stage]) -> None:
     """Write every segment to `scores/`, ordered by the last stage it reached, then by score."""
     placings = [Placing()]
     floor, _ = _range(StageParts(stage_folder(folder, stages[-1])))
@@ -435,7 +216,7 @@ def _range(parts: StageParts) -> tuple[float, float]:
     return float(min(low for low, _ in ends)), float(max(high for _, high in ends))
 
 
-def _write_report(run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready) -> None:
+def _write_report(run: Run, folder: SelectionFolder, stages: list[Stage], ready: _Ready) -> None:
     """Write what the stages did, and which sampled segments they dropped."""
     through = [ready.segments, *ready.passed]
     rows = []
@@ -462,12 +243,9 @@ def _write_report(run: Run, folder: RunFolder, stages: list[Stage], ready: _Read
 
 
 def _write_lost(
-    run: Run, folder: RunFolder, stages: list[Stage], ready: _Ready, *, half: bool
+    run: Run, folder: SelectionFolder, stages: list[Stage], ready: _Ready, *, half: bool
 ) -> None:
-    """Write the dropped segments of the sample; with `half`, of its second half only.
-
-    `half` is set where the first half has set the shares.
-    """
+    """Write the dropped segments of the sample; of its second `half` if the first set shares."""
     sample, _ = read_arrays(folder.fit / "last.safetensors")
     if half:
         sample = {name: values[sample["half"] == 1] for name, values in sample.items()}

@@ -144,11 +144,7 @@ def _last(text: StageText, plan: Plan) -> Plan:
 
 
 def _is_method(name: str) -> bool:
-    """Whether a stage's name is a method's name, not an embedder's.
-
-    Raises:
-        UnknownMethodError: it is neither.
-    """
+    """Whether a stage's name is a method's; raises `UnknownMethodError` if no embedder's either."""
     base, colon, _ = name.partition(":")
     if base in method_names():
         if colon and base != "pyod":
@@ -170,11 +166,6 @@ def _is_method(name: str) -> bool:
 
 
 def _method(plan: MethodPlan) -> Method[Any]:
-    """The method of a stage.
-
-    Raises:
-        UsageError: it does not score each unit on its own.
-    """
     if not issubclass(registry.load(plan.name), Method):
         raise bad_setting(
             "A stage of <cascade.stages>",

@@ -16,17 +16,11 @@ from corpusfit.plan import AUTO, ChoosePlan, MethodPlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import SOURCE, LabelMethod
 from corpusfit.types import Source
-from corpusfit.workflows.budget import (
-    Decision,
-    apply_decision,
-    read_decision,
-    write_decision,
-)
-from corpusfit.workflows.context import Machine, Run, RunContext
+from corpusfit.workflows.budget import Decision, apply_decision, read_decision, write_decision
+from corpusfit.workflows.context import HERE, Machine, Run, RunContext
 from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.reproduce import absolute, command_words
 from corpusfit.workflows.result import Selection
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import background_texts, check_shares, target_texts
 from corpusfit.workflows.selection.amount import check_fraction, decide_fraction
 from corpusfit.workflows.selection.auto import ranking_of
@@ -39,8 +33,7 @@ from corpusfit.workflows.selection.parallel_files import whole_lines, write_alig
 from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
 from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
 from corpusfit.workflows.selection.writing import choose_segments, count_rows, write_selected
-
-HERE = Machine()
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 def select(
@@ -98,7 +91,7 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
         InputError: `out` holds no scored corpus.
         ChangedInputError: the corpus changed since it was scored.
     """
-    folder = RunFolder(out)
+    folder = SelectionFolder(out)
     manifest = folder.require_scored()
     plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
     target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
@@ -143,7 +136,9 @@ def rank(
     labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
     if labels:
         raise bad_setting("<.method>", "a method that scores texts, not labels", ", ".join(labels))
-    return _ranked(plan, target, corpus_inputs, names, seeds, machine, named=bool(methods))
+    return rank_by_bits(
+        plan, target, corpus_inputs, names, named=bool(methods), machine=machine, seeds=seeds
+    )
 
 
 def rank_by_bits(
@@ -154,25 +149,13 @@ def rank_by_bits(
     *,
     named: bool,
     machine: Machine,
+    seeds: int = 0,
 ) -> list[Ranked]:
-    """Rank methods by held-out bits alone, as `auto` does; takes what `rank` takes.
+    """Rank methods on a sample of the corpus; takes what `rank` takes.
 
-    With `named`, a method that cannot be used here is an error; else it is left out.
+    By held-out bits alone without `seeds`, as `auto` does. With `named`, a method that cannot be
+    used here is an error; else it is left out.
     """
-    return _ranked(plan, target, corpus_inputs, names, 0, machine, named=named)
-
-
-def _ranked(
-    plan: Plan,
-    target: Sequence[str],
-    corpus_inputs: Sequence[str],
-    names: Sequence[str],
-    seeds: int,
-    machine: Machine,
-    *,
-    named: bool,
-) -> list[Ranked]:
-    """Draw a sample of the corpus, and rank methods on it."""
     with machine.running() as context:
         run = _open(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
         samples = Sample(run.work, "target"), Sample(run.work, "background")
@@ -213,7 +196,6 @@ def _run(
     *,
     selecting: bool,
 ) -> Selection:
-    """Score the corpus, and select with `selecting`."""
     plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
     used = registry.with_embedder(plan.method, plan.embed.embedder)
     plan = dataclasses.replace(plan, method=used)
@@ -222,7 +204,7 @@ def _run(
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
     check_fraction(plan.choose, used)
     files = _files(plan)
-    folder = RunFolder(out)
+    folder = SelectionFolder(out)
     folder.claim()
     with machine.running(folder.work) as context:
         run = _open(plan, target, corpus_inputs, context)
@@ -267,12 +249,8 @@ def _files(plan: Plan) -> list[str]:
     return sorted({file for method in methods for file in method.files})
 
 
-def _decide(run: Run, folder: RunFolder) -> str:
-    """Change the plan to fit its budget, by a stored decision or by measuring.
-
-    Returns:
-        A digest of the inputs and settings that the decision is for.
-    """
+def _decide(run: Run, folder: SelectionFolder) -> str:
+    """Change the plan to fit its budget; returns a digest of what the decision is for."""
     asked = digest({k: v for k, v in _identity(run).items() if k not in ("choose", "encoder")})
     if run.plan.auto.budget:
         run.decision = read_decision(folder, asked) or decide_by_budget(run)
@@ -283,7 +261,6 @@ def _decide(run: Run, folder: RunFolder) -> str:
 def _open(
     plan: Plan, target: Sequence[str], corpus_inputs: Sequence[str], context: RunContext
 ) -> Run:
-    """Find and fingerprint the inputs."""
     started = time.perf_counter()
     run = Run.of(
         context,
@@ -296,8 +273,7 @@ def _open(
     return run
 
 
-def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
-    """The manifest of the scored corpus."""
+def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -321,12 +297,14 @@ def _manifest(run: Run, folder: RunFolder, used: MethodPlan) -> dict[str, Any]:
 def _more(amount: ChoosePlan) -> str:
     """The option of an amount, and the direction in which it selects more."""
     if amount.threshold is not None:
-        return "lower --threshold"
+        return "lower <choose.threshold>"
     used = (name for name in ("segments", "tokens") if getattr(amount, name) is not None)
-    return f"higher --{next(used, 'fraction')}"
+    return f"higher <choose.{next(used, 'fraction')}>"
 
 
-def _finish(run: Run, folder: RunFolder, manifest: dict[str, Any], *, selecting: bool) -> Selection:
+def _finish(
+    run: Run, folder: SelectionFolder, manifest: dict[str, Any], *, selecting: bool
+) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
     selected: dict[str, Any] | None = None
     amount: dict[str, Any] | None = None

@@ -81,7 +81,7 @@ def decide_by_budget(run: Run) -> Decision:
                 dataclasses.replace(run.plan.embed, embedder=name)
             )
         except MissingDependencyError as e:
-            run.warn(f"--budget does not consider {name}: {e}")
+            run.warn(f"The budget does not consider {name}: {e.args[0]}")
             return None
 
     with run.stage("measure"):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import write_bytes
 from corpusfit.errors import MissingDependencyError, ModelError, UsageError
 from corpusfit.jobs.examples import Describe, Described
 from corpusfit.jobs.fit import Sample
@@ -20,11 +17,12 @@ from corpusfit.jobs.write import looked_at_path
 from corpusfit.kernels.chance import place_keys
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import Effect
+from corpusfit.score.table import write_parquet
 from corpusfit.select.choose import Parts
 from corpusfit.select.strata import drawn_between, edges
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.cascade_stages import stages_of
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _EACH = 16
 """Segments per range between two possible thresholds."""
@@ -72,7 +70,7 @@ def draw_examples(run: Run, parts: Parts, threshold: float | None) -> dict[int, 
     return {part: tuple(places.tolist()) for part, places in drawn.items()}
 
 
-def write_examples(run: Run, folder: RunFolder, method: MethodPlan, parts: list[int]) -> None:
+def write_examples(run: Run, folder: SelectionFolder, method: MethodPlan, parts: list[int]) -> None:
     """Describe the segments that `WriteSelected` has read, and write them beside the selection.
 
     Args:
@@ -98,7 +96,7 @@ def write_examples(run: Run, folder: RunFolder, method: MethodPlan, parts: list[
         except (ModelError, UsageError, MissingDependencyError) as e:
             if encoder is None:
                 raise
-            run.warn(f"The map of examples uses TF-IDF vectors instead of embeddings: {e}")
+            run.warn(f"The map of examples uses TF-IDF vectors instead of embeddings: {e.args[0]}")
             described = run.one(dataclasses.replace(job, encoder=None), texts)
     last = len(stages_of(plan)) if plan.cascade.stages else 1
     for row, effects in zip(rows, described.effects, strict=True):
@@ -106,9 +104,7 @@ def write_examples(run: Run, folder: RunFolder, method: MethodPlan, parts: list[
             effects.clear()
     target_rows = _of_target([units[i] for i in places], described)
     table = pa.Table.from_pylist([*_of_corpus(rows, described), *target_rows], schema=SCHEMA)
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    write_bytes(folder.examples, buffer.getvalue())
+    write_parquet(folder.examples, table)
 
 
 def _of_corpus(rows: list[dict[str, Any]], described: Described) -> list[dict[str, Any]]:

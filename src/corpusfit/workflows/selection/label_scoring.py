@@ -13,7 +13,7 @@ from corpusfit.plan import MethodPlan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import LabelMethod
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 def uses_labels(plan: MethodPlan) -> bool:
@@ -22,7 +22,7 @@ def uses_labels(plan: MethodPlan) -> bool:
 
 
 def score_labels(
-    run: Run, folder: RunFolder, scoring: tuple[int, bool, tuple[str, ...], Path, Path]
+    run: Run, folder: SelectionFolder, scoring: tuple[int, bool, tuple[str, ...], Path, Path]
 ) -> None:
     """Score the corpus by its rows' labels.
 
@@ -55,8 +55,7 @@ def score_labels(
         if scores.any():
             return
         segments += len(scores)
-    for written in (folder.scored, folder.scores):
-        remove(written)
+    remove(folder.scored, folder.scores)
     if not segments:
         raise run.nothing_read(rejected)
     raise bad_setting(

@@ -13,7 +13,7 @@ from corpusfit.errors import bad_setting
 from corpusfit.plan import Plan
 from corpusfit.types import Source
 from corpusfit.workflows.result import Selection
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _LINE_ENDS = re.compile(r"[\r\n]+")
 
@@ -34,7 +34,7 @@ def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
 
 
-def write_aligned(folder: RunFolder, sources: Sequence[Source]) -> list[str]:
+def write_aligned(folder: SelectionFolder, sources: Sequence[Source]) -> list[str]:
     """Write the selected pairs as two line-aligned files, in the corpus's order.
 
     A line end within a text, which only the old line ends of a TSV can leave, becomes a blank.
@@ -47,11 +47,10 @@ def write_aligned(folder: RunFolder, sources: Sequence[Source]) -> list[str]:
     folder.remove_written()
     if not corpus.is_parallel(sources):
         return []
-    paths = [folder.aligned(side) for side in corpus.sides(sources)]
-    names = [path.name for path in paths]
+    names = [f"selected.{side}" for side in corpus.sides(sources)]
     folder.will_write(names)
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(writing(path)) for path in paths]
+        files = [stack.enter_context(writing(folder.path / name)) for name in names]
         for row in Selection(folder.path, {}):
             for file, side in zip(files, ("text", "translation"), strict=True):
                 file.write(_LINE_ENDS.sub(" ", row[side]).encode() + b"\n")

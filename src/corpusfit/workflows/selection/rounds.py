@@ -26,14 +26,14 @@ from corpusfit.score.round_scorer import RoundScorer
 from corpusfit.score.rounds import Features, Round, RoundMethod
 from corpusfit.select.top import Selector, find_threshold
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 _SHARDS = 16
 """Shards in a group: 64 MiB of text by default, whose counts a worker holds in memory at once."""
 
 
 def score_in_rounds(
-    run: Run, folder: RunFolder, name: str, method: RoundMethod, target: Sample
+    run: Run, folder: SelectionFolder, name: str, method: RoundMethod, target: Sample
 ) -> None:
     """Score the whole corpus.
 
@@ -63,8 +63,6 @@ def score_in_rounds(
 
 
 class _Rounds:
-    """The rounds of one run."""
-
     def __init__(self, run: Run, files: RoundsFolder, method: RoundMethod, features: int) -> None:
         self._run, self._files, self._method = run, files, method
         self._sums = SumTaken(files, features)
@@ -77,7 +75,6 @@ class _Rounds:
         return self._files.state(1)
 
     def take(self) -> None:
-        """Run the rounds that are missing."""
         if not self._first.exists():
             sums, words = self._sum(self._groups)
             BeforeRound(self._method.begin(sums, words), words).write(self._first)
@@ -118,7 +115,6 @@ class _Rounds:
             yield Left.read(self._files.group(group.number))[0].untaken
 
     def _sum(self, groups: list[Group]) -> tuple[NDArray[np.int64], int]:
-        """Occurrences of each feature in what is taken of some groups, and its words."""
         sums, total = np.zeros(self._sums.features, np.int64), 0
         for features, counts, words in self._run.engine.map(self._sums, groups):
             sums[features] += counts
@@ -126,13 +122,11 @@ class _Rounds:
         return sums, total
 
     def scorer(self, features: Features) -> RoundScorer:
-        """What scores other texts by the rounds."""
         rounds = len(self._method.budgets(1))
         states = [BeforeRound.read(self._files.state(i + 1)) for i in range(rounds + 1)]
         return RoundScorer.of(features, [s.taken for s in states[:-1]], [*states[-1].rounds])
 
-    def write(self, folder: RunFolder) -> None:
-        """Write the order of taking as scores."""
+    def write(self, folder: SelectionFolder) -> None:
         rounds = len(self._method.budgets(1))
         final = BeforeRound.read(self._files.state(rounds + 1))
         job = WriteOrder(self._files, final.rounds, folder.scores, folder.scored)

@@ -20,14 +20,14 @@ from corpusfit.score.contract import CorpusMethod
 from corpusfit.score.rounds import RoundMethod
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.corpus_embedding import add_vectors, embed_corpus
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.samples import background_texts, read_background, target_texts
 from corpusfit.workflows.selection.auto import pick
 from corpusfit.workflows.selection.label_scoring import score_labels, uses_labels
 from corpusfit.workflows.selection.rounds import score_in_rounds
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
-def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
+def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
     """Write `scores/` for the whole corpus; returns the method in use.
 
     Raises:
@@ -57,7 +57,10 @@ def score_corpus(run: Run, folder: RunFolder) -> MethodPlan:
         score_in_rounds(run, folder, used.name, method, target)
         return used
     if isinstance(method, CorpusMethod):
-        _score_whole(run, folder, used, target, background, store)
+        plan, common = run.plan, _scoring(run, folder, used)
+        read = (tuple(run.sources), plan.read, plan.cut, store)
+        with run.stage("score"):
+            run.one(ScoreWhole(*common, *read, target, background, plan.seed), used)
         return used
     with run.stage("fit"):
         scorer = folder.fit / "scorer.safetensors"
@@ -84,14 +87,14 @@ def prepare_encoder(run: Run) -> None:
             run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
 
 
-def tallies(folder: RunFolder) -> Iterator[tuple[int, Tally]]:
+def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:
     """(shard, tally) of every scored shard, in order."""
     marks = sorted(folder.scored.glob("part-*.json"), key=lambda p: int(p.stem[5:]))
     for mark, data in zip(marks, read_many(marks), strict=True):
         yield int(mark.stem[5:]), Tally(**json.loads(data))
 
 
-def require_strict(run: Run, folder: RunFolder) -> None:
+def require_strict(run: Run, folder: SelectionFolder) -> None:
     """Under `--strict`, check also the rows that an earlier command read without it.
 
     Raises:
@@ -107,7 +110,7 @@ def warn_no_common_words(run: Run, target: Sample, background: Sample) -> None:
     if not run.one(CommonWords(background), target):
         run.warn(
             "The target shares no word with a sample of the corpus, so a method that compares "
-            "words cannot rank the corpus. Check --text-field and the languages of both."
+            "words cannot rank the corpus. Check <read.text_field> and the languages of both."
         )
 
 
@@ -124,28 +127,25 @@ def _background(run: Run, store: Path, counts: list[int], background: Sample) ->
 
 
 def _scoring(
-    run: Run, folder: RunFolder, used: MethodPlan
+    run: Run, folder: SelectionFolder, used: MethodPlan
 ) -> tuple[int, bool, tuple[str, ...], Path, Path]:
     """The common arguments of scoring jobs, see `Scoring`."""
     summed = registry.build(used.name, used.options).log_weights
     return run.plan.cut.gamma, summed, run.names, folder.scores, folder.scored
 
 
-def _score_vectors(run: Run, folder: RunFolder, used: MethodPlan, store: Path) -> None:
+def _score_vectors(run: Run, folder: SelectionFolder, used: MethodPlan, store: Path) -> None:
     scorer = folder.fit / "scorer.safetensors"
     job = ScoreVectors(*_scoring(run, folder, used), scorer, store)
     done = listed(folder.scored)
-    missing = [
-        i
-        for i in sorted(VectorStore(store).finished())
-        if mark_path(folder.scored, i).name not in done
-    ]
+    stored = sorted(VectorStore(store).finished())
+    missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
     for tally in run.over("score", job, missing):
         run.machine.progress.advance(0, tally.units)
 
 
 def _score_texts(
-    run: Run, folder: RunFolder, used: MethodPlan, store: Path | None, *, network: bool
+    run: Run, folder: SelectionFolder, used: MethodPlan, store: Path | None, *, network: bool
 ) -> None:
     scorer = folder.fit / "scorer.safetensors"
     plan = run.plan
@@ -153,26 +153,3 @@ def _score_texts(
     done = listed(folder.scored)
     for tally in run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done):
         run.machine.progress.advance(0, tally.units)
-
-
-def _score_whole(
-    run: Run,
-    folder: RunFolder,
-    used: MethodPlan,
-    target: Sample,
-    background: Sample,
-    store: Path | None,
-) -> None:
-    plan = run.plan
-    job = ScoreWhole(
-        *_scoring(run, folder, used),
-        sources=tuple(run.sources),
-        read=plan.read,
-        cut=plan.cut,
-        store=store,
-        target=target,
-        background=background,
-        seed=plan.seed,
-    )
-    with run.stage("score"):
-        run.one(job, used)

@@ -18,13 +18,12 @@ from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
 from corpusfit.plan import MethodPlan
 from corpusfit.score import table
 from corpusfit.score.contract import AnyMethod
-from corpusfit.select import ScoredPart
-from corpusfit.select import choose as decide
+from corpusfit.select import ScoredPart, choose
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.balance import Balance, balance
 from corpusfit.workflows.selection.examples import draw_examples, write_examples
 from corpusfit.workflows.selection.scoring import tallies
+from corpusfit.workflows.selection_folder import SelectionFolder
 
 
 @dataclass
@@ -74,7 +73,7 @@ class Chosen:
 
 
 def _scored(
-    folder: RunFolder, by: Balance | None = None, *, weighted: bool = False
+    folder: SelectionFolder, by: Balance | None = None, *, weighted: bool = False
 ) -> Iterator[ScoredPart]:
     """The scored parts; with a balance also their clusters, with `weighted` also their shares."""
     for index, path in table.parts(folder.scores):
@@ -88,14 +87,14 @@ def _scored(
         )
 
 
-def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
+def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod) -> Chosen:
     """Select, and write the columns `weight` and `selected` beside the scores."""
     source_of = {shard: tally.source for shard, tally in tallies(folder)}
     by = balance(run, folder)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
     paths = dict(table.parts(folder.scores))
     with run.stage("choose", len(paths)):
-        choices = decide(
+        choices = choose(
             lambda: _scored(folder, by, weighted=run.plan.choose.policy != "top"),
             run.plan.choose,
             seed=run.plan.seed,
@@ -109,15 +108,13 @@ def choose_segments(run: Run, folder: RunFolder, method: AnyMethod) -> Chosen:
     return chosen
 
 
-def write_selected(run: Run, folder: RunFolder, chosen: Chosen, method: MethodPlan) -> None:
+def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen, method: MethodPlan) -> None:
     """Write the selected text and the examples, after removing those of another selection."""
     mark = folder.work / "chosen.json"
     choice = {**vars(run.plan.choose), "clusters": run.clusters}
     wanted = json.dumps(choice, sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
-        for stale in (folder.selected, folder.looked_at):
-            remove(stale)
-        folder.examples.unlink(missing_ok=True)
+        remove(folder.selected, folder.looked_at, folder.examples)
         write_bytes(mark, wanted)
     if is_local(folder.selected):
         folder.selected.mkdir(exist_ok=True)
@@ -140,7 +137,7 @@ def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], P
     return {i for i in parts if path(folder, i).name not in written}
 
 
-def count_rows(run: Run, folder: RunFolder) -> dict[str, Any]:
+def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
     total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
     reasons = Reasons()

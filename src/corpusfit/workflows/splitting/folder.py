@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from corpusfit.artifacts import remove
 from corpusfit.manifest import OutFolder
 
 
@@ -19,7 +20,6 @@ class SplitFolder(OutFolder):
         return self.path / f"{split}.{suffix}"
 
     def _clear(self) -> None:
-        """Delete an earlier split."""
         super()._clear()
         self.remove_written()
-        self.rejects.unlink(missing_ok=True)
+        remove(self.rejects)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,9 +117,14 @@ def overlaps_in(
             found.append(_copies(SplitOverlap(name, side, split, split, 0, 0, 0, None), own, at))
         for within, splits in _WITHIN.items():
             asked = [s for s in splits if s in rows and within in rows]
-            contained: dict[str, NDArray[np.bool_]] = {}
-            if near:
-                contained = _contained(asked, within, sources, read, context, at)
+            texts = {split: _texts(sources[split], read, at) for split in asked if near}
+            contained = {split: np.zeros(0, np.bool_) for split in texts}
+            if any(texts.values()):  # `within` is read once for all of them
+                watched = HeldoutIndex.of_texts(itertools.chain(*texts.values()))
+                leaks = find_leaks(watched, sources[within], read, context, translations=at == 1)
+                for split, own_texts in texts.items():
+                    numbers = watched.numbers(own_texts)
+                    contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)
             found += [
                 _shared(
                     SplitOverlap(name, side, split, within, 0, 0, 0, None),
@@ -172,30 +178,8 @@ def _shared(
     shared = np.isin(rows.keys[:, side], others.keys[:, side])
     near = None if contained is None else int((shared | contained).sum())
     return dataclasses.replace(
-        empty,
-        texts=len(rows),
-        identical=int(identical.sum()),
-        shared=int(shared.sum()),
-        near=near,
+        empty, texts=len(rows), identical=int(identical.sum()), shared=int(shared.sum()), near=near
     )
-
-
-def _contained(
-    splits: Sequence[str],
-    within: str,
-    sources: Mapping[str, list[Source]],
-    read: ReadPlan,
-    context: RunContext,
-    side: int,
-) -> dict[str, NDArray[np.bool_]]:
-    """By split, bool [n]: texts contained in a text of `within`, which is read once."""
-    texts = {split: _texts(sources[split], read, side) for split in splits}
-    if not any(texts.values()):
-        return {split: np.zeros(0, np.bool_) for split in splits}
-    watched = HeldoutIndex.of_texts(text for split in splits for text in texts[split])
-    leaks = find_leaks(watched, sources[within], read, context, translations=side == 1)
-    numbers = {split: watched.numbers(texts[split]) for split in splits}
-    return {split: np.isin(n, leaks.watched) & (n >= 0) for split, n in numbers.items()}
 
 
 def _texts(sources: Sequence[Source], read: ReadPlan, side: int) -> list[str]:

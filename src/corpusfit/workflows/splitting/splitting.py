@@ -17,7 +17,7 @@ from corpusfit.errors import EmptyInputError, bad_setting, changed_input
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.evaluate.holdout import KEPT, REASONS, Drawn, Groups, draw, one_to_one
 from corpusfit.jobs.text_keys import TextsOfRows
-from corpusfit.manifest import source_as_dict, source_identity, versions
+from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
 from corpusfit.types import Source
 from corpusfit.workflows.contamination.match import find_leaks
 from corpusfit.workflows.context import Machine, RunContext
@@ -39,26 +39,12 @@ _SPARE = 100
 """Least number of spare groups to draw from: dev must not hold near-duplicates of test."""
 
 
-@dataclass(frozen=True)
-class Split:
-    """A finished split.
-
-    Attributes:
-        path: its folder.
-        manifest: the content of `manifest.json`: `counts`, `splits` with their files, `overlaps`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+class Split(Finished):
+    """A finished split; its manifest has `counts`, `splits` with their files, and `overlaps`."""
 
 
 def split(
-    plan: SplitPlan,
-    inputs: Sequence[str],
-    out: Path,
-    *,
-    machine: Machine,
-    overwrite: bool = False,
+    plan: SplitPlan, inputs: Sequence[str], out: Path, *, machine: Machine, overwrite: bool = False
 ) -> Split:
     """Split a corpus, or aligned pairs, into train, dev and test.
 
@@ -94,7 +80,9 @@ def split(
         written = write_split(
             folder, sources, plan.read, rows, side, task.names(), _REASONS, context
         )
-        _require_unchanged(sources)
+        for source in sources:
+            if corpus.content(source) != source.fingerprint:
+                raise changed_input(source.name)
         manifest = _manifest(plan, inputs, sources, written, task.names())
         places = {name: [split_input(out, found)] for name, found in manifest["splits"].items()}
         found = overlaps_in(out.absolute().name, places, plan.read, context, near=plan.split.near)
@@ -105,8 +93,6 @@ def split(
 
 @dataclass(frozen=True)
 class _Task:
-    """A running split."""
-
     plan: SplitPlan
     sources: list[Source]
     context: RunContext
@@ -182,13 +168,8 @@ class _Task:
             groups_of: dict[int, list[int]] = defaultdict(list)
             for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
                 groups_of[number].append(int(groups.of[row]))
-            leaks = find_leaks(
-                watched,
-                self.sources,
-                self.plan.read,
-                self.context,
-                translations=side == 1,
-            )
+            context, read = self.context, self.plan.read
+            leaks = find_leaks(watched, self.sources, read, context, translations=side == 1)
             holding = rows.at(leaks.places()).tolist()
             for row, number in zip(holding, leaks.watched.tolist(), strict=True):
                 holder = int(groups.of[row])
@@ -203,16 +184,13 @@ class _Task:
         """The texts of some rows (int64 [k], increasing) with all their sides."""
         shards = rows.shard[wanted]
         by_shard = {int(s): rows.row[wanted[shards == s]] for s in np.unique(shards)}
-        self.context.progress.begin("read drawn texts", sum(s.size for s in self.sources))
-        try:
-            pieces = (
-                (shard, by_shard[shard.index])
-                for shard in self.context.shards_of(self.sources, self.plan.read)
-                if shard.index in by_shard
-            )
+        pieces = (
+            (shard, by_shard[shard.index])
+            for shard in self.context.shards_of(self.sources, self.plan.read)
+            if shard.index in by_shard
+        )
+        with self.context.progress.showing("read drawn texts", sum(s.size for s in self.sources)):
             found = dict(self.context.engine.map(TextsOfRows(self.plan.read), pieces))
-        finally:
-            self.context.progress.end()
         return [texts for shard in sorted(found) for texts in found[shard]]
 
 
@@ -229,12 +207,6 @@ def _identity(plan: SplitPlan, sources: Sequence[Source]) -> dict[str, Any]:
     }
 
 
-def _require_unchanged(sources: Sequence[Source]) -> None:
-    for source in sources:
-        if corpus.content(source) != source.fingerprint:
-            raise changed_input(source.name)
-
-
 def _manifest(
     plan: SplitPlan,
     inputs: Sequence[str],
@@ -242,7 +214,6 @@ def _manifest(
     written: Written,
     names: dict[int, str],
 ) -> dict[str, Any]:
-    """The manifest: settings, splits with their files, and counts."""
     form = form_of(sources, plan.read)
     splits = {
         name: {

@@ -32,12 +32,8 @@ class TuneFolder(OutFolder):
         """Delete the results of an earlier search; the scores are kept for the next one."""
         super()._clear()
         self.free()
-        for folder in (self.trials, self.selection, self.model, self.texts):
-            remove(folder)
-        for file in (self.ranking, self.schedule):
-            file.unlink(missing_ok=True)
+        remove(self.trials, self.selection, self.model, self.texts, self.ranking, self.schedule)
 
     def free(self) -> None:
         """Delete what only the search needs."""
-        for folder in (self.selections, self.training, self.tokens):
-            remove(folder)
+        remove(self.selections, self.training, self.tokens)

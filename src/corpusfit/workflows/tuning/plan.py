@@ -79,7 +79,7 @@ class SearchPlan(Group, group="search"):
             "Whether to train on the target's own texts in a second phase: `no`, `yes`, or "
             "`no,yes` to try both",
             "then_task",
-            more="The second phase has a quarter of a trial's steps, as `adapt --then-task`",
+            more="The second phase has a quarter of a trial's steps",
             metavar="ANSWERS",
             items=str,
         ),
@@ -190,11 +190,7 @@ class SearchPlan(Group, group="search"):
 
 
 def _parts(text: str, setting: str, allowed: str) -> list[str]:
-    """The different parts of a list separated by commas.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The different parts of a list separated by commas, at least one."""
     found = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not found:
         raise bad_setting(setting, allowed, text)

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from corpusfit.manifest import Finished
 from corpusfit.workflows.adaptation.adapting import Adapted
 from corpusfit.workflows.result import Selection
 from corpusfit.workflows.tuning.grid import Setting
 
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuned(Finished):
     """A finished tuning.
 
     Attributes:
-        path: the folder.
-        manifest: content of `manifest.json`.
         selection: the winner's selection, for `corpusfit adapt --data`.
         model: the winner's adapted model; None unless it was asked for.
     """
 
-    path: Path
-    manifest: dict[str, Any]
     selection: Selection
     model: Adapted | None = None
 

@@ -7,26 +7,23 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corpusfit import corpus
 from corpusfit.adapt.models import MODEL, fingerprint
 from corpusfit.artifacts import is_local
 from corpusfit.embed.folders import find
 from corpusfit.errors import UsageError, bad_setting
-from corpusfit.jobs.survey import scan_with
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
 from corpusfit.types import Source
 from corpusfit.workflows.adaptation.adapting import Adapted, adapt
 from corpusfit.workflows.contamination.heldout import held_out
-from corpusfit.workflows.context import Machine
+from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.lock import exclusive
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 from corpusfit.workflows.result import Selection
-from corpusfit.workflows.run_folder import RunFolder
 from corpusfit.workflows.selection.commands import select
+from corpusfit.workflows.selection_folder import SelectionFolder
 from corpusfit.workflows.tuning.folder import TuneFolder
 from corpusfit.workflows.tuning.grid import RANDOM
 from corpusfit.workflows.tuning.plan import TunePlan
@@ -35,8 +32,6 @@ from corpusfit.workflows.tuning.schedule import Rung
 from corpusfit.workflows.tuning.search import Search
 from corpusfit.workflows.tuning.target import Parts, divide, read_texts, write_texts
 from corpusfit.workflows.tuning.trial import Trial
-
-HERE = Machine()
 
 
 @dataclass(frozen=True)
@@ -102,14 +97,12 @@ def tune(
             folder.finish(_search(plan, inputs, found, folder, machine, began))
         folder.free()
         model = _train(plan, inputs, folder, machine) if train else None
-    selection = RunFolder(folder.selection).finished()
+    selection = SelectionFolder(folder.selection).finished()
     return Tuned(out, folder.finished() or {}, Selection(folder.selection, selection or {}), model)
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The inputs as they were read."""
-
     target: list[Source]
     corpus: list[Source]
     replay: list[Source]
@@ -117,7 +110,6 @@ class _Found:
     base: str
 
     def identity(self, plan: TunePlan) -> dict[str, Any]:
-        """What must be equal to resume a search."""
         return {
             "command": "tune",
             **plan.decisive(),
@@ -131,11 +123,7 @@ class _Found:
 
 
 def _require_usable(inputs: TuneInputs, out: Path) -> None:
-    """Refuse what a search cannot use.
-
-    Raises:
-        UsageError: standard input, a folder in a store, or several processes that train together.
-    """
+    """Raise `UsageError` for inputs, folders and processes that a search cannot use."""
     for role in _ROLES:
         if "-" in getattr(inputs, role):
             cure = "Write it to a file first."
@@ -151,20 +139,10 @@ def _require_usable(inputs: TuneInputs, out: Path) -> None:
 
 
 def _read(plan: TunePlan, inputs: TuneInputs, folder: TuneFolder, machine: Machine) -> _Found:
-    """Find and fingerprint the inputs."""
     read = dataclasses.replace(plan.read, text_field=inputs.guard_field or plan.read.text_field)
-    with machine.start() as engine:
-        found = {
-            role: corpus.find(
-                getattr(inputs, role),
-                plan.read,
-                spool=folder.work,
-                role=role,
-                scan=partial(scan_with, engine),
-            )
-            for role in _ROLES
-            if getattr(inputs, role)
-        }
+    with machine.running(folder.work) as context:
+        asked = {role: getattr(inputs, role) for role in _ROLES}
+        found = {role: context.find(own, plan.read, role) for role, own in asked.items() if own}
     guarded = held_out(inputs.guard, read, folder.work, machine.progress, setting="guard")
     base = fingerprint(find(plan.model.name, setting=MODEL))
     return _Found(found["target"], found["corpus"], found.get("replay", []), guarded, base)
@@ -246,7 +224,7 @@ def _note_parts(parts: Parts, machine: Machine) -> None:
     )
     if parts.guarded:
         machine.progress.warn(
-            f"{parts.guarded:,} texts of the target contain a text of --guard and are not used."
+            f"{parts.guarded:,} texts of the target contain a text of <.guard> and are not used."
         )
 
 

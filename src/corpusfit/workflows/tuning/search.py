@@ -14,7 +14,7 @@ from pathlib import Path
 from corpusfit.adapt.presets import BATCH
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.hardware import resolve
-from corpusfit.engine import Progress
+from corpusfit.engine import WarningCollector
 from corpusfit.errors import InputError, TrainingError
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod, Method
@@ -32,26 +32,11 @@ from corpusfit.workflows.tuning.timing import steps_within, too_short
 from corpusfit.workflows.tuning.trial import EarlyStopError, Trial, TrialCallback, order
 
 
-class QuietProgress(Progress):
-    """Shows each warning once, and nothing else."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self.warnings: list[str] = []
-
-    def warn(self, message: str) -> None:
-        """Pass a new warning on."""
-        if message not in self.warnings:
-            self.warnings.append(message)
-            self._progress.warn(message)
-
-
 @dataclass
 class Search:
     """Run context of a search.
 
     Attributes:
-        plan: the plan.
         folder: the tuning's folder.
         corpus: inputs to select from.
         replay: general text to mix into every trial.
@@ -71,13 +56,13 @@ class Search:
     guard: str
     machine: Machine
     began: float
-    quiet: QuietProgress = field(init=False)
+    quiet: WarningCollector = field(init=False)
     batch: int = field(init=False)
     bits: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make the progress of the steps within trials, and find the default batch."""
-        self.quiet = QuietProgress(self.machine.progress)
+        self.quiet = WarningCollector(self.machine.progress)
         self.batch = BATCH[resolve(self.plan.train, "train").device]
 
     def run(self) -> tuple[list[Rung], list[Trial]]:
@@ -99,22 +84,18 @@ class Search:
         self._score(left)
         left = [*left[1:], left[0]]  # the baseline last, as others may stop early
         trials: list[Trial] = []
-        self.machine.progress.begin("tune", sum(r.trials * r.steps for r in rungs), "tokens")
-        try:
+        total = sum(rung.trials * rung.steps for rung in rungs)
+        with self.machine.progress.showing("tune", total, "tokens"):
             for number, rung in enumerate(rungs, 1):
                 found = self._rung(number, rung, left)
                 trials = [*found, *trials]
                 left = [trial.setting for trial in found[: rung.passed]]
-                self._drop_selections(left)
-        finally:
-            self.machine.progress.end()
+                keys = {setting.selection.key for setting in left}
+                remove(*(p for p in self.folder.selections.glob("*") if p.name not in keys))
         return rungs, trials
 
     def _methods(self) -> list[str]:
-        """The methods to try, by held-out bits: all that the user named, or the best of `auto`'s.
-
-        Methods without held-out bits come first among those that the user named.
-        """
+        """The methods to try, those without held-out bits first, then by them."""
         named = self.plan.search.method_names()
         ranked = [name for name in named or contenders() if _is_ranked(name)]
         if not ranked:
@@ -175,15 +156,11 @@ class Search:
         if rungs[0].trials < settings:
             self.machine.progress.warn(
                 f"The budget is enough for {rungs[0].trials} of {settings} settings; the last "
-                "methods, fractions and weights are left out. Raise --budget to try all."
+                "methods, fractions and weights are left out. Raise <search.budget> to try all."
             )
 
     def _rung(self, number: int, rung: Rung, settings: Sequence[Setting]) -> list[Trial]:
-        """Run the trials of a rung that are not finished; all of them, best first.
-
-        Raises:
-            TrainingError: all failed.
-        """
+        """All trials of a rung, best first; runs those that are not finished."""
         found: list[Trial] = []
         progress = self.machine.progress
         for setting in settings:
@@ -256,20 +233,12 @@ class Search:
                 own.rename(known)
 
     def _selection(self, setting: Setting, machine: Machine) -> Path:
-        """The folder of a setting's selection, chosen from the scores of its method."""
         place = self.folder.selections / setting.selection.key
         if not (place / "manifest.json").exists():
             plan = self.plan.selection(setting.method, setting.fraction, setting.weights)
             copy_scores(self.folder.scores / setting.method.replace(":", "-"), place)
             choose(place, plan.choose, machine=machine)
         return place
-
-    def _drop_selections(self, kept: Sequence[Setting]) -> None:
-        """Delete the selections of other settings."""
-        keys = {setting.selection.key for setting in kept}
-        for place in self.folder.selections.glob("*"):
-            if place.name not in keys:
-                remove(place)
 
 
 def _is_ranked(name: str) -> bool:

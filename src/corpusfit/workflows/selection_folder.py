@@ -12,7 +12,7 @@ from corpusfit.errors import InputError
 from corpusfit.manifest import OutFolder
 
 
-class RunFolder(OutFolder):
+class SelectionFolder(OutFolder):
     """A selection's folder."""
 
     def __init__(self, path: Path) -> None:
@@ -27,12 +27,7 @@ class RunFolder(OutFolder):
         self.looked_at = self.work / "examples"
         self.balanced = self.work / "clusters"
 
-    def aligned(self, side: str) -> Path:
-        """The file of one side of the selected pairs."""
-        return self.path / f"selected.{side}"
-
     def _cure(self, differing: list[str]) -> str:
-        """What the user can do about a run that differs."""
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
             return (
                 f"To choose again from its scores, run `corpusfit choose {self.path}` with the new "
@@ -41,22 +36,16 @@ class RunFolder(OutFolder):
         return super()._cure(differing)
 
     def _has_work(self) -> bool:
-        """Whether a shard was scored."""
         marks = (self.scored.glob("part-*.json"), self.stages.glob("*/part-*.safetensors"))
         return self.scored_so_far() is not None or any(map(any, marks))
 
     def _clear(self) -> None:
-        """Delete an earlier run: completion marks first, then the files they mark."""
         super()._clear()
-        for file in ("scored.json", "chosen.json"):
-            (self.work / file).unlink(missing_ok=True)
-        for folder in (self.scored, self.stages, self.scores, self.selected, self.fit):
-            remove(folder)
-        for folder in (self.rounds, self.looked_at, self.balanced):
-            remove(folder)
+        remove(self.work / "scored.json", self.work / "chosen.json")
+        remove(self.scored, self.stages, self.scores, self.selected, self.fit)
+        remove(self.rounds, self.looked_at, self.balanced)
         self.remove_written()
-        for written in (self.examples, self.path / "rejects.jsonl"):
-            written.unlink(missing_ok=True)
+        remove(self.examples, self.path / "rejects.jsonl")
 
     def amend(self, identity: Mapping[str, Any]) -> None:
         """Delete the completion mark, and continue with another selection."""
@@ -81,7 +70,7 @@ class RunFolder(OutFolder):
         manifest = self.scored_so_far()
         if manifest is None or not self.scores.is_dir():
             raise InputError(
-                f"{self.path} holds no scored corpus. Name the --out folder of a finished "
+                f"{self.path} holds no scored corpus. Name the folder of a finished "
                 "`corpusfit select` or `corpusfit score`."
             )
         return manifest

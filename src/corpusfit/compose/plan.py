@@ -12,6 +12,7 @@ from typing import Any
 from corpusfit.compose.languages import code_of
 from corpusfit.corpus import located
 from corpusfit.errors import bad_setting
+from corpusfit.options import KINDS as KINDS_OF_VALUES
 from corpusfit.options import typed
 from corpusfit.plan import ReadPlan
 from corpusfit.settings import one_of, recipe_values, seed_below, unknown, whole_number
@@ -96,7 +97,7 @@ class TextSource:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CompositionPlan:
     """Settings of a composition.
 
     Attributes:
@@ -126,7 +127,7 @@ class Recipe:
     longest: int = _LONGEST
     seed: int = 0
 
-    def check(self) -> Recipe:
+    def check(self) -> CompositionPlan:
         """The recipe itself, if every value is allowed.
 
         Raises:
@@ -150,7 +151,7 @@ class Recipe:
             raise bad_setting("sources.name", "different for each source", repeated[0])
         return self._check_languages()
 
-    def _check_languages(self) -> Recipe:
+    def _check_languages(self) -> CompositionPlan:
         """Check that languages, limits and composition are consistent."""
         if not self.languages:
             cure = 'For instance languages = ["de", "en"]; other languages are left out.'
@@ -165,7 +166,7 @@ class Recipe:
             raise bad_setting("languages", allowed, ", ".join(self.languages), cure)
         return self
 
-    def with_codes(self) -> Recipe:
+    def with_codes(self) -> CompositionPlan:
         """The recipe with normalised codes, and by default the languages of its sources.
 
         Raises:
@@ -186,33 +187,16 @@ class Recipe:
         return dataclasses.replace(self, sources=sources, languages=tuple(codes), limits=limits)
 
 
-_PLAIN = {
-    "composition": "str",
-    "budget": "int",
-    "unit": "str",
-    "sampling": "str",
-    "alpha": "float",
-    "repeats": "int",
-    "longest": "int",
-    "seed": "int",
-}
-_SOURCE = {
-    "name": "str",
-    "kind": "str",
-    "language": "str",
-    "language_field": "str",
-    "text_field": "str",
-    "txt": "str",
-    "page": "str",
-    "transliterated": "bool",
-    "choose": "str",
-    "embedder": "str",
-}
+_PLAIN, _SOURCE = (
+    {entry.name: entry.type for entry in dataclasses.fields(cls) if entry.type in KINDS_OF_VALUES}
+    for cls in (CompositionPlan, TextSource)
+)
+"""Plain settings of a composition and of its sources: their types by name."""
 _SOURCE_LISTS = ("path", "target")
 _KNOWN = (*_PLAIN, "languages", "limits", "sources")
 
 
-def read_recipe(path: Path) -> Recipe:
+def read_recipe(path: Path) -> CompositionPlan:
     """Read a recipe.
 
     Args:
@@ -234,7 +218,7 @@ def read_recipe(path: Path) -> Recipe:
     if not isinstance(limits, Mapping):
         raise bad_setting("limits", "a table [limits] by language", limits)
     return (
-        Recipe(
+        CompositionPlan(
             **settings,
             sources=_sources(values.get("sources", []), path.absolute().parent),
             languages=_texts("languages", values.get("languages", [])),
@@ -246,7 +230,6 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def _sources(tables: Any, home: Path) -> tuple[TextSource, ...]:
-    """The tables of `[[sources]]`."""
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise bad_setting("sources", "tables [[sources]] with name, path and kind", tables)
     found = []
