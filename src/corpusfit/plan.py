@@ -81,12 +81,12 @@ class EmbedPlan(Group, group="embed"):
     embedder: Annotated[
         str,
         Option(
-            "Model for embeddings: `minilm`, `static` (fast), `static:MODEL`, a model folder or a "
-            "Hugging Face hub id",
+            "Model for embeddings: `minilm`, `static` (fast), `static:MODEL`, a model folder, a "
+            "Hugging Face hub id, or `auto`: minilm, and for a large corpus static",
             "embedder",
             metavar="MODEL",
         ),
-    ] = "minilm"
+    ] = AUTO
     pooling: Annotated[
         str,
         Option(

@@ -11,7 +11,7 @@ from corpusfit.embed.minilm import minilm_folder
 from corpusfit.embed.static import load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 from corpusfit.errors import bad_setting
-from corpusfit.plan import EmbedPlan
+from corpusfit.plan import AUTO, EmbedPlan
 
 
 def prepare(plan: EmbedPlan, cache: Path) -> str:
@@ -100,7 +100,7 @@ def transformer_files(embedder: str) -> tuple[str, ...]:
 
 
 def _named(embedder: str, *, refresh: bool) -> Path:
-    return minilm_folder() if embedder == "minilm" else find(embedder, refresh=refresh)
+    return minilm_folder() if embedder in ("minilm", AUTO) else find(embedder, refresh=refresh)
 
 
 def _folder(embedder: str, cache: Path, *, refresh: bool) -> tuple[Path, bool]:

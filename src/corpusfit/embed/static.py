@@ -71,7 +71,9 @@ class StaticEncoder(Encoder):
         ids, spans = self.words.ids, self.words.spans
         truncation = self.tokenizer.truncation
         limit = _NO_LIMIT if truncation is None else truncation["max_length"]
-        out = means(self.table, found, firsts, ids, spans, limit, self.skip, self.normalise)
+        out: Vectors = means(
+            self.table, found, firsts, ids, spans, limit, self.skip, self.normalise
+        )
         if marked.any():
             out[marked] = self._by_tokenizer(taken(texts, np.flatnonzero(marked)).to_pylist())
         return out
@@ -81,7 +83,9 @@ class StaticEncoder(Encoder):
         ids, spans = token_ids(self.tokenizer, [text[: self.characters] for text in texts])
         n = len(texts)
         found, firsts = np.arange(n, dtype=np.int32), np.arange(n + 1)
-        return means(self.table, found, firsts, ids, spans, _NO_LIMIT, self.skip, self.normalise)
+        how = _NO_LIMIT, self.skip, self.normalise
+        out: Vectors = means(self.table, found, firsts, ids, spans, *how)
+        return out
 
 
 def _blocks(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

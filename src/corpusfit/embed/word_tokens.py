@@ -91,7 +91,7 @@ class WordTokens:
             data, offsets, most, self._marks, self._pieces, *tables, self._known, self._used
         )
         if len(fresh):
-            view = memoryview(data)
+            view = data.data
             words = [str(view[begin:end], "utf-8") for _, begin, end in fresh.tolist()]
             ids, spans = token_ids(self._tokenizer, words)
             self._make_room(len(ids))

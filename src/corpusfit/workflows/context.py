@@ -189,6 +189,7 @@ class Run(RunContext):
         clusters: fingerprint of the clusters that the selection is balanced by.
         remark: finding of the fit for the user.
         reason: why `auto` uses its method.
+        embedder_reason: why `auto` uses its embedder.
         role: option that names the sources.
     """
 
@@ -202,6 +203,7 @@ class Run(RunContext):
     encoders: dict[str, str] = field(default_factory=dict)
     remark: str = ""
     reason: str = ""
+    embedder_reason: str = ""
     files: dict[str, str] = field(default_factory=dict)
     clusters: str = ""
     decision: Decision | None = None
@@ -252,6 +254,13 @@ class Run(RunContext):
         if spelled(message) not in self.warnings:
             self.warnings.append(spelled(message))
             self.machine.progress.warn(message)
+
+    def choose_embedder(self, plan: Plan, reason: str) -> None:
+        """Go on with a plan that names its embedder, and say why if there is a reason."""
+        self.plan = self.asked = plan
+        self.embedder_reason = spelled(reason)
+        if reason:
+            self.progress.note(reason)
 
     @contextlib.contextmanager
     def stage(self, name: str, total: float = 0) -> Iterator[None]:

@@ -10,7 +10,8 @@ from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_
 
 
 def plan(stages, *more):
-    return resolve_stages(Plan().with_overrides([f"cascade.stages={stages}", *more]).check())
+    more = ["embed.embedder=minilm", f"cascade.stages={stages}", *more]
+    return resolve_stages(Plan().with_overrides(more).check())
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ COSTS = {"minilm": 9_000.0, "static": 100.0, "moore_lewis": 5.0}
 
 
 def planned(budget, *more):
-    return Plan().with_overrides([f"auto.budget={budget}", *more]).check()
+    more = ["embed.embedder=minilm", f"auto.budget={budget}", *more]
+    return Plan().with_overrides(more).check()
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from corpusfit.jobs.clusters import Baseline, FitDomains, Fitted, Known
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.labels import NONE
 from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
+from corpusfit.plan import AUTO
 from corpusfit.score.contract import SOURCE
 from corpusfit.workflows.analysis.cluster_contents import described, outliers, write_sample
 from corpusfit.workflows.analysis.cluster_sample import draw_units
@@ -76,6 +77,8 @@ def clusters(
         CorpusfitError: see `errors.py`.
     """
     plan = plan.check()
+    if plan.embed.embedder == AUTO:
+        plan = plan.with_value("embed.embedder", "minilm")
     if plan.draw.truth != SOURCE:
         read = dataclasses.replace(plan.read, id_field=plan.draw.truth)
         plan = dataclasses.replace(plan, read=read)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from corpusfit import corpus
 from corpusfit.artifacts import write_bytes
@@ -17,13 +17,15 @@ from corpusfit.evaluate.plan import metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.manifest import digest, source_identity
+from corpusfit.types import Source
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.experiments.config import ORACLE, Recipe, RecipeTask
+from corpusfit.workflows.experiments.config import ORACLE, Recipe, RecipeTask, Selector
 from corpusfit.workflows.experiments.fingerprints import encoders_of, methods_of, translators
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.grid import task_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
+from corpusfit.workflows.selection.embedder_by_size import by_size
 
 
 def load_inputs(
@@ -44,7 +46,6 @@ def load_inputs(
     """
     read = recipe.selectors[0].select.read
     pile = {}
-    plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
     with called_by(RecipeKeys("evaluate")):
         models = {name: head_fingerprint(name) for name in recipe.models}
         models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
@@ -52,6 +53,8 @@ def load_inputs(
         if recipe.corpus:
             found = corpus.find(recipe.corpus, read, spool=folder.work, role="corpus")
             pile = source_identity(found)
+            recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, found))
+        plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
         encoders = {
             embed: prepare(embed, machine.cache_folder())
             for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
@@ -66,6 +69,16 @@ def load_inputs(
             for stored in _stored(recipe, entry, folder, machine.progress, store=store):
                 tasks[stored.name, stored.size] = stored
     return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files)
+
+
+def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
+    """The selectors, each with an embedder in the place of `auto`."""
+    return tuple(
+        dataclasses.replace(s, select=by_size(s.select, sources, cascade=False)[0])
+        if s.selects
+        else s
+        for s in recipe.selectors
+    )
 
 
 def _stored(

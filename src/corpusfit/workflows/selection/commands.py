@@ -28,6 +28,7 @@ from corpusfit.workflows.selection.balance import prepare_balance
 from corpusfit.workflows.selection.cascade import cascade_of, prepare_stages, score_cascade
 from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_of
 from corpusfit.workflows.selection.cost_model import decide_by_budget
+from corpusfit.workflows.selection.embedder_by_size import by_size
 from corpusfit.workflows.selection.language_check import warn_language_mismatch
 from corpusfit.workflows.selection.parallel_files import whole_lines, write_aligned
 from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
@@ -158,13 +159,14 @@ def rank_by_bits(
     """
     with machine.running() as context:
         run = _open(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
+        run.choose_embedder(*by_size(run.plan, run.sources, cascade=False))
         samples = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, samples[0])
         background_texts(run, samples[1], plan.fit.background)
         options = plan.method.options if len(names) == 1 else {}
         if any(registry.build(n, options).encodes for n in names):
             with run.stage("prepare encoder"):
-                run.one(PrepareEncoder(run.cache), plan.embed)
+                run.one(PrepareEncoder(run.cache), run.plan.embed)
             for sample in samples:
                 add_vectors(run, sample)
         return rank_methods(run, names, *samples, seeds, named=named)
@@ -196,18 +198,19 @@ def _run(
     *,
     selecting: bool,
 ) -> Selection:
-    plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
-    used = registry.with_embedder(plan.method, plan.embed.embedder)
-    plan = dataclasses.replace(plan, method=used)
+    plan = whole_lines(plan.check(), corpus_inputs)
+    used = _resolved(plan).method
     method = None if used.name == "auto" else registry.build(used.name, used.options)
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
     check_fraction(plan.choose, used)
-    files = _files(plan)
+    files = _files(_resolved(plan))
     folder = SelectionFolder(out)
     folder.claim()
     with machine.running(folder.work) as context:
         run = _open(plan, target, corpus_inputs, context)
+        run.choose_embedder(*by_size(plan, run.sources, cascade=selecting))
+        run.plan = run.asked = plan = _resolved(run.plan)
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
         asked = _decide(run, folder)
         prepare_encoder(run)
@@ -232,6 +235,13 @@ def _run(
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
         return _finish(run, folder, manifest, selecting=selecting)
+
+
+def _resolved(plan: Plan) -> Plan:
+    """The plan with its stages and its method's embedder written out."""
+    plan = resolve_stages(plan)
+    used = registry.with_embedder(plan.method, plan.embed.embedder)
+    return dataclasses.replace(plan, method=used)
 
 
 def _overrides(plan: Plan) -> list[str]:
@@ -282,6 +292,7 @@ def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, 
         "budget": run.decision and dataclasses.asdict(run.decision),
         "encoder": run.encoder,
         "encoders": run.encoders,
+        "embedder_reason": run.embedder_reason,
         "files": run.files,
         "ranking": ranking_of(folder),
         "reason": run.reason,

@@ -22,6 +22,7 @@ from corpusfit.workflows.selection.cost_model import (
     encoding_rate,
     measure_sample,
 )
+from corpusfit.workflows.selection.embedder_by_size import by_size
 from corpusfit.workflows.selection.parallel_files import whole_lines
 
 _FIXED_S = 15.0
@@ -48,14 +49,17 @@ def estimate(
     Raises:
         EmptyInputError: the corpus has no usable row.
     """
-    plan = resolve_stages(whole_lines(plan.check(), corpus_inputs))
+    plan = whole_lines(plan.check(), corpus_inputs)
     with (
         TemporaryDirectory(prefix="corpusfit-") as scratch,
         machine.running(Path(scratch)) as context,
     ):
         context.find(target, plan.read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
+        plan, reason = by_size(plan, sources, cascade=True)
+        plan = resolve_stages(plan)
         run, engine = Run.of(context, plan, [], sources), context.engine
+        run.choose_embedder(plan, reason)
         decided: dict[str, Any] = {}
         if plan.auto.budget:
             decision = decide_by_budget(run)

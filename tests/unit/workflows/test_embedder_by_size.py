@@ -1,0 +1,103 @@
+"""What `--embedder auto` becomes: a rule of the corpus's size, the method and the device."""
+
+import dataclasses
+
+import pytest
+
+from corpusfit.plan import Plan
+from corpusfit.types import Source
+from corpusfit.workflows.selection import embedder_by_size
+from corpusfit.workflows.selection.embedder_by_size import by_size
+
+
+def corpus(*megabytes, compression="", form="jsonl"):
+    return [
+        Source(f"{i}", f"{i}", form, compression, int(size * 1e6), "")
+        for i, size in enumerate(megabytes)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch):
+    """The device that torch would find."""
+    found = ["cpu"]
+    monkeypatch.setattr(embedder_by_size, "resolve_device", lambda *_: found[0])
+    return found
+
+
+def decided(sources, *settings, cascade=True):
+    plan, reason = by_size(Plan().with_overrides(settings).check(), sources, cascade=cascade)
+    assert bool(reason) == (plan.embed.embedder == "static" or bool(plan.cascade.stages))
+    return plan.embed.embedder, plan.cascade.stages
+
+
+@pytest.mark.parametrize("method", ["auto", "knn", "betr", "consensus"])
+def test_minilm_encodes_a_small_corpus(method):
+    assert decided(corpus(1, 2), f"method.name={method}") == ("minilm", "")
+
+
+@pytest.mark.parametrize("method", ["auto", "knn", "consensus", "ngram_coverage_unseen"])
+def test_static_encodes_a_large_one(method):
+    embedder = "minilm" if method == "ngram_coverage_unseen" else "static"  # which reads words
+    assert decided(corpus(100, 200), f"method.name={method}") == (embedder, "")
+
+
+def test_what_minilm_scores_after_static_is_bounded_and_more_than_is_selected():
+    few = ["method.name=knn", "choose.fraction=0.02"]
+    assert decided(corpus(100), *few) == ("minilm", "static:0.1>minilm")
+    assert decided(corpus(400), *few) == ("static", "")
+    assert decided(corpus(100), "method.name=knn", "choose.fraction=0.1") == ("static", "")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("choose.segments=10",),
+        ("choose.tokens=10",),
+        ("choose.threshold=0.5",),
+        ("choose.fraction=auto",),
+        ("choose.policy=continuous",),
+        ("choose.fraction=0.01", "choose.balance=cluster", "choose.clusters=c"),
+    ],
+)
+def test_a_selection_of_unknown_share_has_no_cascade(more):
+    assert decided(corpus(100), "method.name=knn", *more) == ("static", "")
+
+
+def test_scores_for_any_selection_have_no_cascade():
+    settings = ["method.name=knn", "choose.fraction=0.02"]
+    assert decided(corpus(100), *settings, cascade=False) == ("static", "")
+
+
+def test_a_gpu_has_bounds_of_its_own(device):
+    device[0] = "cuda"
+    assert decided(corpus(350)) == ("minilm", "")
+    assert decided(corpus(350), "embed.device=cpu") == ("static", "")
+    assert decided(corpus(5_000)) == ("static", "")
+    few = ["method.name=knn", "choose.fraction=0.02"]
+    assert decided(corpus(5_000), *few) == ("minilm", "static:0.2>minilm")
+
+
+def test_compressed_text_counts_by_its_unpacked_size_and_a_dataset_as_large():
+    assert decided(corpus(0.9, compression="zst")) == ("minilm", "")
+    assert decided(corpus(1.1, compression="zst")) == ("static", "")
+    assert decided(corpus(1.1, form="parquet")) == ("static", "")
+    assert decided(corpus(0, form="hub")) == ("static", "")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("embed.embedder=minilm", "method.name=knn"),
+        ("embed.embedder=static",),
+        ("method.name=dsir",),
+        ("auto.budget=20min",),
+        ("cascade.stages=dsir>knn",),
+    ],
+)
+def test_nothing_is_decided_where_something_else_decides(settings):
+    asked = Plan().with_overrides(settings).check()
+    plan, reason = by_size(asked, corpus(1_000), cascade=True)
+    named = asked.embed.embedder if "embed.embedder" in settings[0] else "minilm"
+    embed = dataclasses.replace(asked.embed, embedder=named)
+    assert (plan, reason) == (dataclasses.replace(asked, embed=embed), "")
