@@ -255,12 +255,12 @@ class Run(RunContext):
             self.warnings.append(spelled(message))
             self.machine.progress.warn(message)
 
-    def choose_embedder(self, plan: Plan, reason: str) -> None:
-        """Go on with a plan that names its embedder, and say why if there is a reason."""
+    def choose_embedder(self, plan: Plan, reason: str, outlook: str) -> None:
+        """Go on with a plan that names its embedder; say why, and how long it takes."""
         self.plan = self.asked = plan
-        self.embedder_reason = spelled(reason)
+        self.embedder_reason = reason
         if reason:
-            self.progress.note(reason)
+            self.progress.note(f"{reason} {outlook}")
 
     @contextlib.contextmanager
     def stage(self, name: str, total: float = 0) -> Iterator[None]:

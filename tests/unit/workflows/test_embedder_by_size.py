@@ -26,8 +26,9 @@ def device(monkeypatch):
 
 
 def decided(sources, *settings, cascade=True):
-    plan, reason = by_size(Plan().with_overrides(settings).check(), sources, cascade=cascade)
-    assert bool(reason) == (plan.embed.embedder == "static" or bool(plan.cascade.stages))
+    asked = Plan().with_overrides(settings).check()
+    plan, reason, outlook = by_size(asked, sources, workers=2, cascade=cascade)
+    assert bool(reason) == bool(outlook)
     return plan.embed.embedder, plan.cascade.stages
 
 
@@ -97,7 +98,15 @@ def test_compressed_text_counts_by_its_unpacked_size_and_a_dataset_as_large():
 )
 def test_nothing_is_decided_where_something_else_decides(settings):
     asked = Plan().with_overrides(settings).check()
-    plan, reason = by_size(asked, corpus(1_000), cascade=True)
+    plan, *said = by_size(asked, corpus(1_000), workers=2, cascade=True)
     named = asked.embed.embedder if "embed.embedder" in settings[0] else "minilm"
     embed = dataclasses.replace(asked.embed, embedder=named)
-    assert (plan, reason) == (dataclasses.replace(asked, embed=embed), "")
+    assert (plan, said) == (dataclasses.replace(asked, embed=embed), ["", ""])
+
+
+def test_the_line_names_the_other_embedder_and_words_alone():
+    _, _, small = by_size(Plan(), corpus(1), workers=2, cascade=True)
+    assert "<embed.embedder=static>" in small
+    _, _, large = by_size(Plan(), corpus(1_000), workers=2, cascade=True)
+    assert "<embed.embedder=minilm>" in large
+    assert "<method.name=moore_lewis>" in large

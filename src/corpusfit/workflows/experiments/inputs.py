@@ -74,7 +74,7 @@ def load_inputs(
 def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
     """The selectors, each with an embedder in the place of `auto`."""
     return tuple(
-        dataclasses.replace(s, select=by_size(s.select, sources, cascade=False)[0])
+        dataclasses.replace(s, select=by_size(s.select, sources, workers=1, cascade=False)[0])
         if s.selects
         else s
         for s in recipe.selectors

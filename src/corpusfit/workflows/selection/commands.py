@@ -159,7 +159,9 @@ def rank_by_bits(
     """
     with machine.running() as context:
         run = _open(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
-        run.choose_embedder(*by_size(run.plan, run.sources, cascade=False))
+        run.choose_embedder(
+            *by_size(run.plan, run.sources, workers=run.engine.workers, cascade=False)
+        )
         samples = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, samples[0])
         background_texts(run, samples[1], plan.fit.background)
@@ -209,7 +211,9 @@ def _run(
     folder.claim()
     with machine.running(folder.work) as context:
         run = _open(plan, target, corpus_inputs, context)
-        run.choose_embedder(*by_size(plan, run.sources, cascade=selecting))
+        run.choose_embedder(
+            *by_size(plan, run.sources, workers=run.engine.workers, cascade=selecting)
+        )
         run.plan = run.asked = plan = _resolved(run.plan)
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
         asked = _decide(run, folder)

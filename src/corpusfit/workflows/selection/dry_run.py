@@ -56,10 +56,11 @@ def estimate(
     ):
         context.find(target, plan.read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
-        plan, reason = by_size(plan, sources, cascade=True)
+        engine = context.engine
+        plan, *why = by_size(plan, sources, workers=engine.workers, cascade=True)
         plan = resolve_stages(plan)
-        run, engine = Run.of(context, plan, [], sources), context.engine
-        run.choose_embedder(plan, reason)
+        run = Run.of(context, plan, [], sources)
+        run.choose_embedder(plan, *why)
         decided: dict[str, Any] = {}
         if plan.auto.budget:
             decision = decide_by_budget(run)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.plan import AUTO, CascadePlan, ChoosePlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
 from corpusfit.types import Source
+from corpusfit.workflows.budget import format_duration
 
 WHOLE = {"cpu": 4e6, "cuda": 4e8}
 """Bytes of text of which `minilm` encodes every unit: about 3 minutes on two cores."""
@@ -24,9 +26,21 @@ PASSED = 1.5
 UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
 
+SAMPLED = 1.2e7
+"""Bytes of the target's and the sample's units, of which `auto` needs embeddings."""
 
-def by_size(plan: Plan, sources: Sequence[Source], *, cascade: bool) -> tuple[Plan, str]:
-    """The plan with an embedder in the place of `auto`, and why in a sentence.
+FIXED = 20.0
+"""Seconds of a `select` that do not grow with the corpus."""
+
+PER_BYTE = {"text": 6e-8, "static": 1.2e-7, "cpu": 7e-5, "cuda": 5e-7}
+"""Seconds of one worker for a byte of text: read and score words, and embed too by `static`, or by
+`minilm` on a device. Measured on two cores with AVX2; the GPU's is a guess. They are only said."""
+
+
+def by_size(
+    plan: Plan, sources: Sequence[Source], *, workers: int, cascade: bool
+) -> tuple[Plan, str, str]:
+    """The plan with an embedder in the place of `auto`, and why.
 
     `minilm` for a small corpus. For a larger one `static`; if the method scores each unit by its
     embedding, `static` passes on what `minilm` then scores, as long as that is bounded.
@@ -34,30 +48,75 @@ def by_size(plan: Plan, sources: Sequence[Source], *, cascade: bool) -> tuple[Pl
     Args:
         plan: of `select`, `score` or `rank`.
         sources: the corpus.
+        workers: number of workers.
         cascade: whether it may become a cascade, whose scores are for one selection.
 
     Returns:
-        The plan, and a sentence; empty if nothing was to be decided.
+        The plan; why it has its embedder, in a sentence; about how long that and others take.
+        Empty sentences if there was nothing to decide.
     """
     if plan.embed.embedder != AUTO:
-        return plan, ""
+        return plan, "", ""
     name, text = plan.method.name, _text_bytes(sources)
     method = None if name == AUTO else registry.build(name, plan.method.options)
     reads = method is None or method.encodes
-    if not reads or plan.cascade.stages or plan.auto.budget or text <= WHOLE["cpu"]:
-        return _with(plan, "minilm"), ""
-    device = "cpu" if plan.embed.device == "cpu" else resolve_device("auto", "embed")
+    if not reads or plan.cascade.stages or plan.auto.budget:
+        return _with(plan, "minilm"), "", ""
+    device = "cpu"
+    if text > WHOLE["cpu"] and plan.embed.device != "cpu":
+        device = resolve_device("auto", "embed")
+    encoded = text if method is not None else min(text, SAMPLED)
+    times = _Times(text, encoded, device, workers)
     if text <= WHOLE[device]:
-        return _with(plan, "minilm"), ""
+        why = f"minilm embeds the units, because the corpus has only {_size(text)} of text."
+        return _with(plan, "minilm"), why, times.said(device, "static")
     share = STAGE[device] / text
     if cascade and isinstance(method, Method) and PASSED * _selected(plan.choose) <= share:
         stages = CascadePlan(f"static:{share:.2g}>minilm")
-        why = f"static passes {share:.2g} of {_size(text)} of text on to minilm"
-        return dataclasses.replace(_with(plan, "minilm"), cascade=stages), _sentence(why)
-    why = f"{_size(text)} of text are encoded by static, because minilm takes hours per GB"
-    if device == "cuda":
-        why = f"{_size(text)} of text are encoded by static; minilm is for {_size(WHOLE[device])}"
-    return _with(plan, "static"), _sentence(why)
+        why = f"static passes {share:.2g} of the corpus, {_size(text)} of text, on to minilm."
+        staged = dataclasses.replace(times, encoded=STAGE[device] + SAMPLED)
+        plan = dataclasses.replace(_with(plan, "minilm"), cascade=stages)
+        return plan, why, staged.said(device, "static")
+    why = (
+        f"static embeds the units, because the corpus has {_size(text)} of text; minilm is for up "
+        f"to {_size(WHOLE[device])}."
+    )
+    return _with(plan, "static"), why, times.said("static", "minilm")
+
+
+@dataclass(frozen=True)
+class _Times:
+    """About how long a run takes.
+
+    Attributes:
+        text: bytes of text.
+        encoded: bytes that are embedded.
+        device: that of `minilm`.
+        workers: number of workers.
+    """
+
+    text: float
+    encoded: float
+    device: str
+    workers: int
+
+    def seconds(self, way: str) -> float:
+        """Seconds by an entry of `PER_BYTE`."""
+        own = PER_BYTE[way] * (self.encoded if way != "text" else 0)
+        workers = 1 if way == "cuda" else self.workers
+        return FIXED + PER_BYTE["text"] * self.text / self.workers + own / workers
+
+    def said(self, way: str, other: str) -> str:
+        """The time of a way, and of another embedder or of words alone."""
+        if self.text == float("inf"):
+            return f"Another embedder: <embed.embedder={other}>."
+        own = format_duration(self.seconds(way))
+        with_other = format_duration(self.seconds(self.device if other == "minilm" else other))
+        words = format_duration(self.seconds("text"))
+        return (
+            f"About {own} in all; <embed.embedder={other}> takes about {with_other}, words alone "
+            f"(<method.name=moore_lewis>) about {words}."
+        )
 
 
 def _selected(amount: ChoosePlan) -> float:
@@ -65,10 +124,6 @@ def _selected(amount: ChoosePlan) -> float:
     known = amount.segments is None and amount.tokens is None and amount.threshold is None
     plain = amount.policy == "top" and not amount.balance and amount.fraction != AUTO
     return amount.share if known and plain else 1.0
-
-
-def _sentence(why: str) -> str:
-    return f"{why[0].upper()}{why[1:]}. To encode all of it by minilm: <embed.embedder=minilm>."
 
 
 def _with(plan: Plan, embedder: str) -> Plan:
@@ -84,4 +139,4 @@ def _text_bytes(sources: Sequence[Source]) -> float:
 
 
 def _size(text: float) -> str:
-    return f"{text / 1e6:,.0f} MB" if text < float("inf") else "a dataset of unknown size"
+    return f"{text / 1e6:,.3g} MB" if text < float("inf") else "an unknown amount"
