@@ -113,8 +113,9 @@ class _Times:
         own = format_duration(self.seconds(way))
         with_other = format_duration(self.seconds(self.device if other == "minilm" else other))
         words = format_duration(self.seconds("text"))
+        once = ", and once 20 s to distil static" * (way == "static")
         return (
-            f"About {own} in all; <embed.embedder={other}> takes about {with_other}, words alone "
+            f"About {own} in all{once}; <embed.embedder={other}> takes about {with_other}, words alone "
             f"(<method.name=moore_lewis>) about {words}."
         )
 
