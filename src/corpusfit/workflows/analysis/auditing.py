@@ -189,7 +189,7 @@ def _by_field(run: Run, folder: SelectionFolder, job: CountLabels) -> Iterator[C
             yield shard.index, shard
 
     with run.stage("audit", run.size):
-        yield from run.engine.map(job, pieces())
+        yield from run.map(job, pieces())
     if run.shard_count != len(parts):
         raise different_shards(job.read.id_field)
 

@@ -169,9 +169,9 @@ def _count_selection(selection: _SelectionInputs, sample: Sample, context: RunCo
     nothing = np.zeros((LAYERS, FEATURES.buckets))
     total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
     with context.progress.showing("count n-grams", len(texts.data), "segments"):
-        for part in context.engine.map(job, (Path(s.url) for s in texts.data)):
+        for part in context.map(job, (Path(s.url) for s in texts.data)):
             total = total.plus(part)
-            context.progress.advance(1, part.texts)
+            context.progress.advance(0, part.texts)
     parts = [layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
     return _Counts(count(target), known, np.stack(parts), total)
 
