@@ -95,7 +95,8 @@ def inline():
 
 @pytest.fixture
 def inline_cli(monkeypatch):
-    """Commands run in this process do their work in it too."""
+    """Commands run in this process do their work in it too; no stage is long enough for a line."""
+    monkeypatch.setattr("corpusfit.cli.bar.SOON", 3600)
     monkeypatch.setattr("corpusfit.workflows.Machine", InlineMachine)
 
 

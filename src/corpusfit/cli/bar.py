@@ -15,6 +15,8 @@ from corpusfit.cli import show
 from corpusfit.engine.pace import Pace
 from corpusfit.engine.progress import Progress
 
+SOON = 2.0
+"""Seconds after which a stage is worth a line."""
 _MINUTE = 60.0
 
 
@@ -53,7 +55,8 @@ class _Column(ProgressColumn):
 class Bar(Progress):
     """Progress on standard error: a bar on a terminal, plain lines elsewhere; warnings always.
 
-    A line says that a stage begins, after every minute how far it is, and that it is over.
+    Of a stage that takes seconds, a line says that it runs, after every minute how far it is, and
+    at last that it is over.
 
     Args:
         clock: gives seconds that never go back.
@@ -62,7 +65,9 @@ class Bar(Progress):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._bar: RichProgress | None = None
-        self._lines: threading.Event | None = None  # set when the stage is over
+        self._over: threading.Event | None = None  # set when a stage without a bar is over
+        self._teller = threading.Thread()
+        self._told = False
         self._stages: Sequence[str] = ()
         self._at = 0
         self._name, self._unit, self._units, self._rate = "", "", 0, ""
@@ -82,9 +87,9 @@ class Bar(Progress):
         self._began = self._clock()
         self._pace = Pace(total, self._began)
         if not show.STDERR.is_terminal:
-            show.say(f"{self._name}.")
-            self._lines = threading.Event()
-            threading.Thread(target=self._repeat, args=(self._lines,), daemon=True).start()
+            self._over, self._told = threading.Event(), False
+            self._teller = threading.Thread(target=self._tell, args=(self._over,), daemon=True)
+            self._teller.start()
             return
         self._bar = RichProgress(
             TextColumn("{task.description}"),
@@ -112,20 +117,30 @@ class Bar(Progress):
         self._pace.skip(done)
         self._draw()
 
-    def end(self, *, finished: bool = True) -> None:
-        """Stop the bar, or print the last line."""
+    def end(self) -> None:
+        """Fill the bar and stop it, or print the last line."""
+        how = "was there" if self._pace.skipped_all else "done"
+        self._pace.finish()
+        self._draw()
+        self._close(how)
+
+    def stop(self) -> None:
+        """Stop the bar as it is, or print the last line."""
+        self._close("stopped")
+
+    def _close(self, how: str) -> None:
         if self._bar is not None:
-            if finished and self._pace.total:
-                self._pace.finish()
-                self._draw()
             self._bar.stop()
             self._bar = None
-        elif self._lines is not None:
-            self._lines.set()
-            self._lines = None
-            took = clock_time(self._clock() - self._began)
-            how = "stopped" if not finished else "was there" if self._pace.skipped_all else "done"
-            show.say(f"{self._name}: {how} after {took}.")
+        elif self._over is not None:
+            self._over.set()
+            self._teller.join()
+            self._over, took = None, self._clock() - self._began
+            if not self._told and took < SOON:
+                return
+            if not self._told:
+                show.say(f"{self._name}.")
+            show.say(f"{self._name}: {how} after {clock_time(took)}.")
 
     def warn(self, message: str) -> None:
         """Print a warning above the bar."""
@@ -142,7 +157,11 @@ class Bar(Progress):
         parts = [self._percent().strip(), self._rate, f"{took} so far", left]
         return f"{self._name}: {', '.join(filter(None, parts))}."
 
-    def _repeat(self, over: threading.Event) -> None:
+    def _tell(self, over: threading.Event) -> None:
+        if over.wait(SOON):
+            return
+        self._told = True
+        show.say(f"{self._name}.")
         while not over.wait(_MINUTE):
             show.say(self.line())
 

@@ -30,19 +30,23 @@ class Progress:
     def skip(self, done: float) -> None:
         """A part of the total is not done now; most likely an earlier command did it."""
 
-    def end(self, *, finished: bool = True) -> None:
-        """The stage is over; not `finished` after an error."""
+    def end(self) -> None:
+        """The stage is over."""
+
+    def stop(self) -> None:
+        """The stage is over because of an error."""
+        self.end()
 
     @contextlib.contextmanager
     def showing(self, name: str, total: float, *unit: str) -> Iterator[None]:
-        """Show a stage from `begin` to `end`, which comes after an error too."""
+        """Show a stage from `begin` to `end`, or to `stop` after an error."""
         self.begin(name, total, *unit)
-        finished = False
         try:
             yield
-            finished = True
-        finally:
-            self.end(finished=finished)
+        except BaseException:
+            self.stop()
+            raise
+        self.end()
 
     def warn(self, message: str) -> None:
         """Show a warning, one sentence."""
@@ -98,7 +102,7 @@ class SpelledProgress(Progress):
     def __init__(self, shown: Progress, spelling: Spelling) -> None:
         self._spelling = spelling
         self.begin, self.advance, self.end = shown.begin, shown.advance, shown.end  # type: ignore[method-assign]
-        self.expect, self.skip = shown.expect, shown.skip  # type: ignore[method-assign]
+        self.expect, self.skip, self.stop = shown.expect, shown.skip, shown.stop  # type: ignore[method-assign]
         self._shown = shown
 
     def warn(self, message: str) -> None:

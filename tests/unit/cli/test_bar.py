@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from corpusfit.cli import bar as bars
 from corpusfit.cli import show
 from corpusfit.cli.bar import Bar, clock_time, rate
 
@@ -29,6 +30,11 @@ def terminal(monkeypatch):
     return shown
 
 
+@pytest.fixture(autouse=True)
+def every_stage_has_lines(monkeypatch):
+    monkeypatch.setattr(bars, "SOON", 0)
+
+
 def work(bar):
     bar.begin("score", 100)
     bar.advance(60, 1200)
@@ -48,7 +54,7 @@ def test_a_bar_is_full_only_when_the_stage_has_ended_well(terminal):
     bar = Bar()
     bar.begin("score", 100)
     bar.advance(150)
-    bar.end(finished=False)
+    bar.stop()
     assert "100 %" not in terminal.getvalue()
     assert "99 %" in terminal.getvalue()
 
@@ -60,6 +66,12 @@ def test_without_a_terminal_a_stage_is_two_lines(capsys):
     assert "done" in ended
     Bar().end()
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_stage_that_is_over_at_once_has_no_line(capsys, monkeypatch):
+    monkeypatch.setattr(bars, "SOON", 3600)
+    work(Bar())
+    assert capsys.readouterr().err == ""
 
 
 def test_the_line_of_a_minute_has_share_speed_and_time_left(capsys):
