@@ -119,10 +119,9 @@ class Bar(Progress):
 
     def end(self) -> None:
         """Fill the bar and stop it, or print the last line."""
-        how = "was there" if self._pace.skipped_all else "done"
         self._pace.finish()
         self._draw()
-        self._close(how)
+        self._close("was there" if self._pace.skipped_all else "done")
 
     def stop(self) -> None:
         """Stop the bar as it is, or print the last line."""

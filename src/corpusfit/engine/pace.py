@@ -37,7 +37,7 @@ class Pace:
     def share(self) -> float:
         """The part that is done, from 0 to below 1 until `finish`; 0 if the total is unknown."""
         share = (self._skipped + self.done) / self.total if self.total else 0.0
-        return share if self._finished else min(share, _ALMOST)
+        return min(share, _ALMOST) if not self._finished else float(self.total > 0)
 
     @property
     def skipped_all(self) -> bool:
@@ -50,7 +50,7 @@ class Pace:
 
     def finish(self) -> None:
         """Nothing is left to do."""
-        self._skipped, self.done, self._finished = 0.0, self.total, True
+        self._finished = True
 
     def add(self, done: float, now: float) -> None:
         """More work was done; until something is, the clock starts anew."""

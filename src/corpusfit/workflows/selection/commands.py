@@ -35,6 +35,7 @@ from corpusfit.workflows.selection.language_check import warn_language_mismatch
 from corpusfit.workflows.selection.parallel_files import whole_lines, write_aligned
 from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
 from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
+from corpusfit.workflows.selection.stages_ahead import stages_ahead
 from corpusfit.workflows.selection.writing import choose_segments, count_rows, write_selected
 from corpusfit.workflows.selection_folder import SelectionFolder
 
@@ -112,6 +113,7 @@ def _choose(folder: SelectionFolder, amount: ChoosePlan, machine: Machine) -> Se
         if manifest["budget"]:
             run.plan = apply_decision(plan, Decision(**manifest["budget"]))
         run.engine.require_shared(folder.work, "DIR")
+        run.progress.expect(["choose", "write", "describe examples"])
         prepare_balance(run)
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
@@ -222,6 +224,7 @@ def _run(
         stack.enter_context(locked(folder.work, "select" if selecting else "score"))
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
         asked = _decide(run, folder)
+        run.progress.expect(stages_ahead(run.plan, selecting=selecting))
         prepare_encoder(run)
         prepare_stages(run)
         prepare_balance(run)
