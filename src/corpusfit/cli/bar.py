@@ -135,11 +135,8 @@ class Bar(Progress):
             self._over.set()
             self._teller.join()
             self._over, took = None, self._clock() - self._began
-            if not self._told and took < SOON:
-                return
-            if not self._told:
-                show.say(f"{self._name}.")
-            show.say(f"{self._name}: {how} after {clock_time(took)}.")
+            if self._told or took >= SOON:
+                show.say(f"{self._name}: {how} after {clock_time(took)}.")
 
     def warn(self, message: str) -> None:
         """Print a warning above the bar."""

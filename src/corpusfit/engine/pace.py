@@ -66,7 +66,7 @@ class Pace:
     def left(self, now: float) -> float | None:
         """Seconds until all is done, above 0; None if nothing is known about it."""
         seen = list(self._seen)
-        if not self.total or len(seen) < 2:
+        if self._finished or not self.total or len(seen) < 2:
             return None
         begin, end = seen[0][0], seen[-1][0]
         later = sum(at >= begin + (now - begin) / 4 for at, _ in seen)
