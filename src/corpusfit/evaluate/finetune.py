@@ -114,7 +114,7 @@ class _FineTuning:
         seed: int,
         headed: HeadedModel,
         hardware: Hardware,
-        on_share: Callable[[float], None] | None,
+        on_share: Callable[[float], None] | None = None,
     ) -> None:
         self.on_share = on_share
         self.task, self.plan, self.seed, self.headed = task, plan, seed, headed
