@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.engine import Job
+from corpusfit.engine import Job, report
 from corpusfit.errors import MissingDependencyError, StorageError
 
 
@@ -30,6 +30,11 @@ class Answer(Job):
             match piece:
                 case "where":
                     return os.getpid(), opened
+                case "wait":
+                    for quarter in range(4):
+                        report(quarter / 4)
+                        time.sleep(0.01)
+                    return "waited"
                 case "threads":
                     return os.environ["OMP_NUM_THREADS"], os.environ["NUMBA_NUM_THREADS"]
                 case "main":

@@ -69,11 +69,13 @@ class InlineEngine(Engine):
     def __exit__(self, *_):
         pass
 
-    def map(self, job, pieces):
+    def map(self, job, pieces, on_share=lambda *_: None):
         work = None
-        for piece in pieces:
+        for number, piece in enumerate(pieces):
             work = work or job.start()
-            yield work(piece)
+            result = work(piece)
+            on_share(number, 1.0)
+            yield result
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ def inline():
 
 @pytest.fixture
 def inline_cli(monkeypatch):
-    """Commands run in this process do their work in it too."""
+    """Commands run in this process do their work in it too; no stage is long enough for a line."""
+    monkeypatch.setattr("corpusfit.cli.bar.SOON", 3600)
     monkeypatch.setattr("corpusfit.workflows.Machine", InlineMachine)
 
 

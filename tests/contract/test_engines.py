@@ -46,6 +46,29 @@ def test_another_job_is_opened_and_the_same_one_is_not_again(engine, answer):
     assert os.getpid() not in first
 
 
+def test_what_is_done_of_a_piece_is_told_before_its_result(engine, answer):
+    told = {}
+
+    def tell(number, share):
+        assert 0 <= share <= 1
+        assert share >= told.get(number, 0)
+        told[number] = share
+
+    pieces = [7, "wait", *range(20)]
+    for done, _ in enumerate(engine.map(answer(), pieces, tell), 1):
+        assert list(told.values()).count(1) >= done
+    assert told == dict.fromkeys(range(len(pieces)), 1)
+
+
+def test_a_stopped_maps_pieces_are_not_told_to_the_next(engine, answer):
+    results = engine.map(answer(), ["wait"] * 20, lambda *_: None)
+    next(results)
+    results.close()
+    told = []
+    assert list(engine.map(answer(), [3], lambda *of: told.append(of))) == [3]
+    assert {number for number, _ in told} == {0}
+
+
 def test_pieces_are_drawn_only_as_workers_become_free(engine, answer):
     drawn = []
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from corpusfit import api, workflows
 from corpusfit.api.offers import ADAPT
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, answer, say, table
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer, say, table
 
 
 @o.offers(ADAPT, "train.micro_tokens=1024")

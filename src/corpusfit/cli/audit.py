@@ -9,7 +9,8 @@ import typer
 
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, as_json, one_line, percent, say, table
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import as_json, one_line, percent, say, table
 
 if TYPE_CHECKING:
     from corpusfit.workflows.analysis.auditing import Finding

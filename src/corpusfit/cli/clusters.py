@@ -9,8 +9,9 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.api.offers import CLUSTERS
 from corpusfit.cli import options as o
+from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, answer, one_line, percent, table
+from corpusfit.cli.show import answer, one_line, percent, table
 
 
 @o.offers(CLUSTERS, "cut.gamma=5")

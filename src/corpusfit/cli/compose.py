@@ -10,7 +10,8 @@ import typer
 
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, answer, as_json, percent, say, table
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer, as_json, percent, say, table
 
 _MOST_SOURCES = 4
 

@@ -10,7 +10,8 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.api.offers import CONTAMINATION
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, answer, one_line, percent, say, table
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer, one_line, percent, say, table
 
 _SOURCES = 4
 _LONGEST = 300

@@ -10,9 +10,10 @@ from corpusfit import api, workflows
 from corpusfit.api.offers import DEMO
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
+from corpusfit.cli.bar import Bar
 from corpusfit.cli.evaluate import show_evaluated
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, as_json, percent, say
+from corpusfit.cli.show import as_json, percent, say
 from corpusfit.cli.summary import show_run
 from corpusfit.demo import FAMILIES, KINDS, TARGET_FAMILY, write_demo_text
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from corpusfit import api, workflows
 from corpusfit.api.offers import EVALUATE
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, answer, say, table
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer, say, table
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.tables import cell
 

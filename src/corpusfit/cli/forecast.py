@@ -10,7 +10,8 @@ import typer
 from corpusfit import api, workflows
 from corpusfit.api.offers import FORECAST
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, answer, percent, table
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer, percent, table
 
 
 @o.offers(FORECAST, "mix.heldout=1000")

@@ -8,7 +8,8 @@ from typing import Annotated
 from corpusfit import api, workflows
 from corpusfit.api.offers import RETRIEVAL
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, answer, say, short_names, table
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer, say, short_names, table
 
 
 @o.offers(RETRIEVAL, "embed.pooling=cls")

@@ -10,8 +10,9 @@ import typer
 
 from corpusfit import api, workflows
 from corpusfit.cli import options as o
+from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, answer, as_json, say, table
+from corpusfit.cli.show import answer, as_json, say, table
 from corpusfit.evaluate.tables import Table, plain
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from corpusfit import api, workflows
 from corpusfit.api.offers import SCORE
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, answer
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_estimate, show_run
 
 

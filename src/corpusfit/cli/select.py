@@ -7,8 +7,9 @@ from typing import Any
 from corpusfit import api, workflows
 from corpusfit.api.offers import SELECT
 from corpusfit.cli import options as o
+from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, answer
+from corpusfit.cli.show import answer
 from corpusfit.cli.summary import show_estimate, show_run
 
 

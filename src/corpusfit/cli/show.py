@@ -1,4 +1,4 @@
-"""Output of the commands: tables and progress bars for people, one JSON object for programs."""
+"""Output of the commands: tables for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
-from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
 from rich.table import Table
 from rich.text import Text
-
-from corpusfit.engine.progress import Progress
 
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True)
 STDOUT = Console(highlight=False)
@@ -145,56 +141,3 @@ def _spread(least: Sequence[int], full: Sequence[int], room: int) -> list[int]:
                 widths[i] += 1
                 spare -= 1
     return widths
-
-
-class _Rate(ProgressColumn):
-    """Units, or tokens, per second since the stage began."""
-
-    def render(self, task: Task) -> Text:
-        units, seconds = task.fields["units"], task.elapsed or 0
-        return Text(f"{units / seconds:,.0f} {task.fields['unit']}/s" if units and seconds else "")
-
-
-class Bar(Progress):
-    """Progress on standard error: a bar on a terminal, nothing elsewhere; warnings always."""
-
-    def __init__(self) -> None:
-        self._bar: RichProgress | None = None
-        self._units = 0
-
-    def begin(self, stage: str, total: float, unit: str = "units") -> None:
-        """Show the bar of a stage."""
-        if not STDERR.is_terminal:
-            return
-        columns = (
-            TextColumn("{task.description:16}"),
-            BarColumn(bar_width=30),
-            TextColumn("{task.percentage:>3.0f} %"),
-            _Rate(),
-            TimeRemainingColumn(),
-        )
-        self._units = 0
-        self._bar = RichProgress(*columns, console=STDERR)
-        self._bar.add_task(stage, total=total or None, units=0, unit=unit)
-        self._bar.start()
-
-    def advance(self, done: float, units: int = 0) -> None:
-        """Move the bar."""
-        if self._bar is not None:
-            self._units += units
-            task = self._bar.task_ids[0]
-            self._bar.update(task, advance=done, units=self._units)
-
-    def end(self) -> None:
-        """Stop the bar."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-
-    def warn(self, message: str) -> None:
-        """Print a warning above the bar."""
-        say(f"Warning: {message}")
-
-    def note(self, message: str) -> None:
-        """Print a sentence above the bar."""
-        say(message)

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from corpusfit import api, workflows
 from corpusfit.api.offers import SPLIT
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, answer, percent, say, table
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer, percent, say, table
 from corpusfit.errors import bad_setting
 
 

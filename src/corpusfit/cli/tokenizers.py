@@ -8,7 +8,8 @@ from typing import Annotated
 from corpusfit import api, workflows
 from corpusfit.api.offers import TOKENIZERS
 from corpusfit.cli import options as o
-from corpusfit.cli.show import Bar, answer, percent, short_names, table
+from corpusfit.cli.bar import Bar
+from corpusfit.cli.show import answer, percent, short_names, table
 
 
 @o.offers(TOKENIZERS, "fit.background=5000")

@@ -12,8 +12,9 @@ from corpusfit import api, workflows
 from corpusfit.api.offers import TUNE
 from corpusfit.cli import options as o
 from corpusfit.cli.adapt import show_adapted
+from corpusfit.cli.bar import Bar
 from corpusfit.cli.report import write_report
-from corpusfit.cli.show import Bar, answer, as_json, say, table
+from corpusfit.cli.show import answer, as_json, say, table
 
 
 @o.offers(TUNE, "train.rate=1e-4")

@@ -12,7 +12,7 @@ from typing import Any
 from corpusfit.types import Texts, Vectors
 
 Progress = Callable[[int], None]
-"""Callback that gets the number of texts done since its last call."""
+"""Callback that gets the number of texts done since its last call; long ones may count for more."""
 
 
 class Encoder(ABC):

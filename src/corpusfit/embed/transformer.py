@@ -75,12 +75,15 @@ class TransformerEncoder(Encoder):
 
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         out = np.empty((len(ids), self.dim), dtype=np.float32)
+        done, told, every = 0, 0, int(lengths.sum())
         for batch in token_batches(lengths, self.batch_tokens):
             with torch.inference_mode():
                 vectors = self.pooled([ids[i] for i in batch], lengths[batch])
                 out[batch] = vectors.float().cpu().numpy()
             if on_progress is not None:
-                on_progress(len(batch))
+                done += int(lengths[batch].sum())
+                on_progress(len(ids) * done // every - told)  # the longest texts come first
+                told = len(ids) * done // every
         return out
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:

@@ -2,16 +2,20 @@
 
 from .contract import Engine, Job, PlainJob
 from .local import LocalEngine
-from .progress import Progress, SpelledProgress, WarningCollector
+from .progress import Meter, Progress, SpelledProgress, WarningCollector
 from .ray import RayEngine
+from .worker import counting, report
 
 __all__ = [
     "Engine",
     "Job",
     "LocalEngine",
+    "Meter",
     "PlainJob",
     "Progress",
     "RayEngine",
     "SpelledProgress",
     "WarningCollector",
+    "counting",
+    "report",
 ]

@@ -51,9 +51,9 @@ class EncoderActor:
     def ready(self) -> None:
         """Return as soon as the actor has started."""
 
-    def do(self, order: Order, piece: Any) -> Any:
-        """Run a piece."""
-        return order.work()(piece)
+    def do(self, order: Order, piece: tuple[int, Any]) -> tuple[int, Any]:
+        """Run a numbered piece."""
+        return piece[0], order.work()(piece[1])
 
 
 class Crew:

@@ -12,6 +12,12 @@ from corpusfit.errors import bad_setting
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
+OnShare = Callable[[int, float], None]
+"""Callback that gets the number of a piece, in the order drawn, and the share of it that is done.
+
+The share is 0 when the piece begins and 1 when it is done. In between it grows if the job reports
+it, see `worker.report`.
+"""
 
 
 class Job(ABC, Generic[Piece, Result]):
@@ -58,10 +64,21 @@ class Engine(ABC):
         self.workers = workers or _cores()
 
     @abstractmethod
-    def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
+    def map(
+        self,
+        job: Job[Piece, Result],
+        pieces: Iterable[Piece],
+        on_share: OnShare | None = None,
+    ) -> Iterator[Result]:
         """Run a job on every piece.
 
         Pieces are drawn when workers become free, so that few are in memory at a time.
+
+        Args:
+            job: what to do.
+            pieces: the pieces.
+            on_share: told in this process what is done of a piece; at least that all of it is,
+                before its result is yielded.
 
         Yields:
             Results in the order of completion, which may differ between runs.

@@ -19,11 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
-from corpusfit.engine.contract import Engine, Job, Piece, Result
-from corpusfit.engine.worker import ENVIRONMENT, opened, packed
+from corpusfit.engine.contract import Engine, Job, OnShare, Piece, Result
+from corpusfit.engine.worker import ENVIRONMENT, heard_by, opened, packed, report
 from corpusfit.errors import WorkerError
 
 _PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
+_POLL = 0.5  # seconds between two looks at what is done of the pieces in progress
+_ALMOST = 1 - 2**-20  # the greatest share of a piece in progress
 
 
 class LocalEngine(Engine):
@@ -44,15 +46,19 @@ class LocalEngine(Engine):
         super().__init__(workers)
         self._jobs = Path()  # folder of job files, each read once by a worker
         self._pool: ProcessPoolExecutor | None = None
+        self._shares: Any = ()  # by worker, the number of its piece plus the share that is done
+        self._numbers = itertools.count(1)
 
     def __enter__(self) -> LocalEngine:
         """Start the workers."""
         self._jobs = Path(tempfile.mkdtemp(prefix="corpusfit-jobs-"))
+        context = multiprocessing.get_context("spawn")
+        self._shares = context.RawArray("d", self.workers)
         self._pool = ProcessPoolExecutor(
             self.workers,
-            multiprocessing.get_context("spawn"),
+            context,
             initializer=_prepare_worker,
-            initargs=(self._jobs,),
+            initargs=(self._jobs, self._shares, context.Value("i", 0)),
         )
         return self
 
@@ -67,41 +73,81 @@ class LocalEngine(Engine):
         self._pool = None
         shutil.rmtree(self._jobs, ignore_errors=True)
 
-    def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
+    def map(
+        self,
+        job: Job[Piece, Result],
+        pieces: Iterable[Piece],
+        on_share: OnShare | None = None,
+    ) -> Iterator[Result]:
         """Run a job on every piece; see `Engine.map`."""
         if self._pool is None:
             raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
         name, data = packed(job)
         job_file = self._jobs / name
         write_bytes(job_file, data)
-        waiting = iter(pieces)
-        running: set[Future[Result]] = set()
+        waiting = enumerate(pieces)
+        running: dict[Future[Result], tuple[int, int]] = {}  # number in the engine, and in the map
         try:
             while True:
                 room = self.workers * _PIECES_PER_WORKER - len(running)
-                for piece in itertools.islice(waiting, room):
+                for own, piece in itertools.islice(waiting, room):
+                    number = next(self._numbers)
                     with _clean_environment():  # a worker is started when the first piece needs it
-                        running.add(self._pool.submit(_do, job_file, piece))
+                        running[self._pool.submit(_do, job_file, number, piece)] = number, own
                 if not running:
                     return
-                done, running = wait(running, return_when=FIRST_COMPLETED)
+                pause = _POLL if on_share else None
+                done, _ = wait(running, timeout=pause, return_when=FIRST_COMPLETED)
+                if on_share:
+                    self._tell(on_share, dict(running.values()))
                 for future in done:
-                    yield future.result()
+                    _, own = running.pop(future)
+                    result = future.result()
+                    if on_share:
+                        on_share(own, 1.0)
+                    yield result
         except BrokenProcessPool as e:
             raise WorkerError(
                 "A worker process died, most likely because it ran out of memory. Run the same "
                 "command again with fewer <.workers>; finished shards are kept."
             ) from e
 
+    def _tell(self, on_share: OnShare, numbers: dict[int, int]) -> None:
+        """Pass on what is done of pieces in progress, by their numbers in the engine."""
+        for value in self._shares:
+            if int(value) in numbers:
+                on_share(numbers[int(value)], value % 1)
 
-def _do(job_file: Path, piece: Any) -> Any:
+
+_number = 0  # in a worker, of its piece
+
+
+def _do(job_file: Path, number: int, piece: Any) -> Any:
     """In a worker: open the job unless it is open, then run the piece."""
-    return opened(job_file.name, job_file.read_bytes)(piece)
+    global _number  # noqa: PLW0603
+    work = opened(job_file.name, job_file.read_bytes)
+    _number = number
+    report(0.0)
+    return work(piece)
 
 
-def _prepare_worker(jobs: Path) -> None:
-    """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even by SIGKILL."""
+def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
+    """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even by SIGKILL.
+
+    Args:
+        jobs: folder of job files, removed when the parent is gone.
+        shares: shared by all workers; each writes to a place of its own.
+        taken: number of places that are taken.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with taken.get_lock():
+        place = taken.value
+        taken.value += 1
+
+    def share(done: float) -> None:
+        shares[place] = _number + min(max(done, 0.0), _ALMOST)
+
+    heard_by(share)
     parent = multiprocessing.parent_process()
 
     def follow() -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import is_local, write_bytes
 from corpusfit.engine.actors import AHEAD, RETRIES, RUNTIME, Crew, Order, lost, outcome
-from corpusfit.engine.contract import Engine, Job, Piece, Result
+from corpusfit.engine.contract import Engine, Job, OnShare, Piece, Result
 from corpusfit.engine.worker import packed
 from corpusfit.errors import WorkerError, bad_setting, importing
+
+_Numbered = Generator[tuple[int, Any], None, None]
+"""Results with the numbers of their pieces."""
 
 
 class RayEngine(Engine):
@@ -62,13 +66,19 @@ class RayEngine(Engine):
             self._ray.shutdown()
         self._ray = None
 
-    def map(self, job: Job[Piece, Result], pieces: Iterable[Piece]) -> Iterator[Result]:
+    def map(
+        self,
+        job: Job[Piece, Result],
+        pieces: Iterable[Piece],
+        on_share: OnShare | None = None,
+    ) -> Iterator[Result]:
         """Run a job on every piece; see `Engine.map`."""
         if self._ray is None:
             raise WorkerError("The engine is not started. Use `with RayEngine() as engine:`.")
         name, data = packed(job)
         order = Order(name, str(Path.cwd()), self._ray.put(data))
-        return (self._on_actors if job.encodes else self._as_tasks)(order, iter(pieces))
+        results = (self._on_actors if job.encodes else self._as_tasks)(order, enumerate(pieces))
+        return _told(results, on_share)
 
     def require_shared(self, folder: Path, setting: str) -> None:
         """Write a file and look for it from every node; see `Engine.require_shared`."""
@@ -96,7 +106,7 @@ class RayEngine(Engine):
                 f"{len(unseen)} of {len(nodes)} nodes do not see {folder}. Use shared storage.",
             )
 
-    def _as_tasks(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
+    def _as_tasks(self, order: Order, pieces: Iterator[Any]) -> _Numbered:
         """Run pieces as tasks; Ray repeats those whose worker or node is lost.
 
         If the caller stops early, tasks in flight end with the connection. They are not cancelled:
@@ -118,7 +128,7 @@ class RayEngine(Engine):
                 raise lost(e) from e
             yield result
 
-    def _on_actors(self, order: Order, pieces: Iterator[Any]) -> Iterator[Any]:
+    def _on_actors(self, order: Order, pieces: Iterator[Any]) -> _Numbered:
         """Run pieces on actors, which stay for the next job that encodes."""
         if self._crew is None:
             gpus = self._count("GPU")
@@ -140,9 +150,18 @@ class RayEngine(Engine):
         return int(self._ray.cluster_resources().get(resource, 0))
 
 
-def _do(order: Order, piece: Any) -> Any:
-    """In a worker: run a piece."""
-    return order.work()(piece)
+def _told(results: _Numbered, on_share: OnShare | None) -> Iterator[Any]:
+    """The results, each after a call that its piece, which has this number, is done."""
+    with contextlib.closing(results):
+        for number, result in results:
+            if on_share is not None:
+                on_share(number, 1.0)
+            yield result
+
+
+def _do(order: Order, piece: tuple[int, Any]) -> tuple[int, Any]:
+    """In a worker: run a numbered piece."""
+    return piece[0], order.work()(piece[1])
 
 
 def _sees(probe: Path) -> bool:

@@ -19,6 +19,7 @@ ENVIRONMENT = {
 }
 """One compute thread, so that results do not depend on the engine; set before imports."""
 
+_share: Callable[[float], None] = lambda _: None  # noqa: E731  what hears of this worker's piece
 _open: tuple[str, Callable[[Any], Any]] | None = None
 
 
@@ -43,3 +44,26 @@ def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
         job = pickle.loads(fetch())  # noqa: S301
         _open = (name, job.start())
     return _open[1]
+
+
+def report(share: float) -> None:
+    """In a worker: say what share of the piece in progress is done, at any time, at no cost."""
+    _share(share)
+
+
+def heard_by(share: Callable[[float], None]) -> None:
+    """In a worker: let the engine hear what `report` is told."""
+    global _share  # noqa: PLW0603
+    _share = share
+
+
+def counting(total: float) -> Callable[[float], None]:
+    """In a worker: a callback that gets parts of a total as they are done; reports the share."""
+    done = 0.0
+
+    def add(more: float) -> None:
+        nonlocal done
+        done += more
+        report(done / total)
+
+    return add

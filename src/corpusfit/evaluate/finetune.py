@@ -30,13 +30,22 @@ from corpusfit.evaluate.vocabulary import TaskVocabulary
 from corpusfit.kernels.chance import place_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
 _ORDER, _DROPOUT = range(2)  # streams of random numbers
 _EVALUATED_AT_ONCE = 4_096  # tokens
 
 
-def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None = None) -> Outcome:
+def finetune(
+    task: Task,
+    plan: EvaluatePlan,
+    seed: int,
+    extra: Examples | None = None,
+    *,
+    on_share: Callable[[float], None] | None = None,
+) -> Outcome:
     """Fine-tune and evaluate a model with one seed.
 
     The result is a function of model, task, plan and seed. There are no checkpoints, because a
@@ -49,6 +58,8 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
         plan: settings; defaults depend on the kind of task and the model.
         seed: random seed of the new head, the order of the examples and dropout.
         extra: augmented training examples, added to the training split.
+        on_share: called at each step with the share of all steps that is done; early stopping
+            ends below 1.
 
     Raises:
         UsageError: the model is neither a folder nor a hub id, or the device is not available.
@@ -64,7 +75,7 @@ def finetune(task: Task, plan: EvaluatePlan, seed: int, extra: Examples | None =
         f"{plan.finetune.length} tokens. Set a smaller <finetune.batch> or <finetune.length>."
     )
     with seeded(seed), kept_memory(), naming_memory_errors(out_of_memory):
-        tuning = _FineTuning(task, plan, seed, headed, hardware)
+        tuning = _FineTuning(task, plan, seed, headed, hardware, on_share)
         tuning.run(extra)
         scores, predicted = tuning.evaluate()
     return Outcome(
@@ -97,8 +108,15 @@ class _FineTuning:
     """State of a running fine-tuning."""
 
     def __init__(
-        self, task: Task, plan: EvaluatePlan, seed: int, headed: HeadedModel, hardware: Hardware
+        self,
+        task: Task,
+        plan: EvaluatePlan,
+        seed: int,
+        headed: HeadedModel,
+        hardware: Hardware,
+        on_share: Callable[[float], None] | None = None,
     ) -> None:
+        self.on_share = on_share
         self.task, self.plan, self.seed, self.headed = task, plan, seed, headed
         self.type, self.network = load(task.kind), headed.network
         self.model = headed.network.predictor.model
@@ -170,6 +188,8 @@ class _FineTuning:
         labelled = 0
         for number, first in enumerate(range(0, n, batch)):
             step = (epoch - 1) * math.ceil(n / batch) + number
+            if self.on_share is not None:
+                self.on_share(step / (train_plan.steps or 1))
             found = self._batch(train, order[first : first + batch], self.headed.widest)
             if not len(found.targets):
                 continue  # no word of the batch has a token

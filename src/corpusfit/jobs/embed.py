@@ -8,7 +8,7 @@ from pathlib import Path
 
 from corpusfit.embed import load, wants_gpu
 from corpusfit.embed.store import VectorStore
-from corpusfit.engine import Job
+from corpusfit.engine import Job, counting
 from corpusfit.jobs.reading import Tally, read_units
 from corpusfit.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.types import Shard, Vectors
@@ -39,7 +39,7 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
 
         def work(shard: Shard) -> tuple[int, Tally]:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
-            vectors = encoder.encode(texts)
+            vectors = encoder.encode(texts, counting(len(texts)))
             store.write(shard.index, units, vectors, tally.as_dict())
             return shard.index, tally
 
@@ -61,4 +61,4 @@ class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
     def start(self) -> Callable[[tuple[int, list[str]]], tuple[int, Vectors]]:
         """Load the encoder."""
         encoder = load(self.embed, self.cache)
-        return lambda piece: (piece[0], encoder.encode(piece[1]))
+        return lambda piece: (piece[0], encoder.encode(piece[1], counting(len(piece[1]))))

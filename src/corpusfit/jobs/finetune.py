@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.engine import PlainJob
+from corpusfit.engine import PlainJob, report
 from corpusfit.evaluate.finetune import finetune
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.evaluate.task import load_examples, load_task
@@ -43,5 +43,5 @@ class FineTune(PlainJob[FineTuning, Path]):
         if piece.size:
             task = task.first(piece.size, piece.plan.seed)
         extra = None if piece.extra is None else load_examples(piece.extra)
-        finetune(task, piece.plan, piece.seed, extra).write(piece.out)
+        finetune(task, piece.plan, piece.seed, extra, on_share=report).write(piece.out)
         return piece.out

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from corpusfit.artifacts import listed, read_arrays, write_arrays, write_bytes
 from corpusfit.embed import load, wants_gpu
-from corpusfit.engine import Job
+from corpusfit.engine import Job, counting
 from corpusfit.errors import changed_input
 from corpusfit.jobs.cascade import StageScorer
 from corpusfit.jobs.reading import Tally, read_shard, read_units
@@ -126,7 +126,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
             segments, texts, tally = self._read(shard, places)
             batch: Any = texts
             if encoder is not None:
-                vectors = encoder.encode(texts)
+                vectors = encoder.encode(texts, counting(len(texts)))
                 batch = read_as(Paired(texts, vectors), self.stage.reads)
             found = joined_scores(scorer.score(batch), segments.units, summed=self.stage.summed)
             if places is None:

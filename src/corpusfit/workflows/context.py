@@ -11,7 +11,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from corpusfit import corpus
 from corpusfit.artifacts import place, remove
-from corpusfit.engine import Engine, Job, LocalEngine, Progress, RayEngine
+from corpusfit.engine import Engine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input, spelled
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import scan_with
@@ -126,6 +126,7 @@ class RunContext:
     machine: Machine
     engine: Engine
     work: Path
+    _weights: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def progress(self) -> Progress:
@@ -156,12 +157,29 @@ class RunContext:
         return corpus.find(inputs, read, spool=self.work, role=role, scan=scan)
 
     def shards_of(self, sources: Sequence[Source], read: ReadPlan) -> Iterator[Shard]:
-        """The shards of some sources, with progress by stored bytes."""
+        """The shards of some sources; their stored bytes are the weights of pieces for `map`."""
         before: Counter[int] = Counter()
         for shard in corpus.shards(sources, read):
-            self.progress.advance(shard.position - before[shard.source])
+            self._weights.append(shard.position - before[shard.source])
             before[shard.source] = shard.position
             yield shard
+
+    def map(self, job: Job[P, R], pieces: Iterable[P]) -> Iterator[R]:
+        """Run a job on every piece; advances the stage by what is done.
+
+        A piece weighs the stored bytes of its shard if it is drawn with one from `shards_of`, else
+        1. Shards that no piece is made of are skipped.
+        """
+        meter = Meter(self.progress, self._weights)
+        return self.engine.map(job, meter.weighed(pieces), meter)
+
+    def here(self, pieces: Iterable[P]) -> Iterator[P]:
+        """As `map`, for pieces that are done in this process, each when the next one is drawn."""
+        meter = Meter(self.progress, self._weights)
+        for number, piece in enumerate(meter.weighed(pieces)):
+            meter(number, 0.0)
+            yield piece
+            meter(number, 1.0)
 
     def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
         """The sources of an earlier run in `out`, found again.
@@ -221,7 +239,8 @@ class Run(RunContext):
         role: str = "corpus",
     ) -> Run:
         """A run of a plan on some sources."""
-        return cls(**vars(context), plan=plan, target=target, sources=sources, role=role)
+        machine, engine, work = context.machine, context.engine, context.work
+        return cls(machine, engine, work, plan, target, sources, role=role)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -276,21 +295,19 @@ class Run(RunContext):
     ) -> Iterator[R]:
         """Run a job on every shard that is not done, with progress by bytes; sets `shard_count`."""
         with self.stage(name, self.size):
-            yield from self.engine.map(job, (s for s in self.shards() if not done(s.index)))
+            yield from self.map(job, (s for s in self.shards() if not done(s.index)))
 
     def over(self, name: str, job: Job[P, R], pieces: list[P]) -> Iterator[R]:
         """Run a job on a list of pieces, with progress by pieces."""
         with self.stage(name, len(pieces)):
-            for result in self.engine.map(job, pieces):
-                self.progress.advance(1)
-                yield result
+            yield from self.map(job, pieces)
 
     def one(self, job: Job[P, R], piece: P) -> R:
         """Run a job once, in a worker."""
         return next(iter(list(self.engine.map(job, [piece]))))
 
     def shards(self) -> Iterator[Shard]:
-        """The corpus's shards, with progress by stored bytes."""
+        """The corpus's shards, weighed as by `shards_of`."""
         for shard in self.shards_of(self.sources, self.plan.read):
             self.shard_count = shard.index + 1
             yield shard

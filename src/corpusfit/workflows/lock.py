@@ -1,4 +1,4 @@
-"""A lock for one command at a time in a recipe's folder."""
+"""A lock that tells commands on one folder apart."""
 
 from __future__ import annotations
 
@@ -6,37 +6,48 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from corpusfit.artifacts import is_local
 from corpusfit.errors import OutputFolderError
 
 
 @contextmanager
-def exclusive(work: Path) -> Iterator[None]:
+def locked(work: Path, command: str, *, shared: bool = False) -> Iterator[None]:
     """Hold an advisory lock on a folder; without lock support of the system, do nothing.
 
-    The system frees the lock when the process ends. Windows and some network drives have none.
+    The system frees the lock when the process ends. Windows, some network drives and stores of
+    objects have none, and a folder that cannot be written to needs none.
 
     Args:
-        work: folder of the lock file; created if missing.
+        work: folder of the lock file; without it nothing is locked.
+        command: name of the command, for others that find the folder in use.
+        shared: whether it only reads, and others may read too.
 
     Raises:
-        OutputFolderError: another process holds the lock.
+        OutputFolderError: another process holds the lock; the message names its command.
     """
     try:
         import fcntl
-    except ImportError:
+
+        file = (work / "lock").open("a+") if is_local(work) and work.is_dir() else None
+    except (ImportError, OSError):
+        file = None
+    if file is None:
         yield
         return
-    work.mkdir(parents=True, exist_ok=True)
-    path = work / "lock"
-    with path.open("w") as file:
+    with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as e:
+            file.seek(0)
+            other = f"`corpusfit {found}`" if (found := file.read().strip()) else "Another command"
             raise OutputFolderError(
-                f"Another command runs in {work.parent} and holds {path}. Wait until it ends, or "
-                "choose another <.out>."
+                f"{other} is under way in {work.parent} and holds {work / 'lock'}. Wait until it "
+                "ends, or use another folder."
             ) from e
         except OSError:  # the drive has no locks
             yield
             return
+        file.truncate(0)
+        file.write(command)
+        file.flush()
         yield

@@ -129,7 +129,7 @@ def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np
     with run.stage("sample texts", run.size):
         job = TextsAt(run.plan.read, run.plan.cut, run.names)
         pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
-        found = dict(run.engine.map(job, pieces))
+        found = dict(run.map(job, pieces))
     sample.write_texts([text for shard, _ in places for text in found[shard]])
 
 
@@ -138,7 +138,7 @@ def _drawn(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Re
     drawn: list[Drawn[str]] = []
     rejected, held, k = Reasons(), 0, job.k
     with run.stage("sample", run.size):
-        for part, tally in run.engine.map(job, ((shard, bound) for shard in run.shards())):
+        for part, tally in run.map(job, ((shard, bound) for shard in run.shards())):
             rejected.add(tally.rejects)
             drawn.append(part)
             held += len(part.texts)

@@ -64,7 +64,7 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
     sides = 2 if corpus.is_parallel(sources) else 1
     job = KeyTexts(read, tuple(s.name for s in sources), sides)
     with context.progress.showing(stage, sum(s.size for s in sources)):
-        parts = context.engine.map(job, context.shards_of(sources, read))
+        parts = context.map(job, context.shards_of(sources, read))
         found = sorted(parts, key=lambda k: k.shard)
     rejected = Reasons()
     for part in found:

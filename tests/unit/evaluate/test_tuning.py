@@ -105,6 +105,16 @@ def test_entities_are_learned_from_their_words(tagging, plan):
     assert len(outcome.predicted["test"]) == tagging.test.lengths.sum()
 
 
+def test_the_share_of_the_steps_is_told(task, plan):
+    """Closed form: as many equal parts as there are steps, until early stopping."""
+    told = []
+    outcome = finetune(task, plan, 1, on_share=told.append)
+    steps = 8 * -(-len(task.train) // outcome.tune["batch"])
+    assert told == [step / steps for step in range(len(told))]
+    assert len(told) == len(outcome.history) * steps // 8
+    assert outcome.scores == finetune(task, plan, 1).scores
+
+
 def test_a_seed_repeats_itself_and_another_differs(task, plan):
     plan = plan.with_value("finetune.epochs", 1)
     first, again, other = (finetune(task, plan, seed) for seed in (0, 0, 1))

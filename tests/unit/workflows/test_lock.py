@@ -1,35 +1,83 @@
 """One command at a time in a folder."""
 
+import contextlib
 import subprocess
 import sys
 
 import pytest
 
 from corpusfit.errors import OutputFolderError
-from corpusfit.workflows.lock import exclusive
+from corpusfit.workflows.lock import locked
 
 pytest.importorskip("fcntl", reason="the system has no such locks")
 
 HOLDING = """
 import sys
 from pathlib import Path
-from corpusfit.workflows.lock import exclusive
-with exclusive(Path(sys.argv[1])):
+from corpusfit.workflows.lock import locked
+with locked(Path(sys.argv[1]), sys.argv[2], shared=sys.argv[2] == "explain"):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
-def test_a_second_command_is_rejected_and_a_dead_one_holds_no_lock(tmp_path):
-    work = tmp_path / "out/.corpusfit"
-    command = [sys.executable, "-c", HOLDING, str(work)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+@contextlib.contextmanager
+def holding(work, command):
+    """Another process that runs a command; killed at the end."""
+    call = [sys.executable, "-c", HOLDING, str(work), command]
+    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
-        refused = pytest.raises(OutputFolderError, match=r"lock.*another out\b")
-        with refused, exclusive(work):
-            pass
+        yield
         other.kill()
-    with exclusive(work):
+
+
+@pytest.fixture
+def work(tmp_path):
+    folder = tmp_path / "out/.corpusfit"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("first", ["select", "choose", "explain"])
+@pytest.mark.parametrize("second", ["choose", "explain"])
+def test_a_second_command_is_told_which_is_under_way(work, first, second):
+    with holding(work, first):
+        reads = second == "explain"
+        if first == second == "explain":
+            with locked(work, second, shared=reads):
+                return
+        with (
+            pytest.raises(OutputFolderError, match=rf"`corpusfit {first}`.*lock"),
+            locked(work, second, shared=reads),
+        ):
+            pass
+
+
+def test_a_dead_command_holds_no_lock(work):
+    with holding(work, "select"):
         pass
-    with exclusive(work):
+    for _ in range(2):
+        with locked(work, "choose"):
+            pass
+
+
+def test_a_choose_under_way_is_called_that_by_a_real_explain(work):
+    with holding(work, "choose"):
+        done = subprocess.run(
+            [sys.executable, "-m", "corpusfit", "explain", str(work.parent), "--text", "a"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode != 0
+    assert "`corpusfit choose`" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_missing_or_read_only_is_not_locked(tmp_path, work):
+    with locked(tmp_path / "none", "choose"):
+        assert not (tmp_path / "none").exists()
+    work.chmod(0o500)
+    with locked(work, "explain", shared=True):
         pass
+    work.chmod(0o700)

@@ -15,6 +15,9 @@ class Listener(Progress):
     def advance(self, done, units=0):
         self.done += done
 
+    def skip(self, done):
+        self.done += done
+
     def note(self, message):
         self.notes.append(message)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from corpusfit.engine import Progress, RayEngine
+from corpusfit.engine import Meter, PlainJob, Progress, RayEngine
 from corpusfit.errors import UsageError
 from corpusfit.jobs.reading import Reasons, Tally
 from corpusfit.plan import Plan
@@ -26,6 +27,9 @@ class RecordingProgress(Progress):
 
     def advance(self, done, units=0):
         self.calls.append(("advance", done, units))
+
+    def skip(self, done):
+        self.calls.append(("skip", done))
 
     def end(self):
         self.calls.append(("end",))
@@ -77,6 +81,55 @@ def test_a_stage_is_timed_and_ends_whatever_happens(run):
     ]
     assert list(run.seconds) == ["read"]
     assert run.seconds["read"] >= 0
+
+
+@dataclass(frozen=True)
+class Size(PlainJob):
+    """The number of a shard."""
+
+    def _work(self, piece):
+        return piece.index
+
+
+def test_shards_weigh_their_bytes_and_those_that_are_done_are_skipped(run, jsonl):
+    """Closed form: what was done and what was skipped add up to the corpus."""
+    path = jsonl("corpus.jsonl", [f"row {i} of a corpus in shards" for i in range(400)])
+    run.plan = Plan.from_dict({"read": {"shard_mb": 0.004}})
+    run.sources = run.find([str(path)], run.plan.read, "corpus")
+    calls = run.machine.progress.calls
+    assert list(run.over_shards("score", Size(), lambda i: i in (0, 2))) == [1, 3]
+    assert run.shard_count == 4
+    done, skipped = ([c[1] for c in calls if c[0] == kind] for kind in ("advance", "skip"))
+    assert calls[0] == ("begin", "score", path.stat().st_size)
+    assert sum(done) + sum(skipped) == path.stat().st_size
+    assert len(skipped) == 2
+    assert min(done) > 0
+
+
+def test_a_piece_is_done_when_the_next_one_is_drawn(run):
+    calls = run.machine.progress.calls
+    for _ in run.here(iter("ab")):
+        assert sum(c[1] for c in calls) == len(calls) // 2
+    assert sum(c[1] for c in calls) == 2
+
+
+def test_a_meter_counts_parts_of_pieces_once(run):
+    """Closed form: half of 30, then all of it, and a quarter of 40."""
+    weights, calls = [], run.machine.progress.calls
+    meter = Meter(run.machine.progress, weights)
+
+    def pieces():
+        for weight in (10, 20, 30):
+            weights.append(weight)
+        yield "heavy"
+        weights.append(40)
+        yield "other"
+
+    assert list(meter.weighed(pieces())) == ["heavy", "other"]
+    for number, share in ((0, 0.0), (0, 0.5), (0, 0.5), (1, 0.25), (0, 1.0), (0, 0.9)):
+        meter(number, share)
+    assert sum(c[1] for c in calls if c[0] == "advance") == 30 + 10
+    assert [c[1] for c in calls if c[0] == "skip"] == [30]
 
 
 def test_reasons_name_the_three_commonest_with_an_example():

@@ -23,7 +23,7 @@ class TrainingProgress(TrainerCallback):
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
         """Note the step; later losses are compared with those before the first step."""
         self._before = next((r["heldout"] for r in history if "heldout" in r), {})
-        self._progress.advance(step, 0)
+        self._progress.skip(step)
         self._progress.note(f"Resume after step {step:,} of {self._steps:,}.")
 
     def record(self, record: Mapping[str, Any]) -> None:

@@ -49,8 +49,9 @@ class Tokenising:
         names = tuple(s.name for s in sources)
         job = TokeniseShard(self.read, names, self.tokenizer, out, self.end)
         done = finished(out)
-        pieces = (s for s in corpus.shards(sources, self.read) if s.index not in done)
-        return self._tokens(kind, sources, out, job, pieces)
+        shards = self.context.shards_of(sources, self.read)
+        pieces = (s for s in shards if s.index not in done)
+        return self._tokens(kind, sources, out, job, pieces, sum(s.size for s in sources))
 
     def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a selection, with its scores."""
@@ -58,7 +59,7 @@ class Tokenising:
         job = TokeniseSelected(self.tokenizer, out, self.end)
         done = finished(out)
         pieces = [(i, Path(s.url)) for i, s in enumerate(sources) if i not in done]
-        return self._tokens(kind, sources, out, job, pieces)
+        return self._tokens(kind, sources, out, job, pieces, len(pieces))
 
     def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of texts in memory, which are written to a file first."""
@@ -77,7 +78,13 @@ class Tokenising:
         return self.place / digest(identity)
 
     def _tokens(
-        self, kind: str, sources: list[Source], out: Path, job: Any, pieces: Iterable[Any]
+        self,
+        kind: str,
+        sources: list[Source],
+        out: Path,
+        job: Any,
+        pieces: Iterable[Any],
+        total: int,
     ) -> tuple[Tokens, dict[str, Any]]:
         """The tokens in a folder; a file with the counts marks it as complete."""
         mark = out / "counts.json"
@@ -85,9 +92,9 @@ class Tokenising:
         if counts.get("parts") != len(finished(out)):
             mark.unlink(missing_ok=True)
             progress = self.context.progress
-            with progress.showing(f"tokenise {kind}", 0, "tokens"):
-                for _, tally in self.context.engine.map(job, pieces):
-                    progress.advance(1, tally.tokens)
+            with progress.showing(f"tokenise {kind}", total, "tokens"):
+                for _, tally in self.context.map(job, pieces):
+                    progress.advance(0, tally.tokens)
             _require_unchanged(sources, out)
             counts = _total_counts(out)
             write_bytes(mark, json.dumps(counts).encode())

@@ -19,6 +19,7 @@ from corpusfit.score.contract import SOURCE
 from corpusfit.score.metrics import Figures, figures
 from corpusfit.types import Reject, Shard, Source
 from corpusfit.workflows.context import Machine, Run
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.selection.scoring import tallies
 from corpusfit.workflows.selection_folder import SelectionFolder
 
@@ -112,6 +113,11 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         UsageError: no row has the field, or a glob matches no domain.
     """
     folder = SelectionFolder(out)
+    with locked(folder.work, "audit", shared=True):
+        return _audited(folder, truth, domain, machine)
+
+
+def _audited(folder: SelectionFolder, truth: str, domain: Sequence[str], machine: Machine) -> Audit:
     manifest = folder.require_scored()
     chosen = (folder.finished() or {}).get("selected") is not None
     plan = Plan.from_dict(manifest["plan"])
@@ -122,7 +128,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
     with machine.running(folder.work) as context:
         context.engine.require_shared(folder.work, "DIR")
         if truth != SOURCE:
-            sources = context.find_again(sources, plan.read, out)
+            sources = context.find_again(sources, plan.read, folder.path)
         run = Run.of(context, plan, [], sources)
         total = _Total()
         for counted in (
@@ -189,7 +195,7 @@ def _by_field(run: Run, folder: SelectionFolder, job: CountLabels) -> Iterator[C
             yield shard.index, shard
 
     with run.stage("audit", run.size):
-        yield from run.engine.map(job, pieces())
+        yield from run.map(job, pieces())
     if run.shard_count != len(parts):
         raise different_shards(job.read.id_field)
 

@@ -60,7 +60,7 @@ def _below(
     rejected = Reasons()
     with run.stage("draw", run.size):
         pieces = ((shard, bounds[shard.source]) for shard in run.shards())
-        for part, tally in run.engine.map(job, pieces):
+        for part, tally in run.map(job, pieces):
             rejected.add(tally.rejects)
             group = found.setdefault(tally.source if by_source else 0, [])
             group.append(part)

@@ -26,6 +26,7 @@ from corpusfit.segments import cut_units
 from corpusfit.types import Documents, Source, taken, text_array
 from corpusfit.workflows.budget import Decision, apply_decision
 from corpusfit.workflows.context import Machine, Run
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.selection.cascade import stage_folder
 from corpusfit.workflows.selection.cascade_stages import stages_of
 from corpusfit.workflows.selection.scoring import tallies
@@ -103,6 +104,13 @@ def explain(
         ModelError: the encoder changed since the corpus was scored.
     """
     folder = SelectionFolder(out)
+    with locked(folder.work, "explain", shared=True):
+        return _explained(folder, row, text, top, machine)
+
+
+def _explained(
+    folder: SelectionFolder, row: str | None, text: str | None, top: int, machine: Machine
+) -> Explanation:
     manifest = folder.require_scored()
     plan, method = Plan.from_dict(manifest["plan"]), manifest["method"]["name"]
     if manifest["budget"]:

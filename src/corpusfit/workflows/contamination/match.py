@@ -83,11 +83,10 @@ def find_leaks(
     path = context.work / "watched.safetensors"
     watched.write(path)
     job = FindWatched(read, tuple(s.name for s in sources), path, origin, translations)
-    context.progress.begin("look for held-out texts", sum(s.size for s in sources))
     try:
-        found = list(context.engine.map(job, context.shards_of(sources, read)))
+        with context.progress.showing("look for held-out texts", sum(s.size for s in sources)):
+            found = list(context.map(job, context.shards_of(sources, read)))
     finally:
-        context.progress.end()
         path.unlink(missing_ok=True)
     return _joined(sorted(found, key=lambda finds: finds.shard))
 

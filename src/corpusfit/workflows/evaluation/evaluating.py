@@ -13,6 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from corpusfit.embed.hardware import resolve, resolve_device
+from corpusfit.engine import Meter
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
@@ -184,8 +185,9 @@ class _Evaluation:
         stage = machine.progress.showing("fine-tune", len(pieces), "models")
         with stage, machine.start() as engine:
             engine.require_shared(self.folder.path, "<.out>")
-            for _ in engine.map(FineTune(), pieces):
-                machine.progress.advance(1, 1)
+            meter = Meter(machine.progress)
+            for _ in engine.map(FineTune(), meter.weighed(pieces), meter):
+                machine.progress.advance(0, 1)
 
     def _missing(self) -> list[FineTuning]:
         """The missing fine-tunings; two names of one model count once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +41,7 @@ from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.tokenising import Tokenising
 from corpusfit.workflows.context import Machine, RunContext
 from corpusfit.workflows.inputs import TrainingInputs, find_training_inputs
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.selection_folder import SelectionFolder
 
 
@@ -80,7 +82,11 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
         raise bad_setting(
             "<model.name>", "a trained model", f"init = {plan.model.init}", "Leave init out."
         )
-    with machine.running() as context:
+    with contextlib.ExitStack() as stack, machine.running() as context:
+        for name in data:
+            if "://" not in name:
+                used = SelectionFolder(Path(name)).work
+                stack.enter_context(locked(used, "forecast", shared=True))
         folder = AdaptFolder(context.work)
         selections = [_selection(name, plan, context) for name in data]
         meter = _open_meter(plan, folder, context)
@@ -169,9 +175,9 @@ def _count_selection(selection: _SelectionInputs, sample: Sample, context: RunCo
     nothing = np.zeros((LAYERS, FEATURES.buckets))
     total = Counts(0, nothing, np.zeros(len(known.times), np.bool_))
     with context.progress.showing("count n-grams", len(texts.data), "segments"):
-        for part in context.engine.map(job, (Path(s.url) for s in texts.data)):
+        for part in context.map(job, (Path(s.url) for s in texts.data)):
             total = total.plus(part)
-            context.progress.advance(1, part.texts)
+            context.progress.advance(0, part.texts)
     parts = [layers(taken(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)]
     return _Counts(count(target), known, np.stack(parts), total)
 

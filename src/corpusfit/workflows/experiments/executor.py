@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from corpusfit.artifacts import write_bytes
-from corpusfit.engine import Job, SpelledProgress
+from corpusfit.engine import Job, Meter, SpelledProgress
 from corpusfit.evaluate.task import load_task
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
@@ -229,6 +229,7 @@ def _run_all(
     machine = context.machine.for_training(device_of(pending))
     with progress.showing(stage, len(pending), "steps"), machine.start() as engine:
         engine.require_shared(context.folder.work, "<.out>")
-        for report in engine.map(job, pending):
-            progress.advance(1, 1)
+        meter = Meter(progress)
+        for report in engine.map(job, meter.weighed(pending), meter):
+            progress.advance(0, 1)
             context.handle(report, labels[report.key])

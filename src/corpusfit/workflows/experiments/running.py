@@ -31,7 +31,7 @@ from corpusfit.workflows.experiments.results import ScoredCells
 from corpusfit.workflows.experiments.scoring import score_cells
 from corpusfit.workflows.experiments.status import pending_steps
 from corpusfit.workflows.experiments.tables import tables_of
-from corpusfit.workflows.lock import exclusive
+from corpusfit.workflows.lock import locked
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ def run_recipe(
         raise bad_setting("<.out>", "a folder of this machine", str(out))
     folder = RecipeFolder(out.absolute())
     folder.claim()
-    with exclusive(folder.work):
+    folder.work.mkdir(parents=True, exist_ok=True)
+    with locked(folder.work, "run"):
         folder.begin(recipe.identity, overwrite=overwrite)
         inputs = load_inputs(recipe, folder, machine, store=True)
         graph = build_graph(inputs)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.artifacts import remove, write_bytes
-from corpusfit.engine import Job, PlainJob, WarningCollector
+from corpusfit.engine import Job, PlainJob, WarningCollector, report
 from corpusfit.errors import (
     ChangedInputError,
     CorpusfitError,
@@ -101,6 +101,27 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:4])
 
 
+class _Steps(WarningCollector):
+    """Keeps warnings, and reports the share of the steps of a number of trainings."""
+
+    def __init__(self, keys: RecipeKeys, trainings: int) -> None:
+        super().__init__(spelling=keys)
+        self._trainings, self._before, self._done, self._total = trainings, -1, 0.0, 0.0
+
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
+        """Count a training."""
+        self._done, self._total = 0.0, total if stage == "adapt" else 0.0
+        self._before += stage == "adapt"
+
+    def advance(self, done: float, units: int = 0) -> None:
+        """Report the steps of a training."""
+        if self._total:
+            self._done += done
+            report((self._before + self._done / self._total) / self._trainings)
+
+    skip = advance
+
+
 @dataclass(frozen=True)
 class AdaptJob(PlainJob[AdaptNode, Report]):
     """Adapt a model.
@@ -117,7 +138,7 @@ class AdaptJob(PlainJob[AdaptNode, Report]):
 
     def _work(self, piece: AdaptNode) -> Report:
         keys, out = RecipeKeys("adapt"), self.models / piece.key
-        collector = WarningCollector(spelling=keys)
+        collector = _Steps(keys, 2 if piece.plan.then_task.on else 1)
         machine = Machine(workers=1, cache=self.cache, progress=collector)
 
         def run_once() -> dict[str, Any]:

@@ -196,7 +196,7 @@ def _write(context: ComposeContext, places: Places, selection: Taking) -> Amount
         **context.cleaning(), unit=context.recipe.unit, out=folder.composed, done=folder.written
     )
     with context.stage("write"):
-        for documents in context.running.engine.map(job, pieces):
+        for documents in context.running.map(job, pieces):
             context.running.progress.advance(0, documents)
     return _written_amounts(folder, list(amounts))
 

@@ -84,7 +84,7 @@ class ComposeContext:
         self.seconds[name] = round(time.perf_counter() - began, 3)
 
     def shards(self) -> Iterator[tuple[int, Shard]]:
-        """Every shard with the number of its source, with progress by stored bytes."""
+        """Every shard with the number of its source, weighed as by `shards_of`."""
         for number, files in enumerate(self.sources):
             for shard in self.running.shards_of(files, self.recipe.sources[number].read):
                 yield number, shard
@@ -111,7 +111,7 @@ def surveyed(context: ComposeContext) -> dict[str, Any]:
                 yield number, shard
 
     with context.stage(LOOK):
-        for documents in context.running.engine.map(SurveyTexts(**context.cleaning()), missing()):
+        for documents in context.running.map(SurveyTexts(**context.cleaning()), missing()):
             context.running.progress.advance(0, documents)
     counts = _counted(context, shards)
     write_bytes(folder.counted, json.dumps(shards).encode())

@@ -171,7 +171,7 @@ def _run_stage(
         else:
             before = stage_folder(folder, stages[stage.number - 2])
             pieces = _passing(run, before, ready.passed[stage.number - 2], done)
-        for units in run.engine.map(job, pieces):
+        for units in run.map(job, pieces):
             run.machine.progress.advance(0, units)
 
 

@@ -93,7 +93,7 @@ class CascadeSamples:
         bounds = [ALL - 1, ALL - 1]
         rejected = Reasons()
         with run.stage("sample", run.size):
-            for found in run.engine.map(job, ((s, bounds[0], bounds[1]) for s in run.shards())):
+            for found in run.map(job, ((s, bounds[0], bounds[1]) for s in run.shards())):
                 rejected.add(found.tally.rejects)
                 self.segments += found.tally.segments
                 self.tokens += found.tokens

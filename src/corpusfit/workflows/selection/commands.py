@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
+from corpusfit.artifacts import is_local
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
@@ -19,6 +21,7 @@ from corpusfit.types import Source
 from corpusfit.workflows.budget import Decision, apply_decision, read_decision, write_decision
 from corpusfit.workflows.context import HERE, Machine, Run, RunContext
 from corpusfit.workflows.corpus_embedding import add_vectors
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.reproduce import absolute, command_words
 from corpusfit.workflows.result import Selection
 from corpusfit.workflows.samples import background_texts, check_shares, target_texts
@@ -33,6 +36,7 @@ from corpusfit.workflows.selection.language_check import warn_language_mismatch
 from corpusfit.workflows.selection.parallel_files import whole_lines, write_aligned
 from corpusfit.workflows.selection.ranking import SEEDS, Ranked, candidates, rank_methods
 from corpusfit.workflows.selection.scoring import prepare_encoder, require_strict, score_corpus
+from corpusfit.workflows.selection.stages_ahead import stages_ahead
 from corpusfit.workflows.selection.writing import choose_segments, count_rows, write_selected
 from corpusfit.workflows.selection_folder import SelectionFolder
 
@@ -91,19 +95,26 @@ def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selecti
     Raises:
         InputError: `out` holds no scored corpus.
         ChangedInputError: the corpus changed since it was scored.
+        OutputFolderError: another command is under way in `out`.
     """
     folder = SelectionFolder(out)
+    with locked(folder.work, "choose"):
+        return _choose(folder, amount, machine)
+
+
+def _choose(folder: SelectionFolder, amount: ChoosePlan, machine: Machine) -> Selection:
     manifest = folder.require_scored()
     plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), choose=amount).check()
     target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
     with machine.running(folder.work) as context:
-        run = Run.of(context, plan, target, context.find_again(sources, plan.read, out))
+        run = Run.of(context, plan, target, context.find_again(sources, plan.read, folder.path))
         run.encoder = manifest["encoder"]
         run.files = manifest["files"]
         run.encoders = manifest["encoders"]
         if manifest["budget"]:
             run.plan = apply_decision(plan, Decision(**manifest["budget"]))
         run.engine.require_shared(folder.work, "DIR")
+        run.progress.expect(["choose", "write", "describe examples"])
         prepare_balance(run)
         folder.amend(_identity(run))
         return _finish(run, folder, manifest, selecting=True)
@@ -209,14 +220,17 @@ def _run(
     files = _files(_resolved(plan))
     folder = SelectionFolder(out)
     folder.claim()
-    with machine.running(folder.work) as context:
+    with machine.running(folder.work) as context, contextlib.ExitStack() as stack:
         run = _open(plan, target, corpus_inputs, context)
-        run.choose_embedder(
-            *by_size(plan, run.sources, workers=run.engine.workers, cascade=selecting)
-        )
+        if is_local(folder.work):
+            folder.work.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(locked(folder.work, "select" if selecting else "score"))
+        decided = by_size(plan, run.sources, workers=run.engine.workers, cascade=selecting)
+        run.choose_embedder(*decided)
         run.plan = run.asked = plan = _resolved(run.plan)
         run.files = {file: corpus.fingerprint(file)[0] for file in files}
         asked = _decide(run, folder)
+        run.progress.expect(stages_ahead(run.plan, selecting=selecting))
         prepare_encoder(run)
         prepare_stages(run)
         prepare_balance(run)

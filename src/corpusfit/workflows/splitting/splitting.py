@@ -190,7 +190,7 @@ class _Task:
             if shard.index in by_shard
         )
         with self.context.progress.showing("read drawn texts", sum(s.size for s in self.sources)):
-            found = dict(self.context.engine.map(TextsOfRows(self.plan.read), pieces))
+            found = dict(self.context.map(TextsOfRows(self.plan.read), pieces))
         return [texts for shard in sorted(found) for texts in found[shard]]
 
 

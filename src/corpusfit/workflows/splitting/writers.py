@@ -116,12 +116,11 @@ def write_split(
     form, written, at = form_of(sources, read), Written(), 0
     folder.remove_written()
     folder.will_write([folder.part(n, s).name for n in names.values() for s in form.suffixes])
-    context.progress.begin("write", sum(s.size for s in sources))
     with contextlib.ExitStack() as stack:
-        stack.callback(context.progress.end)
+        stack.enter_context(context.progress.showing("write", sum(s.size for s in sources)))
         files = {name: _opened(stack, folder, name, form) for name in names.values()}
         rejects = stack.enter_context(writing(folder.rejects))
-        for shard in context.shards_of(sources, read):
+        for shard in context.here(context.shards_of(sources, read)):
             for row, raw in corpus.raw_rows(shard, read):
                 written.rows += 1
                 if isinstance(row, Reject):

@@ -19,7 +19,7 @@ from corpusfit.types import Source
 from corpusfit.workflows.adaptation.adapting import Adapted, adapt
 from corpusfit.workflows.contamination.heldout import held_out
 from corpusfit.workflows.context import HERE, Machine
-from corpusfit.workflows.lock import exclusive
+from corpusfit.workflows.lock import locked
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 from corpusfit.workflows.result import Selection
 from corpusfit.workflows.selection.commands import select
@@ -90,7 +90,8 @@ def tune(
     _require_usable(inputs, out)
     folder = TuneFolder(out)
     folder.claim()
-    with exclusive(folder.work):
+    folder.work.mkdir(parents=True, exist_ok=True)
+    with locked(folder.work, "tune"):
         found = _read(plan, inputs, folder, machine)
         folder.begin(found.identity(plan), overwrite=overwrite)
         if folder.finished() is None:

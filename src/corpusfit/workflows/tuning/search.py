@@ -167,7 +167,7 @@ class Search:
             path = self.folder.trials / f"{number}-{setting.key}.json"
             if path.exists():
                 found.append(Trial.read(path))
-                progress.advance(rung.steps)
+                progress.skip(rung.steps)
                 continue
             trial = self._train(setting, number, rung, found)
             trial.write(path)
@@ -193,7 +193,7 @@ class Search:
             error = str(e)
             self.quiet.warn(f"The trial {setting.label} failed: {error}")
         remove(place)
-        self.machine.progress.advance(rung.steps - callback.moved)
+        self.machine.progress.skip(rung.steps - callback.moved)
         return Trial(
             setting,
             number,

@@ -129,7 +129,7 @@ class TrialCallback(TrainerCallback):
         for record in history:
             self._keep(record)
         self.moved += step
-        self._progress.advance(step, 0)
+        self._progress.skip(step)
 
     def record(self, record: Mapping[str, Any]) -> None:
         """Keep a loss, and compare it.
