@@ -115,8 +115,8 @@ class _Times:
         words = format_duration(self.seconds("text"))
         once = ", and once 20 s to distil static" * (way == "static")
         return (
-            f"About {own} in all{once}; <embed.embedder={other}> takes about {with_other}, words alone "
-            f"(<method.name=moore_lewis>) about {words}."
+            f"About {own} in all{once}; <embed.embedder={other}> takes about {with_other}, words "
+            f"alone (<method.name=moore_lewis>) about {words}."
         )
 
 
