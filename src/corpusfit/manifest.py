@@ -92,12 +92,15 @@ class OutFolder:
                 "holds something else. Choose another <.out>."
             )
 
+    def identity(self) -> dict[str, Any]:
+        """The identity that `begin` wrote; empty if no run began."""
+        begun = self.work / "run.json"
+        found: dict[str, Any] = json.loads(begun.read_text("utf-8")) if begun.exists() else {}
+        return found
+
     def command(self) -> str:
         """The command that wrote the folder, if its identity names one; else ""."""
-        begun = self.work / "run.json"
-        if not begun.exists():
-            return ""
-        return str(json.loads(begun.read_text("utf-8")).get("command") or "")
+        return str(self.identity().get("command") or "")
 
     def begin(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
         """Begin or resume a run in this folder.

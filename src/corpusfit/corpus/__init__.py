@@ -5,7 +5,7 @@ from corpusfit.corpus.normalise import normalise
 from corpusfit.corpus.registry import load as load_format
 from corpusfit.corpus.rejects import kind
 from corpusfit.corpus.rows import documents, raw_rows, rows
-from corpusfit.corpus.shards import shards
+from corpusfit.corpus.shards import layout, packed, shards
 from corpusfit.corpus.sources import (
     content,
     files_of,
@@ -31,9 +31,11 @@ __all__ = [
     "is_pair",
     "is_parallel",
     "kind",
+    "layout",
     "load_format",
     "located",
     "normalise",
+    "packed",
     "raw_rows",
     "rows",
     "scan_chunk",
