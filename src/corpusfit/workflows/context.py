@@ -181,7 +181,8 @@ class RunContext:
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
                 "score again with `corpusfit select` and another <.out>."
             )
-        if corpus.layout(now, read).items() - OutFolder(out).identity().items():
+        known = OutFolder(out).identity()
+        if any(known.get(name) != value for name, value in corpus.layout(now, read).items()):
             raise ChangedInputError(
                 f"An earlier version scored {out}, with a shard for each small file. Score again "
                 "with `corpusfit select` and another <.out>."
