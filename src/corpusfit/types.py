@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -120,7 +120,7 @@ class Shard:
         rejects: rows found unusable while cutting (too long, truncated archive).
         position: stored bytes of the source read so far, for progress.
         span: byte range of the raw rows, if they are not in `data`.
-        parts: of several sources of the format, one shard each; empty for one source.
+        parts: the sources of a shard of several, all of its format; empty for one source.
     """
 
     index: int
@@ -132,12 +132,28 @@ class Shard:
     rejects: tuple[Reject, ...]
     position: int
     span: Span | None = None
-    parts: tuple[Shard, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     @property
     def files(self) -> int:
         """Number of sources from its first to its last; empty ones between them count."""
         return self.parts[-1].source - self.source + 1 if self.parts else 1
+
+
+class Part(NamedTuple):
+    """A small source in a shard of several: a whole stored file, or the shard that it would be.
+
+    Attributes:
+        source: its number.
+        size: bytes of its raw rows.
+        url: its file, if a worker reads it.
+        shard: its shard, if not.
+    """
+
+    source: int
+    size: int
+    url: str
+    shard: Shard | None = None
 
 
 @dataclass(frozen=True, slots=True)

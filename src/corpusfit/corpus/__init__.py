@@ -16,7 +16,7 @@ from corpusfit.corpus.sources import (
     located,
     sides,
 )
-from corpusfit.corpus.survey import Chunk, ChunkScan, fingerprint, scan_chunk
+from corpusfit.corpus.survey import Chunk, ChunkScan, fingerprint, only_digest, scan_chunk
 
 __all__ = [
     "Chunk",
@@ -35,6 +35,7 @@ __all__ = [
     "load_format",
     "located",
     "normalise",
+    "only_digest",
     "packed",
     "raw_rows",
     "rows",

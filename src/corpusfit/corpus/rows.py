@@ -15,9 +15,10 @@ from corpusfit.corpus.cutting import BOM
 from corpusfit.corpus.fields import Pick, Row
 from corpusfit.corpus.files import read_span
 from corpusfit.corpus.registry import load
+from corpusfit.corpus.shards import shard_of
 from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
-from corpusfit.types import FILE_BITS, Documents, Reject, Shard
+from corpusfit.types import FILE_BITS, Documents, Reject, Shard, Span
 
 
 def in_hand(shard: Shard) -> Shard:
@@ -67,8 +68,9 @@ def documents(
 def _rows_of_parts(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     for part in shard.parts:
         before = (part.source - shard.source) << FILE_BITS
-        for row in rows(part, plan):
-            yield replace(row, row=before + row.row) if before else row
+        own = shard_of(part, shard.format)
+        rejected = tuple(replace(r, row=before + r.row) for r in own.rejects)
+        yield from rows(replace(own, first_row=before + own.first_row, rejects=rejected), plan)
 
 
 def _joined(
@@ -77,13 +79,18 @@ def _joined(
     """As `documents`, of a shard of several sources whose rows are lines: all parsed at once."""
     begins, rejected, data = [], [], bytearray()
     for part in shard.parts:
-        own = in_hand(part).data
         before = (part.source - shard.source) << FILE_BITS
-        begins.append((len(data), before + part.first_row, part.first_byte))
+        own = part.shard.data if part.shard else read_span(Span(part.url, 0, part.size))
+        first_row, first_byte = 0, 0
+        if part.shard:
+            first_row, first_byte = part.shard.first_row, part.shard.first_byte
+            rejected += [replace(r, row=before + r.row) for r in part.shard.rejects]
+        begins.append((len(data), before + first_row, first_byte))
         if own.startswith(BOM):
             own = b"   " + own[len(BOM) :]  # as long, and white space in JSON
-        data += own if own.endswith(b"\n") or not own else own + b"\n"
-        rejected += [replace(r, row=before + r.row) for r in part.rejects]
+        data += own
+        if own and not own.endswith(b"\n"):
+            data += b"\n"
     at, first, byte = np.array(begins, np.int64).T
     ends = line_ends(np.frombuffer(data, np.uint8)) + 1
     lines = np.searchsorted(ends, at, side="right")  # the first line of each part

@@ -6,18 +6,18 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from corpusfit.corpus.cutting import MIB, Block
+from corpusfit.corpus.cutting import MIB, Block, most_in_one
 from corpusfit.corpus.registry import load
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Shard, Source, Span
+from corpusfit.types import Part, Shard, Source, Span
 
 
 def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """Yield the whole corpus in reading order, as shards of a few MiB.
 
     A shard never crosses a source, and its number depends only on the inputs and `plan.shard_mb`.
-    Of plain JSON lines a shard holds only its byte range, which a worker reads. Compressed files
-    and files without line ends are read and unpacked by this process, which feeds the workers.
+    Of plain JSON lines and of small plain files a shard holds only its byte range, which a worker
+    reads. Other files are read and unpacked by this process, which feeds the workers.
 
     Args:
         sources: what `find` returned.
@@ -46,23 +46,58 @@ def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     limit, size = int(plan.shard_mb * MIB), 0
-    pack: list[Shard] = []
+    pack: list[Part] = []
     for number, source in enumerate(sources):
-        found = _of_source(number, source, plan, whole=True)
-        begin = list(itertools.islice(found, 2))
-        alone = len(begin) != 1
-        more = 0 if alone else _bytes(begin[0])
-        if pack and begin and (alone or size + more > limit or not _beside(pack[0], begin[0])):
-            yield _together(pack)
+        part, own = _part(number, source, plan)
+        if part is None and own is None:
+            continue
+        if pack and (
+            part is None
+            or size + part.size > limit
+            or source.format != sources[pack[0].source].format
+            or number - pack[0].source >= _MOST
+        ):
+            yield _together(pack, sources[pack[0].source].format)
             pack, size = [], 0
-        if alone:
-            yield from begin
-            yield from found
-        else:
-            pack += begin
-            size += more
+        if part is not None:
+            pack.append(part)
+            size += part.size
+        yield from own or ()
     if pack:
-        yield _together(pack)
+        yield _together(pack, sources[pack[0].source].format)
+
+
+_MOST = 1 << 20
+"""Sources in a shard, so that the numbers of its rows fit into int64."""
+
+
+def _part(
+    number: int, source: Source, plan: ReadPlan
+) -> tuple[Part | None, Iterator[Shard] | None]:
+    """A small source as a part of a shard, or the shards of a larger one; neither if empty."""
+    if _is_small_file(source, plan):
+        return Part(number, source.size, source.url), None
+    found = _of_source(number, source, plan)
+    begin = list(itertools.islice(found, 2))
+    if len(begin) == 2:
+        return None, itertools.chain(begin, found)
+    return next((Part(number, len(shard.data), "", shard) for shard in begin), None), None
+
+
+def _together(pack: list[Part], form: str) -> Shard:
+    """One shard of small sources."""
+    if len(pack) == 1:
+        return shard_of(pack[0], form)
+    position = sum(part.shard.position if part.shard else part.size for part in pack)
+    return Shard(0, pack[0].source, form, 0, 0, b"", (), position, None, tuple(pack))
+
+
+def shard_of(part: Part, form: str) -> Shard:
+    """The shard of a part alone."""
+    if part.shard:
+        return part.shard
+    span = Span(part.url, 0, part.size)
+    return Shard(0, part.source, form, 0, 0, b"", (), part.size, span)
 
 
 def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
@@ -80,42 +115,12 @@ def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
     return {"small files": "together in shards"} if shared else {}
 
 
-def _beside(one: Shard, other: Shard) -> bool:
-    """Whether two sources can share a shard."""
-    return one.format == other.format and other.source - one.source < _MOST
-
-
-_MOST = 1 << 20
-"""Sources in a shard, so that rows' numbers fit into int64."""
-
-
-def _bytes(shard: Shard) -> int:
-    return shard.span.end - shard.span.begin if shard.span else len(shard.data)
-
-
-def _together(pack: list[Shard]) -> Shard:
-    """One shard of small sources; of a single one, its own."""
-    if len(pack) == 1:
-        return pack[0]
-    first, position = pack[0], sum(shard.position for shard in pack)
-    return replace(
-        first, data=b"", rejects=(), position=position, span=None, parts=tuple(pack), first_byte=0
-    )
-
-
-def _of_source(
-    number: int, source: Source, plan: ReadPlan, *, whole: bool = False
-) -> Iterator[Shard]:
-    """The shards of a source, without their numbers.
-
-    With `whole` a small plain file is a shard that a worker reads, and this process does not.
-    """
-    form = load(source.format)
-    small = 0 < source.size <= min(plan.shard_mb, plan.max_row_mb) * MIB
-    if whole and small and form.plain and not source.compression:
-        span = Span(source.url, 0, source.size)
-        yield Shard(0, number, source.format, 0, 0, b"", (), source.size, span)
+def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
+    """The shards of a source, without their numbers."""
+    if _is_small_file(source, plan):
+        yield shard_of(Part(number, source.size, source.url), source.format)
         return
+    form = load(source.format)
     for block in _stored(source) if source.cells else form.blocks(source, plan):
         yield Shard(
             index=0,
@@ -128,6 +133,12 @@ def _of_source(
             position=block.position,
             span=block.span,
         )
+
+
+def _is_small_file(source: Source, plan: ReadPlan) -> bool:
+    """Whether the stored bytes are one block, so that a worker can read them."""
+    small = 0 < source.size <= most_in_one(plan)
+    return small and not source.compression and load(source.format).plain
 
 
 def _stored(source: Source) -> Iterator[Block]:

@@ -181,7 +181,10 @@ def _with_names(places: Mapping[Source, Found]) -> Iterator[Source]:
         for store in stores
     }
     for source, found in places.items():
-        name = posixpath.relpath(found.path, common[found.store] or ".")
+        home = common[found.store]
+        name = found.path.removeprefix(f"{home}/")
+        if not home or name == found.path:
+            name = posixpath.relpath(found.path, home or ".")
         if found.store and len(stores) > 1:
             name = f"{found.store}/{name}"
         yield replace(source, name=name)
