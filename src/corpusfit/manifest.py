@@ -178,8 +178,24 @@ class OutFolder:
         """Write the manifest, which marks the run as finished; deletes an older report."""
         sweep(self.path)
         self.report.unlink(missing_ok=True)
-        data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
+        data = _indented(manifest)
         write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
+
+
+def _indented(manifest: Mapping[str, Any]) -> str:
+    """The manifest as indented JSON; a list of many sources has one on a line."""
+    long = {k: v for k, v in manifest.items() if isinstance(v, list) and len(v) > _LONG}
+    text = json.dumps(
+        {**manifest, **{name: [] for name in long}}, indent=2, ensure_ascii=False, default=str
+    )
+    for name, items in long.items():
+        lines = (json.dumps(item, ensure_ascii=False, default=str) for item in items)
+        key = f"\n  {json.dumps(name)}: ["
+        text = text.replace(f"{key}]", key + "\n    " + ",\n    ".join(lines) + "\n  ]", 1)
+    return text
+
+
+_LONG = 1000
 
 
 def _plain(identity: Mapping[str, Any]) -> Any:

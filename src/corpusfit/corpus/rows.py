@@ -68,9 +68,12 @@ def documents(
 def _rows_of_parts(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     for part in shard.parts:
         before = (part.source - shard.source) << FILE_BITS
-        own = shard_of(part, shard.format)
-        rejected = tuple(replace(r, row=before + r.row) for r in own.rejects)
-        yield from rows(replace(own, first_row=before + own.first_row, rejects=rejected), plan)
+        if part.shard is None:
+            own = shard_of(part, shard.format, before)
+        else:
+            rejected = tuple(replace(r, row=before + r.row) for r in part.shard.rejects)
+            own = replace(part.shard, first_row=before + part.shard.first_row, rejects=rejected)
+        yield from rows(own, plan)
 
 
 def _joined(

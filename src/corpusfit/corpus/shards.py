@@ -37,7 +37,7 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """As `shards`, but consecutive small sources of one format share a shard.
 
-    A source is small if it is a shard by itself; a shard holds as many as fit into `plan.shard_mb`.
+    A source is small if it is one shard by itself; a shard holds as many as fit into `plan.shard_mb`.
     Larger sources have the shards of `shards`. All steps of a run number shards in this way.
     """
     for index, shard in enumerate(_packed(sources, plan)):
@@ -45,12 +45,20 @@ def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 
 def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
-    limit, size = int(plan.shard_mb * MIB), 0
+    limit, most, size = int(plan.shard_mb * MIB), most_in_one(plan), 0
     pack: list[Part] = []
     for number, source in enumerate(sources):
-        part, own = _part(number, source, plan)
-        if part is None and own is None:
-            continue
+        begin: list[Shard] = []
+        part: Part | None = None
+        if _is_small_file(source, most):
+            part = Part(number, source.size, source.url)
+        else:
+            found = _of_source(number, source, plan)
+            begin = list(itertools.islice(found, 2))
+            if len(begin) == 1 and begin[0].span is None:
+                part = Part(number, len(begin[0].data), "", begin[0])
+            elif not begin:
+                continue
         if pack and (
             part is None
             or size + part.size > limit
@@ -62,7 +70,9 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
         if part is not None:
             pack.append(part)
             size += part.size
-        yield from own or ()
+        else:
+            yield from begin
+            yield from found
     if pack:
         yield _together(pack, sources[pack[0].source].format)
 
@@ -71,33 +81,18 @@ _MOST = 1 << 20
 """Sources in a shard, so that the numbers of its rows fit into int64."""
 
 
-def _part(
-    number: int, source: Source, plan: ReadPlan
-) -> tuple[Part | None, Iterator[Shard] | None]:
-    """A small source as a part of a shard, or the shards of a larger one; neither if empty."""
-    if _is_small_file(source, plan):
-        return Part(number, source.size, source.url), None
-    found = _of_source(number, source, plan)
-    begin = list(itertools.islice(found, 2))
-    if len(begin) == 2:
-        return None, itertools.chain(begin, found)
-    return next((Part(number, len(shard.data), "", shard) for shard in begin), None), None
-
-
 def _together(pack: list[Part], form: str) -> Shard:
     """One shard of small sources."""
     if len(pack) == 1:
-        return shard_of(pack[0], form)
+        return pack[0].shard or shard_of(pack[0], form)
     position = sum(part.shard.position if part.shard else part.size for part in pack)
     return Shard(0, pack[0].source, form, 0, 0, b"", (), position, None, tuple(pack))
 
 
-def shard_of(part: Part, form: str) -> Shard:
-    """The shard of a part alone."""
-    if part.shard:
-        return part.shard
+def shard_of(part: Part, form: str, first_row: int = 0) -> Shard:
+    """The shard of a whole file."""
     span = Span(part.url, 0, part.size)
-    return Shard(0, part.source, form, 0, 0, b"", (), part.size, span)
+    return Shard(0, part.source, form, first_row, 0, b"", (), part.size, span)
 
 
 def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
@@ -117,7 +112,7 @@ def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
 
 def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
     """The shards of a source, without their numbers."""
-    if _is_small_file(source, plan):
+    if _is_small_file(source, most_in_one(plan)):
         yield shard_of(Part(number, source.size, source.url), source.format)
         return
     form = load(source.format)
@@ -135,9 +130,9 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
         )
 
 
-def _is_small_file(source: Source, plan: ReadPlan) -> bool:
+def _is_small_file(source: Source, most: int) -> bool:
     """Whether the stored bytes are one block, so that a worker can read them."""
-    small = 0 < source.size <= most_in_one(plan)
+    small = 0 < source.size <= most
     return small and not source.compression and load(source.format).plain
 
 

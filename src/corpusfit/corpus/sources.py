@@ -198,5 +198,6 @@ def _unique(sources: list[Source]) -> list[Source]:
         name = source.name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         seen[name] += 1
         again = f"~{seen[name]}" if seen[name] > 1 else ""
-        unique.append(replace(source, name=name + again))
+        name += again
+        unique.append(source if name == source.name else replace(source, name=name))
     return sorted(unique, key=lambda s: s.name)
