@@ -16,13 +16,21 @@ from corpusfit.corpus.sources import (
     located,
     sides,
 )
-from corpusfit.corpus.survey import Chunk, ChunkScan, fingerprint, only_digest, scan_chunk
+from corpusfit.corpus.survey import (
+    Chunk,
+    ChunkScan,
+    digest_of,
+    fingerprint,
+    only_digest,
+    scan_chunk,
+)
 
 __all__ = [
     "Chunk",
     "ChunkScan",
     "Pick",
     "content",
+    "digest_of",
     "documents",
     "files_of",
     "find",

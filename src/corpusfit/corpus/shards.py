@@ -37,8 +37,9 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """As `shards`, but consecutive small sources of one format share a shard.
 
-    A source is small if it is one shard by itself; a shard holds as many as fit into `plan.shard_mb`.
-    Larger sources have the shards of `shards`. All steps of a run number shards in this way.
+    A source is small if it is one shard by itself; a shard holds as many as fit into
+    `plan.shard_mb`. Larger sources have the shards of `shards`. All steps of a run on a scored
+    corpus number shards in this way.
     """
     for index, shard in enumerate(_packed(sources, plan)):
         yield replace(shard, index=index)

@@ -61,10 +61,10 @@ def scan_chunk(chunk: Chunk) -> ChunkScan:
     Raises:
         InputError: the chunk cannot be read.
     """
+    if not chunk.cell:
+        return only_digest(digest_of(chunk.span))
     data = read_span(chunk.span)
     digest = xxhash.xxh3_128_digest(data)
-    if not chunk.cell:
-        return only_digest(digest)
     starts = line_ends(np.frombuffer(data, np.uint8)) + (chunk.span.begin + 1)
     if not len(starts):
         return only_digest(digest)
@@ -73,6 +73,11 @@ def scan_chunk(chunk: Chunk) -> ChunkScan:
     longest = int(np.diff(starts).max(initial=0))
     rows = np.diff(np.append(firsts, len(starts)))
     return ChunkScan(digest, starts[firsts], rows, (int(starts[0]), int(starts[-1])), longest)
+
+
+def digest_of(span: Span) -> bytes:
+    """XXH3 (128 bits) of the bytes of a span; raises as `scan_chunk` does."""
+    return xxhash.xxh3_128_digest(read_span(span))
 
 
 def only_digest(digest: bytes) -> ChunkScan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from corpusfit.corpus import Chunk, ChunkScan, only_digest, scan_chunk
+from corpusfit.corpus import Chunk, ChunkScan, digest_of, only_digest, scan_chunk
 from corpusfit.engine import Engine, PlainJob
 from corpusfit.types import Span
 
@@ -20,8 +20,14 @@ class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
     """Scan a batch of chunks; returns its number too, and of a chunk without rows its digest."""
 
     def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
-        found = (scan_chunk(Chunk(Span(url, a, b), cell)) for url, a, b, cell in batch[1])
-        return batch[0], [scan if len(scan.begins) else scan.digest for scan in found]
+        return batch[0], [_scan(Span(url, a, b), cell) for url, a, b, cell in batch[1]]
+
+
+def _scan(span: Span, cell: int) -> ChunkScan | bytes:
+    if not cell:
+        return digest_of(span)
+    found = scan_chunk(Chunk(span, cell))
+    return found if len(found.begins) else found.digest
 
 
 def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
