@@ -111,9 +111,9 @@ def _joined(
         whole, plan, picked if pick else None, translations=translations
     )
     for row in unusable:
-        part = int(np.searchsorted(at, row.byte, side="right")) - 1
+        k = int(np.searchsorted(at, row.byte, side="right")) - 1
         number = int(numbered(np.array([row.row]))[0])
-        rejected.append(replace(row, row=number, byte=row.byte - int(at[part] - byte[part])))
+        rejected.append(replace(row, row=number, byte=row.byte - int(at[k] - byte[k])))
     rejected.sort(key=lambda r: r.row)
     return Documents(numbered(found.row), found.texts), rejected
 

@@ -174,7 +174,7 @@ class _Total:
 
 
 def _by_source(run: Run, folder: SelectionFolder, job: CountLabels) -> Iterator[Counted]:
-    pieces: list[tuple[int, None]] = [(shard, None) for shard, _ in tallies(folder)]
+    pieces: list[tuple[int, Shard | None]] = [(shard, None) for shard, _ in tallies(folder)]
     return run.over("audit", job, pieces)
 
 
