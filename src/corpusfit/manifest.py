@@ -92,12 +92,15 @@ class OutFolder:
                 "holds something else. Choose another <.out>."
             )
 
+    def identity(self) -> dict[str, Any]:
+        """The identity that `begin` wrote; empty if no run began."""
+        begun = self.work / "run.json"
+        found: dict[str, Any] = json.loads(begun.read_text("utf-8")) if begun.exists() else {}
+        return found
+
     def command(self) -> str:
         """The command that wrote the folder, if its identity names one; else ""."""
-        begun = self.work / "run.json"
-        if not begun.exists():
-            return ""
-        return str(json.loads(begun.read_text("utf-8")).get("command") or "")
+        return str(self.identity().get("command") or "")
 
     def begin(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
         """Begin or resume a run in this folder.
@@ -175,8 +178,24 @@ class OutFolder:
         """Write the manifest, which marks the run as finished; deletes an older report."""
         sweep(self.path)
         self.report.unlink(missing_ok=True)
-        data = json.dumps(manifest, indent=2, ensure_ascii=False, default=str)
+        data = _indented(manifest)
         write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
+
+
+def _indented(manifest: Mapping[str, Any]) -> str:
+    """The manifest as indented JSON; a list of many sources has one on a line."""
+    long = {k: v for k, v in manifest.items() if isinstance(v, list) and len(v) > _LONG}
+    text = json.dumps(
+        {**manifest, **{name: [] for name in long}}, indent=2, ensure_ascii=False, default=str
+    )
+    for name, items in long.items():
+        lines = (json.dumps(item, ensure_ascii=False, default=str) for item in items)
+        key = f"\n  {json.dumps(name)}: ["
+        text = text.replace(f"{key}]", key + "\n    " + ",\n    ".join(lines) + "\n  ]", 1)
+    return text
+
+
+_LONG = 1000
 
 
 def _plain(identity: Mapping[str, Any]) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+
+T = TypeVar("T", int, NDArray[np.int64])
 
 Texts: TypeAlias = pa.LargeStringArray
 """n texts as one Arrow array: bytes and offsets, no Python objects."""
@@ -87,11 +89,26 @@ class Source:
     translation: str = ""
 
 
+FILE_BITS = 40
+"""Low bits of a row's number in a shard; the high bits count sources from the shard's first."""
+
+
+def in_file(rows: T) -> T:
+    """The rows in their own source, of rows of a shard: a number, or int64 [n]."""
+    return rows & ((1 << FILE_BITS) - 1)
+
+
+def file_of(rows: T) -> T:
+    """How many sources after its shard's first each row stands: a number, or int64 [n]."""
+    return rows >> FILE_BITS
+
+
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Consecutive rows of one source: what one worker processes at a time.
+    """Consecutive rows of one source, or several small sources: what a worker processes at a time.
 
-    Shards are cut by content, so that their numbers do not depend on the number of workers.
+    Shards are cut by content, so that their numbers do not depend on the number of workers. In a
+    shard of several sources the number of a row tells also its source (`in_file`, `file_of`).
 
     Attributes:
         index: number in the whole corpus, from 0, in reading order.
@@ -103,6 +120,7 @@ class Shard:
         rejects: rows found unusable while cutting (too long, truncated archive).
         position: stored bytes of the source read so far, for progress.
         span: byte range of the raw rows, if they are not in `data`.
+        parts: the sources of a shard of several, all of its format; empty for one source.
     """
 
     index: int
@@ -114,6 +132,28 @@ class Shard:
     rejects: tuple[Reject, ...]
     position: int
     span: Span | None = None
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def files(self) -> int:
+        """Number of sources from its first to its last; empty ones between them count."""
+        return self.parts[-1].source - self.source + 1 if self.parts else 1
+
+
+class Part(NamedTuple):
+    """A small source in a shard of several: a whole stored file, or the shard that it would be.
+
+    Attributes:
+        source: its number.
+        size: bytes of its raw rows.
+        url: its file, if a worker reads it.
+        shard: its shard, if not.
+    """
+
+    source: int
+    size: int
+    url: str
+    shard: Shard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +178,7 @@ class Documents:
     """The n usable rows of one or more shards as columns, in reading order.
 
     Attributes:
-        row: int64 [n], the row in its source.
+        row: int64 [n], the row in its shard.
         texts: [n], never empty.
     """
 
@@ -163,7 +203,7 @@ class Units:
     """The units of one shard, in reading order; n of them.
 
     Attributes:
-        row: int64 [n], the document's row in its source.
+        row: int64 [n], the document's row in its shard.
         start: int64 [n], first character in the document's text.
         end: int64 [n], one past the last character.
         pieces: int32 [n], estimated word pieces.
@@ -183,7 +223,7 @@ class Segments:
     """The segments of one shard, in reading order; m of them over n units.
 
     Attributes:
-        row: int64 [m], the document's row in its source.
+        row: int64 [m], the document's row in its shard.
         segment: int32 [m], number within the document, from 0.
         start: int64 [m], first character in the document's text.
         end: int64 [m], one past the last character.

@@ -5,7 +5,7 @@ from corpusfit.corpus.normalise import normalise
 from corpusfit.corpus.registry import load as load_format
 from corpusfit.corpus.rejects import kind
 from corpusfit.corpus.rows import documents, raw_rows, rows
-from corpusfit.corpus.shards import shards
+from corpusfit.corpus.shards import layout, packed, shards
 from corpusfit.corpus.sources import (
     content,
     files_of,
@@ -16,13 +16,21 @@ from corpusfit.corpus.sources import (
     located,
     sides,
 )
-from corpusfit.corpus.survey import Chunk, ChunkScan, fingerprint, scan_chunk
+from corpusfit.corpus.survey import (
+    Chunk,
+    ChunkScan,
+    digest_of,
+    fingerprint,
+    only_digest,
+    scan_chunk,
+)
 
 __all__ = [
     "Chunk",
     "ChunkScan",
     "Pick",
     "content",
+    "digest_of",
     "documents",
     "files_of",
     "find",
@@ -31,9 +39,12 @@ __all__ = [
     "is_pair",
     "is_parallel",
     "kind",
+    "layout",
     "load_format",
     "located",
     "normalise",
+    "only_digest",
+    "packed",
     "raw_rows",
     "rows",
     "scan_chunk",

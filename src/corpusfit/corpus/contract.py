@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -31,6 +31,10 @@ class Format(ABC):
     """Endings of file names, before any compression suffix."""
     begins: ClassVar[bytes | None] = None
     """First bytes of standard input in this format; None if it is never read from there."""
+    plain: ClassVar[bool] = False
+    """Whether the stored bytes of a small file that is not compressed are a block as they are."""
+    joins: ClassVar[bool] = False
+    """Whether blocks of several sources can be parsed joined: each row is a line by itself."""
     line_ends: ClassVar[bool] = False
     """Whether any run of lines is a block of rows, so that workers can read a file in parallel."""
     all_fields: ClassVar[bool] = True
@@ -59,19 +63,7 @@ class Format(ABC):
 
         `pick` chooses rows; with `translations`, texts are the translations of aligned pairs.
         """
-        used: list[Document] = []
-        rejected: list[Reject] = []
-        for row in self.parse(shard, plan):
-            if isinstance(row, Document):
-                used.append(row)
-            else:
-                rejected.append(row)
-        numbers = np.array([d.row for d in used], np.int64)
-        texts = text_array([d.translation or "" if translations else d.text for d in used])
-        if pick:
-            picked = pick(numbers, np.diff(buffers(texts)[1]))
-            numbers, texts = numbers[picked], taken(texts, np.flatnonzero(picked))
-        return Documents(numbers, texts), rejected
+        return columns_of(self.parse(shard, plan), pick, translations=translations)
 
     def head(self, data: bytes) -> int:
         """Bytes at the beginning of a block's data that belong to no row."""
@@ -100,6 +92,25 @@ class Format(ABC):
         """Names of the two sides of aligned pairs, fit for file names."""
         del source
         return SIDES
+
+
+def columns_of(
+    rows: Iterable[Row], pick: Pick | None = None, *, translations: bool = False
+) -> tuple[Documents, list[Reject]]:
+    """The usable rows as columns, and the rejects; the arguments are those of `Format.columns`."""
+    used: list[Document] = []
+    rejected: list[Reject] = []
+    for row in rows:
+        if isinstance(row, Document):
+            used.append(row)
+        else:
+            rejected.append(row)
+    numbers = np.array([d.row for d in used], np.int64)
+    texts = text_array([d.translation or "" if translations else d.text for d in used])
+    if pick:
+        picked = pick(numbers, np.diff(buffers(texts)[1]))
+        numbers, texts = numbers[picked], taken(texts, np.flatnonzero(picked))
+    return Documents(numbers, texts), rejected
 
 
 class Named(Format):

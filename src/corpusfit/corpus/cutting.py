@@ -50,6 +50,11 @@ class Block:
     span: Span | None = None
 
 
+def most_in_one(plan: ReadPlan) -> int:
+    """Bytes up to which a source is one block, whatever its rows."""
+    return int(min(plan.shard_mb, plan.max_row_mb) * MIB)
+
+
 class Lines:
     """Scanner of formats with one row per line."""
 

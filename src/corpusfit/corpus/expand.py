@@ -81,7 +81,7 @@ def _local(path: str, input_name: str, setting: str) -> list[Found]:
 
 
 def _local_file(path: str, folder: str) -> Found:
-    return Found(path, Path(path).as_posix(), Path(folder).as_posix(), "")
+    return Found(path, path.replace(os.sep, "/"), folder.replace(os.sep, "/"), "")
 
 
 def _within(path: str) -> Iterator[str]:
@@ -94,9 +94,9 @@ def _within(path: str) -> Iterator[str]:
             name for name in inner if not (name.startswith(".") or _is_output(Path(folder, name)))
         )
         for name in sorted(names):
-            file = Path(folder, name)
-            if not name.startswith(".") and format_of(name) and file.is_file():
-                yield str(file)
+            file = os.path.join(folder, name)  # noqa: PTH118 (a Path costs more than the check)
+            if not name.startswith(".") and format_of(name) and os.path.isfile(file):  # noqa: PTH113
+                yield file
 
 
 def _refuse(error: OSError) -> NoReturn:

@@ -7,12 +7,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit.corpus.contract import columns_of
 from corpusfit.corpus.cutting import BOM
 from corpusfit.corpus.fields import Pick, Row
 from corpusfit.corpus.files import read_span
 from corpusfit.corpus.registry import load
+from corpusfit.corpus.shards import shard_of
+from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Documents, Reject, Shard
+from corpusfit.types import FILE_BITS, Documents, Reject, Shard, Span
 
 
 def in_hand(shard: Shard) -> Shard:
@@ -34,6 +40,8 @@ def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     Raises:
         InputError: the file that holds the shard's bytes cannot be read.
     """
+    if shard.parts:
+        return _rows_of_parts(shard, plan)
     parsed = load(shard.format).parse(in_hand(shard), plan)
     if not shard.rejects:
         return parsed
@@ -49,12 +57,71 @@ def documents(
     `translations`, the texts are the translations of aligned pairs. Raises as `rows` does.
     """
     form = load(shard.format)
+    if shard.parts and form.joins:
+        return _joined(shard, plan, pick, translations=translations)
+    if shard.parts:
+        return columns_of(rows(shard, plan), pick, translations=translations)
     found, rejected = form.columns(in_hand(shard), plan, pick, translations=translations)
     return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
 
 
+def _rows_of_parts(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+    for part in shard.parts:
+        before = (part.source - shard.source) << FILE_BITS
+        if part.shard is None:
+            own = shard_of(part, shard.format, before)
+        else:
+            rejected = tuple(replace(r, row=before + r.row) for r in part.shard.rejects)
+            own = replace(part.shard, first_row=before + part.shard.first_row, rejects=rejected)
+        yield from rows(own, plan)
+
+
+def _joined(
+    shard: Shard, plan: ReadPlan, pick: Pick | None, *, translations: bool
+) -> tuple[Documents, list[Reject]]:
+    """As `documents`, of a shard of several sources whose rows are lines: all parsed at once."""
+    begins, rejected, data = [], [], bytearray()
+    for part in shard.parts:
+        before = (part.source - shard.source) << FILE_BITS
+        own = part.shard.data if part.shard else read_span(Span(part.url, 0, part.size))
+        first_row, first_byte = 0, 0
+        if part.shard:
+            first_row, first_byte = part.shard.first_row, part.shard.first_byte
+            rejected += [replace(r, row=before + r.row) for r in part.shard.rejects]
+        begins.append((len(data), before + first_row, first_byte))
+        if own.startswith(BOM):
+            own = b"   " + own[len(BOM) :]  # as long, and white space in JSON
+        data += own
+        if own and not own.endswith(b"\n"):
+            data += b"\n"
+    at, first, byte = np.array(begins, np.int64).T
+    ends = line_ends(np.frombuffer(data, np.uint8)) + 1
+    lines = np.searchsorted(ends, at, side="right")  # the first line of each part
+
+    def numbered(found: NDArray[np.int64]) -> NDArray[np.int64]:
+        part = np.searchsorted(lines, found, side="right") - 1
+        return np.asarray(first[part] + found - lines[part])
+
+    def picked(found: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+        assert pick is not None  # noqa: S101
+        return pick(numbered(found), sizes)
+
+    whole = replace(shard, data=bytes(data), parts=(), first_row=0, first_byte=0)
+    found, unusable = load(shard.format).columns(
+        whole, plan, picked if pick else None, translations=translations
+    )
+    for row in unusable:
+        k = int(np.searchsorted(at, row.byte, side="right")) - 1
+        number = int(numbered(np.array([row.row]))[0])
+        rejected.append(replace(row, row=number, byte=row.byte - int(at[k] - byte[k])))
+    rejected.sort(key=lambda r: r.row)
+    return Documents(numbered(found.row), found.texts), rejected
+
+
 def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
-    """Every row of a shard with its raw bytes, without the line end; raises as `rows` does.
+    """Every row of a shard of one source with its raw bytes, without the line end.
+
+    Raises as `rows` does.
 
     They are empty for formats whose rows are never written unchanged.
     """

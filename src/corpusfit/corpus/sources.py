@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,12 +75,25 @@ def find(
             for found in expanded(input_name, setting):
                 format_name, archive = format_of(found.path) or ("", "")
                 places.setdefault(Source("", found.url, format_name, archive, 0, ""), found)
-    sources = [*_surveyed(list(_with_names(places)), plan, scan), *others.values()]
-    if not sources:
-        raise EmptyInputError(f"{setting} must name at least one input; got none.")
-    for source in sources:
-        load(source.format).check(source, plan, setting)
-    return _unique(sources)
+    with _no_collection():
+        sources = [*_surveyed(list(_with_names(places)), plan, scan), *others.values()]
+        if not sources:
+            raise EmptyInputError(f"{setting} must name at least one input; got none.")
+        for source in sources:
+            load(source.format).check(source, plan, setting)
+        return _unique(sources)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the search for cycles, which takes half of the time of finding many files."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def is_pair(input_name: str) -> bool:
@@ -181,7 +196,10 @@ def _with_names(places: Mapping[Source, Found]) -> Iterator[Source]:
         for store in stores
     }
     for source, found in places.items():
-        name = posixpath.relpath(found.path, common[found.store] or ".")
+        home = common[found.store]
+        name = found.path.removeprefix(f"{home}/")
+        if not home or name == found.path:
+            name = posixpath.relpath(found.path, home or ".")
         if found.store and len(stores) > 1:
             name = f"{found.store}/{name}"
         yield replace(source, name=name)
@@ -192,8 +210,11 @@ def _unique(sources: list[Source]) -> list[Source]:
     seen: Counter[str] = Counter()
     unique = []
     for source in sorted(sources, key=lambda s: (s.name, s.url)):
-        name = source.name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        name = source.name
+        if not name.isascii():
+            name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         seen[name] += 1
         again = f"~{seen[name]}" if seen[name] > 1 else ""
-        unique.append(replace(source, name=name + again))
+        name += again
+        unique.append(source if name == source.name else replace(source, name=name))
     return sorted(unique, key=lambda s: s.name)

@@ -10,7 +10,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from corpusfit.corpus.cutting import MIB
+from corpusfit.corpus.cutting import MIB, most_in_one
 from corpusfit.corpus.files import read_span, stated_digest, stored_size
 from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
@@ -61,19 +61,31 @@ def scan_chunk(chunk: Chunk) -> ChunkScan:
     Raises:
         InputError: the chunk cannot be read.
     """
+    if not chunk.cell:
+        return only_digest(digest_of(chunk.span))
     data = read_span(chunk.span)
     digest = xxhash.xxh3_128_digest(data)
-    none = np.empty(0, np.int64)
-    if not chunk.cell:
-        return ChunkScan(digest, none, none, (-1, -1), 0)
     starts = line_ends(np.frombuffer(data, np.uint8)) + (chunk.span.begin + 1)
     if not len(starts):
-        return ChunkScan(digest, none, none, (-1, -1), 0)
+        return only_digest(digest)
     cells = starts // chunk.cell
     firsts = np.flatnonzero(np.diff(cells, prepend=-1))
     longest = int(np.diff(starts).max(initial=0))
     rows = np.diff(np.append(firsts, len(starts)))
     return ChunkScan(digest, starts[firsts], rows, (int(starts[0]), int(starts[-1])), longest)
+
+
+def digest_of(span: Span) -> bytes:
+    """XXH3 (128 bits) of the bytes of a span; raises as `scan_chunk` does."""
+    return xxhash.xxh3_128_digest(read_span(span))
+
+
+def only_digest(digest: bytes) -> ChunkScan:
+    """The scan of a chunk without line ends, or in which none were looked for."""
+    return ChunkScan(digest, _NONE, _NONE, (-1, -1), 0)
+
+
+_NONE = np.empty(0, np.int64)
 
 
 def scan_here(chunks: Sequence[Chunk]) -> Sequence[ChunkScan]:
@@ -98,22 +110,23 @@ def survey(
 
     Returns:
         For each file its fingerprint in hex, its size in bytes, and its row offsets; None for a
-        file without plain lines, or with a row over the row limit, which one reader must drop in
-        passing.
+        file without plain lines, a file of one block, or one with a row over the row limit, which
+        one reader must drop in passing.
 
     Raises:
         InputError: a file cannot be read.
     """
-    cell = max(1, int(plan.shard_mb * MIB))
+    cell, one = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
     digests = [stated_digest(url) for url, _ in files]
     sizes = [s[1] if s else stored_size(url) for s, (url, _) in zip(digests, files, strict=True)]
+    many = [lines and size > one for (_, lines), size in zip(files, sizes, strict=True)]
     plans = [
         list(_chunks(url, size, cell if lines else 0)) if lines or not reported else []
-        for (url, lines), size, reported in zip(files, sizes, digests, strict=True)
+        for (url, _), lines, size, reported in zip(files, many, sizes, digests, strict=True)
     ]
     scans = iter(scan([chunk for chunks in plans for chunk in chunks]))
     found = []
-    for (_, lines), size, reported, chunks in zip(files, sizes, digests, plans, strict=True):
+    for lines, size, reported, chunks in zip(many, sizes, digests, plans, strict=True):
         own_scans = [next(scans) for _ in chunks]
         digest = reported[0] if reported else _combined(own_scans, size)
         cells = _cells(own_scans, size, cell, int(plan.max_row_mb * MIB)) if lines else None

@@ -23,9 +23,9 @@ from corpusfit.jobs.reading import Tally
 from corpusfit.jobs.sample import Drawn, below, lowest, strings
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.score.contract import SOURCE
-from corpusfit.score.table import column, write_parquet
+from corpusfit.score.table import column, source_column, write_parquet
 from corpusfit.segments import join_units
-from corpusfit.types import Shard, text_array
+from corpusfit.types import Shard, file_of, in_file
 
 _LABEL = 200
 """Characters of a domain's name."""
@@ -78,13 +78,13 @@ class DrawKnown(PlainJob[tuple[Shard, int], tuple[Drawn[Known], Tally]]):
             first.setdefault(texts[place].strip(), place)
         places = np.sort(np.fromiter(first.values(), np.int64, len(first)))
         places = places[lowest(keys[places], self.k)]
-        name = self.names[shard.source]
-        domains = [name] * len(places)
+        files = [self.names[shard.source + i] for i in file_of(row[places]).tolist()]
+        domains = files
         if self.truth != SOURCE and len(places):
             domains = labels_at(shard, self.read, row[places])
         units = [
-            Known(texts[place].strip(), name, int(row[place]), domain[:_LABEL])
-            for place, domain in zip(places.tolist(), domains, strict=True)
+            Known(texts[place].strip(), file, int(in_file(row[place])), domain[:_LABEL])
+            for place, file, domain in zip(places.tolist(), files, domains, strict=True)
         ]
         return Drawn(shard.index, keys[places], units), tally
 
@@ -213,12 +213,11 @@ class Assign(Job[int, int]):
             if len(segments):
                 own = np.add.reduceat(own, segments.first_unit, axis=0) / segments.units[:, None]
             shares = own.astype(np.float32)
-            nothing = np.zeros(len(segments), np.int32)
-            name = text_array([self.names[tally["source"]]]).cast(pa.string())
+            names = Tally(**tally).sources(self.names)
             table = pa.table(
                 {
-                    "source": pa.DictionaryArray.from_arrays(column(nothing, pa.int32()), name),
-                    "row": column(segments.row, pa.int64()),
+                    "source": source_column(names, segments.row),
+                    "row": column(in_file(segments.row), pa.int64()),
                     "segment": column(segments.segment, pa.int32()),
                     "start": column(segments.start, pa.int64()),
                     "end": column(segments.end, pa.int64()),

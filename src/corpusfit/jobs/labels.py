@@ -19,7 +19,7 @@ from corpusfit.jobs.score import Scoring
 from corpusfit.plan import CutPlan, MethodPlan, ReadPlan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import SOURCE
-from corpusfit.types import Document, Shard
+from corpusfit.types import Document, Shard, file_of
 
 NONE = "(none)"
 """Label of rows whose field is missing, empty, or not a string, a whole number or a boolean."""
@@ -80,7 +80,9 @@ class ScoreLabels(Scoring, Job[Shard, tuple[Tally, list[str]]]):
         def work(shard: Shard) -> tuple[Tally, list[str]]:
             units, _, tally = read_units(shard, self.read, self.cut, self.names)
             if method.truth == SOURCE:
-                labels, places = [self.names[shard.source]], np.zeros(len(units), np.int64)
+                used, places = np.unique(file_of(units.row), return_inverse=True)
+                labels = [self.names[shard.source + i] for i in used.tolist()]
+                labels = labels or [self.names[shard.source]]
             else:
                 labels, places = _labels(shard, self.read, units.row)
             scores = np.array([method.score_label(label) for label in labels], np.float32)
@@ -109,8 +111,8 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class CountLabels(PlainJob[tuple[int, str | Shard], Counted]):
-    """Count a part's segments by label: one label for all, or the labels of a shard's rows.
+class CountLabels(PlainJob[tuple[int, Shard | None], Counted]):
+    """Count a part's segments by label: their source, or the label of their row in a shard.
 
     Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, Figure 5.
 
@@ -118,24 +120,27 @@ class CountLabels(PlainJob[tuple[int, str | Shard], Counted]):
         scores: folder of the parts.
         read: how the corpus is read; its `id_field` is the label's field.
         domain: globs of the domain's labels.
+        names: names of the corpus's sources.
     """
 
     scores: Path
     read: ReadPlan
     domain: tuple[str, ...]
+    names: tuple[str, ...]
 
-    def _work(self, piece: tuple[int, str | Shard]) -> Counted:
+    def _work(self, piece: tuple[int, Shard | None]) -> Counted:
         part, known = piece
         path = table.part_path(self.scores, part)
-        row, tokens, selected = (
-            np.asarray(c, np.int64) for c in table.read_columns(path, "row", "tokens", "selected")
+        tokens, selected = (
+            np.asarray(c, np.int64) for c in table.read_columns(path, "tokens", "selected")
         )
-        if isinstance(known, str):
-            labels, places = [known], np.zeros(len(row), np.int64)
+        if known is None:
+            labels, places = table.read_sources(path)
         else:
-            labels, places = _labels(known, self.read, row)
+            wanted = table.read_rows(path, Tally.of(known).sources(self.names))
+            labels, places = _labels(known, self.read, wanted)
         counts = np.zeros((len(labels), 4), np.int64)
-        each = (np.ones_like(row), tokens, selected, tokens * selected)
+        each = (np.ones_like(tokens), tokens, selected, tokens * selected)
         for column, values in enumerate(each):
             np.add.at(counts[:, column], places, values)
         if not self.domain:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +11,17 @@ from corpusfit.corpus import Pick, documents, kind
 from corpusfit.errors import StrictError
 from corpusfit.plan import CutPlan, ReadPlan
 from corpusfit.segments import cut_units
-from corpusfit.types import Documents, Shard, Texts, Units
+from corpusfit.types import Documents, Shard, Texts, Units, file_of, in_file
 
 
 @dataclass
 class Tally:
-    """Counts of one shard, with every reject in full; rows = documents + rejects."""
+    """Counts of one shard, with every reject in full; rows = documents + rejects.
+
+    Attributes:
+        source: number of its source, or of the first of its `files` sources.
+        rejects: row in the shard, byte and reason of each.
+    """
 
     source: int
     documents: int = 0
@@ -24,6 +29,16 @@ class Tally:
     segments: int = 0
     characters: int = 0
     rejects: list[tuple[int, int, str]] = field(default_factory=list)
+    files: int = 1
+
+    @classmethod
+    def of(cls, shard: Shard) -> Tally:
+        """The tally of a shard, before anything is counted."""
+        return cls(shard.source, files=shard.files)
+
+    def sources(self, names: Sequence[str]) -> Sequence[str]:
+        """The names of the shard's sources, of those of the corpus."""
+        return names[self.source : self.source + self.files]
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain values, for a file's header."""
@@ -58,7 +73,7 @@ def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
     """
     for row, _, reason in tally.rejects[:1]:
         raise StrictError(
-            f"{names[tally.source]}, row {row}: {reason}. "
+            f"{tally.sources(names)[file_of(row)]}, row {in_file(row)}: {reason}. "
             "Correct the row, or leave out <read.strict> to skip such rows."
         )
 
@@ -79,7 +94,8 @@ def read_shard(
         StrictError: the plan is strict and a row was rejected.
     """
     found, rejected = documents(shard, plan, pick, translations=translations)
-    tally = Tally(shard.source, len(found))
+    tally = Tally.of(shard)
+    tally.documents = len(found)
     tally.rejects = [(r.row, r.byte, r.reason) for r in rejected]
     if plan.strict:
         require_none_rejected(tally, names)

@@ -162,7 +162,7 @@ class CountShard(Job[Shard, Tally]):
             tally.segments = len(segments)
             counted = features.count(texts, segments.first_unit)
             empty = np.zeros(len(segments), np.float32)
-            table.write(self.scores, shard.index, self.names[tally.source], segments, empty)
+            table.write(self.scores, shard.index, tally.sources(self.names), segments, empty)
             write_arrays(self.folder.counts(shard.index), vars(counted), tally.as_dict())
             return tally
 

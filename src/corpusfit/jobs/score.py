@@ -38,7 +38,7 @@ class Scoring:
         segments = join_units(units, self.gamma)
         tally.segments = len(segments)
         scores = segment_scores(segments, unit_scores, summed=self.summed)
-        table.write(self.scores, shard, self.names[tally.source], segments, scores)
+        table.write(self.scores, shard, tally.sources(self.names), segments, scores)
         write_bytes(mark_path(self.marks, shard), json.dumps(tally.as_dict()).encode())
         return tally
 

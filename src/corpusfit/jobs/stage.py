@@ -130,7 +130,7 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
                 batch = read_as(Paired(texts, vectors), self.stage.reads)
             found = joined_scores(scorer.score(batch), segments.units, summed=self.stage.summed)
             if places is None:
-                table.write(self.scores, shard.index, self.names[shard.source], segments, found)
+                table.write(self.scores, shard.index, tally.sources(self.names), segments, found)
                 places = np.arange(len(segments))
             parts.write(shard.index, places, found, tally, time.perf_counter() - started)
             return len(texts)
@@ -147,7 +147,8 @@ class ScoreStage(Job[tuple[Shard, NDArray[np.int64] | None], int]):
             tally.segments = len(segments)
             return segments, texts, tally
         part = table.part_path(self.scores, shard.index)
-        rows, numbers = (c[places] for c in table.read_columns(part, "row", "segment"))
+        rows = table.read_rows(part, Tally.of(shard).sources(self.names))[places]
+        numbers = table.read_columns(part, "segment")[0][places]
         found, tally = read_shard(shard, self.read, self.names, lambda seen, _: np.isin(seen, rows))
         units, texts = cut_units(found, self.cut)
         segments = join_units(units, self.cut.gamma)

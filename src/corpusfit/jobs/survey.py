@@ -5,37 +5,51 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from corpusfit.corpus import Chunk, ChunkScan, scan_chunk
+from corpusfit.corpus import Chunk, ChunkScan, digest_of, only_digest, scan_chunk
 from corpusfit.engine import Engine, PlainJob
+from corpusfit.types import Span
 
 _BYTES = 16 << 20
-_CHUNKS = 256
+_CHUNKS = 1024
 
-_Batch = tuple[int, list[Chunk]]
+_Batch = tuple[int, list[tuple[str, int, int, int]]]
 
 
 @dataclass(frozen=True)
-class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan]]]):
-    """Scan a batch of chunks; returns its number too."""
+class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
+    """Scan a batch of chunks; returns its number too, and of a chunk without rows its digest."""
 
-    def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan]]:
-        return batch[0], [scan_chunk(chunk) for chunk in batch[1]]
+    def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
+        return batch[0], [_scan(Span(url, a, b), cell) for url, a, b, cell in batch[1]]
+
+
+def _scan(span: Span, cell: int) -> ChunkScan | bytes:
+    if not cell:
+        return digest_of(span)
+    found = scan_chunk(Chunk(span, cell))
+    return found if len(found.begins) else found.digest
 
 
 def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
     """Scan chunks on an engine's workers; the results are in the order of the chunks.
 
-    Chunks travel in batches, because a scan of a small file takes less time than its transfer.
+    Chunks travel in batches of plain values, because a scan of a small file takes less time than
+    its transfer.
     """
-    batches: list[list[Chunk]] = []
+    batches: list[list[tuple[str, int, int, int]]] = []
     size = _BYTES
     for chunk in chunks:
         if size >= _BYTES or len(batches[-1]) == _CHUNKS:
             batches.append([])
             size = 0
-        batches[-1].append(chunk)
-        size += chunk.span.end - chunk.span.begin
+        span = chunk.span
+        batches[-1].append((span.url, span.begin, span.end, chunk.cell))
+        size += span.end - span.begin
     if len(batches) < 2:
         return [scan_chunk(chunk) for chunk in chunks]
     found = dict(engine.map(_Scan(), enumerate(batches)))
-    return [seen for number in range(len(batches)) for seen in found[number]]
+    return [
+        only_digest(seen) if isinstance(seen, bytes) else seen
+        for number in range(len(batches))
+        for seen in found[number]
+    ]

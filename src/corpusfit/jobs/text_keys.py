@@ -66,7 +66,7 @@ class KeyTexts(PlainJob[Shard, Keyed]):
     sides: int
 
     def _work(self, shard: Shard) -> Keyed:
-        tally, numbers = Tally(shard.source), []
+        tally, numbers = Tally.of(shard), []
         keys: list[int] = []
         written: list[int] = []
         for row in rows(shard, self.read):

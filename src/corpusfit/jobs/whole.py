@@ -65,7 +65,7 @@ class ScoreWhole(Scoring, PlainJob[MethodPlan, int]):
                 units, vectors, tally = store.read(index)
                 yield index, units, vectors, Tally(**tally)
             return
-        for shard in corpus.shards(self.sources, self.read):
+        for shard in corpus.packed(self.sources, self.read):
             units, texts, counted = read_units(shard, self.read, self.cut, self.names)
             if reads == "both" and store is not None:
                 yield shard.index, units, Paired(texts, store.read(shard.index)[1]), counted

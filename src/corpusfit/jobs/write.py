@@ -15,9 +15,10 @@ from corpusfit.artifacts import write_bytes
 from corpusfit.corpus import rows
 from corpusfit.engine import PlainJob
 from corpusfit.errors import changed_input
+from corpusfit.jobs.reading import Tally
 from corpusfit.plan import ReadPlan
 from corpusfit.score import table
-from corpusfit.types import Document, Shard
+from corpusfit.types import Document, Shard, file_of, in_file
 
 _COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selected")
 
@@ -53,6 +54,7 @@ class WriteSelected(PlainJob[Shard, int]):
     def _work(self, shard: Shard) -> int:
         path = table.part_path(self.scores, shard.index)
         columns = dict(zip(_COLUMNS, table.read_columns(path, *_COLUMNS), strict=True))
+        columns["row"] = table.read_rows(path, Tally.of(shard).sources(self.names))
         documents = {d.row: d for d in rows(shard, self.read) if isinstance(d, Document)}
         places = np.array(self.places.get(shard.index, ()), np.int64)
         if len(places):
@@ -78,12 +80,14 @@ class WriteSelected(PlainJob[Shard, int]):
         for at in places:
             here = {name: column[at] for name, column in columns.items()}
             document = documents.get(int(here["row"]))
+            source = self.names[shard.source + int(file_of(here["row"]))]
             if document is None or here["end"] > len(document.text):
-                raise changed_input(self.names[shard.source], "<.overwrite=true>")
+                raise changed_input(source, "<.overwrite=true>")
+            here["row"] = in_file(here["row"])
             line = {
                 "text": document.text[int(here["start"]) : int(here["end"])],
                 **({} if document.translation is None else {"translation": document.translation}),
-                "source": self.names[shard.source],
+                "source": source,
                 **{name: here[name] for name in ("row", "segment", "score", *more)},
                 "id": document.id,
             }

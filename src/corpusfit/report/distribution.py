@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.score import table
+from corpusfit.score.groups import source_groups
 from corpusfit.select import ScoredPart
 from corpusfit.select.strata import edges
 
@@ -27,7 +28,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Spread:
-    """The scores of m segments of s sources.
+    """The scores of m segments of s sources, or folders of sources (`score/groups.py`).
 
     Attributes:
         sources: s names, in the corpus's order.
@@ -50,7 +51,9 @@ class Spread:
     heights: Counts
 
 
-def spread_of(scores: Path, *, seed: int, threshold: float | None) -> Spread:
+def spread_of(
+    scores: Path, sources: Sequence[str], *, seed: int, threshold: float | None
+) -> Spread:
     """Count the stored scores of a run, part by part.
 
     Thresholds come from a sample of the scores (`select/strata.py`); the counts are exact. Memory
@@ -58,6 +61,7 @@ def spread_of(scores: Path, *, seed: int, threshold: float | None) -> Spread:
 
     Args:
         scores: folder of the scores.
+        sources: names of the corpus's sources.
         seed: of the run, so that the thresholds are those of its stored examples.
         threshold: lowest selected score.
     """
@@ -65,18 +69,22 @@ def spread_of(scores: Path, *, seed: int, threshold: float | None) -> Spread:
     at = edges(lambda: (part for _, part in _parts(scores)), seed=seed, also=also)
     bins = _bins(at)
     names: dict[str, int] = {}
+    group_of = source_groups(sources)
     above: list[Counts] = []
     heights: list[Counts] = []
-    for source, part in _parts(scores):
-        number = names.setdefault(source, len(names))
-        if number == len(above):
-            above.append(np.zeros((2, len(at) + 1), np.int64))
-            heights.append(np.zeros(len(bins) - 1, np.int64))
-        interval = np.searchsorted(-at, -part.scores, side="left")
-        above[number][0] += np.bincount(interval, minlength=len(at) + 1)
-        above[number][1] += np.bincount(interval, part.tokens, len(at) + 1).astype(np.int64)
-        inside = np.clip(part.scores, bins[0], bins[-1])
-        heights[number] += np.histogram(inside, bins)[0]
+    for path, part in _parts(scores):
+        own, place = table.read_sources(path)
+        groups = [names.setdefault(group_of(source), len(names)) for source in own]
+        number = np.array(groups, np.int64)[place]
+        for n in np.unique(number).tolist():
+            while n >= len(above):
+                above.append(np.zeros((2, len(at) + 1), np.int64))
+                heights.append(np.zeros(len(bins) - 1, np.int64))
+            found, tokens = part.scores[number == n], part.tokens[number == n]
+            interval = np.searchsorted(-at, -found, side="left")
+            above[n][0] += np.bincount(interval, minlength=len(at) + 1)
+            above[n][1] += np.bincount(interval, tokens, len(at) + 1).astype(np.int64)
+            heights[n] += np.histogram(np.clip(found, bins[0], bins[-1]), bins)[0]
     shape = (len(names), 2, len(at) + 1)
     counted = np.cumsum(np.array(above, np.int64).reshape(shape), axis=2)
     return Spread(
@@ -91,13 +99,13 @@ def spread_of(scores: Path, *, seed: int, threshold: float | None) -> Spread:
     )
 
 
-def _parts(scores: Path) -> Iterator[tuple[str, ScoredPart]]:
-    """Every part with at least one segment, and its source."""
+def _parts(scores: Path) -> Iterator[tuple[Path, ScoredPart]]:
+    """Every part with at least one segment, and its path."""
     for index, path in table.parts(scores):
         found, tokens = table.read_columns(path, "score", "tokens")
         if len(found):
             part = ScoredPart(index, np.asarray(found, np.float32), np.asarray(tokens, np.int64))
-            yield table.source_of(path), part
+            yield path, part
 
 
 def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:

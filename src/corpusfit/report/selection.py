@@ -27,7 +27,8 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], room: int)
     choose = manifest["plan"]["choose"]
     by_score = choose["policy"] == "top" and not choose.get("balance")
     threshold = manifest["selected"]["threshold"] if by_score else None
-    spread = spread_of(folder.scores, seed=manifest["plan"]["seed"], threshold=threshold)
+    names = [source["name"] for source in manifest["corpus"]]
+    spread = spread_of(folder.scores, names, seed=manifest["plan"]["seed"], threshold=threshold)
     examples = read_examples(folder.examples, room)
     by_source = manifest["selected"]["by_source"]
     counts = [by_source.get(name, {}).get("selected", 0) for name in spread.sources]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, write_bytes
-from corpusfit.types import Segments, text_array
+from corpusfit.types import FILE_BITS, Segments, file_of, in_file, text_array
 
 SCHEMA = pa.schema(
     [
@@ -48,15 +48,26 @@ _NAME = re.compile(r"part-(\d+)\.parquet$")
 
 
 def write(
-    folder: Path, shard: int, source: str, segments: Segments, scores: NDArray[np.float32]
+    folder: Path,
+    shard: int,
+    sources: Sequence[str],
+    segments: Segments,
+    scores: NDArray[np.float32],
 ) -> None:
     """Write a shard's m segments with their scores [m]; no segment is selected yet.
 
     All segments have stage 1; a cascade rewrites those that reach later stages.
+
+    Args:
+        folder: of the parts.
+        shard: its number.
+        sources: names of the shard's sources.
+        segments: the segments.
+        scores: float32 [m].
     """
     m = len(segments)
     values: tuple[NDArray[Any], ...] = (
-        segments.row,
+        in_file(segments.row),
         segments.segment,
         segments.start,
         segments.end,
@@ -67,10 +78,18 @@ def write(
         np.zeros(m, np.float32),
         np.zeros(m, bool),
     )
-    place = column(np.zeros(m, np.int32), pa.int32())
-    names = pa.DictionaryArray.from_arrays(place, text_array([source]).cast(pa.string()))
     columns = [column(v, f.type) for v, f in zip(values, list(SCHEMA)[1:], strict=True)]
+    names = source_column(sources, segments.row)
     write_parquet(part_path(folder, shard), pa.table([names, *columns], schema=SCHEMA))
+
+
+def source_column(sources: Sequence[str], rows: NDArray[np.int64]) -> pa.Array:
+    """The names of the sources of a shard's rows, int64 [m], by their numbers in the shard."""
+    files = file_of(rows)
+    used = np.union1d(files, [0])
+    place = column(np.searchsorted(used, files).astype(np.int32), pa.int32())
+    names = text_array([sources[i] for i in used.tolist()]).cast(pa.string())
+    return pa.DictionaryArray.from_arrays(place, names)
 
 
 def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -100,10 +119,28 @@ def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
     return [table.column(name).to_numpy() for name in names]
 
 
-def source_of(path: Path) -> str:
-    """The source of a part's segments, of which there is at least one."""
-    first = pq.ParquetFile(_opened(path)).read(columns=["source"]).column("source").chunk(0)
-    return str(first.dictionary[0].as_py())
+def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
+    """The names of the sources of a part's m segments, and for each the place of its own [m]."""
+    read = pq.ParquetFile(_opened(path)).read(columns=["source"]).column("source")
+    joined = read.unify_dictionaries()
+    names = joined.chunk(0).dictionary.to_pylist() if joined.num_chunks else []
+    places = [np.asarray(c.indices.to_numpy(), np.int64) for c in joined.chunks]
+    return names, np.concatenate([np.empty(0, np.int64), *places])
+
+
+def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
+    """The rows of a part's m segments by their numbers in the shard, int64 [m].
+
+    Args:
+        path: of the part.
+        sources: names of the shard's sources.
+    """
+    rows = np.asarray(read_columns(path, "row")[0], np.int64)
+    if len(sources) == 1 or not len(rows):
+        return rows
+    number = {name: i for i, name in enumerate(sources)}
+    names, place = read_sources(path)
+    return (np.array([number[name] for name in names], np.int64)[place] << FILE_BITS) + rows
 
 
 def _opened(path: Path) -> Any:

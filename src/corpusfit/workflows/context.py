@@ -23,11 +23,13 @@ from corpusfit.engine import Engine, Job, LocalEngine, Meter, Progress, RayEngin
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input, spelled
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.survey import scan_with
+from corpusfit.manifest import OutFolder
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Shard, Source
 from corpusfit.workflows.budget import Decision
 
 ENGINES: dict[str, type[Engine]] = {"local": LocalEngine, "ray": RayEngine}
+CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -156,10 +158,12 @@ class RunContext:
         scan = partial(scan_with, self.engine)
         return corpus.find(inputs, read, spool=self.work, role=role, scan=scan)
 
-    def shards_of(self, sources: Sequence[Source], read: ReadPlan) -> Iterator[Shard]:
+    def shards_of(
+        self, sources: Sequence[Source], read: ReadPlan, cut: CutSources = corpus.shards
+    ) -> Iterator[Shard]:
         """The shards of some sources; their stored bytes are the weights of pieces for `map`."""
         before: Counter[int] = Counter()
-        for shard in corpus.shards(sources, read):
+        for shard in cut(sources, read):
             self._weights.append(shard.position - before[shard.source])
             before[shard.source] = shard.position
             yield shard
@@ -185,7 +189,8 @@ class RunContext:
         """The sources of an earlier run in `out`, found again.
 
         Raises:
-            ChangedInputError: a source changed since it was scored.
+            ChangedInputError: a source changed since it was scored, or an earlier version scored
+                small files in other shards.
             InputError: a source is gone.
         """
         now, changed = corpus.found_again(sources, read, partial(scan_with, self.engine))
@@ -193,6 +198,12 @@ class RunContext:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
                 "score again with `corpusfit select` and another <.out>."
+            )
+        known = OutFolder(out).identity()
+        if any(known.get(name) != value for name, value in corpus.layout(now, read).items()):
+            raise ChangedInputError(
+                f"An earlier version scored {out}, with a shard for each small file. Score again "
+                "with `corpusfit select` and another <.out>."
             )
         return now
 
@@ -307,8 +318,8 @@ class Run(RunContext):
         return next(iter(list(self.engine.map(job, [piece]))))
 
     def shards(self) -> Iterator[Shard]:
-        """The corpus's shards, weighed as by `shards_of`."""
-        for shard in self.shards_of(self.sources, self.plan.read):
+        """The corpus's shards, small sources together, weighed as by `shards_of`."""
+        for shard in self.shards_of(self.sources, self.plan.read, corpus.packed):
             self.shard_count = shard.index + 1
             yield shard
 
@@ -328,7 +339,7 @@ def peak(who: int) -> float:
 def _written(source: Source) -> list[tuple[int, int]] | None:
     """Sizes and modification times of local files; None if unknown."""
     try:
-        stats = [Path(file).stat() for file in corpus.files_of(source)]
+        stats = [os.stat(file) for file in corpus.files_of(source)]  # noqa: PTH116 (of many files)
     except OSError:
         return None
     return [(stat.st_size, stat.st_mtime_ns) for stat in stats]

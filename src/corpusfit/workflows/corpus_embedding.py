@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from corpusfit import corpus
 from corpusfit.artifacts import listed, write_arrays, write_bytes
 from corpusfit.embed.store import VectorStore
 from corpusfit.jobs.clusters import Assign, assigned_path
@@ -42,6 +43,7 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         "read": {k: v for k, v in vars(run.plan.read).items() if k != "strict"},
         "cut": [run.plan.cut.unit, run.plan.cut.pieces],
         "encoder": encoder,
+        **corpus.layout(run.sources, run.plan.read),
     }
     folder = run.cache / "embeddings" / digest(identity)
     complete = folder / "complete.json"

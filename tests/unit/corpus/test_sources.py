@@ -181,7 +181,7 @@ def test_unreadable(find, write, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.open", refuse)
+    monkeypatch.setattr("os.open", refuse)
     with pytest.raises(InputError, match=r"a\.txt.*Permission denied"):
         find(path)
 

@@ -21,14 +21,14 @@ def stored(tmp_path):
             row=np.arange(n), segment=zero.astype(np.int32), start=zero, end=zero,
             units=zero.astype(np.int32), tokens=tokens, first_unit=zero,
         )  # fmt: skip
-        table.write(tmp_path, shard, source, segments, scores)
+        table.write(tmp_path, shard, [source], segments, scores)
         rows += [(source, s, t) for s, t in zip(scores, tokens, strict=True)]
     return tmp_path, rows
 
 
 def test_counts_at_every_threshold_are_exact(stored):
     folder, rows = stored
-    found = spread_of(folder, seed=0, threshold=1.25)
+    found = spread_of(folder, ["a", "b"], seed=0, threshold=1.25)
     assert found.sources == ("a", "b")
     assert np.float32(1.25) in found.thresholds
     for s, source in enumerate(found.sources):
@@ -42,7 +42,7 @@ def test_counts_at_every_threshold_are_exact(stored):
 
 
 def test_no_scores(tmp_path):
-    found = spread_of(tmp_path, seed=0, threshold=None)
+    found = spread_of(tmp_path, ["a"], seed=0, threshold=None)
     assert found.sources == ()
     assert found.thresholds.size == found.heights.size == 0
 
@@ -63,8 +63,8 @@ def test_bins_separate_scores_at_any_scale(tmp_path, scores):
         row=np.arange(len(scores)), segment=zero.astype(np.int32), start=zero, end=zero,
         units=zero.astype(np.int32), tokens=zero, first_unit=zero,
     )  # fmt: skip
-    table.write(tmp_path, 0, "a", segments, np.array(scores, np.float32))
-    found = spread_of(tmp_path, seed=0, threshold=None)
+    table.write(tmp_path, 0, ["a"], segments, np.array(scores, np.float32))
+    found = spread_of(tmp_path, ["a"], seed=0, threshold=None)
     assert (np.diff(found.bins) > 0).all()
     assert found.heights.sum() == len(scores)
     several = np.count_nonzero(found.heights) > 1

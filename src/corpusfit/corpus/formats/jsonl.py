@@ -35,6 +35,7 @@ class JsonLines(Format):
     """Formats whose shards hold JSON lines."""
 
     written = "jsonl"
+    joins = True
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         """The rows of one shard."""
@@ -75,7 +76,7 @@ class Jsonl(JsonLines):
     name = "jsonl"
     suffixes = (".jsonl", ".ndjson")
     begins = b"{"
-    line_ends = True
+    plain = line_ends = True
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of whole lines."""

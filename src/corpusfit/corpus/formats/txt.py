@@ -34,6 +34,7 @@ class Txt(Format):
     name = "txt"
     suffixes = (".txt",)
     begins = b""
+    plain = True
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of whole documents."""

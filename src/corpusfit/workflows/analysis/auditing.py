@@ -124,7 +124,8 @@ def _audited(folder: SelectionFolder, truth: str, domain: Sequence[str], machine
     if truth != SOURCE:
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=truth))
     sources = [Source(**s) for s in manifest["corpus"]]
-    job = CountLabels(folder.scores, plan.read, tuple(domain))
+    names = tuple(s.name for s in sources)
+    job = CountLabels(folder.scores, plan.read, tuple(domain), names)
     with machine.running(folder.work) as context:
         context.engine.require_shared(folder.work, "DIR")
         if truth != SOURCE:
@@ -179,9 +180,7 @@ class _Total:
 
 
 def _by_source(run: Run, folder: SelectionFolder, job: CountLabels) -> Iterator[Counted]:
-    pieces: list[tuple[int, str | Shard]] = [
-        (shard, run.names[tally.source]) for shard, tally in tallies(folder)
-    ]
+    pieces: list[tuple[int, Shard | None]] = [(shard, None) for shard, _ in tallies(folder)]
     return run.over("audit", job, pieces)
 
 

@@ -59,7 +59,8 @@ def _below(
     found: dict[int, list[Drawn[Known]]] = {}
     rejected = Reasons()
     with run.stage("draw", run.size):
-        pieces = ((shard, bounds[shard.source]) for shard in run.shards())
+        shards = run.shards_of(run.sources, run.plan.read) if by_source else run.shards()
+        pieces = ((shard, bounds[shard.source]) for shard in shards)
         for part, tally in run.map(job, pieces):
             rejected.add(tally.rejects)
             group = found.setdefault(tally.source if by_source else 0, [])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit import corpus
 from corpusfit.artifacts import read_arrays
 from corpusfit.errors import bad_setting
 from corpusfit.explore.domains import read_domains, write_domains
@@ -120,6 +121,7 @@ def _identity(plan: ClustersPlan, run: Run) -> dict[str, Any]:
         "command": "clusters",
         **settings,
         "corpus": source_identity(run.sources),
+        **corpus.layout(run.sources, run.plan.read),
         "encoder": run.encoder,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }

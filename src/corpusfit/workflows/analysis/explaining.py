@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusfit import corpus
 from corpusfit.errors import ChangedInputError, InputError, ModelError, UsageError, bad_setting
@@ -23,7 +24,7 @@ from corpusfit.plan import MethodPlan, Plan
 from corpusfit.score import registry, table
 from corpusfit.score.contract import Effect
 from corpusfit.segments import cut_units
-from corpusfit.types import Documents, Source, taken, text_array
+from corpusfit.types import FILE_BITS, Documents, Source, file_of, in_file, taken, text_array
 from corpusfit.workflows.budget import Decision, apply_decision
 from corpusfit.workflows.context import Machine, Run
 from corpusfit.workflows.lock import locked
@@ -183,11 +184,11 @@ def _any_text(run: Run, text: str) -> _Found:
 
 def _segment(run: Run, folder: SelectionFolder, place: str) -> _Found:
     number, row, segment = _parsed(place, run.names)
-    shard, nth = _shard_of(run, folder, number, row)
-    columns = ("row", "segment", "start", "end", "score", "stage", "selected")
-    rows = table.read_columns(table.part_path(folder.scores, shard), *columns)
-    of_row = {name: column[rows[0] == row] for name, column in zip(columns, rows, strict=True)}
-    count = len(of_row["row"])
+    shard, nth, here = _shard_of(run, folder, number, row)
+    columns = ("segment", "start", "end", "score", "stage", "selected")
+    found = table.read_columns(table.part_path(folder.scores, shard), *columns)
+    of_row = {name: column[here] for name, column in zip(columns, found, strict=True)}
+    count = len(here)
     if segment >= count:
         raise bad_setting(
             "<.row>",
@@ -196,7 +197,7 @@ def _segment(run: Run, folder: SelectionFolder, place: str) -> _Found:
         )
     start, end = int(of_row["start"][segment]), int(of_row["end"][segment])
     texts = _units(run, run.sources[number], nth, row, (start, end))
-    where = int(np.flatnonzero(rows[0] == row)[segment])
+    where = int(here[segment])
     known = {
         "source": run.names[number],
         "row": row,
@@ -239,22 +240,30 @@ _SOURCES = 10
 """Highest number of sources in a message."""
 
 
-def _shard_of(run: Run, folder: SelectionFolder, number: int, row: int) -> tuple[int, int]:
-    """The number in the corpus, and in its source, of the shard that holds a row of a source."""
-    name, nth, last = run.names[number], 0, -1
+def _shard_of(
+    run: Run, folder: SelectionFolder, number: int, row: int
+) -> tuple[int, int, NDArray[np.int64]]:
+    """The shard that holds a row of a source: its number in the corpus, and in the source.
+
+    Also the places of the row's segments in the shard.
+    """
+    names, nth, last = run.names, 0, -1
+    name = names[number]
     for shard, tally in tallies(folder):
-        if tally.source != number:
+        file = number - tally.source
+        if not 0 <= file < tally.files:
             continue
         for rejected, _, reason in tally.rejects:
-            if rejected == row:
+            if rejected == (file << FILE_BITS) + row:
                 raise InputError(
                     f"Row {row} of {name} has no score, because it was rejected ({reason}). "
                     "Name another row, or correct this one and score again."
                 )
-        (rows,) = table.read_columns(table.part_path(folder.scores, shard), "row")
-        if row in rows:
-            return shard, nth
-        nth, last = nth + 1, max(last, int(rows.max(initial=-1)))
+        rows = table.read_rows(table.part_path(folder.scores, shard), tally.sources(names))
+        here = np.flatnonzero(rows == (file << FILE_BITS) + row)
+        if len(here):
+            return shard, nth, here
+        nth, last = nth + 1, int(in_file(rows[file_of(rows) == file]).max(initial=last))
     has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
     raise UsageError(f"<.row> must name a scored row; {has}; got {row}.")
 

@@ -194,6 +194,7 @@ def _identity(run: Run) -> dict[str, Any]:
         **settings,
         "target": source_identity(run.target),
         "corpus": source_identity(run.sources),
+        **corpus.layout(run.sources, run.plan.read),
         "encoder": run.encoder,
         "encoders": run.encoders,
         "files": run.files,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from corpusfit.artifacts import is_local, listed, remove, write_bytes, writing
 from corpusfit.jobs.reading import Reasons
@@ -18,7 +19,9 @@ from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
 from corpusfit.plan import MethodPlan
 from corpusfit.score import table
 from corpusfit.score.contract import AnyMethod
+from corpusfit.score.groups import source_groups
 from corpusfit.select import ScoredPart, choose
+from corpusfit.types import file_of, in_file
 from corpusfit.workflows.context import Run
 from corpusfit.workflows.selection.balance import Balance, balance
 from corpusfit.workflows.selection.examples import draw_examples, write_examples
@@ -42,12 +45,24 @@ class Chosen:
     by_cluster: list[dict[str, int]] = field(default_factory=list)
     parts: list[int] = field(default_factory=list)
 
-    def add(self, part: ScoredPart, selected: Any, source: str) -> None:
-        """Count one part."""
-        counted = self.by_source.setdefault(source, Counter(segments=0, selected=0, tokens=0))
-        counted["segments"] += len(selected)
-        counted["selected"] += int(selected.sum())
-        counted["tokens"] += int(part.tokens[selected].sum())
+    def add(
+        self, part: ScoredPart, selected: Any, groups: Sequence[str], own: NDArray[np.int64] | None
+    ) -> None:
+        """Count one part, whose m segments are of some groups; `own` [m] says which, if several."""
+        if own is None:
+            own = np.zeros(len(selected), np.int64)
+        k = len(groups)
+        for group, n, chosen, pieces in zip(
+            groups,
+            np.bincount(own, minlength=k).tolist(),
+            np.bincount(own[selected], minlength=k).tolist(),
+            np.bincount(own[selected], part.tokens[selected], minlength=k).tolist(),
+            strict=True,
+        ):
+            counted = self.by_source.setdefault(group, Counter(segments=0, selected=0, tokens=0))
+            counted["segments"] += n
+            counted["selected"] += chosen
+            counted["tokens"] += int(pieces)
         if part.groups is not None and self.quota is not None:
             self._add_clusters(part.groups, part.tokens, selected, len(self.quota))
         if selected.any():
@@ -89,7 +104,9 @@ def _scored(
 
 def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod) -> Chosen:
     """Select, and write the columns `weight` and `selected` beside the scores."""
-    source_of = {shard: tally.source for shard, tally in tallies(folder)}
+    names = run.names
+    tally_of = dict(tallies(folder))
+    group_of = source_groups(names)
     by = balance(run, folder)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
     paths = dict(table.parts(folder.scores))
@@ -103,7 +120,10 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod) -> Cho
         )
         for choice, part in zip(choices, _scored(folder, by), strict=True):
             table.rewrite(paths[choice.index], weight=choice.weight, selected=choice.selected)
-            chosen.add(part, choice.selected, run.names[source_of[choice.index]])
+            groups, own = [tally_of[choice.index].sources(names)[0]], None
+            if tally_of[choice.index].files > 1:
+                groups, own = table.read_sources(paths[choice.index])
+            chosen.add(part, choice.selected, [group_of(name) for name in groups], own)
             run.machine.progress.advance(1)
     return chosen
 
@@ -140,7 +160,7 @@ def _unwritten(folder: Path, parts: Iterable[int], path: Callable[[Path, int], P
 def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
     total: Counter[str] = Counter(rows=0, documents=0, rejected=0, units=0, segments=0)
-    reasons = Reasons()
+    reasons, names = Reasons(), run.names
     with writing(folder.path / "rejects.jsonl") as out:
         for _, tally in tallies(folder):
             reasons.add(tally.rejects)
@@ -153,6 +173,7 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
                 characters=tally.characters,
             )
             for row, byte, reason in tally.rejects:
-                line = {"source": run.names[tally.source], "row": row, "byte": byte}
+                source = names[tally.source + file_of(row)]
+                line = {"source": source, "row": in_file(row), "byte": byte}
                 out.write(orjson.dumps({**line, "reason": reason}) + b"\n")
     return {**total, "reasons": dict(reasons.counts.most_common())}

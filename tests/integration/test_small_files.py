@@ -1,0 +1,97 @@
+"""A corpus of many small files, against the same files each in shards of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from journeys import prose, scores
+
+import corpusfit
+from corpusfit.errors import ChangedInputError
+from corpusfit.score import groups
+
+
+@pytest.fixture
+def small(tmp_path, jsonl):
+    """Sixty files in three folders; two have a row that is rejected."""
+    for number in range(60):
+        rows = [{"text": t} for t in prose("task" if number % 4 else "kitchen", 6, seed=number)]
+        if number in (7, 31):
+            rows.insert(2, {"no": "text"})
+        jsonl(f"small/{number % 3}/{number:02d}.jsonl", rows)
+    return tmp_path / "small"
+
+
+@pytest.fixture
+def run(task, small, tmp_path, inline):
+    def select(out="out", *settings, machine=inline, method="ngram_coverage"):
+        settings = ("cut.pieces=16", "cut.gamma=2", *settings)
+        return corpusfit.select(
+            target=task, corpus=small, out=tmp_path / out, method=method, fraction=0.3,
+            settings=settings, machine=machine,
+        )  # fmt: skip
+
+    return select
+
+
+def _by_place(done):
+    return {
+        (s["source"], s["row"], s["segment"]): (s["score"], s["selected"]) for s in scores(done)
+    }
+
+
+def _rejects(done):
+    return sorted(
+        map(str, map(json.loads, (done.path / "rejects.jsonl").read_bytes().splitlines()))
+    )
+
+
+def test_scores_and_rejects_are_those_of_each_file_alone(run, inline):
+    together, alone = run("out"), run("alone", "read.shard_mb=0.0004")
+    assert len(list((together.path / "scores").iterdir())) == 1
+    assert len(list((alone.path / "scores").iterdir())) >= 60
+    assert _by_place(together) == _by_place(alone)
+    assert _rejects(together) == _rejects(alone) != []
+    one, other = (run.manifest["selected"]["by_source"] for run in (together, alone))
+    assert one == other
+    counted = corpusfit.audit(together.path, machine=inline).domains
+    assert {n: c.segments for n, c in counted.items()} == {n: c["segments"] for n, c in one.items()}
+    for place, (score, selected) in list(_by_place(together).items())[::37]:
+        row = "{}:{}:{}".format(*place)
+        found = corpusfit.explain(together.path, row=row, machine=inline)
+        assert (found.source, found.row, found.segment) == place
+        assert (found.score, found.selected) == (pytest.approx(score), selected)
+
+
+def test_an_older_layout_is_not_mixed_in(run, inline):
+    done = run()
+    identity = done.path / ".corpusfit" / "run.json"
+    known = json.loads(identity.read_bytes())
+    del known["small files"]
+    identity.write_text(json.dumps(known))
+    with pytest.raises(ChangedInputError, match="small files"):
+        run()
+    with pytest.raises(ChangedInputError, match="small file"):
+        corpusfit.choose(done.path, fraction=0.1, machine=inline)
+
+
+def test_many_sources_are_counted_by_folder(run, monkeypatch):
+    names = run("out").manifest["selected"]["by_source"]
+    monkeypatch.setattr(groups, "MOST", 10)
+    found = run("grouped").manifest["selected"]["by_source"]
+    assert set(found) == {"0/", "1/", "2/"}
+    for folder, counts in found.items():
+        own = [c for name, c in names.items() if name.startswith(folder)]
+        assert counts == {key: sum(c[key] for c in own) for key in counts}
+
+
+def test_the_number_of_workers_changes_nothing(run):
+    digests = []
+    for workers in (1, 2):
+        machine = corpusfit.Machine(workers=workers)
+        done = run(f"by{workers}", "read.shard_mb=0.01", machine=machine, method="moore_lewis")
+        files = sorted([*done.path.glob("scores/*"), *done.path.glob("selected/*")])
+        digests.append([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
+    assert digests[0] == digests[1]
