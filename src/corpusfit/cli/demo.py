@@ -75,8 +75,8 @@ def demo(
         "machine": workflows.Machine(workers=workers, cache=cache, progress=WarningCollector(bar)),
         "overwrite": True,
     }
-    request = {"target": task / "train.jsonl", "corpus": corpus, "tokens": TOKENS}
-    run = api.select(out=out / "selection", **request, **words, **again)
+    words |= {"target": task / "train.jsonl", "corpus": corpus, "tokens": TOKENS}
+    run = api.select(out=out / "selection", **words, **again)
     found = _found(run.manifest)
     if not json:
         show_run(run.path, run.manifest)
@@ -86,7 +86,7 @@ def demo(
             f"{percent(found['chance'], 1)}; higher is better).\n"
         )
     held = task / "test.jsonl"
-    training = {"task": held, "guard": held, "objective": "causal", **again}
+    training: dict[str, Any] = {"task": held, "guard": held, "objective": "causal", **again}
     losses: dict[str, list[float]] = {"base": [], "selection": [], "random": []}
     with bar.showing("adapt", 1 + 2 * SEEDS):
         base = api.adapt(data=corpus, out=out / "base", seed=seed, **BASE, **training)
@@ -142,10 +142,13 @@ def _show_gain(losses: Mapping[str, list[float]], gain: Mapping[str, float], tex
         f"Gain of the selection over as many tokens of random text: {mean:.3f} nats per token "
         f"(95 % interval {low:.3f} to {high:.3f}, {SEEDS} seeds)."
     )
-    times = f"gives the tokens of new {TARGET_FAMILY} docstrings {math.exp(mean):.2f} times the "
-    verdict = "No difference shown: this run cannot tell the selection from random text."
+    verdict = "No difference shown between the selection and random text."
     if low > 0 or high < 0:
-        verdict = f"The selection {'helps' if low > 0 else 'hurts'}: the model {times}probability."
+        verdict = (
+            f"The selection {'helps' if low > 0 else 'hurts'}: after it, a token of a new "
+            f"{TARGET_FAMILY} docstring is {math.exp(mean):.2f} times as probable as after random "
+            "text."
+        )
     say(verdict)
 
 
