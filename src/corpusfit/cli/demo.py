@@ -61,6 +61,8 @@ def demo(
 
     Writes the texts, the selection, the models and report.html to demo-out/.
     """
+    from corpusfit.evaluate.significance import paired_difference
+
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower on several threads
     seed = words["seed"] or 0
     words |= {"method": words["method"] or METHOD}
@@ -86,25 +88,40 @@ def demo(
             f"{percent(found['chance'], 1)}; higher is better).\n"
         )
     held = task / "test.jsonl"
-    training: dict[str, Any] = {"task": held, "guard": held, "objective": "causal", **again}
-    losses: dict[str, list[float]] = {"base": [], "selection": [], "random": []}
     with bar.showing("adapt", 1 + 2 * SEEDS):
-        base = api.adapt(data=corpus, out=out / "base", seed=seed, **BASE, **training)
-        losses["base"].append(base.manifest["losses"]["after"]["task"])
-        bar.advance(1)
-        training |= {"model": base.path, **CONTINUED}
-        for i in range(1, SEEDS + 1):
-            for name, data in (("selection", run.path), ("random", corpus)):
-                place = out / f"{name}-{i}"
-                model = api.adapt(data=data, out=place, seed=SEEDS * seed + i, **training)
-                losses[name].append(model.manifest["losses"]["after"]["task"])
-                bar.advance(1)
-    gain = _gain(losses)
+        losses = _losses(run.path, corpus, held, out, seed, bar, again)
+    gain = paired_difference(losses["random"], losses["selection"])
     if json:
-        as_json({"out": str(run.path), **found, "losses": losses, "gain": gain, **run.manifest})
+        facts = {**found, "losses": losses, "gain": dict(zip(_GAIN, gain, strict=True))}
+        as_json({"out": str(run.path), **facts, **run.manifest})
     write_report(out, quiet=json)
     if not json:
         _show_gain(losses, gain, _rows(held))
+
+
+_GAIN = ("mean", "low", "high")
+
+
+def _losses(
+    selection: Path, corpus: Path, held: Path, out: Path, seed: int, bar: Bar, again: dict[str, Any]
+) -> dict[str, list[float]]:
+    """Losses on the held-out texts: of the base model, then after each training by its seed."""
+    training: dict[str, Any] = {"task": held, "guard": held, "objective": "causal", **again}
+    found: dict[str, list[float]] = {"base": [], "selection": [], "random": []}
+
+    def train(name: str, data: Path, place: Path, seed: int) -> Path:
+        model = api.adapt(data=data, out=place, seed=seed, **training)
+        found[name].append(model.manifest["losses"]["after"]["task"])
+        bar.advance(1)
+        return model.path
+
+    training |= BASE
+    base = train("base", corpus, out / "base", seed)
+    training |= {"init": None, "model": base, **CONTINUED}
+    for i in range(1, SEEDS + 1):
+        for name, data in (("selection", selection), ("random", corpus)):
+            train(name, data, out / f"{name}-{i}", SEEDS * seed + i)
+    return found
 
 
 def _found(manifest: Mapping[str, Any]) -> dict[str, float]:
@@ -118,26 +135,15 @@ def _found(manifest: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _gain(losses: Mapping[str, list[float]]) -> dict[str, float]:
-    """How much lower the loss is after the selection, in nats, and its interval."""
-    from corpusfit.evaluate.significance import paired_difference
-
-    mean, low, high = paired_difference(losses["random"], losses["selection"])
-    return {"mean": mean, "low": low, "high": high}
-
-
-def _show_gain(losses: Mapping[str, list[float]], gain: Mapping[str, float], texts: int) -> None:
-    """Print the losses, their difference, and what it means."""
-    from corpusfit.evaluate.significance import spread
-
-    rows = []
-    for name, values in losses.items():
-        mean, sd = spread(values)
-        rows.append([name, f"{mean:.3f}", "" if sd is None else f"{sd:.3f}"])
+def _show_gain(
+    losses: Mapping[str, list[float]], gain: tuple[float, float, float], texts: int
+) -> None:
+    """Print the mean losses, their difference, and what it means."""
+    names = {"base": "nothing (base model)", "selection": "selection", "random": "random text"}
+    rows = [[names[name], f"{sum(of) / len(of):.3f}"] for name, of in losses.items()]
     title = f"Loss on {texts} held-out {TARGET_FAMILY} docstrings in nats per token"
-    columns = ["continued on", "mean", "sd over seeds"]
-    table(f"{title} (lower is better)", columns, [["nothing (base)", *rows[0][1:]], *rows[1:]])
-    mean, low, high = (gain[k] for k in ("mean", "low", "high"))
+    table(f"{title} (lower is better)", ["continued on", "mean loss"], rows)
+    mean, low, high = gain
     say(
         f"Gain of the selection over as many tokens of random text: {mean:.3f} nats per token "
         f"(95 % interval {low:.3f} to {high:.3f}, {SEEDS} seeds)."
