@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import random
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -14,15 +14,9 @@ import orjson
 from corpusfit.artifacts import write_bytes
 
 TARGET_FAMILY = "network"
-KINDS = {
-    "web": "http urllib xmlrpc",
-    "mail": "email smtplib imaplib poplib",
-    "sockets": "socket socketserver ssl ftplib",
-}
-"""The task's labels and the modules of each; all are of the target's family."""
 
 FAMILIES = {
-    TARGET_FAMILY: " ".join(KINDS.values()),
+    TARGET_FAMILY: "http urllib xmlrpc email smtplib imaplib poplib socket socketserver ssl ftplib",
     "gui": "tkinter turtle",
     "concurrency": "asyncio threading multiprocessing concurrent queue sched",
     "testing": "unittest doctest pdb bdb trace",
@@ -33,7 +27,7 @@ FAMILIES = {
 }
 """The demo's domains: families of modules."""
 
-_SPLITS = {"train": 100, "dev": 60, "test": 120}
+_SPLITS = {"train": 100, "test": 180}
 _MOST = 350
 _SHORTEST = 60
 
@@ -50,15 +44,12 @@ def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
     rng = random.Random(seed)
     task, corpus = folder / "task", folder / "corpus"
     for family, modules in FAMILIES.items():
-        kinds = KINDS if family == TARGET_FAMILY else {family: modules}
-        labels = {t: kind for kind, names in kinds.items() for t in docstrings(names.split())}
-        texts = sorted(labels)
+        texts = sorted(set(docstrings(modules.split())))
         rng.shuffle(texts)
         rest = iter(texts)
         for split, n in _SPLITS.items() if family == TARGET_FAMILY else ():
-            rows = [{"text": t, "label": labels[t]} for t in islice(rest, n)]
-            _write(task / f"{split}.jsonl", rows)
-        _write(corpus / f"{family}.jsonl", [{"text": t} for t in islice(rest, _MOST)])
+            _write(task / f"{split}.jsonl", islice(rest, n))
+        _write(corpus / f"{family}.jsonl", islice(rest, _MOST))
     return task, corpus
 
 
@@ -78,5 +69,5 @@ def docstrings(modules: list[str]) -> Iterator[str]:
                         yield text
 
 
-def _write(path: Path, rows: list[dict[str, str]]) -> None:
-    write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
+def _write(path: Path, texts: Iterable[str]) -> None:
+    write_bytes(path, b"".join(orjson.dumps({"text": text}) + b"\n" for text in texts))

@@ -12,6 +12,7 @@ from journeys import digests, prose
 
 import corpusfit
 from corpusfit import Selection
+from corpusfit.cli import demo
 from corpusfit.cli.app import app
 from corpusfit.score.names import names as method_names
 from corpusfit.workflows.selection import commands as select_commands
@@ -503,29 +504,33 @@ def test_the_module_is_the_command(command, inputs, tmp_path):
 
 
 @pytest.mark.slow
-def test_demo(cli, tmp_path, tiny_static, monkeypatch):
-    """All of it, but for the length of its trainings."""
-    for name, value in (("STEPS", 5), ("SEEDS", 2), ("EPOCHS", 1)):
-        monkeypatch.setattr(f"corpusfit.cli.demo.{name}", value)
-    done = cli("demo", "--out", tmp_path / "demo", "--embedder", tiny_static, "--json")
+def test_demo(cli, tmp_path, monkeypatch):
+    """All of it, but for the number and the length of its trainings."""
+    monkeypatch.setattr(demo, "SEEDS", 2)
+    for training in (demo.BASE, demo.CONTINUED):
+        monkeypatch.setitem(training, "steps", 2)
+    done = cli("demo", "--out", tmp_path / "demo", "--seed", 3, "--json")
     found = only_json(done)
-    texts = (tmp_path / "demo/text/corpus/network.jsonl").read_text().splitlines()
     run = Selection(Path(found["out"]), found)
     hits = sum(s["source"] == "network.jsonl" for s in run)
-    assert found["selected"]["segments"] == len(list(run)) == len(texts) > 100
-    assert found["precision"] == hits / len(texts)
+    assert found["plan"]["seed"] == 3
+    assert found["precision"] == hits / len(list(run))
     assert found["recall"] == hits / found["selected"]["by_source"]["network.jsonl"]["segments"]
-    assert 0 < found["chance"] < 0.5
+    assert 0 < found["chance"] < 0.5 < found["precision"]
     assert "100 docstrings" in done.err
-    judged = found["judged"]
-    assert [r["size"] for r in judged["results"]] == [100, 100]
+    losses, gain = found["losses"], found["gain"]
+    assert {name: len(values) for name, values in losses.items()} == {
+        "base": 1,
+        "selection": 2,
+        "random": 2,
+    }
+    mean = (sum(losses["random"]) - sum(losses["selection"])) / 2
+    assert gain["mean"] == pytest.approx(mean)
+    assert gain["low"] < mean < gain["high"]
+    manifest = json.loads((tmp_path / "demo/selection-1/manifest.json").read_text("utf-8"))
+    assert manifest["losses"]["after"]["task"] == losses["selection"][0]
+    assert [Path(s["name"]).name for s in manifest["task"]] == ["test.jsonl"]
+    assert manifest["counts"]["guard"]["texts"] == manifest["counts"]["task"]["texts"] == 180
     told = (tmp_path / "demo/report.html").read_text("utf-8")
-    for part in (
-        "Evaluation:",
-        "Comparison of selections",
-        "Adapted models",
-        "Selection: selected/selection",
-    ):
+    for part in ("Adapted models", "random-2", "Selection: selection"):
         assert part in told
-    assert judged["task"]["labels"] == ["mail", "sockets", "web"]
-    assert judged["comparisons"][0]["verdict"]

@@ -76,6 +76,20 @@ def spread(values: Sequence[float]) -> tuple[float, float | None]:
     return mean, float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
+def paired_difference(ours: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
+    """Mean of the paired differences, and its 95 % interval by Student's t.
+
+    Args:
+        ours: one value per seed, of at least two seeds.
+        base: values of the same seeds in the same order.
+
+    Raises:
+        MissingDependencyError: scipy is not installed.
+    """
+    low, high = _stats().ttest_rel(ours, base).confidence_interval(1 - LEVEL)
+    return float(np.mean(np.subtract(ours, base))), float(low), float(high)
+
+
 def average_gain(
     ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]]
 ) -> tuple[float, float | None]:

@@ -23,6 +23,7 @@ from corpusfit.evaluate.significance import (
     holm,
     interval,
     mark,
+    paired_difference,
     spread,
     verdict,
 )
@@ -60,6 +61,13 @@ def test_spread_is_the_mean_and_the_deviation_of_a_sample():
     assert spread([1.0, 2.0, 4.0]) == (pytest.approx(7 / 3), pytest.approx(math.sqrt(7 / 3)))
     assert spread([0.5]) == (0.5, None)
     assert spread([0.5, 0.5]) == (0.5, 0.0)
+
+
+def test_the_interval_of_a_paired_difference_is_students():
+    ours, base = np.array([3.1, 2.9, 3.4, 3.3]), np.array([2.8, 2.7, 3.3, 2.9])
+    mean, sd = np.mean(ours - base), np.std(ours - base, ddof=1)
+    half = 3.182446305 * sd / math.sqrt(4)  # t of 3 degrees of freedom in any table
+    assert paired_difference(ours, base) == pytest.approx((mean, mean - half, mean + half))
 
 
 def test_the_average_gain_is_averaged_over_tasks_before_seeds():
