@@ -54,7 +54,7 @@ def test_it_leaves_the_winners_selection_model_and_every_trial(tune):
     found = run.manifest
     assert found == json.loads((run.path / "manifest.json").read_text("utf-8"))
     assert [(r["trials"], r["steps"]) for r in found["rungs"]] == [(5, 5), (2, 13)]
-    won = {"method": "moore_lewis", "fraction": 0.2, "weights": "off", "then_task": False}
+    won = {"method": "moore_lewis", "fraction": 0.2, "weights": "resample", "then_task": False}
     assert run.winner == won
     rows = run.trials()
     assert len(rows) == 7

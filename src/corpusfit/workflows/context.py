@@ -286,10 +286,10 @@ class Run(RunContext):
             self.machine.progress.warn(message)
 
     def choose_embedder(self, plan: Plan, reason: str, outlook: str) -> None:
-        """Go on with a plan that names its embedder; say why, and how long it takes."""
+        """Go on with a plan that names its embedder; say why, if there is an outlook."""
         self.plan = self.asked = plan
         self.embedder_reason = reason
-        if reason:
+        if outlook:
             self.progress.note(f"{reason} {outlook}")
 
     @contextlib.contextmanager

@@ -146,6 +146,11 @@ SHOWN = {
             seconds=1e6,
         )
     ],
+    "demo._show_gain": [
+        {"base": [9.87654], "selection": [9.12345], "random": [9.23456]},
+        (0.1, -0.1, 0.3),
+        MANY,
+    ],
     "evaluate.show_evaluated": [
         {
             "metric": "weighted_precision",

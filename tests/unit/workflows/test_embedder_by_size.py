@@ -28,7 +28,8 @@ def device(monkeypatch):
 def decided(sources, *settings, cascade=True):
     asked = Plan().with_overrides(settings).check()
     plan, reason, outlook = by_size(asked, sources, workers=2, cascade=cascade)
-    assert bool(reason) == bool(outlook)
+    assert bool(reason) >= bool(outlook)
+    assert bool(outlook) >= (plan.embed.embedder == "static" and bool(reason))
     return plan.embed.embedder, plan.cascade.stages
 
 
@@ -105,7 +106,10 @@ def test_nothing_is_decided_where_something_else_decides(settings):
 
 
 def test_the_line_names_the_other_embedder_and_words_alone():
-    _, _, small = by_size(Plan(), corpus(1), workers=2, cascade=True)
+    _, why, none = by_size(Plan(), corpus(0.1), workers=2, cascade=True)
+    assert why
+    assert not none
+    _, _, small = by_size(Plan(), corpus(3), workers=2, cascade=True)
     assert "<embed.embedder=static>" in small
     _, _, large = by_size(Plan(), corpus(1_000), workers=2, cascade=True)
     assert "<embed.embedder=minilm>" in large

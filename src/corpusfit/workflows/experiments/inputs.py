@@ -75,7 +75,7 @@ def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector
     """The selectors, each with an embedder in the place of `auto`."""
     return tuple(
         dataclasses.replace(s, select=by_size(s.select, sources, workers=1, cascade=False)[0])
-        if s.selects
+        if s.selects and s.strategy != ORACLE
         else s
         for s in recipe.selectors
     )

@@ -24,7 +24,7 @@ from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.manifest import digest, source_identity, versions
 from corpusfit.plan import CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.score import table
-from corpusfit.types import Shard, Source
+from corpusfit.types import FILE_BITS, Shard, Source
 from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.mixing.folder import ComposeFolder
 from corpusfit.workflows.selection.commands import score
@@ -223,7 +223,7 @@ def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDA
     )
     began = time.perf_counter()
     score(plan, source.target, source.path, folder, machine=context.running.machine, overwrite=True)
-    scores = [_scores_of(folder / "scores", i, c["row"]) for i, c in enumerate(columns)]
+    scores = _scores_of(context, number, folder / "scores", columns)
     context.seconds[f"score {source.name}"] = round(time.perf_counter() - began, 3)
     languages = np.concatenate([c["language"] for c in columns])
     groups = [np.flatnonzero(languages == k) for k in range(len(context.recipe.languages))]
@@ -231,8 +231,21 @@ def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDA
     return np.split(ranks, np.cumsum([len(c["row"]) for c in columns])[:-1])
 
 
-def _scores_of(folder: Path, shard: int, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Scores of some rows of a shard: float32 [n]."""
-    scored, scores = table.read_columns(table.part_path(folder, shard), "row", "score")
-    at = np.searchsorted(np.asarray(scored, np.int64), rows)
-    return np.asarray(scores, np.float32)[at]
+def _scores_of(
+    context: ComposeContext, number: int, folder: Path, columns: Columns
+) -> list[NDArray[np.float32]]:
+    """Scores of a source's surveyed documents by shard: float32 [n] each.
+
+    Parts of the scores hold small files together; in both, files and rows are in order.
+    """
+    names = [source.name for source in context.sources[number]]
+    parts = [folder / name for name in sorted(listed(folder))]
+    scored = np.concatenate([table.read_rows(part, names) for part in parts])
+    scores = np.concatenate([table.read_columns(part, "score")[0] for part in parts])
+    found = []
+    for index, seen in enumerate(columns):
+        _, header = read_arrays(surveyed_path(context.folder.surveyed, number, index), ())
+        file = header["file"] if len(names) > 1 else 0
+        at = np.searchsorted(scored, (file << FILE_BITS) + seen["row"].astype(np.int64))
+        found.append(np.asarray(scores[at], np.float32))
+    return found

@@ -224,7 +224,8 @@ def _run(
     with machine.running(folder.work) as context, contextlib.ExitStack() as stack:
         run = _open(plan, target, corpus_inputs, context)
         if is_local(folder.work):
-            folder.work.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):  # `begin` says what is wrong
+                folder.work.mkdir(parents=True, exist_ok=True)
         stack.enter_context(locked(folder.work, "select" if selecting else "score"))
         decided = by_size(plan, run.sources, workers=run.engine.workers, cascade=selecting)
         run.choose_embedder(*decided)

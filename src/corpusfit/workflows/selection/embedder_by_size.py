@@ -32,6 +32,9 @@ SAMPLED = 1.2e7
 FIXED = 20.0
 """Seconds of a `select` that do not grow with the corpus."""
 
+SHORT = 60.0
+"""Seconds of a run that needs no announcement."""
+
 PER_BYTE = {"text": 6e-8, "static": 1.2e-7, "cpu": 7e-5, "cuda": 5e-7}
 """Seconds of one worker for a byte of text: read and score words, and embed too by `static`, or by
 `minilm` on a device. Measured on two cores with AVX2; the GPU's is a guess. They are only said."""
@@ -52,8 +55,8 @@ def by_size(
         cascade: whether it may become a cascade, whose scores are for one selection.
 
     Returns:
-        The plan; why it has its embedder, in a sentence; about how long that and others take.
-        Empty sentences if there was nothing to decide.
+        The plan; why it has its embedder, in a sentence; about how long that and others take,
+        if it takes a while. Empty sentences if there was nothing to decide.
     """
     if plan.embed.embedder != AUTO:
         return plan, "", ""
@@ -69,7 +72,8 @@ def by_size(
     times = _Times(text, encoded, device, workers)
     if text <= WHOLE[device]:
         why = f"minilm embeds the units, because the corpus has only {_size(text)} of text."
-        return _with(plan, "minilm"), why, times.said(device, "static")
+        short = times.seconds(device) < SHORT
+        return _with(plan, "minilm"), why, "" if short else times.said(device, "static")
     share = STAGE[device] / text
     if cascade and isinstance(method, Method) and PASSED * _selected(plan.choose) <= share:
         stages = CascadePlan(f"static:{share:.2g}>minilm")
