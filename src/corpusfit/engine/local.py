@@ -15,6 +15,7 @@ import types
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +54,14 @@ class LocalEngine(Engine):
         """Start the workers."""
         self._jobs = Path(tempfile.mkdtemp(prefix="corpusfit-jobs-"))
         context = multiprocessing.get_context("spawn")
-        self._shares = context.RawArray("d", self.workers)
+        taken = None
+        with contextlib.suppress(OSError):  # a full disk: progress is by whole pieces
+            self._shares, taken = context.RawArray("d", self.workers), context.Value("i", 0)
         self._pool = ProcessPoolExecutor(
             self.workers,
             context,
             initializer=_prepare_worker,
-            initargs=(self._jobs, self._shares, context.Value("i", 0)),
+            initargs=(self._jobs, self._shares, taken),
         )
         return self
 
@@ -131,23 +134,25 @@ def _do(job_file: Path, number: int, piece: Any) -> Any:
     return work(piece)
 
 
+def _share(shares: Any, place: int, done: float) -> None:
+    """In a worker: write the number of its piece and the share of it that is done."""
+    shares[place] = _number + min(max(done, 0.0), _ALMOST)
+
+
 def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
     """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even by SIGKILL.
 
     Args:
         jobs: folder of job files, removed when the parent is gone.
         shares: shared by all workers; each writes to a place of its own.
-        taken: number of places that are taken.
+        taken: number of places that are taken; None if nothing is shared.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with taken.get_lock():
-        place = taken.value
-        taken.value += 1
-
-    def share(done: float) -> None:
-        shares[place] = _number + min(max(done, 0.0), _ALMOST)
-
-    heard_by(share)
+    if taken is not None:
+        with taken.get_lock():
+            place = taken.value
+            taken.value += 1
+        heard_by(partial(_share, shares, place))
     parent = multiprocessing.parent_process()
 
     def follow() -> None:
