@@ -108,7 +108,7 @@ class Shard:
     """Consecutive rows of one source, or several small sources: what a worker processes at a time.
 
     Shards are cut by content, so that their numbers do not depend on the number of workers. In a
-    shard of several sources the number of a row tells also its source (`in_file`, `file_of`).
+    shard of several sources the number of a row also holds its source (`in_file`, `file_of`).
 
     Attributes:
         index: number in the whole corpus, from 0, in reading order.

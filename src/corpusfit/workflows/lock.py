@@ -1,4 +1,4 @@
-"""A lock that tells commands on one folder apart."""
+"""A lock on a folder that names the command under way."""
 
 from __future__ import annotations
 
