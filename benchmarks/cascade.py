@@ -2,21 +2,21 @@
 
 For each seed, runs the last stage alone and the cascade on the same corpus. Reports the share of
 the former's selection that reached the cascade's last stage, the share that was selected, and
-whether the cascade's interval covers the true recall. Recall and interval are exact. Wall time
-comes from one run of each with the first seed (the other seeds reuse the last stage's
-embeddings), so it is approximate.
+whether the cascade's interval covers the true recall. Recall and interval are exact. Times are
+wall and processor seconds of whole runs, each with an empty cache, including starts and samples.
 
-Run: .venv/bin/python benchmarks/cascade.py TASK CORPUS STAGES FRACTION [SEEDS] [METHOD] [SETTING …]
-METHOD is that of the last stage if the stage is an embedder. Results:
-results/cascade_NAME.json with the stages as NAME.
+Run: .venv/bin/python benchmarks/cascade.py TASK CORPUS WORK STAGES FRACTION [SEEDS] [METHOD]
+     [SETTING …]
+METHOD is that of the last stage if the stage is an embedder. WORK keeps the runs; the same command
+goes on where it was stopped. Results: results/cascade_NAME.json with the stages as NAME.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,14 @@ from harness import RESULTS, machine
 
 
 def main(
-    task: str, corpus: str, stages: str, fraction: float, seeds: int, method: str, more: list[str]
+    task: str,
+    corpus: str,
+    work: Path,
+    stages: str,
+    fraction: float,
+    seeds: int,
+    method: str,
+    more: list[str],
 ) -> None:
     """Measure every seed and write the result."""
     plan = Plan().with_overrides([f"cascade.stages={stages}", f"method.name={method}", *more])
@@ -39,16 +46,11 @@ def main(
     alone = {"method": last.method.name, "embedder": last.embed.embedder}
     words = {"target": task, "corpus": corpus, "fraction": fraction, "settings": more}
     runs = []
-    with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        on = Machine(workers=1, cache=here / "cache")
-        for seed in range(seeds):
-            one = timed(words | alone, here / f"alone-{seed}", on, seed)
-            both = timed(
-                words | {"cascade": stages, "method": method}, here / f"cascade-{seed}", on, seed
-            )
-            runs.append({"seed": seed, **compared(*one, *both)})
-            print(json.dumps({k: v for k, v in runs[-1].items() if k != "stages"}), flush=True)
+    for seed in range(seeds):
+        one = timed(words | alone, work / f"alone-{seed}", seed)
+        both = timed(words | {"cascade": stages, "method": method}, work / f"cascade-{seed}", seed)
+        runs.append({"seed": seed, **compared(*one, *both)})
+        print(json.dumps({k: v for k, v in runs[-1].items() if k != "stages"}), flush=True)
     inside = sum(run["inside"] for run in runs)
     print(f"the interval covers the true recall in {inside} of {len(runs)} runs")
     name = re.sub(r"[^a-z0-9.]+", "_", f"cascade_{stages}_{method}".lower()).strip("_")
@@ -62,14 +64,27 @@ def main(
     (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
 
 
-def timed(words: dict[str, Any], out: Path, on: Machine, seed: int) -> tuple[Any, float]:
-    """A run and its wall time."""
-    started = time.perf_counter()
-    run = corpusfit.select(**words, out=out, seed=seed, machine=on)
-    return run, time.perf_counter() - started
+def timed(words: dict[str, Any], out: Path, seed: int) -> tuple[Any, dict[str, float]]:
+    """A run, and its wall and processor seconds; those of all parts if it was stopped."""
+    on = Machine(workers=1, cache=out / "cache")
+    record = out / "benchmark.json"
+    before = json.loads(record.read_text("utf-8")) if record.exists() else {"wall": 0, "cpu": 0}
+    started, worked = time.perf_counter(), sum(os.times()[:4])
+    try:
+        run = corpusfit.select(**words, out=out / "run", seed=seed, machine=on)
+    finally:
+        spent = {"wall": time.perf_counter() - started, "cpu": sum(os.times()[:4]) - worked}
+        if not before.get("whole"):
+            before = {name: before[name] + spent[name] for name in spent}
+            out.mkdir(parents=True, exist_ok=True)
+            record.write_text(json.dumps(before), "utf-8")
+    record.write_text(json.dumps(before | {"whole": True}), "utf-8")
+    return run, before
 
 
-def compared(alone: Any, alone_s: float, cascade: Any, cascade_s: float) -> dict[str, Any]:
+def compared(
+    alone: Any, alone_s: dict[str, float], cascade: Any, cascade_s: dict[str, float]
+) -> dict[str, Any]:
     """Recall of the other run's selection by the cascade, and the cascade's estimate of it."""
     (wanted,) = columns(alone, "selected")
     stage, taken = columns(cascade, "stage", "selected")
@@ -81,8 +96,10 @@ def compared(alone: Any, alone_s: float, cascade: Any, cascade_s: float) -> dict
         "said": said["recall"],
         "inside": said["recall"]["low"] <= recall <= said["recall"]["high"],
         "methods": [run.manifest["method"]["name"] for run in (alone, cascade)],
-        "alone_s": alone_s,
-        "cascade_s": cascade_s,
+        "alone_s": alone_s["wall"],
+        "cascade_s": cascade_s["wall"],
+        "alone_cpu_s": alone_s["cpu"],
+        "cascade_cpu_s": cascade_s["cpu"],
         "seconds": cascade.manifest["seconds"],
         "stages": said["stages"],
     }
@@ -95,6 +112,6 @@ def columns(run: Any, *names: str) -> list[np.ndarray]:
 
 
 if __name__ == "__main__":
-    task, corpus, stages, fraction, *rest = sys.argv[1:]
+    task, corpus, work, stages, fraction, *rest = sys.argv[1:]
     seeds, method, *more = [*rest, *["1", "auto"][len(rest) :]]
-    main(task, corpus, stages, float(fraction), int(seeds), method, more)
+    main(task, corpus, Path(work), stages, float(fraction), int(seeds), method, more)
