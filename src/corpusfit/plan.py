@@ -23,6 +23,24 @@ AUTO = "auto"
 """The fraction that held-out bits decide."""
 
 Device = Annotated[str, Option("Device to run on: `auto`, `cpu` or `cuda`", allowed=DEVICES)]
+Separator = Annotated[
+    str, Option("Character between the values of CSV files", default="`,`; of `.tsv` files a tab")
+]
+Quote = Annotated[str, Option("Quote character of CSV files; empty for none")]
+Columns = Annotated[
+    str,
+    Option(
+        "Names of the columns of CSV files without a header, separated by commas",
+        default="the first row",
+    ),
+]
+Query = Annotated[
+    str,
+    Option(
+        "What to read of an SQLite database: a table, or a SELECT statement",
+        default="its only table",
+    ),
+]
 _AMOUNT = "set by <choose.fraction>"
 
 
@@ -43,6 +61,10 @@ class ReadPlan(Group, group="read"):
             allowed=("blocks", "lines"),
         ),
     ] = "blocks"
+    separator: Separator = ""
+    quote: Quote = '"'
+    columns: Columns = ""
+    query: Query = ""
     strict: Annotated[bool, Option("Stop at the first row that cannot be used", "strict")] = False
     shard_mb: Annotated[float, Option("Size of a shard in MiB of uncompressed rows", above=0)] = 4.0
     max_row_mb: Annotated[
@@ -52,6 +74,17 @@ class ReadPlan(Group, group="read"):
         float,
         Option("Highest compression ratio; the rest of an archive above it is not read", above=0),
     ] = 2000.0
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for a separator or a quote that CSV cannot have."""
+        for name in ("separator", "quote"):
+            check_mark(f"<read.{name}>", getattr(self, name))
+
+
+def check_mark(setting: str, mark: str) -> None:
+    """Raise `UsageError` unless a mark of CSV files is empty or one ASCII character."""
+    if mark and (len(mark) > 1 or not mark.isascii() or mark in "\r\n"):
+        raise bad_setting(setting, "one ASCII character", mark, "For example ';' or '|'.")
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,9 @@ class Format(ABC):
         """
         return columns_of(self.parse(shard, plan), pick, translations=translations)
 
-    def head(self, data: bytes) -> int:
+    def head(self, data: bytes, plan: ReadPlan) -> int:
         """Bytes at the beginning of a block's data that belong to no row."""
-        del data
+        del data, plan
         return 0
 
     def header(self, source: Source, plan: ReadPlan) -> bytes:

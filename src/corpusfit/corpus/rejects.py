@@ -67,7 +67,7 @@ def bomb(plan: ReadPlan) -> str:
     return f"bomb limit: archive unpacks to more than {plan.max_ratio:g} times its size"
 
 
-def unreadable_parquet(error: BaseException) -> str:
-    """Parquet cannot read the file; the detail is the first line of its error."""
+def unreadable(form: str, error: BaseException) -> str:
+    """The library of a format cannot read the file; the detail is the first line of its error."""
     lines = str(error).splitlines() or [type(error).__name__]
-    return f"unreadable parquet: {lines[0][:200]}"
+    return f"unreadable {form}: {lines[0][:200]}"

@@ -130,7 +130,7 @@ def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
     if not form.written:
         yield from ((row, b"") for row in found)
         return
-    data = memoryview(shard.data)[form.head(shard.data) :]
+    data = memoryview(shard.data)[form.head(shard.data, plan) :]
     end = Reject(-1, shard.first_byte + len(data), "")
     for row, following in pairwise([*found, end]):
         raw = bytes(data[row.byte - shard.first_byte : following.byte - shard.first_byte])

@@ -10,7 +10,7 @@ from corpusfit.adapt.plan import ADAPTERS, Clip, Precision, WeightDecay
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.registry import load, metrics, names
 from corpusfit.options import Option
-from corpusfit.plan import Device
+from corpusfit.plan import Columns, Device, Query, Quote, Separator, check_mark
 from corpusfit.settings import SEED, Group, Settings, one_of
 
 KINDS = names()
@@ -76,6 +76,17 @@ class TaskPlan(Group, group="task"):
     label_field: Annotated[str, Option("Field with the label", "label_field", metavar="NAME")] = (
         "label"
     )
+    label_names: Annotated[
+        str,
+        Option(
+            "Names of the numbers of tags, from 0, separated by commas",
+            default="those of the Hugging Face dataset",
+        ),
+    ] = ""
+    separator: Separator = ""
+    quote: Quote = '"'
+    columns: Columns = ""
+    query: Query = ""
     dev_share: Annotated[
         float,
         Option(
@@ -96,6 +107,8 @@ class TaskPlan(Group, group="task"):
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
+        for name in ("separator", "quote"):
+            check_mark(f"<task.{name}>", getattr(self, name))
         check_metric("<task.metric>", self.metric, self.kind)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,15 +11,27 @@ from corpusfit.errors import InputError
 from corpusfit.evaluate.contract import Splits, TaskType, in_order
 from corpusfit.evaluate.formats.brat import read_brat
 from corpusfit.evaluate.formats.conll import read_conll
+from corpusfit.evaluate.formats.conllu import read_conllu
 from corpusfit.evaluate.formats.labelled import Labelled
+from corpusfit.evaluate.formats.rct import read_rct
 from corpusfit.evaluate.formats.rows import read_rows
+from corpusfit.evaluate.formats.tokens import read_tokens
+from corpusfit.evaluate.formats.xlsx import read_xlsx
 from corpusfit.evaluate.plan import TaskPlan, metric_of
 from corpusfit.evaluate.registry import detect, load
 from corpusfit.evaluate.splits import TaskFiles, find_splits
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
 
-_TAGS = {"conll": read_conll, "brat": read_brat}
+READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
+    "conll": lambda places, split, _: read_conll(places, split),
+    "conllu": lambda places, split, plan: read_conllu(places, split, plan.label_field),
+    "xlsx": lambda places, split, _: read_xlsx(places, split),
+    "brat": lambda places, split, _: read_brat(places, split),
+    "tokens": read_tokens,
+    "rct": lambda places, split, _: read_rct(places, split),
+}
+"""The readers of formats whose labels need no kind of task to be understood, by format."""
 _APART = 1  # random numbers apart from those of `nested_places`
 
 
@@ -65,11 +78,13 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
 
 def _read(found: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits]:
     """The type of a task, and the examples of its splits."""
-    if found.form in _TAGS:
-        read = _TAGS[found.form]
-        splits = {split: read(places, split) for split, places in found.places.items()}
+    if found.form in READERS:
+        read = READERS[found.form]
+        splits = {split: read(places, split, plan) for split, places in found.places.items()}
         return load(detect(found.form, []) if plan.kind == "auto" else plan.kind), splits
     rows = {split: read_rows(places, plan, split) for split, places in found.places.items()}
+    if plan.kind == "auto" and rows["train"].holds_words():
+        return _read(replace(found, form="tokens"), plan)
     kind = detect(found.form, rows["train"].values()) if plan.kind == "auto" else plan.kind
     task_type = load(kind)
     return task_type, {

@@ -9,12 +9,16 @@ from pathlib import Path
 
 from corpusfit.corpus.formats import hub
 from corpusfit.corpus.registry import format_of, suffixes
-from corpusfit.corpus.unpack import unpacked_name
+from corpusfit.corpus.unpack import Stream, unpacked_name
 from corpusfit.errors import InputError, bad_setting
+from corpusfit.evaluate.formats.rct import ABSTRACT
+from corpusfit.evaluate.formats.tokens import SUFFIXES
 from corpusfit.evaluate.registry import load, names
+from corpusfit.plan import ReadPlan
+from corpusfit.types import Source
 
 SPLITS = ("train", "dev", "test")
-FORMS = ("rows", "conll", "brat")
+FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct")
 """The formats of a task."""
 
 _NAMES = {
@@ -23,6 +27,7 @@ _NAMES = {
     "test": "test",
 }
 _CONLL = (".conll", ".bio", ".iob", ".iob2")
+_OTHERS = (*_CONLL, ".conllu", ".xlsx", ".json")
 _PART = re.compile(r"(.+?)-\d+-of-\d+")
 _PAIR = {".txt", ".ann"}
 
@@ -81,8 +86,9 @@ class _Search:
     def dataset(self, place: str) -> TaskFiles:
         """The splits of a dataset; `hub:NAME@SPLIT` is all train."""
         name = place.removeprefix(hub.PREFIX)
+        form = "rows" if "rows" in self.forms else "tokens"
         if "@" in name.rpartition("/")[2]:
-            return TaskFiles(name, "rows", {"train": [place]})
+            return TaskFiles(name, form, {"train": [place]})
         known = hub.splits(place, self.setting)
         places: dict[str, list[str]] = {}
         for split in known:
@@ -93,7 +99,7 @@ class _Search:
                 f"{self.setting} must be a dataset with the splits train, dev and test; {place} "
                 f"has {', '.join(known) or 'none'}. Name one of them: {place}@SPLIT."
             )
-        return TaskFiles(name, "rows", places)
+        return TaskFiles(name, form, places)
 
     def local(self, path: Path) -> TaskFiles:
         try:
@@ -130,7 +136,7 @@ class _Search:
             here = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
             raise InputError(
                 f"{self.setting} {folder} must hold files or folders named train, dev and test; it "
-                f"holds {here}. Supported: {_suffixes(*_CONLL)}, and .txt with .ann."
+                f"holds {here}. Supported: {_suffixes(*_OTHERS)}, and .txt with .ann."
             )
         files = {split: self.files(split, entries[split]) for split in SPLITS if split in entries}
         forms = {split: {self.form(f, found) for f in found} for split, found in files.items()}
@@ -159,7 +165,7 @@ class _Search:
         if not found:
             raise InputError(
                 f"{self.setting} must hold files of a supported format; {entries[0]} has none. "
-                f"Supported: {_suffixes(*_CONLL)}, and .txt with .ann."
+                f"Supported: {_suffixes(*_OTHERS)}, and .txt with .ann."
             )
         others = [p for p in found if p.suffix != ".txt"]
         if others and not any(p.suffix == ".ann" for p in others):
@@ -171,9 +177,11 @@ class _Search:
         form = form_of_name(path.name, self.forms)
         if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
             return "brat"
+        if form == "conll" and _begins(path, ABSTRACT):
+            return "rct"
         if not form:
             raise InputError(
-                f"{self.setting} must be a file whose name ends in {_suffixes(*_CONLL)}, or "
+                f"{self.setting} must be a file whose name ends in {_suffixes(*_OTHERS)}, or "
                 f".txt with .ann; got {path.name}. Rename it by its format."
             )
         return form
@@ -195,8 +203,11 @@ def _stem(path: Path) -> str:
 
 
 def split_of(entry: Path) -> str:
-    """The split that a file or folder is named after; empty if none."""
-    return _NAMES.get(_stem(entry).lower(), "")
+    """The split that a file or folder is named after; empty if none.
+
+    Universal Dependencies has names such as `ro_simonero-ud-train.conllu`.
+    """
+    return _NAMES.get(_stem(entry).lower().rpartition("-ud-")[2], "")
 
 
 def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
@@ -209,14 +220,30 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
     plain, _ = unpacked_name(name.lower())
     if plain.endswith((*_CONLL, ".txt")) or ("rows" not in forms and plain.endswith(".tsv")):
         return "conll"
-    if name.endswith(".ann"):
-        return "brat"
+    for form, suffix in (("conllu", ".conllu"), ("xlsx", ".xlsx"), ("brat", ".ann")):
+        if name.lower().endswith(suffix):
+            return form
+    if plain.endswith(".json") or ("rows" not in forms and plain.endswith(SUFFIXES)):
+        return "tokens"
     return "rows" if format_of(name) else ""
+
+
+def _begins(path: Path, mark: str) -> bool:
+    """Whether the text of a file begins with a mark."""
+    source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
+    return next(iter(Stream(source, ReadPlan())), b"").startswith(mark.encode())
 
 
 def _in_words(form: str) -> str:
     """A format of a task with its suffixes, for messages."""
-    words = {"conll": f"CoNLL columns ({', '.join(_CONLL)})", "brat": "brat (.txt with .ann)"}
+    words = {
+        "conll": f"CoNLL columns ({', '.join(_CONLL)})",
+        "conllu": "CoNLL-U (.conllu)",
+        "xlsx": "sheets of words and tags (.xlsx)",
+        "brat": "brat (.txt with .ann)",
+        "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
+        "rct": "PubMed RCT (.txt)",
+    }
     return words.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
 
 

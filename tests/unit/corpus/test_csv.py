@@ -7,6 +7,7 @@ import io
 
 import pytest
 
+from corpusfit.errors import UsageError
 from corpusfit.types import Document, Reject
 
 
@@ -90,3 +91,29 @@ def test_the_parser_of_the_standard_library_agrees(read, write):
     csv.writer(out).writerows([["text", "id"], *records])
     rows = read(write("a.csv", out.getvalue()), shard_mb=1e-6)
     assert [[r.text, r.id] for r in rows] == records
+
+
+def test_marks_of_the_plan_and_columns_without_a_header(read, write):
+    """Against the standard library, which wrote the file; offsets point at the records."""
+    rows = [("s|t", "a 'b'\n\"c\""), ("u", "plain"), ("'", "it's")] * 50
+    out = io.StringIO()
+    csv.writer(out, delimiter="|", quotechar="'", lineterminator="\n").writerows(rows)
+    path = write("a.csv", out.getvalue())
+    marks = {"separator": "|", "quote": "'", "columns": "id, text"}
+    found = read(path, **marks)
+    assert [(row.id, row.text) for row in found] == rows
+    assert read(path, **marks, shard_mb=1e-4) == found
+    data = out.getvalue().encode()
+    assert data[found[1].byte :].startswith(b"u|plain\n")
+
+
+def test_no_quotes_and_a_byte_order_mark(read, write):
+    path = write("a.tsv", '\ufeffone "two\tx\n"three\ty\n')
+    found = read(path, quote="", columns="text,id")
+    assert [(row.text, row.id) for row in found] == [('one "two', "x"), ('"three', "y")]
+
+
+@pytest.mark.parametrize("mark", [";;", "\n", "§"])
+def test_a_mark_is_one_character(read, write, mark):
+    with pytest.raises(UsageError, match=r"read\.separator.*one ASCII character"):
+        read(write("a.csv", "text\na\n"), separator=mark)

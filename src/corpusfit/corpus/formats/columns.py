@@ -60,8 +60,9 @@ class Columns(Pairs):
             yield pair_of(row, byte, text, translation)
             byte += len(line) + 1
 
-    def head(self, data: bytes) -> int:
+    def head(self, data: bytes, plan: ReadPlan) -> int:
         """Bytes of the column numbers before a block's lines."""
+        del plan
         return data.find(b"\n") + 1
 
     def header(self, source: Source, plan: ReadPlan) -> bytes:

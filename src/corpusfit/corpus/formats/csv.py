@@ -1,7 +1,8 @@
 """CSV and TSV: records under a header; quoted fields may hold line ends.
 
 What: each block is the header and whole records, so that it can be parsed alone; `row` counts
-records from 0 without the header.
+records from 0 without the header. `read.separator` and `read.quote` replace the suffix's, and
+`read.columns` names the columns of a file without a header.
 Why: quotes decide where a record ends, so borders are found while reading, by the rule of the
 standard library's parser: a quote opens a field only at the field's beginning.
 Trade-off: a record with more fields than the header is rejected; fewer fields are fine as long as
@@ -13,11 +14,12 @@ Reference: RFC 4180; Python's `csv`, dialects `excel` and `excel-tab`.
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +31,25 @@ from corpusfit.corpus.unpack import Stream
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Reject, Shard, Source
 
-_QUOTE = ord('"')
+
+@dataclass(frozen=True)
+class _Dialect:
+    """The characters of a file: what separates its values, and what quotes them (empty: none)."""
+
+    separator: str
+    quote: str
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """The same for the library `csv`."""
+        quoting = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
+        return {"delimiter": self.separator, "quotechar": self.quote or None, "quoting": quoting}
+
+    def line(self, values: list[str]) -> bytes:
+        """A record of values, with its line end."""
+        out = io.StringIO()
+        csv.writer(out, **self.words, lineterminator="\n").writerow(values)
+        return out.getvalue().encode()
 
 
 class Csv(Format):
@@ -41,17 +61,21 @@ class Csv(Format):
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of the header and whole records."""
-        stream = Stream(source, plan)
+        stream, dialect = Stream(source, plan), self._dialect(plan)
         chunks = iter(stream)
-        header, rest = _header(chunks, self.delimiter, int(plan.max_row_mb * MIB))
-        if rest is None:
-            reason = stream.problem or (rejects.too_long(plan) if header else "")
-            if reason:
-                yield Block(0, 0, b"", (Reject(0, 0, reason),), stream.position)
-            return
-        parts = filter(None, itertools.chain([rest], chunks))
-        scanner = _Records(self.delimiter)
-        for block in cut(stream, scanner, plan, first_byte=len(header), parts=parts):
+        names, parts, begin = columns_in(plan), chunks, 0
+        if names:
+            header = dialect.line(names)
+        else:
+            header, rest = _header(chunks, dialect, int(plan.max_row_mb * MIB))
+            begin = len(header)
+            if rest is None:
+                reason = stream.problem or (rejects.too_long(plan) if header else "")
+                if reason:
+                    yield Block(0, 0, b"", (Reject(0, 0, reason),), stream.position)
+                return
+            parts = filter(None, itertools.chain([rest], chunks))
+        for block in cut(stream, _Records(dialect), plan, first_byte=begin, parts=parts):
             yield replace(block, data=header + block.data) if block.data else block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
@@ -59,11 +83,12 @@ class Csv(Format):
         if not shard.data:
             return
         csv.field_size_limit(max(csv.field_size_limit(), len(shard.data)))
-        scanner = _Records(self.delimiter)
+        dialect = self._dialect(plan)
+        scanner = _Records(dialect)
         ends = scanner(shard.data)[0].tolist()
         header = shard.data[: ends[0]].removeprefix(BOM).decode(errors="replace")
         try:
-            names = next(csv.reader((header,), delimiter=self.delimiter), [])
+            names = next(csv.reader((header,), **dialect.words), [])
         except csv.Error:
             names = []  # every record has too many fields
         text_index, id_index = (
@@ -74,7 +99,8 @@ class Csv(Format):
             ends.append(len(shard.data))
         for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
             byte = shard.first_byte + begin - ends[0]
-            values = _values(row, byte, shard.data[begin:end], self.delimiter, len(names))
+            raw = shard.data[begin:end]
+            values = _values(row, byte, raw if byte else raw.removeprefix(BOM), dialect, len(names))
             if isinstance(values, Reject):
                 yield values
             elif scanner.unclosed and end == len(shard.data):
@@ -86,17 +112,20 @@ class Csv(Format):
                 id = values[id_index] if 0 <= id_index < len(values) else None
                 yield from_value(row, byte, values[text_index], id)
 
-    def head(self, data: bytes) -> int:
+    def head(self, data: bytes, plan: ReadPlan) -> int:
         """Bytes of the header, with its line end."""
-        ends = _Records(self.delimiter)(data)[0]
+        ends = _Records(self._dialect(plan))(data)[0]
         return int(ends[0]) if len(ends) else len(data)
 
     def header(self, source: Source, plan: ReadPlan) -> bytes:
-        """The names of the columns."""
+        """The names of the columns; nothing for a file without them."""
         first = next(self.blocks(source, plan), None)
-        if first is None:
+        if first is None or columns_in(plan):
             return b""
-        return first.data[: self.head(first.data)].removeprefix(BOM).rstrip(b"\r\n")
+        return first.data[: self.head(first.data, plan)].removeprefix(BOM).rstrip(b"\r\n")
+
+    def _dialect(self, plan: ReadPlan) -> _Dialect:
+        return _Dialect(plan.separator or self.delimiter, plan.quote)
 
 
 class Tsv(Csv):
@@ -107,12 +136,12 @@ class Tsv(Csv):
     delimiter = "\t"
 
 
-def _values(row: int, byte: int, raw: bytes, delimiter: str, most: int) -> list[str] | Reject:
+def _values(row: int, byte: int, raw: bytes, dialect: _Dialect, most: int) -> list[str] | Reject:
     """The fields of one record, or the reason why it cannot be parsed."""
     if not raw.strip(b"\r\n"):
         return Reject(row, byte, rejects.EMPTY_LINE)
     try:
-        values = next(csv.reader((raw.decode(),), delimiter=delimiter))
+        values = next(csv.reader((raw.decode(),), **dialect.words))
     except UnicodeDecodeError:
         return Reject(row, byte, rejects.INVALID_UTF8)
     except (csv.Error, StopIteration) as e:
@@ -123,9 +152,14 @@ def _values(row: int, byte: int, raw: bytes, delimiter: str, most: int) -> list[
     return values
 
 
-def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[bytes, bytes | None]:
+def columns_in(plan: ReadPlan) -> list[str]:
+    """The names of the columns that the plan gives; none if they stand in the file."""
+    return [name.strip() for name in plan.columns.split(",") if name.strip()]
+
+
+def _header(chunks: Iterator[bytes], dialect: _Dialect, longest: int) -> tuple[bytes, bytes | None]:
     """The first record and the bytes read after it (None if no whole record was found)."""
-    scanner, held = _Records(delimiter), b""
+    scanner, held = _Records(dialect), b""
     for chunk in chunks:
         ends, _ = scanner(chunk)
         held += chunk
@@ -138,8 +172,14 @@ def _header(chunks: Iterator[bytes], delimiter: str, longest: int) -> tuple[byte
 
 
 class _Records:
-    def __init__(self, delimiter: str) -> None:
-        self._stop = re.compile(rb'\n|(?<=[\n%s])"' % delimiter.encode())
+    def __init__(self, dialect: _Dialect) -> None:
+        self._mark = dialect.quote.encode()
+        stop = rb"\n" + (
+            rb"|(?<=[\n%s])%s" % (re.escape(dialect.separator.encode()), re.escape(self._mark))
+            if self._mark
+            else b""
+        )
+        self._stop = re.compile(stop)
         self._row = 0
         self._before = b"\n"  # the byte before the chunk
         self._quoted = False  # inside a quoted field
@@ -156,10 +196,10 @@ class _Records:
         while at < len(data):
             if self._quote:
                 self._quote = False
-                self._quoted = data[at] == _QUOTE
+                self._quoted = data[at : at + 1] == self._mark
                 at += self._quoted
             elif self._quoted:
-                at = data.find(b'"', at) + 1
+                at = data.find(self._mark, at) + 1
                 if not at:
                     break
                 self._quote = True
@@ -168,7 +208,7 @@ class _Records:
                 if not stop:
                     break
                 at = stop.end()
-                self._quoted = data[at - 1] == _QUOTE
+                self._quoted = data[at - 1 : at] == self._mark
                 if not self._quoted:
                     ends.append(at - 1)
         self._before = data[-1:]

@@ -10,19 +10,18 @@ Reference: https://huggingface.co/docs/datasets/stream
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import orjson
 
 from corpusfit.corpus.contract import Named
 from corpusfit.corpus.cutting import Block, Lines, cut
 from corpusfit.corpus.files import first_line, is_url
-from corpusfit.corpus.formats.jsonl import JsonLines
+from corpusfit.corpus.formats.jsonl import JsonLines, as_line
 from corpusfit.corpus.survey import fingerprint
 from corpusfit.errors import CorpusfitError, InputError, MissingDependencyError, importing
 from corpusfit.plan import ReadPlan
@@ -107,40 +106,46 @@ class _JsonLines:
         self._plan = plan
 
     def __iter__(self) -> Iterator[bytes]:
-        dataset = _parsed(self._url)
-        datasets = _datasets(self._url)
         lines: list[bytes] = []
-        try:
-            data = datasets.load_dataset(
-                dataset.name, dataset.config, split=dataset.split, streaming=True
-            )
-            for row in data:
-                lines.append(self._line(row))
-                if len(lines) == _ROWS:
-                    yield b"".join(lines)
-                    lines = []
-        except CorpusfitError:
-            raise
-        except Exception as e:
-            raise InputError(f"{self._url} cannot be read: {first_line(e)}.") from e
+        for row in opened(self._url)[0]:
+            lines.append(as_line(row, self._plan))
+            if len(lines) == _ROWS:
+                yield b"".join(lines)
+                lines = []
         if lines:
             yield b"".join(lines)
 
-    def _line(self, row: dict[str, Any]) -> bytes:
-        wanted = (self._plan.text_field, self._plan.id_field)
-        if self._plan.text_field in row:
-            row = {name: row[name] for name in wanted if name in row}
-        else:
-            row = dict.fromkeys(row)
-        try:
-            return orjson.dumps(row, default=_foreign) + b"\n"
-        except orjson.JSONEncodeError:
-            return b'"\xff"\n'  # not valid Unicode: the parser rejects the row as invalid UTF-8
+
+def opened(url: str) -> tuple[Iterator[dict[str, Any]], Mapping[str, Any]]:
+    """The rows of the split `hub:NAME[:CONFIG]@SPLIT`, and its features by field.
+
+    Raises:
+        InputError: the dataset cannot be read, also while the rows are.
+        MissingDependencyError: `datasets` is not installed, or older than version 4.
+    """
+    dataset = _parsed(url)
+    datasets = _datasets(url)
+    with _reading(url):
+        data = datasets.load_dataset(
+            dataset.name, dataset.config, split=dataset.split, streaming=True
+        )
+    return _rows(data, url), data.features or {}
 
 
-def _foreign(value: object) -> dict[str, str]:
-    """Replaces a value that JSON cannot hold, such as an image; the reader rejects it."""
-    return {"type": type(value).__name__}
+def _rows(data: Any, url: str) -> Iterator[dict[str, Any]]:
+    with _reading(url):
+        yield from data
+
+
+@contextlib.contextmanager
+def _reading(url: str) -> Iterator[None]:
+    """Turn the errors of `datasets` into `InputError`."""
+    try:
+        yield
+    except CorpusfitError:
+        raise
+    except Exception as e:
+        raise InputError(f"{url} cannot be read: {first_line(e)}.") from e
 
 
 def _parsed(url: str) -> _DatasetName:

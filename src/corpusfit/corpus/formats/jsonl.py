@@ -11,8 +11,9 @@ Reference: https://jsonlines.org
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import orjson
@@ -81,6 +82,25 @@ class Jsonl(JsonLines):
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of whole lines."""
         return cut(Stream(source, plan), Lines(), plan)
+
+
+def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
+    """A row of another format as a JSON line of its text and id.
+
+    A row without a text keeps the names of its fields, for the reject.
+    """
+    names = (plan.text_field, plan.id_field)
+    has_text = plan.text_field in row
+    kept = {name: row[name] for name in names if name in row} if has_text else dict.fromkeys(row)
+    try:
+        return orjson.dumps(kept, default=_foreign) + b"\n"
+    except orjson.JSONEncodeError:
+        return b'"\xff"\n'  # not valid Unicode: the parser rejects the row as invalid UTF-8
+
+
+def _foreign(value: object) -> dict[str, str]:
+    """Replaces a value that JSON cannot hold, such as an image; the reader rejects it."""
+    return {"type": type(value).__name__}
 
 
 @dataclass(frozen=True)

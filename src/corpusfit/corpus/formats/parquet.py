@@ -122,7 +122,7 @@ class _Batches:
         except (pa.ArrowException, OSError, KeyError, ValueError) as e:  # the last two: bad schema
             if getattr(e, "errno", None):
                 raise unreadable(self._source.url, e) from e
-            self.problem = rejects.unreadable_parquet(e)
+            self.problem = rejects.unreadable("parquet", e)
 
     def _file(self) -> BinaryIO:
         """The stored file, or its unpacked form."""

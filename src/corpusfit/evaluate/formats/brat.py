@@ -20,7 +20,7 @@ from corpusfit.types import Documents, text_array
 WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+|[^\w\s\ufeff]|_")
 """A word as in mDAPT: split at white space, with numbers and special characters separate."""
 
-_ANNOTATION = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
+_ANNOTATION = re.compile(r"T\S*\t(\S+)[ \t]+(\d+ +\d+(?: *; *\d+ +\d+)*) *(?:\t(.*))?")
 _OTHERS = ("R", "E", "A", "M", "N", "#", "*")
 _SENTENCES = CutPlan(unit="sentence", pieces=1 << 20)
 
@@ -70,8 +70,8 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
         if other not in paths:
             _count(counts, example, "no_text" if path.suffix == ".ann" else "no_marks", path.name)
         elif path.suffix == ".ann":
-            text = whole_text(other)
-            spans = list(_annotations(path, text, counts, example))
+            text, found = _as_counted(whole_text(other), path)
+            spans = list(_spans(path, text, found, counts, example))
             for words, labels in _sentences(text, spans, counts, example, path.name):
                 pieces.append(words)
                 tags.append(labels)
@@ -93,35 +93,74 @@ def _count(counts: Counter[str], example: dict[str, str], kind: str, where: str)
     example.setdefault(kind, where)
 
 
-def _annotations(
-    path: Path, text: str, counts: Counter[str], example: dict[str, str]
-) -> Iterator[_Span]:
+@dataclass(frozen=True)
+class _Annotation:
+    """A text-bound annotation: line in the file, type, characters, and their text if given."""
+
+    line: int
+    type: str
+    parts: list[tuple[int, int]]
+    words: str
+
+    def fits(self, text: str) -> bool:
+        """Whether its characters of a text are those that it was written for."""
+        return _solid(self.words) == _solid("".join(text[b:e] for b, e in self.parts))
+
+
+def _as_counted(text: str, path: Path) -> tuple[str, list[_Annotation]]:
+    """The text with the line ends that the offsets count, and the annotations.
+
+    Files that passed through Windows have two characters at each line end, or a byte order mark,
+    which their annotations do not count. Of the forms of the text, the one is taken that most
+    annotations fit: as stored if as many fit.
+    """
+    annotations = list(_annotations(path))
+    plain = text.removeprefix("\ufeff")
+    forms = dict.fromkeys([text, plain, plain.replace("\r\n", "\n")])
+    if len(forms) == 1:
+        return text, annotations
+    return max(forms, key=lambda form: sum(a.fits(form) for a in annotations)), annotations
+
+
+def _annotations(path: Path) -> Iterator[_Annotation]:
     """The text-bound annotations of an `.ann` file, in file order."""
-    for number, raw in enumerate(whole_text(path).split("\n"), 1):
+    for number, raw in enumerate(whole_text(path).removeprefix("\ufeff").split("\n"), 1):
         line = raw.rstrip("\r")
         if not line.strip() or line.startswith(_OTHERS):
             continue
-        where = f"{path}, line {number}"
         found = _ANNOTATION.fullmatch(line)
         if not found:
             raise InputError(
-                f"{where}: must be an annotation such as 'T1<tab>TYPE 0 5<tab>words'; got "
-                f"{line[:60]!r}."
+                f"{path}, line {number}: must be an annotation such as 'T1<tab>TYPE 0 5<tab>words';"
+                f" got {line[:60]!r}."
             )
         name, places, words = found.groups()
-        parts = [tuple(map(int, part.split())) for part in places.split(";")]
-        begin, end = min(b for b, _ in parts), max(e for _, e in parts)
-        if end > len(text) or any(b >= e for b, e in parts):
+        pairs = [part.split() for part in places.split(";")]
+        yield _Annotation(number, name, [(int(b), int(e)) for b, e in pairs], words or "")
+
+
+def _spans(
+    path: Path,
+    text: str,
+    annotations: Sequence[_Annotation],
+    counts: Counter[str],
+    example: dict[str, str],
+) -> Iterator[_Span]:
+    """Each annotation from its first character to its last."""
+    for found in annotations:
+        begin, end = min(b for b, _ in found.parts), max(e for _, e in found.parts)
+        if end > len(text) or any(b >= e for b, e in found.parts):
+            places = ";".join(f"{b} {e}" for b, e in found.parts)
             raise InputError(
-                f"{where}: offsets must be within 0 and {len(text)}, the length of the .txt, and "
-                f"begin before they end; got {places!r}."
+                f"{path}, line {found.line}: offsets must be within 0 and {len(text)}, the length "
+                f"of the .txt, and begin before they end; got {places!r}."
             )
-        here = f"{path.name}, line {number}"
-        if len(parts) > 1:
+        here = f"{path.name}, line {found.line}"
+        if len(found.parts) > 1:
             _count(counts, example, "gaps", here)
-        if words and _solid(words) != _solid("".join(text[b:e] for b, e in parts)):
+        if found.words and not found.fits(text):
             _count(counts, example, "moved", here)
-        yield _Span(name, begin, end)
+        yield _Span(found.type, begin, end)
 
 
 def _solid(text: str) -> str:

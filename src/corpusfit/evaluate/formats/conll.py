@@ -10,7 +10,8 @@ from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.labelled import Labelled, whole_text
 
 _BLANKS = re.compile(r"[ \t]+")
-_TAG = re.compile(r"O|[BIESLU](?:-.*)?")
+TAG = re.compile(r"O|[BIESLU](?:-.*)?")
+"""A tag of an entity."""
 _DOCUMENT = "-DOCSTART-"
 _NO_TYPE = "_"  # seqeval's name
 _BOM = "\ufeff"
@@ -57,7 +58,7 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
         if len(found) != width or width < 2:
             raise _wrong_columns(path, number, found, first, width)
         word, tag = found[0].strip(" "), found[-1].strip(" ")
-        if not word or not _TAG.fullmatch(tag):
+        if not word or not TAG.fullmatch(tag):
             what = "last column must be a tag such as O, B-NAME or I-NAME"
             what = what if word else "first column must be a word"
             raise InputError(f"{path}, line {number}: the {what}; got {line[:60]!r}.")
@@ -66,7 +67,12 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
             tags.append([])
         between = False
         pieces[-1].append(word)
-        tags[-1].append(tag if "-" in tag or tag == "O" else f"{tag}-{_NO_TYPE}")
+        tags[-1].append(with_type(tag))
+
+
+def with_type(tag: str) -> str:
+    """A tag with the type `_` if it has none."""
+    return tag if "-" in tag or tag == "O" else f"{tag}-{_NO_TYPE}"
 
 
 def _wrong_columns(path: Path, number: int, found: list[str], first: int, width: int) -> InputError:

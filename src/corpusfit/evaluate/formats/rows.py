@@ -1,4 +1,4 @@
-"""Read texts with labels from rows: JSON lines, CSV, TSV, Parquet, a Hugging Face dataset."""
+"""Read texts with labels from rows: JSON lines, CSV, Parquet, SQLite, Hugging Face datasets."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from corpusfit import corpus
 from corpusfit.corpus.fields import Row
-from corpusfit.corpus.rejects import EMPTY_LINE, missing_field
+from corpusfit.corpus.rejects import EMPTY_LINE, missing_field, not_a_string
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.evaluate.formats.labelled import Labelled
 from corpusfit.evaluate.plan import TaskPlan
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 
-_BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable parquet")
+_BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable ")
 """Reasons (`corpus/rejects.py`) that concern all rows from there on."""
 
 
@@ -39,6 +39,11 @@ class Rows:
     def values(self) -> list[object]:
         """The values of the label field that are not missing."""
         return [r.value for r in self.rows if isinstance(r, Document) and r.value is not None]
+
+    def holds_words(self) -> bool:
+        """Whether the text field of the first row is a list: rows of words and tags."""
+        first = self.rows[0] if self.rows else None
+        return isinstance(first, Reject) and first.reason.startswith(not_a_string([]))
 
     def labelled(self, parse: Callable[[object], list[Any] | None], wants: str) -> Labelled:
         """The usable rows; a note counts the others.
@@ -84,7 +89,14 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
         InputError: a file cannot be read completely.
         MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
-    read = ReadPlan(text_field=plan.text_field, id_field=plan.label_field)
+    read = ReadPlan(
+        text_field=plan.text_field,
+        id_field=plan.label_field,
+        separator=plan.separator,
+        quote=plan.quote,
+        columns=plan.columns,
+        query=plan.query,
+    )
     sources = corpus.find(places, read, spool=Path(), role="task")
     rows: list[Row] = []
     for shard in corpus.shards(sources, read):

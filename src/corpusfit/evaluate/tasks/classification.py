@@ -19,6 +19,7 @@ class Classification(TaskType):
     Reference: TADPOLE, section 4.
     """
 
+    forms = ("rows", "rct")
     usual = True
     default_metric = "macro_f1"
 

@@ -29,7 +29,7 @@ class Tagging(TaskType):
     Reference: mDAPT, section 4.1.
     """
 
-    forms = ("conll", "brat")
+    forms = ("conll", "conllu", "xlsx", "brat", "tokens")
     usual = True
     head = "AutoModelForTokenClassification"
     predictor = Predictor

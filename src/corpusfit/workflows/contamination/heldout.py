@@ -12,14 +12,14 @@ from corpusfit.corpus.registry import format_of
 from corpusfit.corpus.rejects import EMPTY_LINE
 from corpusfit.engine import Progress
 from corpusfit.errors import EmptyInputError, InputError, bad_setting
-from corpusfit.evaluate.formats.brat import read_brat
-from corpusfit.evaluate.formats.conll import read_conll
+from corpusfit.evaluate.plan import TaskPlan
+from corpusfit.evaluate.reading import READERS
 from corpusfit.evaluate.splits import TaskFiles, find_splits, form_of_name
 from corpusfit.jobs.reading import Reasons
 from corpusfit.plan import ReadPlan
 
-_WORDS = ("conll", "brat")
-"""The formats of words with tags."""
+_WORDS = tuple(READERS)
+"""The formats of a task that are not rows."""
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,6 @@ def _texts(
     part: _Part, read: ReadPlan, spool: Path, setting: str, reasons: Reasons
 ) -> dict[str, list[str]]:
     """The texts of a part by name; rejected rows are counted in `reasons`."""
-    if part.form == "brat":
-        return {part.name: list(map(" ".join, read_brat(part.places, part.name).pieces))}
     words = _words(part) if part.name else None
     if words is not None:
         return {part.name: words}
@@ -203,11 +201,12 @@ def _texts(
 
 
 def _words(part: _Part) -> list[str] | None:
-    """The sentences of CoNLL columns; None if the files have another format."""
-    if not all(map(_may_hold_words, part.places)):
+    """The texts of a form that is not rows; None if the files are rows or plain text."""
+    form = part.form if part.form in READERS else "conll"
+    if form == "conll" and not all(map(_may_hold_words, part.places)):
         return None
     try:
-        return list(map(" ".join, read_conll(part.places, part.name).pieces))
+        return list(map(" ".join, READERS[form](part.places, part.name, TaskPlan()).pieces))
     except InputError:
         if all(map(format_of, part.places)):
             return None  # plain text, or rows
