@@ -75,6 +75,12 @@ class ReadPlan(Group, group="read"):
         Option("Highest compression ratio; the rest of an archive above it is not read", above=0),
     ] = 2000.0
 
+    def decisive(self) -> dict[str, Any]:
+        """The settings that decide the rows; those that are newer than digests only where set."""
+        start, newer = ReadPlan(), ("separator", "quote", "columns", "query")
+        same = {name for name in newer if getattr(self, name) == getattr(start, name)}
+        return {k: v for k, v in dataclasses.asdict(self).items() if k not in {"strict", *same}}
+
     def _check_together(self) -> None:
         """Raise `UsageError` for a separator or a quote that CSV cannot have."""
         for name in ("separator", "quote"):

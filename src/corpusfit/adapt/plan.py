@@ -359,6 +359,7 @@ class AdaptPlan(Settings):
         settings = self.as_dict()
         for group, name in FREE:
             del settings[group][name]
+        settings["read"] = self.read.decisive()
         if not self.then_task.on:
             del settings["then_task"]  # as in the digests of runs of one phase
         return settings

@@ -129,7 +129,7 @@ def opened(url: str) -> tuple[Iterator[dict[str, Any]], Mapping[str, Any]]:
         data = datasets.load_dataset(
             dataset.name, dataset.config, split=dataset.split, streaming=True
         )
-    return _rows(data, url), data.features or {}
+    return _rows(data, url), getattr(data, "features", None) or {}
 
 
 def _rows(data: Any, url: str) -> Iterator[dict[str, Any]]:

@@ -53,7 +53,7 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
             if isinstance(words, str):
                 kinds = " or ".join(kind for kind in KINDS if "rows" in load(kind).forms)
                 raise bad_setting("<task.kind>", f"{kinds} for the texts of {place}", "tagging")
-            if not (_is_list(words) and _is_list(own) and len(words) == len(own)):
+            if not isinstance(words, list) or not isinstance(own, list) or len(words) != len(own):
                 fields = ", ".join(map(str, row))
                 raise InputError(
                     f"{place}, row {number}: must have as many tags in {plan.label_field!r} as "
@@ -66,10 +66,6 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
     if not pieces:
         raise EmptyInputError(f"The {split} split of <.task> must hold sentences; it is empty.")
     return Labelled(pieces, tags)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
 
 
 def _tag(tag: object, names: Sequence[str], where: str) -> str:
@@ -86,9 +82,9 @@ def _tag(tag: object, names: Sequence[str], where: str) -> str:
 
 def _opened(place: str, plan: TaskPlan) -> _Rows:
     if place.startswith(hub.PREFIX):
-        found, features = hub.opened(place)
+        streamed, features = hub.opened(place)
         tag = getattr(features.get(plan.label_field), "feature", None)
-        return found, getattr(tag, "names", None) or ()
+        return streamed, getattr(tag, "names", None) or ()
     name, _ = unpacked_name(place)
     if name.lower().endswith(".parquet"):
         return _parquet(place, plan)
@@ -100,7 +96,7 @@ def _opened(place: str, plan: TaskPlan) -> _Rows:
         found = [orjson.loads(line) for line in lines]
     except orjson.JSONDecodeError as e:
         raise InputError(f"{place}: must be a JSON list of rows or JSON lines; {e}.") from e
-    rows = found[0] if len(found) == 1 and _is_list(found[0]) else found
+    rows: list[Any] = found[0] if len(found) == 1 and isinstance(found[0], list) else found
     if not all(isinstance(row, dict) for row in rows):
         raise InputError(f"{place}: every row must be a JSON object.")
     return rows, ()

@@ -104,7 +104,7 @@ def scoring(
     settings = resolve_stages(plan).as_dict()
     for group in ("choose", "embed", "method"):
         del settings[group]
-    del settings["read"]["strict"]
+    settings["read"] = plan.read.decisive()
     methods, read = _methods_and_encoders(plan)
     settings["methods"] = [_by_content(method, files) for method in methods]
     return settings | {"encoders": [encoders[embed] for embed in read]}
