@@ -12,11 +12,14 @@ import shutil
 import signal
 import time
 
+import numpy as np
 import pytest
+import safetensors.numpy
 from journeys import prose
 
 import corpusfit
 from corpusfit.errors import ChangedInputError
+from corpusfit.workflows.experiments.folder import RecipeFolder
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 TOPICS = ("task", "market", "kitchen")
@@ -444,3 +447,57 @@ def test_on_ray_it_gives_the_same(recipe, run, own_ray, tmp_path):
     there = corpusfit.run(path, out=tmp_path / "ray", machine=machine)
     assert not there.judged.failed
     assert there.judged.results == run(path, "here").judged.results
+
+
+COMPOSITION = """
+composition = "E_D"
+budget = 40
+[[sources]]
+name = "market"
+kind = "specific"
+language = "en"
+path = "pile/market.jsonl"
+"""
+COLUMNS = """
+[selector.mono]
+model = "{other}"
+[selector.E_D]
+compose = "market.toml"
+[search]
+selector = "mono"
+batch = [4, 8]
+[[tasks]]
+name = "cooking in German"
+path = "cooking"
+models = {{ mono = "{model}" }}
+compose = {{ E_D = "kitchen.toml" }}
+evaluate = {{ finetune.length = 24 }}
+"""
+
+
+def test_models_compositions_and_a_search(recipe, run, data, tiny_lm, tmp_path):
+    """The parts of mDAPT's Table 4: models of one language as a column, compositions as steps,
+    and settings that dev chooses for each task."""
+    pytest.importorskip("langcodes", reason="the extra languages is not installed")
+    other = shutil.copytree(tiny_lm, tmp_path / "other")
+    weights = safetensors.numpy.load_file(other / "model.safetensors")
+    weights["bert.embeddings.word_embeddings.weight"] *= np.float32(0.5)
+    safetensors.numpy.save_file(weights, other / "model.safetensors", {"format": "pt"})
+    for name in ("market", "kitchen"):
+        text = COMPOSITION.replace("market", name)
+        (data / f"{name}.toml").write_text(text, "utf-8")
+    after = COLUMNS.format(other=other, model=tiny_lm)
+    path = recipe(selectors='["base", "mono", "E_D"]', pairs="", seeds=1, after=after)
+    ran = run(path)
+    assert [r.error for r in ran.judged.results] == [""] * 9
+    found = json.loads((ran.path / "table.json").read_text("utf-8"))["found"]
+    assert {entry["task"] for entry in found} == {"science", "cooking", "cooking in German"}
+    folder = RecipeFolder(ran.path)
+    tuned = [json.loads(f.read_text("utf-8")) for f in folder.scores.glob("*.json")]
+    assert {o["tune"]["batch"] for o in tuned} == {4, 8}
+    assert {o["tune"]["length"] for o in tuned} == {24, 32}
+    assert len(list(folder.selections.glob("*/composed"))) == 2
+    assert len(list(folder.models.glob("*/manifest.json"))) == 2
+    again = run(path)
+    assert again.judged == ran.judged
+    assert len(list(folder.scores.glob("*.json"))) == len(tuned)

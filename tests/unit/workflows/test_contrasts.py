@@ -6,12 +6,13 @@ from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.errors import UsageError
 from corpusfit.evaluate.significance import Comparison
 from corpusfit.plan import Plan
-from corpusfit.workflows.experiments.config import Recipe, RecipeTask, Selector
+from corpusfit.workflows.experiments.config import Recipe, Selector
 from corpusfit.workflows.experiments.contrasts import (
     adjusted_pairs,
     average_gains,
     comparison_pairs,
 )
+from corpusfit.workflows.experiments.entries import RecipeTask
 from corpusfit.workflows.experiments.grid import columns_of, grid
 from corpusfit.workflows.experiments.results import Result
 

@@ -5,19 +5,23 @@ import dataclasses
 import pytest
 
 from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.compose.plan import CompositionPlan, TextSource
 from corpusfit.errors import UsageError
+from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.plan import Plan
 from corpusfit.score.names import names as method_names
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.experiments.config import Recipe, RecipeTask, Selector
+from corpusfit.workflows.experiments.config import Recipe, Selector
+from corpusfit.workflows.experiments.entries import RecipeTask, Search
 from corpusfit.workflows.experiments.fingerprints import on_machine
 from corpusfit.workflows.experiments.folder import RecipeFolder
-from corpusfit.workflows.experiments.graph import build_graph
+from corpusfit.workflows.experiments.graph import build_graph, with_found
 from corpusfit.workflows.experiments.grid import check_plans, columns_of, grid
 from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask
 from corpusfit.workflows.experiments.predictors import predictors_of
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
+from corpusfit.workflows.experiments.status import pending_steps
 
 
 def selector(name, **words):
@@ -486,3 +490,124 @@ def test_a_predictors_digest_does_not_depend_on_training_settings(tmp_path):
 
     assert keys(rate=1e-3, steps=7, warmup=0.5) == keys()
     assert not keys(length=64) & keys()
+
+
+MONO = RecipeTask("a", "a", models={"mono": "de", "specific": "bio"})
+
+
+def test_columns_of_other_models(tmp_path):
+    """mDAPT, Table 4: models of one language, different for each task, beside a multilingual one;
+    a selector with a method adapts its own model."""
+    tasks = (MONO, RecipeTask("b", "b", models={"mono": "en"}))
+    asked = recipe(
+        selector("base"),
+        selector("mono", plain=True),
+        selector("knn", model="other"),
+        tasks=tasks,
+        compare="mono",
+    )
+    assert asked.every_model == ("m", "other", "de", "bio", "en")
+    names = {m: f"print of {m}" for m in asked.every_model}
+    graph = build_graph(inputs(asked, tmp_path, models=names))
+    models = {(c.task, c.selector): own[0].plan.model.name for c, own in graph.cells.items()}
+    assert {k: v for k, v in models.items() if k[1] != "knn"} == {
+        ("a", "base"): "m",
+        ("b", "base"): "m",
+        ("a", "mono"): "de",
+        ("b", "mono"): "en",
+    }
+    assert {s.plan.model.name for s in graph.adaptations.values()} == {"other"}
+    assert len({c.row for c in graph.cells}) == 2
+    assert len({own[0].key for own in graph.cells.values()}) == 6
+    with pytest.raises(UsageError, match=r"tasks\.models.*specific"):
+        dataclasses.replace(asked, selectors=asked.selectors[:2]).check()
+
+
+def composition(name):
+    sources = (TextSource("s", (f"{name}.txt",), kind="specific", language="en"),)
+    return CompositionPlan("E_D", 100, sources, ("en",)), f"print of {name}"
+
+
+def test_compositions_are_steps_that_tasks_share(tmp_path):
+    """One composition and one model for all tasks of a domain, guarded against every task."""
+    tasks = tuple(
+        RecipeTask(name, name, compose={"E_D": file}, other=other)
+        for name, file, other in (("a", "bio", "c"), ("b", "bio", "c"), ("c", "fin", "a"))
+    )
+    adapt = AdaptPlan().with_value("train.steps", 10)
+    composed = dataclasses.replace(selector("E_D", compose="bio"), adapt=adapt)
+    asked = recipe(
+        selector("base"),
+        composed,
+        dataclasses.replace(composed, name="other", of="E_D"),
+        tasks=tasks,
+    ).check()
+    found = {name: composition(name) for name in ("bio", "fin")}
+    graph = build_graph(inputs(asked, tmp_path, compositions=found))
+    assert sorted(s.label for s in graph.selections.values()) == ["E_D of bio", "E_D of fin"]
+    assert len(graph.adaptations) == 2
+    for step in graph.adaptations.values():
+        assert step.data == (str(tmp_path / "selections" / step.selection),)
+        assert len(step.guard) == 6
+    adapted = {(c.task, c.selector): own[0].adapted for c, own in graph.cells.items()}
+    assert adapted["a", "E_D"] == adapted["b", "E_D"] == adapted["c", "other"]
+    assert adapted["c", "E_D"] == adapted["a", "other"] != adapted["a", "E_D"]
+    changed = {**found, "bio": (found["bio"][0], "other texts")}
+    again = build_graph(inputs(asked, tmp_path, compositions=changed))
+    assert len(set(again.adaptations) & set(graph.adaptations)) == 1
+
+
+def outcome(path, dev):
+    path.parent.mkdir(exist_ok=True)
+    scores = {"dev": {"accuracy": dev}, "test": {"accuracy": 0.0}}
+    Outcome(9, 0, scores, {}, [], 1, {}, {}, 1.0, 1.0, 1.0).write(path)
+
+
+def test_a_search_decides_on_dev_for_all_columns(tmp_path):
+    """mDAPT, section 4.2: batch {16, 32} x epochs {2, 4, 6} with the model of one language; the
+    first of the best, by task; the table's own fine-tuning with them is one of the search."""
+    asked = recipe(
+        selector("base"),
+        selector("mono", plain=True),
+        tasks=(MONO, RecipeTask("b", "b", models={"mono": "en"})),
+        search=Search("mono", (16, 32), (2, 4, 6)),
+    )
+    asked = dataclasses.replace(
+        asked, selectors=(*asked.selectors, selector("specific", plain=True))
+    )
+    start = inputs(asked.check(), tmp_path, models={m: m for m in asked.every_model})
+    graph = build_graph(start)
+    tried = graph.searches["a", 0]
+    assert [s for s, _ in tried] == [
+        {"batch": batch, "epochs": epochs} for batch in (16, 32) for epochs in (2, 4, 6)
+    ]
+    assert {node.plan.model.name for _, node in tried} == {"de"}
+    assert len({node.key for _, node in tried}) == 6
+    for (_, node), dev in zip(tried, [0.1, 0.2, 0.5, 0.3, 0.5, 0.4], strict=True):
+        outcome(node.out, dev)
+    found = with_found(start)
+    assert found.found == {("a", 0): {"batch": 16, "epochs": 6}}  # not yet for b
+    after = build_graph(found)
+    for cell, own in after.cells.items():
+        plan = own[0].plan.finetune
+        expected = (16, 6) if cell.task == "a" else (16, 2)
+        assert (plan.batch, plan.epochs) == expected
+    mono = next(own for c, own in after.cells.items() if (c.task, c.selector) == ("a", "mono"))
+    assert mono[0] == tried[2][1]
+    names = [t.name for t in pending_steps(after, {}, found.folder).tunings]
+    # of b the search; of a's three and b's two cells of two seeds all but those of the searches
+    assert len(names) == len(set(names)) == 6 + 5 + 3
+    assert ("b", "specific") not in {(c.task, c.selector) for c in after.cells}
+
+
+@pytest.mark.parametrize(
+    ("search", "match"),
+    [
+        (Search("knn", (16, 32)), r"search\.selector.*base"),
+        (Search("base", (16,)), "two settings or more"),
+        (Search("base", (16, 0)), "search"),
+    ],
+)
+def test_a_search_that_is_not_one(search, match):
+    with pytest.raises(UsageError, match=match):
+        recipe(selector("base"), selector("task"), search=search).check()

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from corpusfit.errors import UsageError
+from corpusfit.workflows.experiments.grid import task_plan
 from corpusfit.workflows.experiments.loader import read_recipe
 
 STEPS = "adapt = { train.steps = 100 }\n"
@@ -301,3 +302,47 @@ def test_a_file_that_is_no_toml(recipe, tmp_path):
 def test_an_old_name_is_an_error_that_names_the_new_one(recipe, before, after, named):
     with pytest.raises(UsageError, match=named):
         recipe(PLAIN.replace(before, after))
+
+
+def test_models_compositions_and_settings_of_a_task(recipe, tmp_path):
+    (tmp_path / "mine").mkdir()
+    found = recipe(
+        PLAIN.replace('"auto"]', '"mono", "E_D"]')
+        + """
+models = { mono = "mine" }
+compose = { E_D = "bio.toml" }
+[tasks.evaluate.task]
+separator = ";"
+[selector.mono]
+model = "en"
+[selector.E_D]
+compose = "fin.toml"
+[search]
+selector = "mono"
+batch = [16, 32]
+epochs = [2, 4, 6]
+"""
+    )
+    (task,), selectors = found.tasks, {s.name: s for s in found.selectors}
+    assert task.models == {"mono": str(tmp_path / "mine")}
+    assert selectors["mono"].model_for(task, "bert") == str(tmp_path / "mine")
+    assert selectors["random"].model_for(task, "bert") == "bert"
+    assert selectors["E_D"].composition_for(task) == str(tmp_path / "bio.toml")
+    assert [s.strategy for s in found.selectors] == ["base", "random", "base", "compose"]
+    assert task_plan(found, task).task.separator == ";"
+    assert len(found.search.settings()) == 6
+
+
+@pytest.mark.parametrize(
+    ("more", "match"),
+    [
+        ("models = { nobody = 'x' }", r"tasks\.models.*nobody"),
+        ("compose = 'x'", r"tasks\.compose.*table"),
+        ("[tasks.evaluate.task]\nseparater = ';'", "separater"),
+        ("[search]\nbatches = [1]", r"search\.batches"),
+        ("[search]\nselector = 'random'\nbatch = [1, 2]", r"search\.selector"),
+    ],
+)
+def test_a_task_or_a_search_that_is_not_allowed(recipe, more, match):
+    with pytest.raises(UsageError, match=match):
+        recipe(PLAIN + more + "\n")

@@ -8,7 +8,8 @@ from corpusfit.adapt.plan import AdaptPlan
 from corpusfit.engine import Progress
 from corpusfit.plan import EmbedPlan, Plan
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.experiments.config import Recipe, RecipeTask, Selector
+from corpusfit.workflows.experiments.config import Recipe, Selector
+from corpusfit.workflows.experiments.entries import RecipeTask
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.inputs import load_inputs
 

@@ -9,40 +9,15 @@ from typing import Any
 
 from corpusfit.adapt.plan import ADAPTERS, TASK, WEIGHTS, AdaptPlan
 from corpusfit.errors import UsageError, bad_setting
-from corpusfit.evaluate.plan import AUGMENTS, EvaluatePlan, check_metric
+from corpusfit.evaluate.plan import AUGMENTS, EvaluatePlan
 from corpusfit.manifest import versions
 from corpusfit.plan import Plan
 from corpusfit.settings import one_of, positive
+from corpusfit.workflows.experiments.entries import BASE, RecipeTask, Search
 
-BASE, GENERAL, RANDOM, ORACLE = "base", "general", "random", "oracle"
-WITHOUT_SELECTION = (BASE, GENERAL, TASK)
+GENERAL, RANDOM, ORACLE, COMPOSE = "general", "random", "oracle", "compose"
+WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)
 """Selectors that do not select a part of the corpus."""
-
-
-@dataclass(frozen=True)
-class RecipeTask:
-    """One task of a recipe.
-
-    Attributes:
-        name: its name in the tables.
-        path: its location, in the form of `corpusfit evaluate --task`.
-        metric: the score that is compared; `auto` takes the default of the kind of task.
-        oracle: globs for the names of the corpus's sources of the task's domain.
-        other: name of a task of another domain, for cross-domain controls (mDAPT, 5.2).
-    """
-
-    name: str
-    path: str
-    metric: str = "auto"
-    oracle: tuple[str, ...] = ()
-    other: str = ""
-
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
-        for setting in ("name", "path"):
-            if not getattr(self, setting):
-                raise bad_setting(f"tasks.{setting}", "set for every task", "nothing")
-        check_metric(f"tasks.metric of {self.name}", self.metric)
 
 
 @dataclass(frozen=True)
@@ -52,7 +27,7 @@ class Selector:
     Attributes:
         name: `base` (no adaptation), `general` (adapted on the corpus as it is), `task` (adapted on
             the training texts), `random`, `oracle` (the corpus's sources of the task's domain),
-            `auto`, a method, or the name of a variant.
+            `auto`, a method, or the name of a variant, of another model or of a composition.
         select: settings of its selection; the cell sets the amount and the weights.
         adapt: settings of its adaptation; the cell sets the model, the weights and the adapter.
         fractions: fractions of the corpus to select, one column each.
@@ -61,6 +36,9 @@ class Selector:
         augment: augmentation of the training examples, one column each; empty for none.
         of: for a cross-domain control, the selector whose model for the task's `other` is used,
             with all settings of that selector (mDAPT, section 5.2 and Table 5).
+        model: its model in place of the row's (mDAPT, Table 4).
+        compose: recipe of the composition that it adapts on, as `corpusfit compose` takes it.
+        plain: whether it has neither a method nor a composition: its model is not adapted.
     """
 
     name: str
@@ -71,11 +49,28 @@ class Selector:
     adapters: tuple[str, ...]
     augment: tuple[str, ...]
     of: str = ""
+    model: str = ""
+    compose: str = ""
+    plain: bool = False
 
     @property
     def strategy(self) -> str:
-        """The selector that it follows: itself, or for a control the one that it is `of`."""
+        """What it follows: `base`, `compose`, itself, or for a control the one that it is `of`."""
+        if self.compose or self.plain:
+            return COMPOSE if self.compose else BASE
         return self.of or self.name
+
+    def model_for(self, task: RecipeTask, model: str) -> str:
+        """The model that it adapts and fine-tunes for a task, in a row of `model`."""
+        return task.models.get(self.of or self.name) or self.model or model
+
+    def has_model(self, task: RecipeTask) -> bool:
+        """Whether it has a cell for a task: one that is only a model may have none."""
+        return not self.plain or bool(self.model_for(task, ""))
+
+    def composition_for(self, task: RecipeTask) -> str:
+        """The recipe of the composition that it adapts on for a task."""
+        return task.compose.get(self.of or self.name) or self.compose
 
     @property
     def selects(self) -> bool:
@@ -131,6 +126,7 @@ class Recipe:
         selectors: the columns, with their settings.
         corpus: inputs to select from.
         evaluate: settings of the fine-tunings.
+        search: settings of the fine-tunings that are found for each task; None for no search.
         seeds: number of fine-tunings per cell.
         seed: first random seed of the fine-tunings, and that of selections and adaptations.
         train_sizes: numbers of training examples, each a task of its own (TADPOLE, section 4.2);
@@ -149,6 +145,7 @@ class Recipe:
     selectors: tuple[Selector, ...]
     corpus: tuple[str, ...] = ()
     evaluate: EvaluatePlan = field(default_factory=EvaluatePlan)
+    search: Search | None = None
     seeds: int = 8
     seed: int = 0
     train_sizes: tuple[int, ...] = ()
@@ -158,6 +155,13 @@ class Recipe:
     keep_overlap: bool = False
     watts: float = 10.0
     gpu_watts: float = 400.0
+
+    @property
+    def every_model(self) -> tuple[str, ...]:
+        """All models that are adapted or fine-tuned, each once."""
+        of_selectors = (s.model for s in self.selectors)
+        of_tasks = (m for task in self.tasks for m in task.models.values())
+        return tuple(filter(None, dict.fromkeys([*self.models, *of_selectors, *of_tasks])))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -184,13 +188,34 @@ class Recipe:
             raise bad_setting("seed", "0 or more, and below 2^31", self.seed)
         for size in self.train_sizes:
             positive("train_sizes", size)
-        for task in self.tasks:
-            task.check()
-        for selector in self.selectors:
-            selector.check()
+        for entry in (*self.tasks, *self.selectors):
+            entry.check()
+        self._check_columns_of_tasks()
         self._check_names()
         self._check_others()
+        self._check_search()
         return self
+
+    def _check_columns_of_tasks(self) -> None:
+        """Raise `UsageError` for a task's model or composition of a selector that is not there."""
+        names = [selector.name for selector in self.selectors]
+        for task in self.tasks:
+            for name in (*task.models, *task.compose):
+                if name not in names:
+                    raise unknown_name(f"tasks.models or tasks.compose of {task.name}", name, names)
+
+    def _check_search(self) -> None:
+        """Raise `UsageError` for a search with a selector that adapts, or for nothing to try."""
+        if self.search is None:
+            return
+        plain = [s.name for s in self.selectors if s.strategy == BASE and not s.of]
+        if self.search.selector not in plain:
+            raise unknown_name("search.selector", self.search.selector, plain or [BASE])
+        for value in (*self.search.batch, *self.search.epochs):
+            positive("search", value)
+        if len(self.search.settings()) < 2:
+            allowed = "two settings or more, such as batch = [16, 32]"
+            raise bad_setting("search", allowed, self.search.settings())
 
     def training_task(self, selector: Selector, task: str) -> RecipeTask:
         """The task whose text a selector adapts on: the task, or for a control its `other`."""
@@ -204,7 +229,7 @@ class Recipe:
         for control in (s for s in self.selectors if s.of):
             if control.of not in names:
                 raise unknown_name(f"selector.{control.name}.of", control.of, names)
-            if control.of in (BASE, GENERAL, RANDOM):
+            if control.of in (GENERAL, RANDOM) or control.strategy == BASE:
                 allowed = "a selector whose selection depends on the task"
                 raise bad_setting(f"selector.{control.name}.of", allowed, control.of)
             for task in self.tasks:
@@ -217,7 +242,7 @@ class Recipe:
     def _check_names(self) -> None:
         """Raise `UsageError` for a setting that a selector needs, or an unknown selector."""
         names = [s.name for s in self.selectors]
-        readers = [s.name for s in self.selectors if s.strategy not in (BASE, TASK)]
+        readers = [s.name for s in self.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
         if readers and not self.corpus:
             raise bad_setting("corpus", f"set for {', '.join(readers)}", "nothing")
         missing = [t.name for t in self.tasks if not t.oracle]

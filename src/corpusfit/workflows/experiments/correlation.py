@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from corpusfit.evaluate.correlation import Within, correlation_within
 from corpusfit.evaluate.significance import Correlation, correlation
-from corpusfit.workflows.experiments.config import BASE
+from corpusfit.workflows.experiments.entries import BASE
 from corpusfit.workflows.experiments.grid import Cell, columns_of
 from corpusfit.workflows.experiments.nodes import StepGraph
 from corpusfit.workflows.experiments.predictors import PredictorNode

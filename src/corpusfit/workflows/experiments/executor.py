@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Job, Meter, SpelledProgress
+from corpusfit.errors import TrainingError
 from corpusfit.evaluate.task import load_task
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
@@ -19,6 +20,7 @@ from corpusfit.workflows.experiments.grid import Cell, columns_of
 from corpusfit.workflows.experiments.nodes import (
     AdaptNode,
     AugmentNode,
+    ComposeNode,
     RecipeInputs,
     SelectNode,
     StepGraph,
@@ -28,6 +30,7 @@ from corpusfit.workflows.experiments.predictors import PredictorJob, PredictorNo
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 from corpusfit.workflows.experiments.status import LABELS, PendingSteps, device_of, pending_steps
 from corpusfit.workflows.experiments.workers import AdaptJob, Report, TuneJob, run_step
+from corpusfit.workflows.mixing.composing import compose
 from corpusfit.workflows.score_copies import copy_scores
 from corpusfit.workflows.selection.commands import choose, select
 from corpusfit.workflows.selection_folder import SelectionFolder
@@ -122,10 +125,15 @@ def _select(context: RecipeContext) -> None:
         context.handle(report, f"Selection {step.label}")
 
 
-def _run_selection(step: SelectNode, context: RecipeContext, machine: Machine) -> dict[str, Any]:
+def _run_selection(
+    step: SelectNode | ComposeNode, context: RecipeContext, machine: Machine
+) -> dict[str, Any]:
     """Score and select; if another amount has scores already, choose from a copy of them."""
     place = context.folder.selections / step.key
     record: dict[str, Any] = {"engine": context.machine.engine}
+    if isinstance(step, ComposeNode):
+        compose(step.plan, place, machine=machine, overwrite=True)
+        return record
     if SelectionFolder(place).scored_so_far() is None:
         siblings = context.folder.selections.glob(f"{step.scoring}-*[!y]")  # no .copy
         scored = [
@@ -176,13 +184,38 @@ def _run_augmentation(
     return {}
 
 
+def run_searches(context: RecipeContext) -> None:
+    """Run the pending fine-tunings of the searches, which decide the settings of all others.
+
+    Raises:
+        TrainingError: one of them failed; the folder failures has its error.
+        CorpusfitError: the disk is full, or a worker died; finished steps are kept.
+    """
+    searches = {t.name: t for tried in context.graph.searches.values() for _, t in tried}
+    own = [t for t in context.pending.tunings if t.name in searches]
+    if own:
+        context.machine.progress.note(f"Search of settings on dev: {len(own)} fine-tunings.")
+        _fine_tune(context, own)
+    failed = [context.failed[name] for name in searches if name in context.failed]
+    if failed:
+        raise TrainingError(f"The search of settings on dev failed: {failed[0]}")
+
+
 def _tune(context: RecipeContext) -> None:
     """Run fine-tunings, in parallel."""
     context.announce("fine-tunings")
-    pending = [
-        t for t in context.pending.tunings if context.has_inputs(t.name, [t.adapted, t.extra])
-    ]
+    _fine_tune(
+        context,
+        [t for t in context.pending.tunings if context.has_inputs(t.name, [t.adapted, t.extra])],
+    )
+
+
+def _fine_tune(context: RecipeContext, pending: Sequence[TuneNode]) -> None:
     names = {
+        tuning.name: f"search for {task}, {settings}"
+        for (task, _), tried in context.graph.searches.items()
+        for settings, tuning in tried
+    } | {
         tuning.name: f"{column} for {cell.task}, seed {tuning.seed}"
         for cell, column in columns_of(context.graph.cells).items()
         for tuning in context.graph.cells[cell]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from corpusfit.adapt.plan import TASK
+from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.workflows.experiments import fingerprints
-from corpusfit.workflows.experiments.config import BASE, GENERAL, ORACLE, RANDOM, Selector
+from corpusfit.workflows.experiments.config import COMPOSE, GENERAL, ORACLE, RANDOM, Selector
+from corpusfit.workflows.experiments.entries import BASE, RecipeTask
 from corpusfit.workflows.experiments.grid import Cell, adapt_plan, grid, select_plan, tune_plan
 from corpusfit.workflows.experiments.nodes import (
     AdaptNode,
     AugmentNode,
+    ComposeNode,
     RecipeInputs,
     SelectNode,
     StepGraph,
@@ -36,10 +40,12 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
     selectors = {s.name: s for s in inputs.recipe.selectors}
     entries = {t.name: t for t in inputs.recipe.tasks}
     graph = StepGraph()
+    graph.searches = {place: search_nodes(inputs, *place) for place in inputs.tasks}
     for cell in grid(inputs.recipe, sizes):
         stored, selector = inputs.tasks[cell.task, cell.size], selectors[cell.selector]
         adapted = _adapted_models(inputs, selector, cell, graph)
         plan = tune_plan(inputs.recipe, selector, cell, entries[cell.task])
+        plan = _with_settings(plan, _settings_of(inputs, cell.task, cell.size))
         extra = _augmentation(inputs, plan, stored, graph)
         graph.cells[cell] = [
             _fine_tuning(inputs, plan, cell, adapted, extra, k) for k in range(inputs.recipe.seeds)
@@ -47,11 +53,56 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
     return graph
 
 
+def search_nodes(
+    inputs: RecipeInputs, task: str, size: int
+) -> list[tuple[dict[str, int], TuneNode]]:
+    """The fine-tunings of the search for a task, with their settings; none without a search.
+
+    Each has the recipe's first seed; the table's own fine-tuning with the same settings is one of
+    them.
+    """
+    recipe, search = inputs.recipe, inputs.recipe.search
+    if search is None:
+        return []
+    selector = next(s for s in recipe.selectors if s.name == search.selector)
+    cell = Cell(task, size, recipe.models[0], selector.name, None, "off", "", "")
+    plan = tune_plan(recipe, selector, cell, _entry(inputs, task))
+    return [
+        (settings, _fine_tuning(inputs, _with_settings(plan, settings), cell, [], "", 0))
+        for settings in search.settings()
+    ]
+
+
+def with_found(inputs: RecipeInputs) -> RecipeInputs:
+    """The inputs with the settings of every search that is finished: the best on dev."""
+    found = {}
+    for place, stored in inputs.tasks.items():
+        tried = search_nodes(inputs, *place)
+        if tried and all(node.out.exists() for _, node in tried):
+            scores = [Outcome.read(node.out).scores["dev"][stored.metric] for _, node in tried]
+            found[place] = tried[scores.index(max(scores))][0]
+    return dataclasses.replace(inputs, found=found)
+
+
+def _settings_of(inputs: RecipeInputs, task: str, size: int) -> dict[str, int]:
+    """The settings found for a task; the first to try until its search is finished."""
+    search = inputs.recipe.search
+    return inputs.found.get((task, size), search.settings()[0] if search else {})
+
+
+def _with_settings(plan: EvaluatePlan, settings: Mapping[str, int]) -> EvaluatePlan:
+    return plan.with_values({"finetune": settings}) if settings else plan
+
+
+def _entry(inputs: RecipeInputs, task: str) -> RecipeTask:
+    return next(entry for entry in inputs.recipe.tasks if entry.name == task)
+
+
 def _adapted_models(
     inputs: RecipeInputs, selector: Selector, cell: Cell, graph: StepGraph
 ) -> list[str]:
     """The digests of a cell's adapted models; empty for the base."""
-    if selector.name == BASE:
+    if selector.strategy == BASE:
         return []
     found = [
         _adaptation(inputs, selector, cell, number, graph)
@@ -67,16 +118,18 @@ def _adaptation(
 ) -> AdaptNode:
     """One adaptation of a cell; its selection is added to the graph.
 
-    `general` and `random` do not depend on the task, so all tasks share their models, which leave
-    out the dev and test texts of every task. A control trains on another task's selection without
-    the dev and test texts of both tasks.
+    `general`, `random` and compositions do not depend on the task, so all tasks share their models,
+    which leave out the dev and test texts of every task. A control trains on another task's
+    selection without the dev and test texts of both tasks.
     """
     stored, recipe = inputs.tasks[cell.task, cell.size], inputs.recipe
     training_task = _training_task(inputs, selector, cell)
     best = selector.adapt.train.keep == "best"  # the task's held-out loss picks the weights
     own = best or selector.trains_on_task  # else the task's texts are only measured on
     shared = not own and (
-        selector.name == GENERAL or (selector.name == RANDOM and _ignores_task(selector))
+        selector.name == GENERAL
+        or (selector.name == RANDOM and _ignores_task(selector))
+        or selector.strategy == COMPOSE
     )
     guard_tasks = list(inputs.tasks.values()) if shared else [stored, training_task]
     held_out = {} if recipe.keep_overlap else {t.judged: t for t in guard_tasks}
@@ -85,10 +138,14 @@ def _adaptation(
         selection = _selection(inputs, selector, cell, number)
         graph.selections.setdefault(selection.key, selection)
         data, key = (str(inputs.folder.selections / selection.key),), selection.key
-    plan = adapt_plan(recipe, selector, cell, number)
+    if selector.strategy == COMPOSE:
+        composition = _composition(inputs, selector, cell)
+        graph.selections.setdefault(composition.key, composition)
+        data, key = (str(inputs.folder.selections / composition.key),), composition.key
+    plan = adapt_plan(recipe, selector, cell, _entry(inputs, cell.task), number)
     identity = {
         "plan": fingerprints.adapting(plan),
-        "model": inputs.models[cell.model],
+        "model": inputs.models[plan.model.name],
         "selection": key,
         "data": inputs.pile if selector.name == GENERAL else {},
         "texts": training_task.texts if own else "",
@@ -141,6 +198,14 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
     return SelectNode(key, scores, plan, target, fingerprints.sampled(plan), label)
 
 
+def _composition(inputs: RecipeInputs, selector: Selector, cell: Cell) -> ComposeNode:
+    """The composition that a cell's model is adapted on."""
+    file = selector.composition_for(inputs.recipe.training_task(selector, cell.task))
+    plan, decides = inputs.compositions[file]
+    key = fingerprints.step("compose", plan=decides)
+    return ComposeNode(key, plan, f"{plan.composition} of {Path(file).stem}")
+
+
 def _ignores_task(selector: Selector) -> bool:
     """Whether a selector reads no text of the task; the stages of a cascade do."""
     return selector.strategy in (RANDOM, ORACLE) and not selector.select.cascade.stages
@@ -184,15 +249,17 @@ def _fine_tuning(
 ) -> TuneNode:
     stored = inputs.tasks[cell.task, cell.size]
     adapted_model = adapted[number % len(adapted)] if adapted else ""
+    selector = next(s for s in inputs.recipe.selectors if s.name == cell.selector)
+    base = selector.model_for(_entry(inputs, cell.task), cell.model)
     key = fingerprints.step(
         "tune",
         plan=fingerprints.tuning(plan, stored.kind, adapter=bool(cell.adapter)),
         companions=extra,
         task=stored.key,
-        weights=adapted_model or inputs.models[cell.model],
+        weights=adapted_model or inputs.models[base],
     )
     seed = inputs.recipe.seed + number
-    model = str(inputs.folder.models / adapted_model) if adapted_model else cell.model
+    model = str(inputs.folder.models / adapted_model) if adapted_model else base
     plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))
     task, out = inputs.folder.task(stored.key), inputs.folder.outcome(key, seed)
     return TuneNode(key, seed, plan, task, adapted_model, extra, out)

@@ -12,7 +12,8 @@ from corpusfit.adapt.plan import AdapterPlan, AdaptPlan
 from corpusfit.errors import MissingDependencyError, bad_setting, called_by
 from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan
 from corpusfit.plan import Plan
-from corpusfit.workflows.experiments.config import BASE, ORACLE, Recipe, RecipeTask, Selector
+from corpusfit.workflows.experiments.config import ORACLE, Recipe, Selector
+from corpusfit.workflows.experiments.entries import BASE, RecipeTask
 from corpusfit.workflows.experiments.fingerprints import methods_of
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 
@@ -79,6 +80,8 @@ def grid(recipe: Recipe, sizes: Mapping[str, Sequence[int]]) -> list[Cell]:
         for size in sizes[task.name]:
             for model in recipe.models:
                 for selector in recipe.selectors:
+                    if not selector.has_model(task):
+                        continue
                     for choice in _choices(selector):
                         found[Cell(task.name, size, model, selector.name, *choice)] = None
     return list(found)
@@ -114,9 +117,9 @@ def check_plans(recipe: Recipe) -> None:
             training_task = recipe.training_task(selector, cell.task)
             with called_by(RecipeKeys("select", selector.strategy, shared=True)):
                 methods_of(select_plan(recipe, selector, cell, training_task, 0).check())
-        if selector.name != BASE:
+        if selector.strategy != BASE:
             with called_by(RecipeKeys("adapt")):
-                adapt_plan(recipe, selector, cell, 0).check()
+                adapt_plan(recipe, selector, cell, tasks[cell.task], 0).check()
         elif cell.adapter == "lora" and selector.adapt.adapter.alpha != AdapterPlan().alpha:
             allowed = f"{AdapterPlan().alpha} for a base that is fine-tuned with lora"
             raise bad_setting("adapt.adapter.alpha", allowed, selector.adapt.adapter.alpha)
@@ -136,7 +139,7 @@ def _require_distinct_names(recipe: Recipe, cells: Sequence[Cell]) -> None:
         if other != cell:
             allowed = "selectors whose columns have different names"
             raise bad_setting("selectors", allowed, f"{name} twice", "Rename one of the selectors.")
-    model_names = [Path(model).name for model in recipe.models]
+    model_names = [Path(model).name for model in recipe.models]  # those in names of rows
     if len(set(model_names)) < len(model_names):
         cure = "Rename a folder, as the tables show only its name."
         raise bad_setting("models", "folders of different names", ", ".join(recipe.models), cure)
@@ -158,12 +161,14 @@ def select_plan(
     return dataclasses.replace(plan, choose=choose, seed=recipe.seed + number)
 
 
-def adapt_plan(recipe: Recipe, selector: Selector, cell: Cell, number: int) -> AdaptPlan:
+def adapt_plan(
+    recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask, number: int
+) -> AdaptPlan:
     """The plan of one adaptation of a cell; `number` is added to the random seed."""
     plan = selector.adapt
     return dataclasses.replace(
         plan,
-        model=dataclasses.replace(plan.model, name=cell.model),
+        model=dataclasses.replace(plan.model, name=selector.model_for(task, cell.model)),
         weights=dataclasses.replace(plan.weights, policy=cell.weights),
         adapter=dataclasses.replace(plan.adapter, kind=cell.adapter),
         seed=recipe.seed + number,
@@ -172,7 +177,7 @@ def adapt_plan(recipe: Recipe, selector: Selector, cell: Cell, number: int) -> A
 
 def task_plan(recipe: Recipe, task: RecipeTask) -> EvaluatePlan:
     """The plan of all fine-tunings on a task."""
-    plan = recipe.evaluate
+    plan = recipe.evaluate.with_values(task.evaluate)
     metric = dataclasses.replace(plan.task, metric=task.metric)
     return dataclasses.replace(plan, task=metric, seed=recipe.seed)
 
@@ -183,7 +188,7 @@ def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) 
     An adapted model has its adapter already; the base gets a new one of the same size.
     """
     plan, sizes = task_plan(recipe, task), selector.adapt.adapter
-    adapter = cell.adapter if cell.selector == BASE else ""
+    adapter = cell.adapter if selector.strategy == BASE else ""
     model = HeadPlan(adapter=adapter, reduction=sizes.reduction, rank=sizes.rank)
     augment = dataclasses.replace(plan.augment, kind=cell.augment)
     if cell.augment != "backtranslate":  # the only one with models

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from corpusfit import corpus
 from corpusfit.artifacts import write_bytes
+from corpusfit.compose.plan import CompositionPlan
+from corpusfit.compose.plan import read_recipe as read_composition
 from corpusfit.embed.load import prepare
 from corpusfit.engine import Progress
 from corpusfit.errors import called_by
@@ -19,9 +22,11 @@ from corpusfit.evaluate.task import Task, store_task, task_digest
 from corpusfit.manifest import digest, source_identity
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.experiments.config import ORACLE, Recipe, RecipeTask, Selector
+from corpusfit.workflows.experiments.config import ORACLE, Recipe, Selector
+from corpusfit.workflows.experiments.entries import RecipeTask
 from corpusfit.workflows.experiments.fingerprints import encoders_of, methods_of, translators
 from corpusfit.workflows.experiments.folder import RecipeFolder
+from corpusfit.workflows.experiments.graph import with_found
 from corpusfit.workflows.experiments.grid import task_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, StoredTask
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
@@ -47,7 +52,7 @@ def load_inputs(
     read = recipe.selectors[0].select.read
     pile = {}
     with called_by(RecipeKeys("evaluate")):
-        models = {name: head_fingerprint(name) for name in recipe.models}
+        models = {name: head_fingerprint(name) for name in recipe.every_model}
         models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     with called_by(RecipeKeys("select")):
         if recipe.corpus:
@@ -68,7 +73,32 @@ def load_inputs(
         for entry in recipe.tasks:
             for stored in _stored(recipe, entry, folder, machine.progress, store=store):
                 tasks[stored.name, stored.size] = stored
-    return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files)
+    compositions = {file: _composition(file, folder) for file in _compositions(recipe)}
+    inputs = RecipeInputs(recipe, folder, tasks, pile, models, encoders, files, compositions)
+    return with_found(inputs)
+
+
+def _compositions(recipe: Recipe) -> Iterator[str]:
+    """The recipes of compositions, each once."""
+    named = (
+        selector.composition_for(task) for selector in recipe.selectors for task in recipe.tasks
+    )
+    yield from filter(None, dict.fromkeys(named))
+
+
+def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]:
+    """A composition's plan, and the digest of its settings and its texts."""
+    plan = read_composition(Path(file))
+    decides = dataclasses.asdict(plan)
+    for source, settings in zip(plan.sources, decides["sources"], strict=True):
+        for name in ("path", "target"):
+            inputs = getattr(source, name)
+            settings[name] = {}
+            if inputs:
+                role = f"source {source.name}: {name}"
+                found = corpus.find(inputs, source.read, spool=folder.work, role=role)
+                settings[name] = source_identity(found)
+    return plan, digest(decides)
 
 
 def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:

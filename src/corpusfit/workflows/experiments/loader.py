@@ -16,13 +16,8 @@ from corpusfit.options import KINDS, typed
 from corpusfit.plan import DEFAULT_FRACTION, Plan
 from corpusfit.score.names import names as method_names
 from corpusfit.settings import Settings, recipe_values, unknown
-from corpusfit.workflows.experiments.config import (
-    WITHOUT_SELECTION,
-    Recipe,
-    RecipeTask,
-    Selector,
-    unknown_name,
-)
+from corpusfit.workflows.experiments.config import WITHOUT_SELECTION, Recipe, Selector, unknown_name
+from corpusfit.workflows.experiments.entries import RecipeTask, Search
 from corpusfit.workflows.experiments.recipe_keys import ELSEWHERE, RecipeKeys
 
 _P = TypeVar("_P", bound=Settings)
@@ -41,6 +36,12 @@ _PLAIN, _TASK = (
 )
 """Plain settings of a recipe and of its tasks: their types by name."""
 _KNOWN = (*(f.name for f in dataclasses.fields(Recipe)), *_COLUMNS, *_GROUPS, "model", "selector")
+
+_OWN = ("model", "compose")
+"""Settings of a selector that name its model and its composition."""
+
+_TASK_TABLES = ("models", "compose", "evaluate")
+"""Tables of a task: models and compositions by selector, and settings of its fine-tunings."""
 
 _FILES = ("arpa_in", "arpa_general", "embedder")
 """Settings of methods that name a file or a model."""
@@ -78,6 +79,8 @@ def read_recipe(path: Path) -> Recipe:
     plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
     settings["evaluate"] = _changed(EvaluatePlan(), plans["evaluate"], RecipeKeys("evaluate"))
     settings["selectors"] = _selectors(values, plans, home)
+    if "search" in values:
+        settings["search"] = _search(values["search"])
     settings.setdefault("name", "")
     return Recipe(**settings).check()
 
@@ -110,14 +113,36 @@ def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
         raise bad_setting("tasks", "tables [[tasks]] with name and path", tables)
     found = []
     for table in tables:
-        for key in table.keys() - {*_TASK, "oracle"}:
-            raise unknown(f"tasks.{key}", [f"tasks.{k}" for k in (*_TASK, "oracle")])
+        for key in table.keys() - {*_TASK, *_TASK_TABLES, "oracle"}:
+            known = (*_TASK, *_TASK_TABLES, "oracle")
+            raise unknown(f"tasks.{key}", [f"tasks.{k}" for k in known])
         settings = {k: typed(f"tasks.{k}", _TASK[k], v) for k, v in table.items() if k in _TASK}
         path = settings.get("path", "")
         settings["path"] = located(path, home) if path else ""
         oracle = _list("tasks.oracle", table.get("oracle", []), "str")
+        for key in _TASK_TABLES:
+            if not isinstance(table.get(key, {}), Mapping):
+                raise bad_setting(f"tasks.{key}", f"a table [tasks.{key}]", table[key])
+        models, compose = (
+            {k: typed(f"tasks.{key}.{k}", "str", v) for k, v in table.get(key, {}).items()}
+            for key in _TASK_TABLES[:2]
+        )
+        settings["models"] = {k: _model(v, home) for k, v in models.items()}
+        settings["compose"] = {k: located(v, home) for k, v in compose.items()}
+        settings["evaluate"] = _group("evaluate", table.get("evaluate", {}), home)
+        _changed(EvaluatePlan(), settings["evaluate"], RecipeKeys("evaluate"))
         found.append(RecipeTask(**{"name": "", **settings}, oracle=oracle))
     return tuple(found)
+
+
+def _search(table: Any) -> Search:
+    if not isinstance(table, Mapping):
+        raise bad_setting("search", "a table [search] with batch and epochs", table)
+    for key in table.keys() - {"selector", "batch", "epochs"}:
+        raise unknown(f"search.{key}", ["search.selector", "search.batch", "search.epochs"])
+    lists = {k: _list(f"search.{k}", v, "int") for k, v in table.items() if k != "selector"}
+    selector = typed("search.selector", "str", table.get("selector", Search().selector))
+    return Search(selector, **lists)
 
 
 def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str, Any]:
@@ -186,7 +211,7 @@ def _require_method(name: str, table: Mapping[str, Any]) -> None:
         if named.get("method", name) != name:
             cure = "Give the selector another name."
             raise bad_setting(f"selector.{name}.method.name", "left out", named["method"], cure)
-    elif not named:
+    elif not named and not {"model", "compose"} & table.keys():
         known = [*WITHOUT_SELECTION, "auto", *method_names()]
         raise unknown_name("A selector without method.name in its table", name, known)
 
@@ -204,6 +229,10 @@ def _selector(
     home: Path,
 ) -> Selector:
     own = dict(table)
+    model, compose = (typed(f"selector.{name}.{k}", "str", own.pop(k, "")) for k in _OWN)
+    plain = not (
+        name in WITHOUT_SELECTION or _is_method(name) or {"method", "cascade"} & own.keys()
+    )
     columns: dict[str, Any] = {
         key: _list(f"selector.{name}.{key}", own.pop(key), kind)
         if key in own
@@ -226,7 +255,15 @@ def _selector(
         plan = plan.with_value("method.name", name)
     own = {**_group("select", own, home, name), "method": method}
     plan = _changed(plan, own, RecipeKeys("select", name))
-    return Selector(name, plan, dataclasses.replace(adapt, read=plan.read), **columns)
+    return Selector(
+        name,
+        plan,
+        dataclasses.replace(adapt, read=plan.read),
+        **columns,
+        model=_model(model, home),
+        compose=located(compose, home) if compose else "",
+        plain=plain and not compose,
+    )
 
 
 def _adapting(name: str, shared: Mapping[str, Any], own_adapt: Mapping[str, Any]) -> AdaptPlan:

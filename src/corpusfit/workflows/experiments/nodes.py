@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpusfit.adapt.plan import AdaptPlan
+from corpusfit.compose.plan import CompositionPlan
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan
 from corpusfit.plan import EmbedPlan, Plan
 from corpusfit.workflows.experiments.config import Recipe
@@ -69,12 +70,21 @@ class SelectNode:
 
 
 @dataclass(frozen=True)
+class ComposeNode:
+    """One composition: its digest, its recipe and its description for the user."""
+
+    key: str
+    plan: CompositionPlan
+    label: str
+
+
+@dataclass(frozen=True)
 class AdaptNode:
     """One adapted model.
 
     Attributes:
         plan: plan of the adaptation.
-        selection: digest of its selection; empty for none.
+        selection: digest of its selection or composition; empty for none.
         data: inputs that it trains on.
         task: files with the task's texts, where the data has no target.
         guard: files with the dev and test texts to leave out.
@@ -131,10 +141,17 @@ class TuneNode:
 
 @dataclass
 class StepGraph:
-    """All steps of a recipe, by digest, and the fine-tunings of each cell."""
+    """All steps of a recipe, by digest, and the fine-tunings of each cell.
+
+    Attributes:
+        searches: by task and size, the fine-tunings of the search with their settings, in order.
+    """
 
     cells: dict[Cell, list[TuneNode]] = field(default_factory=dict)
-    selections: dict[str, SelectNode] = field(default_factory=dict)
+    searches: dict[tuple[str, int], list[tuple[dict[str, int], TuneNode]]] = field(
+        default_factory=dict
+    )
+    selections: dict[str, SelectNode | ComposeNode] = field(default_factory=dict)
     adaptations: dict[str, AdaptNode] = field(default_factory=dict)
     augmentations: dict[str, AugmentNode] = field(default_factory=dict)
 
@@ -149,6 +166,8 @@ class RecipeInputs:
         models: fingerprints of the models, by name, with those of translation models.
         encoders: fingerprints of the encoders, by plan.
         files: fingerprints of the files that methods read, by path.
+        compositions: plans of compositions with what decides their text, by recipe.
+        found: settings that the search found, by task and size.
     """
 
     recipe: Recipe
@@ -158,6 +177,8 @@ class RecipeInputs:
     models: Mapping[str, str]
     encoders: Mapping[EmbedPlan, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    compositions: Mapping[str, tuple[CompositionPlan, str]] = field(default_factory=dict)
+    found: Mapping[tuple[str, int], dict[str, int]] = field(default_factory=dict)
 
     def first(self) -> StoredTask:
         """The first task, for selections that do not depend on the task."""

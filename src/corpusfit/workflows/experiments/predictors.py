@@ -16,7 +16,7 @@ from corpusfit.engine import PlainJob, WarningCollector
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.forecasting import forecast
 from corpusfit.workflows.experiments import fingerprints
-from corpusfit.workflows.experiments.config import BASE
+from corpusfit.workflows.experiments.entries import BASE
 from corpusfit.workflows.experiments.grid import Cell, adapt_plan
 from corpusfit.workflows.experiments.nodes import RecipeInputs, SelectNode, StepGraph
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
@@ -82,9 +82,10 @@ def predictors_of(
     """The predictors by cell: every model of a row, with a selection whose target is the row's.
 
     Empty without the base, as all losses are compared with its loss. Models trained on the row's
-    task are left out, as they have memorised the texts; so are adapters, which a masked language
-    model is not opened with, and augmentations, which change only the score. For selections that
-    all tasks share (`random`, `oracle`), KL is measured only where their own target is the row's.
+    task are left out, as they have memorised the texts; so are columns of another model, adapters,
+    which a masked language model is not opened with, and augmentations, which change only the
+    score. For selections that all tasks share (`random`, `oracle`), KL is measured only where their
+    own target is the row's.
 
     Reference: TADPOLE, Figures 2 and 3; Xie et al. (2023), Data Selection for Language Models via
     Importance Resampling, section 4.
@@ -97,12 +98,15 @@ def predictors_of(
     selectors = {s.name: s for s in inputs.recipe.selectors}
     if BASE not in selectors:
         return {}
-    plan = adapt_plan(inputs.recipe, selectors[BASE], next(iter(graph.cells)), 0)
+    entries = {t.name: t for t in inputs.recipe.tasks}
+    first = next(iter(graph.cells))
+    plan = adapt_plan(inputs.recipe, selectors[BASE], first, entries[first.task], 0)
     found: dict[Cell, PredictorNode] = {}
     for cell in graph.cells:
         selector = selectors[cell.selector]
         memorised = selector.trains_on_task and not selector.of
-        if cell.adapter or cell.augment or memorised:
+        other = selector.model_for(entries[cell.task], cell.model) != cell.model
+        if cell.adapter or cell.augment or memorised or other:
             continue
         own = [s for s in _row_selections(inputs, graph, cell.row) if s.key not in failed]
         keys = tuple(s.key for s in own)
@@ -143,8 +147,12 @@ def _row_selections(
     target = inputs.folder.texts(inputs.tasks[row[:2]].key, "train")
     adapted = (tunings[0].adapted for c, tunings in graph.cells.items() if c.row == row)
     keys = dict.fromkeys(graph.adaptations[key].selection for key in adapted if key)
-    own = [graph.selections[key] for key in keys if key]
-    own = [step for step in own if step.target == target and _has_target(inputs, step)]
+    steps = [graph.selections[key] for key in keys if key]
+    own = [
+        step
+        for step in steps
+        if isinstance(step, SelectNode) and step.target == target and _has_target(inputs, step)
+    ]
     return sorted(own, key=lambda step: not step.sampled)
 
 

@@ -18,14 +18,14 @@ from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.correlation import correlations_of
 from corpusfit.workflows.experiments.costs import costs_of
-from corpusfit.workflows.experiments.executor import RecipeContext, run_steps
+from corpusfit.workflows.experiments.executor import RecipeContext, run_searches, run_steps
 from corpusfit.workflows.experiments.export import write_tables
 from corpusfit.workflows.experiments.fingerprints import on_machine
 from corpusfit.workflows.experiments.folder import RecipeFolder
-from corpusfit.workflows.experiments.graph import build_graph
+from corpusfit.workflows.experiments.graph import build_graph, with_found
 from corpusfit.workflows.experiments.grid import check_plans
 from corpusfit.workflows.experiments.inputs import load_inputs
-from corpusfit.workflows.experiments.nodes import StepGraph
+from corpusfit.workflows.experiments.nodes import RecipeInputs, StepGraph
 from corpusfit.workflows.experiments.predictors import predictors_of
 from corpusfit.workflows.experiments.results import ScoredCells
 from corpusfit.workflows.experiments.scoring import score_cells
@@ -86,16 +86,21 @@ def run_recipe(
     folder.work.mkdir(parents=True, exist_ok=True)
     with locked(folder.work, "run"):
         folder.begin(recipe.identity, overwrite=overwrite)
-        inputs = load_inputs(recipe, folder, machine, store=True)
-        graph = build_graph(inputs)
-        predictors = predictors_of(inputs, graph)
-        context = RecipeContext(
-            inputs, graph, predictors, pending_steps(graph, predictors, folder), machine
-        )
+        context = _context(load_inputs(recipe, folder, machine, store=True), machine)
         if any(context.pending.left.values()):
             folder.reopen()
+        if recipe.search is not None:
+            run_searches(context)
+            context = _context(with_found(context.inputs), machine)
         run_steps(context)
         return _write_results(context, file)
+
+
+def _context(inputs: RecipeInputs, machine: Machine) -> RecipeContext:
+    graph = build_graph(inputs)
+    predictors = predictors_of(inputs, graph)
+    pending = pending_steps(graph, predictors, inputs.folder)
+    return RecipeContext(inputs, graph, predictors, pending, machine)
 
 
 def _write_results(context: RecipeContext, file: Path | None) -> Ran:
@@ -122,6 +127,10 @@ def _write_results(context: RecipeContext, file: Path | None) -> Ran:
         "versions": versions(),
         "selections": {key: step.label for key, step in graph.selections.items()},
         "adapted": adapted,
+        "found": [
+            {"task": task, "size": size, **settings}
+            for (task, size), settings in context.inputs.found.items()
+        ],
         "costs": dataclasses.asdict(costs),
         "forecasts": dataclasses.asdict(correlations),
     }

@@ -21,6 +21,7 @@ from corpusfit.workflows.experiments.inputs import load_inputs
 from corpusfit.workflows.experiments.nodes import (
     AdaptNode,
     AugmentNode,
+    ComposeNode,
     SelectNode,
     StepGraph,
     TuneNode,
@@ -76,7 +77,9 @@ def missing(
 
 def all_tunings(graph: StepGraph) -> list[TuneNode]:
     """All fine-tunings, each once."""
-    return list({(t.key, t.seed): t for own in graph.cells.values() for t in own}.values())
+    found = [t for tried in graph.searches.values() for _, t in tried]
+    found += [t for own in graph.cells.values() for t in own]
+    return list({(t.key, t.seed): t for t in found}.values())
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class PendingSteps:
     """All steps by phase, as keys, and the pending steps."""
 
     all: dict[str, list[str]]
-    selections: list[SelectNode]
+    selections: list[SelectNode | ComposeNode]
     adaptations: list[AdaptNode]
     augmentations: list[AugmentNode]
     tunings: list[TuneNode]

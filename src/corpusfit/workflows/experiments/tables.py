@@ -9,9 +9,10 @@ from typing import Any
 from corpusfit.evaluate.correlation import Within
 from corpusfit.evaluate.significance import LEVEL, Correlation, mark
 from corpusfit.evaluate.tables import Cell, Mark, Score, Table, with_best
-from corpusfit.workflows.experiments.config import BASE, Recipe
+from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.correlation import Correlations
 from corpusfit.workflows.experiments.costs import Costs
+from corpusfit.workflows.experiments.entries import BASE
 from corpusfit.workflows.experiments.nodes import RecipeInputs
 from corpusfit.workflows.experiments.results import Result, ScoredCells
 
@@ -88,7 +89,7 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
             f"Average gain: mean over tasks of the difference from {recipe.compare}, ± its "
             "standard deviation over seeds."
         )
-    if recipe.adaptations < recipe.seeds and any(s.name != BASE for s in recipe.selectors):
+    if recipe.adaptations < recipe.seeds and any(s.strategy != BASE for s in recipe.selectors):
         models = (
             f"{recipe.adaptations} adapted models"
             if recipe.adaptations > 1
@@ -204,6 +205,14 @@ def data_table(inputs: RecipeInputs, scored: ScoredCells) -> Table:
     if fewer:
         notes.append(
             f"Tasks with fewer training examples than the recipe asks for: {', '.join(fewer)}."
+        )
+    if inputs.recipe.search is not None and inputs.found:
+        settings = "; ".join(
+            f"{name}: {', '.join(f'{k} {v}' for k, v in found.items())}"
+            for (name, _), found in inputs.found.items()
+        )
+        notes.append(
+            f"Fine-tuning settings found on dev with {inputs.recipe.search.selector}: {settings}."
         )
     return Table("Data", columns, tuple(rows), tuple(notes))
 
