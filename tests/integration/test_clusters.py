@@ -36,13 +36,12 @@ def find(pile, tiny_encoder, tmp_path, inline):
 
 
 def test_what_is_found_is_written(find, tiny_static, monkeypatch):
-    monkeypatch.setattr("corpusfit.workflows.analysis.clustering.WORD_VECTORS", str(tiny_static))
     found = find(baselines=True)
     said = found.manifest
     assert said["units"] == 180
     assert said["domains"] == {f"{topic}.jsonl": 60 for topic in WORDS}
     assert [row["k"] for row in said["tried"]] == [3]
-    assert {row["of"] for row in said["baselines"]} == {"random", "lda", "word vectors"}
+    assert {row["of"] for row in said["baselines"]} == {"random", "lda", "word2vec"}
     assert sum(cluster["units"] for cluster in said["clusters"]) == 180
     assert np.diag(said["proximity"]) == pytest.approx(1.0, abs=1e-3)
     units = pq.read_table(found.path / "sample.parquet").to_pylist()

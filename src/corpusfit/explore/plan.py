@@ -85,7 +85,7 @@ class MixturePlan(Group, group="mixture"):
     steps: Annotated[int, Option("Most steps of EM", above=0)] = 150
     baselines: Annotated[
         bool,
-        Option("Also report baselines: random assignment, LDA, averaged word vectors", "baselines"),
+        Option("Also report baselines: random assignment, LDA, averaged word2vec", "baselines"),
     ] = False
 
     def _check_together(self) -> None:

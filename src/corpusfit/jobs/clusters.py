@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import is_local, read_arrays
+from corpusfit.artifacts import is_local, read_arrays, write_arrays
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job, PlainJob
-from corpusfit.explore.baselines import at_random, by_topic
+from corpusfit.explore.baselines import at_random, by_topic, word_vectors
 from corpusfit.explore.domains import fit_domains, read_domains, write_domains
 from corpusfit.explore.purity import confusion
 from corpusfit.jobs.fit import Sample
@@ -176,6 +176,19 @@ class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
             return which, Fitted(k, seed, confusion(of, known, k, self.t))
 
         return work
+
+
+@dataclass(frozen=True)
+class TrainWords(PlainJob[tuple[Sample, int], Path]):
+    """Write averaged word2vec vectors of a sample's texts, trained with a seed, as another's."""
+
+    sample: Sample
+
+    def _work(self, piece: tuple[Sample, int]) -> Path:
+        words, seed = piece
+        vectors = word_vectors(self.sample.read_texts(), seed)
+        write_arrays(words.vectors, {"vectors": vectors}, {})
+        return words.vectors
 
 
 def assigned_path(folder: Path, shard: int) -> Path:

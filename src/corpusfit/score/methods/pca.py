@@ -5,7 +5,9 @@ Why: one of TADPOLE's six detectors (section 3.1, Table 1; Harrou et al., 2015);
 independent of where in the subspace a text lies.
 Trade-off: distances along the kept components are ignored, so a text far away within the target's
 subspace scores well. A score takes two products (project, reconstruct) instead of one and a
-difference of squares, which would lose all digits of small errors.
+difference of squares, which would lose all digits of small errors. PyOD's PCA has another score,
+`pyod:PCA`: the sum of a text's distances to all principal directions, each divided by its share of
+the variance, so that the smallest components decide.
 Reference: Shyu, Chen, Sarinnapakorn and Chang (2003), A Novel Anomaly Detection Scheme Based on
 Principal Component Classifier.
 """

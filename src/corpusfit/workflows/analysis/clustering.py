@@ -18,7 +18,7 @@ from corpusfit.explore.folder import ClustersFolder
 from corpusfit.explore.plan import ClustersPlan
 from corpusfit.explore.proximity import proximity
 from corpusfit.explore.purity import confusion, purity
-from corpusfit.jobs.clusters import Baseline, FitDomains, Fitted, Known
+from corpusfit.jobs.clusters import Baseline, FitDomains, Fitted, Known, TrainWords
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.jobs.labels import NONE
 from corpusfit.manifest import Finished, source_as_dict, source_identity, versions
@@ -36,10 +36,6 @@ TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)
 _UNITS_PER_DIMENSION = 2
 """Least number of units per dimension of each cluster: with fewer, a cluster's covariance is
 singular, its likelihood unbounded, and BIC meaningless."""
-
-WORD_VECTORS = "static"
-"""The embedder used as averaged word vectors: the mean of its words' vectors."""
-
 
 _NUMBERS = 2**26
 """Most numbers in the covariances of all clusters: half a GB, and several copies are in memory."""
@@ -278,7 +274,7 @@ def _baselines(
     k: int,
     folder: ClustersFolder,
 ) -> list[dict[str, Any]]:
-    """Purity of the baselines (random, LDA, word vectors) for each k."""
+    """Purity of the baselines (random, LDA, word2vec) for each k."""
     if not plan.mixture.baselines or t < 2:
         return []
     numbers = plan.mixture.numbers() or (k,)
@@ -287,18 +283,16 @@ def _baselines(
     pieces = [(which, k, s) for which in ("random", "lda") for k in numbers for s in seeds]
     done = list(run.over("baselines", Baseline(sample, domains, t), pieces))
     words = Sample(folder.drawn, "words")
-    words.write_texts(sample.read_texts())
-    static = dataclasses.replace(plan.embed, embedder=WORD_VECTORS)
-    with run.stage("prepare encoder"):
-        run.one(PrepareEncoder(run.cache), static)
-    add_vectors(run, words, static)
+    if not words.vectors.exists():
+        with run.stage("word2vec"):
+            run.one(TrainWords(sample), (words, plan.seed))
     job = FitDomains(
         words, domains, t, plan.mixture.components, plan.mixture.steps, folder.fits / "words"
     )
-    of_words = run.over("word vectors", job, [(k, seed) for k in numbers for seed in seeds])
-    done += [("word vectors", fit) for fit in of_words]
+    of_words = run.over("word2vec", job, [(k, seed) for k in numbers for seed in seeds])
+    done += [("word2vec", fit) for fit in of_words]
     return [
         {"of": which, **_figures([f for name, f in done if name == which and f.k == number], t)}
-        for which in ("random", "lda", "word vectors")
+        for which in ("random", "lda", "word2vec")
         for number in numbers
     ]

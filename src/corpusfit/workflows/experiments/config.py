@@ -188,7 +188,8 @@ class Recipe:
             raise bad_setting("seed", "0 or more, and below 2^31", self.seed)
         for size in self.train_sizes:
             positive("train_sizes", size)
-        for entry in (*self.tasks, *self.selectors):
+        entries: list[RecipeTask | Selector] = [*self.tasks, *self.selectors]
+        for entry in entries:
             entry.check()
         self._check_columns_of_tasks()
         self._check_names()

@@ -161,15 +161,16 @@ def test_centroid_distance_is_the_formula(data):
     np.testing.assert_allclose(ours("centroid_distance", data), to_rest - to_target, atol=1e-4)
 
 
-@pytest.mark.parametrize("detector", ["KNN", "HBOS", "IForest"])
+@pytest.mark.parametrize("detector", ["KNN", "HBOS", "IForest", "PCA"])
 def test_pyod_is_pyod(data, detector):
     from pyod.models.hbos import HBOS
     from pyod.models.iforest import IForest
     from pyod.models.knn import KNN
+    from pyod.models.pca import PCA
 
     target, _, new = data
     new = new[:20]
-    peers = {"KNN": KNN, "HBOS": HBOS, "IForest": lambda: IForest(random_state=3)}
+    peers = {"KNN": KNN, "HBOS": HBOS, "IForest": lambda: IForest(random_state=3), "PCA": PCA}
     want = -peers[detector]().fit(target).decision_function(new)
     got = ours(f"pyod:{detector}", (target, data[1], new))
     np.testing.assert_allclose(got, want, rtol=1e-5)
