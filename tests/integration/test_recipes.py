@@ -205,6 +205,23 @@ def test_a_recipe_that_grows_keeps_what_it_has(recipe, run, copied):
     assert [len(files) for files in finished(other.path).values()] == [4, 0, 0]
 
 
+def test_cells_that_are_kept_need_no_models_elsewhere(recipe, run, done, tmp_path, inline):
+    """A folder of cells gives the whole table without a selection or a model; it takes new ones."""
+    cells, path = tmp_path / "cells", recipe(**BASE_AND_DSIR)
+    first = run(path, shutil.copytree(done / "two", tmp_path / "first"), cells=cells)
+    kept = {f.relative_to(cells): f.read_bytes() for f in cells.rglob("*.json")}
+    assert {f.parts[0] for f in kept} == {"scores", "forecasts", "costs"}
+    elsewhere = tmp_path / "elsewhere"
+    count = corpusfit.api.missing(path, out=elsewhere, cells=cells, machine=inline).steps
+    assert {left for _, left in count.values()} == {0}
+    second = run(path, "elsewhere", cells=cells)
+    assert second.judged == first.judged
+    assert not (second.path / "models").exists()
+    run(recipe('["base"]', pairs="", seeds=3), "more", cells=cells)
+    after = {f.relative_to(cells): f.read_bytes() for f in cells.rglob("*.json")}
+    assert kept.items() < after.items()
+
+
 @pytest.mark.slow
 def test_every_kind_of_cell(recipe, run):
     """Baselines, weights, companions, an adapter, sizes and fractions, each made once."""

@@ -100,6 +100,7 @@ def run(
     *,
     out: Path | str,
     keep_overlap: bool = False,
+    cells: Path | str | None = None,
     overwrite: bool = False,
     machine: Machine | None = None,
 ) -> Ran:
@@ -110,6 +111,9 @@ def run(
         out: local folder that is new, empty, or of the same recipe; finished steps are not
             repeated.
         keep_overlap: also train on copies of dev and test texts.
+        cells: folder of finished cells' small files, of this recipe and others, which may be kept
+            where selections and models cannot: what is there is not made again, and what is
+            finished is added.
         overwrite: delete a different recipe's steps in `out`.
         machine: where to run, with how many workers, and where to show progress.
 
@@ -123,6 +127,7 @@ def run(
         _recipe(recipe, keep_overlap=keep_overlap),
         place(out, "<.out>"),
         file=None if isinstance(recipe, Recipe) else Path(recipe),
+        cells=_place(cells),
         machine=machine or Machine(),
         overwrite=overwrite,
     )
@@ -134,13 +139,23 @@ def missing(
     *,
     out: Path | str,
     keep_overlap: bool = False,
+    cells: Path | str | None = None,
     machine: Machine | None = None,
     overwrite: bool = False,
 ) -> Missing:
     """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
     found = _recipe(recipe, keep_overlap=keep_overlap)
-    machine = machine or Machine()
-    return workflows.missing(found, place(out, "<.out>"), machine=machine, overwrite=overwrite)
+    return workflows.missing(
+        found,
+        place(out, "<.out>"),
+        cells=_place(cells),
+        machine=machine or Machine(),
+        overwrite=overwrite,
+    )
+
+
+def _place(cells: Path | str | None) -> Path | None:
+    return None if cells is None else place(cells, "<.cells>")
 
 
 def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:

@@ -26,6 +26,14 @@ def run(
     keep_overlap: Annotated[
         bool, typer.Option("--keep-overlap", help="Also train on copies of dev and test texts")
     ] = False,
+    cells: Annotated[
+        Path | None,
+        o.option(
+            "FOLDER",
+            "Folder of finished cells' scores, predictions and losses: what is there is not made "
+            "again, and what is finished is added (default: none)",
+        ),
+    ] = None,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
@@ -47,11 +55,23 @@ def run(
     machine = workflows.Machine(engine, workers, cache, progress=Bar())
     if dry_run:
         found = api.missing(
-            recipe, out=out, keep_overlap=keep_overlap, machine=machine, overwrite=overwrite
+            recipe,
+            out=out,
+            keep_overlap=keep_overlap,
+            cells=cells,
+            machine=machine,
+            overwrite=overwrite,
         )
         answer(json, dataclasses.asdict(found), show_missing, found)
         return
-    ran = api.run(recipe, out=out, keep_overlap=keep_overlap, overwrite=overwrite, machine=machine)
+    ran = api.run(
+        recipe,
+        out=out,
+        keep_overlap=keep_overlap,
+        cells=cells,
+        overwrite=overwrite,
+        machine=machine,
+    )
     if json:
         as_json({"out": str(out), **dataclasses.asdict(ran.judged)})
     else:

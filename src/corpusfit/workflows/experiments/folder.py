@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpusfit.artifacts import remove
+from corpusfit.artifacts import listed, remove, write_bytes
 from corpusfit.manifest import OutFolder
 
 
@@ -34,6 +34,18 @@ class RecipeFolder(OutFolder):
     def outcome(self, key: str, seed: int) -> Path:
         """Outcome of a fine-tuning."""
         return self.scores / f"{key}-{seed}.json"
+
+    def exchange(self, cells: Path) -> None:
+        """Copy the small files of finished steps from and to a folder, where one has none.
+
+        Those are scores, predictions, losses, forecasts and times, but no selection and no model.
+        """
+        for ours in (self.scores, self.forecasts, self.costs):
+            theirs = cells / ours.name
+            here, there = listed(ours), listed(theirs)
+            for source, to, names in ((theirs, ours, there - here), (ours, theirs, here - there)):
+                for name in sorted(names):
+                    write_bytes(to / name, (source / name).read_bytes())
 
     def _has_work(self) -> bool:
         return any(f.is_dir() for f in (self.selections, self.models, self.companions, self.scores))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator
@@ -54,6 +55,7 @@ def run_recipe(
     out: Path,
     *,
     file: Path | None = None,
+    cells: Path | None = None,
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Ran:
@@ -68,6 +70,9 @@ def run_recipe(
         recipe: the recipe.
         out: a new or empty folder of this machine, or one of the same recipe to resume.
         file: the recipe's file, for the manifest.
+        cells: a folder with small files of finished cells, of this recipe and others: those in it
+            are not made again, and new ones are added to it, also if the run is stopped by an
+            error.
         machine: where it runs.
         overwrite: replace another recipe's steps in `out`.
 
@@ -84,8 +89,11 @@ def run_recipe(
     folder = RecipeFolder(out.absolute())
     folder.claim()
     folder.work.mkdir(parents=True, exist_ok=True)
-    with locked(folder.work, "run"):
+    with locked(folder.work, "run"), contextlib.ExitStack() as stack:
         folder.begin(recipe.identity, overwrite=overwrite)
+        if cells is not None:
+            folder.exchange(cells)
+            stack.callback(folder.exchange, cells)
         context = _context(load_inputs(recipe, folder, machine, store=True), machine)
         if any(context.pending.left.values()):
             folder.reopen()

@@ -50,7 +50,12 @@ class Missing:
 
 
 def missing(
-    recipe: Recipe, out: Path, *, machine: Machine = HERE, overwrite: bool = False
+    recipe: Recipe,
+    out: Path,
+    *,
+    cells: Path | None = None,
+    machine: Machine = HERE,
+    overwrite: bool = False,
 ) -> Missing:
     """A dry run of `run_recipe`; it writes nothing but encoders to the cache.
 
@@ -67,12 +72,13 @@ def missing(
         folder = RecipeFolder(folder.path / "anew")  # an empty folder
     inputs = load_inputs(recipe, folder, machine, store=False)
     graph = build_graph(inputs)
-    pending = pending_steps(graph, predictors_of(inputs, graph), folder)
-    cells = [
-        {**dataclasses.asdict(cell), "missing": sum(not t.out.exists() for t in tunings)}
+    pending = pending_steps(graph, predictors_of(inputs, graph), folder, cells)
+    left = {t.name for t in pending.tunings}
+    table = [
+        {**dataclasses.asdict(cell), "missing": sum(t.name in left for t in tunings)}
         for cell, tunings in graph.cells.items()
     ]
-    return Missing(cells, pending.counts(), _estimate(pending, folder, machine))
+    return Missing(table, pending.counts(), _estimate(pending, folder, machine))
 
 
 def all_tunings(graph: StepGraph) -> list[TuneNode]:
@@ -104,15 +110,21 @@ class PendingSteps:
 
 
 def pending_steps(
-    graph: StepGraph, predictors: Mapping[Cell, PredictorNode], folder: RecipeFolder
+    graph: StepGraph,
+    predictors: Mapping[Cell, PredictorNode],
+    folder: RecipeFolder,
+    cells: Path | None = None,
 ) -> PendingSteps:
     """The pending steps: missing outcomes, and the missing steps that they depend on.
 
-    A selection or a model that was deleted is made again only if a pending step needs it.
+    A selection or a model that was deleted is made again only if a pending step needs it. What
+    `cells` has is not pending.
     """
-    tunings, scored = all_tunings(graph), listed(folder.scores)
+    there = RecipeFolder(cells or folder.path)
+    tunings, scored = all_tunings(graph), listed(folder.scores) | listed(there.scores)
     wanted = {predictor.key: predictor for predictor in predictors.values()}
-    measured, augmented = listed(folder.forecasts), listed(folder.companions)
+    measured = listed(folder.forecasts) | listed(there.forecasts)
+    augmented = listed(folder.companions)
     tune = [t for t in tunings if t.out.name not in scored]
     predict = [k for k in wanted.values() if k.out.name not in measured]
     models = {t.adapted for t in tune} | {k.model for k in predict}
