@@ -112,7 +112,7 @@ def run(
             repeated.
         keep_overlap: also train on copies of dev and test texts.
         cells: folder of finished cells' small files, of this recipe and others, which may be kept
-            where selections and models cannot: what is there is not made again, and what is
+            where selections and models cannot: what is there is not repeated, and what is
             finished is added.
         overwrite: delete a different recipe's steps in `out`.
         machine: where to run, with how many workers, and where to show progress.

@@ -30,8 +30,8 @@ def run(
         Path | None,
         o.option(
             "FOLDER",
-            "Folder of finished cells' scores, predictions and losses: what is there is not made "
-            "again, and what is finished is added (default: none)",
+            "Folder of finished cells' scores, predictions and losses: what is there is not "
+            "repeated, and what is finished is added (default: none)",
         ),
     ] = None,
     engine: o.EngineName = "local",

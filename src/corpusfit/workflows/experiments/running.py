@@ -71,7 +71,7 @@ def run_recipe(
         out: a new or empty folder of this machine, or one of the same recipe to resume.
         file: the recipe's file, for the manifest.
         cells: a folder with small files of finished cells, of this recipe and others: those in it
-            are not made again, and new ones are added to it, also if the run is stopped by an
+            are not repeated, and new ones are added to it, also if the run is stopped by an
             error.
         machine: where it runs.
         overwrite: replace another recipe's steps in `out`.
