@@ -73,6 +73,11 @@ def data(tmp_path_factory):
     news = folder / "pile" / "news_allsides.jsonl"
     news.with_name("news_allsides.jsonl.zst").write_bytes(zstandard.compress(news.read_bytes()))
     languages = ["en", "fr", "de", "zh", "da"]
+    fields = {"text": TEXTS, "title": TEXTS}
+    for name in ("pile/wiki_en", "pile_multi/wiki_de"):
+        rows(folder / f"{name}.jsonl", fields)
+        path = folder / f"{name}.jsonl.zst"
+        path.write_bytes(zstandard.compress((folder / f"{name}.jsonl").read_bytes()))
     for name in ("biomedical", "financial", "wikipedia"):
         fields = {"text": TEXTS, "language": languages, "title": TEXTS}
         rows(folder / "mdapt" / name / "all.jsonl", fields)
@@ -112,11 +117,13 @@ def test_a_dry_run_counts_the_steps(recipe, data, tiny_lm, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("recipe", COMPOSITIONS, ids=lambda path: path.stem)
 def test_compositions_are_read(recipe, data, monkeypatch):
-    """mDAPT: ten million sentences, smoothed by 0.3, English as in Tables 8 and 9."""
+    """mDAPT: ten million sentences in 8 or 14 languages, smoothed by 0.3."""
     pytest.importorskip("langcodes", reason="the extra languages is not installed")
     monkeypatch.setenv("CORPUSFIT_DATA", str(data))
     plan = read_composition(recipe)
-    assert (plan.budget, plan.alpha) == (10_000_000, 0.3)
-    assert len(plan.languages) == {"biomedical": 8, "financial": 14}[plan.sources[0].name] or (
-        plan.composition == "E_D" and plan.languages == ("en",)
-    )
+    assert plan.alpha == 0.3
+    if recipe.stem.endswith("_cpu"):
+        return
+    assert plan.budget == 10_000_000
+    several = {"biomedical": 8, "financial": 14}[plan.sources[0].name]
+    assert len(plan.languages) == (1 if plan.composition == "E_D" else several)
