@@ -616,3 +616,14 @@ def test_a_search_decides_on_dev_for_all_columns(tmp_path):
 def test_a_search_that_is_not_one(search, match):
     with pytest.raises(UsageError, match=match):
         recipe(selector("base"), selector("task"), search=search).check()
+
+
+def test_a_threshold_takes_the_place_of_the_fraction(tmp_path):
+    """As for all texts of some sources (`oracle`), of whatever size."""
+    plan = Plan().with_values({"method.name": "oracle", "method.domain": "x*"})
+    plan = plan.with_value("choose.threshold", 0.5)
+    mix = dataclasses.replace(selector("mix"), select=plan)
+    graph = build_graph(inputs(recipe(selector("base"), mix), tmp_path))
+    for step in graph.selections.values():
+        choose = step.plan.check().choose
+        assert (choose.fraction, choose.threshold) == (None, 0.5)
