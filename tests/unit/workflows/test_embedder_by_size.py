@@ -21,6 +21,7 @@ def corpus(*megabytes, compression="", form="jsonl"):
 def device(monkeypatch):
     """The device that torch would find."""
     found = ["cpu"]
+    monkeypatch.setattr(embedder_by_size, "may_have_cuda", lambda: True)
     monkeypatch.setattr(embedder_by_size, "resolve_device", lambda *_: found[0])
     return found
 

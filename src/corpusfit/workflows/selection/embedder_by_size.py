@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from corpusfit.embed.hardware import resolve_device
+from corpusfit.embed.hardware import may_have_cuda, resolve_device
 from corpusfit.plan import AUTO, CascadePlan, ChoosePlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
@@ -66,7 +66,7 @@ def by_size(
     if not reads or plan.cascade.stages or plan.auto.budget:
         return _with(plan, "minilm"), "", ""
     device = "cpu"
-    if text > WHOLE["cpu"] and plan.embed.device != "cpu":
+    if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
     encoded = text if method is not None else min(text, SAMPLED)
     times = _Times(text, encoded, device, workers)

@@ -19,7 +19,7 @@ from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 from corpusfit.score.rounds import RoundMethod
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.corpus_embedding import add_vectors, embed_corpus
+from corpusfit.workflows.corpus_embedding import add_vectors, embed_corpus, require_vectors
 from corpusfit.workflows.samples import background_texts, read_background, target_texts
 from corpusfit.workflows.selection.auto import pick
 from corpusfit.workflows.selection.label_scoring import score_labels, uses_labels
@@ -50,7 +50,9 @@ def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
     store = None
     if method.encodes:
         store, counts = embed_corpus(run, run.plan.embed, run.encoder)
-        if run.plan.method.name != "auto":  # else it has encoded them
+        if run.plan.method.name == "auto":
+            require_vectors(run, target, background)
+        else:
             add_vectors(run, target)
             _background(run, store, counts, background)
     if isinstance(method, RoundMethod):
