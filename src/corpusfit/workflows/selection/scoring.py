@@ -8,7 +8,7 @@ from pathlib import Path
 
 from corpusfit.artifacts import listed, read_many
 from corpusfit.embed.store import VectorStore
-from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, Sample
+from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, ReadsWhole, Sample
 from corpusfit.jobs.reading import Tally, require_none_rejected
 from corpusfit.jobs.sample import SampleVectors
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
@@ -87,6 +87,13 @@ def prepare_encoder(run: Run) -> None:
         run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
+            own = run.plan.embed.embedder not in ("minilm", "static")
+            if own and run.one(ReadsWhole(run.cache), run.plan.embed):
+                run.warn(
+                    f"The tokenizer of {run.plan.embed.embedder} does not cut texts at words as "
+                    "BERT's does, so it reads every text whole: embedding takes up to ten times as "
+                    "long as with other static models."
+                )
 
 
 def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:
