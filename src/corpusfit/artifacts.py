@@ -56,6 +56,11 @@ def place(given: str | Path, setting: str) -> Path:
     return cast("Path", path)
 
 
+def user_cache() -> Path:
+    """The user's local folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
+
+
 def is_local(path: Path) -> bool:
     """Whether a path is on this machine, not in a store."""
     return isinstance(path, Path)

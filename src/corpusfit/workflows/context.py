@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from corpusfit import corpus
-from corpusfit.artifacts import place, remove
+from corpusfit.artifacts import place, remove, user_cache
 from corpusfit.engine import Engine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input, spelled
 from corpusfit.jobs.reading import Reasons
@@ -39,7 +39,7 @@ def default_cache() -> Path:
     folder = os.environ.get("CORPUSFIT_CACHE")
     if folder:
         return place(folder, "CORPUSFIT_CACHE")
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
+    return user_cache()
 
 
 @dataclass(frozen=True)
