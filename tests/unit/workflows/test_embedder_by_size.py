@@ -22,6 +22,7 @@ def device(monkeypatch):
     """The device that torch would find."""
     found = ["cpu"]
     monkeypatch.setattr(embedder_by_size, "may_have_cuda", lambda: True)
+    monkeypatch.setattr(embedder_by_size, "cpu_has_bf16", lambda: False)
     monkeypatch.setattr(embedder_by_size, "resolve_device", lambda *_: found[0])
     return found
 
