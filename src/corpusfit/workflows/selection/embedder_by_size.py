@@ -16,12 +16,12 @@ from corpusfit.workflows.budget import format_duration
 WHOLE = {"cpu": 4e6, "cuda": 4e8}
 """Bytes of text of which `minilm` encodes every unit: about 3 minutes on two cores."""
 
-STAGE = {"cpu": 1e7, "cuda": 1e9}
-"""Most bytes of text in the `minilm` stage of a cascade."""
+STAGE = {"cpu": 3e7, "cuda": 1e9}
+"""Most bytes of text in the `minilm` stage of a cascade: 5 to 17 minutes on two cores."""
 
 PASSED = 1.5
-"""Least share of the text in that stage, per share that is selected; an assumption, as in the dry
-run, and not a measured recall."""
+"""Least share of the text in that stage, per share that is selected: 1.22 was enough for a recall
+of 0.95 (docs/benchmarks.md)."""
 
 UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
@@ -76,7 +76,9 @@ def by_size(
         short = times.seconds(device) < SHORT
         return _with(plan, "minilm"), why, "" if short else times.said(device, "static")
     share = STAGE[device] / text
-    if cascade and isinstance(method, Method) and PASSED * _selected(plan.choose) <= share:
+    needed = PASSED * _selected(plan.choose)
+    staging = cascade and isinstance(method, Method) and needed < 1
+    if staging and needed <= share:
         stages = CascadePlan(f"static:{share:.2g}>minilm")
         why = f"static passes {share:.2g} of the corpus, {_size(text)} of text, on to minilm."
         staged = dataclasses.replace(times, encoded=STAGE[device] + SAMPLED)
@@ -86,7 +88,7 @@ def by_size(
         f"static embeds the units, because the corpus has {_size(text)} of text; minilm is for up "
         f"to {_size(WHOLE[device])}."
     )
-    return _with(plan, "static"), why, times.said("static", "minilm")
+    return _with(plan, "static"), why, times.said("static", "minilm", needed if staging else 0)
 
 
 @dataclass(frozen=True)
@@ -112,17 +114,28 @@ class _Times:
         workers = 1 if way == "cuda" else self.workers
         return FIXED + PER_BYTE["text"] * self.text / self.workers + own / workers
 
-    def said(self, way: str, other: str) -> str:
-        """The time of a way, and of another embedder or of words alone."""
+    def said(self, way: str, other: str, passed: float = 0) -> str:
+        """The time of a way, and of another embedder, of words alone or of a cascade.
+
+        Args:
+            way: an entry of `PER_BYTE`.
+            other: another embedder.
+            passed: the share of the text that a cascade passes on to `minilm`; 0 for no cascade.
+        """
         if self.text == float("inf"):
             return f"Another embedder: <embed.embedder={other}>."
         own = format_duration(self.seconds(way))
         with_other = format_duration(self.seconds(self.device if other == "minilm" else other))
         words = format_duration(self.seconds("text"))
+        staged = dataclasses.replace(self, encoded=passed * self.text + SAMPLED)
+        cascade = (
+            "; a better selection: <cascade.stages='static>minilm'>, about "
+            f"{format_duration(staged.seconds(self.device))}"
+        ) * (passed > 0)
         once = ", and once 20 s to distil static" * (way == "static")
         return (
             f"About {own} in all{once}; <embed.embedder={other}> takes about {with_other}, words "
-            f"alone (<method.name=moore_lewis>) about {words}."
+            f"alone (<method.name=moore_lewis>) about {words}{cascade}."
         )
 
 
