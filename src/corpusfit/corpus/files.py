@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from corpusfit.errors import CorpusfitError, InputError
-from corpusfit.types import Span
 
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""
@@ -84,22 +83,22 @@ def read_full(file: BinaryIO, size: int, url: str) -> bytes:
     return data
 
 
-def read_span(span: Span) -> bytes:
-    """The bytes of a span.
+def read_bytes(url: str, begin: int, end: int) -> bytes:
+    """The bytes [begin, end) of a stored file.
 
     Raises:
         InputError: the bytes cannot be read, or the file has become shorter.
     """
-    size = span.end - span.begin
-    if is_url(span.url):
-        with open_stored(span.url) as file:
-            file.seek(span.begin)
-            data = read_full(file, size, span.url)
+    size = end - begin
+    if is_url(url):
+        with open_stored(url) as file:
+            file.seek(begin)
+            data = read_full(file, size, url)
     else:
-        data = _read_local(span.url, span.begin, size)
+        data = _read_local(url, begin, size)
     if len(data) < size:
         raise InputError(
-            f"{span.url} became shorter during reading. Run again when no process writes to it."
+            f"{url} became shorter during reading. Run again when no process writes to it."
         )
     return data
 

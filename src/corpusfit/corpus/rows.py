@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,20 +13,23 @@ from numpy.typing import NDArray
 from corpusfit.corpus.contract import columns_of
 from corpusfit.corpus.cutting import BOM
 from corpusfit.corpus.fields import Pick, Row
-from corpusfit.corpus.files import read_span
+from corpusfit.corpus.files import read_bytes
 from corpusfit.corpus.registry import load
-from corpusfit.corpus.shards import shard_of
+from corpusfit.corpus.shards import whole_file
 from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
-from corpusfit.types import FILE_BITS, Documents, Reject, Shard, Span
+from corpusfit.types import FILE_BITS, Documents, Parts, Reject, Shard
 
 
 def in_hand(shard: Shard) -> Shard:
     """The shard with its raw bytes, read now if they are still in a file."""
-    return replace(shard, data=read_span(shard.span), span=None) if shard.span else shard
+    if shard.span is None:
+        return shard
+    data = read_bytes(shard.span.url, shard.span.begin, shard.span.end)
+    return replace(shard, data=data, span=None)
 
 
-def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+def rows(shard: Shard, plan: ReadPlan, files: Container[int] | None = None) -> Iterator[Row]:
     """Yield every row of the shard once, as a `Document` or a `Reject`.
 
     A malformed row never raises; the caller applies `plan.strict`, because it knows the source's
@@ -36,12 +39,14 @@ def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     Args:
         shard: one of `shards(sources, plan)`.
         plan: the same plan; names the fields and the mode of `.txt` files.
+        files: which sources of a shard of several to read, by their numbers as `file_of` counts
+            them (default: all).
 
     Raises:
         InputError: the file that holds the shard's bytes cannot be read.
     """
     if shard.parts:
-        return _rows_of_parts(shard, plan)
+        return _rows_of_parts(shard, shard.parts, plan, files)
     parsed = load(shard.format).parse(in_hand(shard), plan)
     if not shard.rejects:
         return parsed
@@ -58,36 +63,40 @@ def documents(
     """
     form = load(shard.format)
     if shard.parts and form.joins:
-        return _joined(shard, plan, pick, translations=translations)
+        return _joined(shard, shard.parts, plan, pick, translations=translations)
     if shard.parts:
         return columns_of(rows(shard, plan), pick, translations=translations)
     found, rejected = form.columns(in_hand(shard), plan, pick, translations=translations)
     return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
 
 
-def _rows_of_parts(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-    for part in shard.parts:
-        before = (part.source - shard.source) << FILE_BITS
-        if part.shard is None:
-            own = shard_of(part, shard.format, before)
+def _rows_of_parts(
+    shard: Shard, parts: Parts, plan: ReadPlan, files: Container[int] | None
+) -> Iterator[Row]:
+    for source, size, url, own in zip(*parts, strict=True):
+        if files is not None and source - shard.source not in files:
+            continue
+        before = (source - shard.source) << FILE_BITS
+        if own is None:
+            yield from rows(whole_file(source, url, size, shard.format, before), plan)
         else:
-            rejected = tuple(replace(r, row=before + r.row) for r in part.shard.rejects)
-            own = replace(part.shard, first_row=before + part.shard.first_row, rejects=rejected)
-        yield from rows(own, plan)
+            rejected = tuple(replace(r, row=before + r.row) for r in own.rejects)
+            first_row = before + own.first_row
+            yield from rows(replace(own, first_row=first_row, rejects=rejected), plan)
 
 
 def _joined(
-    shard: Shard, plan: ReadPlan, pick: Pick | None, *, translations: bool
+    shard: Shard, parts: Parts, plan: ReadPlan, pick: Pick | None, *, translations: bool
 ) -> tuple[Documents, list[Reject]]:
     """As `documents`, of a shard of several sources whose rows are lines: all parsed at once."""
     begins, rejected, data = [], [], bytearray()
-    for part in shard.parts:
-        before = (part.source - shard.source) << FILE_BITS
-        own = part.shard.data if part.shard else read_span(Span(part.url, 0, part.size))
+    for source, size, url, single in zip(*parts, strict=True):
+        before = (source - shard.source) << FILE_BITS
+        own = single.data if single else read_bytes(url, 0, size)
         first_row, first_byte = 0, 0
-        if part.shard:
-            first_row, first_byte = part.shard.first_row, part.shard.first_byte
-            rejected += [replace(r, row=before + r.row) for r in part.shard.rejects]
+        if single:
+            first_row, first_byte = single.first_row, single.first_byte
+            rejected += [replace(r, row=before + r.row) for r in single.rejects]
         begins.append((len(data), before + first_row, first_byte))
         if own.startswith(BOM):
             own = b"   " + own[len(BOM) :]  # as long, and white space in JSON
@@ -106,7 +115,7 @@ def _joined(
         assert pick is not None  # noqa: S101
         return pick(numbered(found), sizes)
 
-    whole = replace(shard, data=bytes(data), parts=(), first_row=0, first_byte=0)
+    whole = replace(shard, data=bytes(data), parts=None, first_row=0, first_byte=0)
     found, unusable = load(shard.format).columns(
         whole, plan, picked if pick else None, translations=translations
     )

@@ -266,7 +266,7 @@ class Run(RunContext):
     def __post_init__(self) -> None:
         """Note the plan, and when the inputs were last written."""
         self.asked = self.plan
-        self._written = {s.url: _written(s) for s in (*self.target, *self.sources)}
+        self._written = [_written(source) for source in (*self.target, *self.sources)]
 
     def require_unchanged(self) -> None:
         """Check that no input changed since the command began.
@@ -274,8 +274,9 @@ class Run(RunContext):
         Raises:
             ChangedInputError: an input changed; the message names the first.
         """
-        for source in (*self.target, *self.sources):
-            touched = _written(source) != self._written[source.url]
+        sources = (*self.target, *self.sources)
+        for source, before in zip(sources, self._written, strict=True):
+            touched = _written(source) != before
             if touched and corpus.content(source) != source.fingerprint:
                 raise changed_input(source.name, "<.overwrite=true>")
 
@@ -339,7 +340,7 @@ def peak(who: int) -> float:
 def _written(source: Source) -> list[tuple[int, int]] | None:
     """Sizes and modification times of local files; None if unknown."""
     try:
-        stats = [os.stat(file) for file in corpus.files_of(source)]  # noqa: PTH116 (of many files)
+        stats = map(os.stat, corpus.files_of(source))
+        return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
     except OSError:
         return None
-    return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
