@@ -150,10 +150,10 @@ class Parts(NamedTuple):
         shards: the shard of each, if not; else None.
     """
 
-    sources: tuple[int, ...]
-    sizes: tuple[int, ...]
-    urls: tuple[str, ...]
-    shards: tuple[Shard | None, ...]
+    sources: list[int]
+    sizes: list[int]
+    urls: list[str]
+    shards: list[Shard | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +250,17 @@ def text_array(texts: Sequence[str]) -> Texts:
     offsets = np.cumsum([0, *map(len, encoded)])
     buffers = pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))
     return pa.LargeStringArray.from_buffers(len(encoded), *buffers)
+
+
+def texts_between(through: NDArray[np.int64], data: NDArray[np.uint8]) -> Texts:
+    """The n texts of some bytes as one Arrow array; text i is `data[through[i] : through[i + 1]]`.
+
+    Args:
+        through: int64 [n + 1].
+        data: uint8, UTF-8.
+    """
+    held = pa.py_buffer(through), pa.py_buffer(data)
+    return pa.LargeStringArray.from_buffers(len(through) - 1, *held)
 
 
 def taken(texts: Texts, places: NDArray[np.int64]) -> Texts:

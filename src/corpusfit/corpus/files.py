@@ -12,6 +12,7 @@ from corpusfit.errors import CorpusfitError, InputError
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""
 
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _DIGESTS = ("ETag", "etag", "md5Hash", "content_md5", "content_settings", "blob_id")
 _REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
@@ -106,7 +107,7 @@ def read_bytes(url: str, begin: int, end: int) -> bytes:
 def _read_local(path: str, begin: int, size: int) -> bytes:
     """The bytes, fewer only at the end; unbuffered, because most of many files are small."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        handle = os.open(path, _READ)
         try:
             if begin:
                 os.lseek(handle, begin, os.SEEK_SET)

@@ -47,41 +47,36 @@ def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     limit, most, held = int(plan.shard_mb * MIB), most_in_one(plan), 0
-    pack: list[_Part] = []
+    pack = Parts([], [], [], [])  # columns: a container for each file costs more than its parsing
     for number, source in enumerate(sources):
         begin: list[Shard] = []
-        size = source.size
-        part: _Part | None = None
-        if _is_small_file(source, most):
-            part = (number, size, source.url, None)
-        else:
+        size, url, together = source.size, source.url, True
+        if not _is_small_file(source, most):
             found = _of_source(number, source, plan)
             begin = list(itertools.islice(found, 2))
-            if len(begin) == 1 and begin[0].span is None:
-                size = len(begin[0].data)
-                part = (number, size, "", begin[0])
-            elif not begin:
+            if not begin:
                 continue
-        if pack and (
-            part is None
+            together = len(begin) == 1 and begin[0].span is None
+            size, url = len(begin[0].data), ""
+        if pack.sources and (
+            not together
             or held + size > limit
-            or source.format != sources[pack[0][0]].format
-            or number - pack[0][0] >= _MOST
+            or source.format != sources[pack.sources[0]].format
+            or number - pack.sources[0] >= _MOST
         ):
-            yield _together(Parts(*zip(*pack, strict=True)), sources[pack[0][0]].format)
-            pack, held = [], 0
-        if part is not None:
-            pack.append(part)
+            yield _together(pack, sources[pack.sources[0]].format)
+            pack, held = Parts([], [], [], []), 0
+        if together:
+            pack.sources.append(number)
+            pack.sizes.append(size)
+            pack.urls.append(url)
+            pack.shards.append(begin[0] if begin else None)
             held += size
         else:
             yield from begin
             yield from found
-    if pack:
-        yield _together(Parts(*zip(*pack, strict=True)), sources[pack[0][0]].format)
-
-
-_Part = tuple[int, int, str, Shard | None]
-"""A source of `Parts`."""
+    if pack.sources:
+        yield _together(pack, sources[pack.sources[0]].format)
 
 
 _MOST = 1 << 20

@@ -276,8 +276,7 @@ class Run(RunContext):
         """
         sources = (*self.target, *self.sources)
         for source, before in zip(sources, self._written, strict=True):
-            touched = _written(source) != before
-            if touched and corpus.content(source) != source.fingerprint:
+            if _written(source) != before and corpus.content(source) != source.fingerprint:
                 raise changed_input(source.name, "<.overwrite=true>")
 
     def warn(self, message: str) -> None:
@@ -337,10 +336,10 @@ def peak(who: int) -> float:
     return resource.getrusage(who).ru_maxrss / (1e6 if sys.platform == "darwin" else 976.6)
 
 
-def _written(source: Source) -> list[tuple[int, int]] | None:
-    """Sizes and modification times of local files; None if unknown."""
+def _written(source: Source) -> int:
+    """A hash of the sizes and modification times of local files; 0 if unknown."""
     try:
-        stats = map(os.stat, corpus.files_of(source))
-        return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+        stats = [os.stat(file) for file in corpus.files_of(source)]  # noqa: PTH116 (of many files)
     except OSError:
-        return None
+        return 0
+    return hash(tuple((stat.st_size, stat.st_mtime_ns) for stat in stats))
