@@ -50,9 +50,15 @@ def find(
         StorageError: standard input cannot be copied.
         UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
+    with _no_collection():
+        return _found(list(map(str, inputs)), plan, spool, role, scan)
+
+
+def _found(
+    inputs: list[str], plan: ReadPlan, spool: Path, role: str, scan: ScanChunks
+) -> list[Source]:
     plan.check()
     setting = role if " " in role else f"<.{role}>"
-    inputs = list(map(str, inputs))
     unlike = [name for name in inputs if not is_pair(name)]
     if unlike and len(unlike) < len(inputs):
         cure = "Use a separate command for the other inputs."
@@ -75,14 +81,13 @@ def find(
         else:
             for found in expanded(input_name, setting):
                 places.setdefault((found.url, ""), found)
-    with _no_collection():
-        named_sources = list(_with_names(list(places.values())))
-        sources = [*_surveyed(named_sources, plan, scan), *others.values()]
-        if not sources:
-            raise EmptyInputError(f"{setting} must name at least one input; got none.")
-        for source in sources:
-            load(source.format).check(source, plan, setting)
-        return _unique(sources)
+    named_sources = list(_with_names(list(places.values())))
+    sources = [*_surveyed(named_sources, plan, scan), *others.values()]
+    if not sources:
+        raise EmptyInputError(f"{setting} must name at least one input; got none.")
+    for source in sources:
+        load(source.format).check(source, plan, setting)
+    return _unique(sources)
 
 
 @contextlib.contextmanager
@@ -198,9 +203,10 @@ def _with_names(places: Sequence[Found]) -> Iterator[Source]:
     for found in places:
         folders.setdefault(found.store, set()).add(found.folder)
     common = {store: posixpath.commonpath(named) for store, named in folders.items()}
+    inside = {store: f"{home}/" for store, home in common.items()}
     for found in places:
         home = common[found.store]
-        name = found.path.removeprefix(f"{home}/")
+        name = found.path.removeprefix(inside[found.store])
         if not home or name == found.path:
             name = posixpath.relpath(found.path, home or ".")
         if found.store and len(common) > 1:

@@ -338,8 +338,11 @@ def peak(who: int) -> float:
 
 def _written(source: Source) -> int:
     """A hash of the sizes and modification times of local files; 0 if unknown."""
+    found = 0
     try:
-        stats = [os.stat(file) for file in corpus.files_of(source)]  # noqa: PTH116 (of many files)
+        for file in corpus.files_of(source):
+            stat = os.stat(file)  # noqa: PTH116 (of many files)
+            found = hash((found, stat.st_size, stat.st_mtime_ns))
     except OSError:
         return 0
-    return hash(tuple((stat.st_size, stat.st_mtime_ns) for stat in stats))
+    return found
