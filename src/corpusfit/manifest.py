@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import sweep, write_bytes
+from corpusfit.artifacts import no_collection, sweep, write_bytes
 from corpusfit.errors import ChangedInputError, OutputFolderError
 from corpusfit.settings import with_new_names
 from corpusfit.types import Source
@@ -147,8 +147,9 @@ class OutFolder:
         """Whether the run has results; without any, it can begin again with other settings."""
         return True
 
+    @no_collection()
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
-        data = json.dumps(_stated(identity), sort_keys=True, default=str)
+        data = json.dumps(_stated(identity), default=str)
         write_bytes(self.work / "run.json", data.encode())
 
     def _clear(self) -> None:
@@ -184,6 +185,7 @@ class OutFolder:
         write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
 
 
+@no_collection()
 def _indented(manifest: Mapping[str, Any]) -> str:
     """The manifest as indented JSON; a list of many sources has one on a line."""
     long = {k: v for k, v in manifest.items() if isinstance(v, list) and len(v) > _LONG}

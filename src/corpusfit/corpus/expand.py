@@ -140,8 +140,8 @@ def _remote(input_name: str, setting: str) -> list[Found]:
         return _local(path, input_name, setting)
     try:
         if fs.isfile(path):
-            known = _known(input_name, input_name, setting)
-            return [Found(input_name, path, path.rpartition("/")[0], store, *known)]
+            own = _known(input_name, input_name, setting)
+            return [Found(input_name, path, path.rpartition("/")[0], store, *own)]
         if fs.isdir(path):
             folder, paths = path, fs.find(path)
         elif glob.has_magic(path):

@@ -147,7 +147,8 @@ def _joined(parts: Parts, shard: Shard, form: Format, plan: ReadPlan) -> _Joined
         byte.append(single.first_byte if single else 0)
         data += own
     whole = replace(shard, data=bytes(data), parts=None)
-    return _Joined(whole, *(np.array(column, np.int64) for column in (at, first, byte)), rejected)
+    places = np.array([at, first, byte], np.int64)
+    return _Joined(whole, places[0], places[1], places[2], rejected)
 
 
 def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:

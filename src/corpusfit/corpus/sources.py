@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from corpusfit.artifacts import no_collection
 from corpusfit.corpus.contract import SIDES, Format
 from corpusfit.corpus.expand import Found, expanded
 from corpusfit.corpus.files import is_url
@@ -50,7 +49,7 @@ def find(
         StorageError: standard input cannot be copied.
         UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
-    with _no_collection():
+    with no_collection():
         return _found(list(map(str, inputs)), plan, spool, role, scan)
 
 
@@ -88,18 +87,6 @@ def _found(
     for source in sources:
         load(source.format).check(source, plan, setting)
     return _unique(sources)
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause the search for cycles, which takes half of the time of finding many files."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def is_pair(input_name: str) -> bool:
@@ -161,10 +148,10 @@ def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> li
 def _as_seen(
     source: Source, form: Format, looks: Sequence[tuple[str, int, Cells | None]]
 ) -> Source:
-    digest = form.fingerprint(source, [look[0] for look in looks])
-    size = sum(look[1] for look in looks)
-    kind = (source.format, source.compression)  # by hand: `replace` takes three times as long
-    return Source(source.name, source.url, *kind, size, digest, looks[0][2], source.translation)
+    digests, sizes, cells = zip(*looks, strict=True)
+    digest, kind = form.fingerprint(source, digests), (source.format, source.compression)
+    name, url, more = source.name, source.url, (cells[0], source.translation)
+    return Source(name, url, *kind, sum(sizes), digest, *more)  # three times as fast as `replace`
 
 
 def content(source: Source) -> str:

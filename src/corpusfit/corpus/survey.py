@@ -110,7 +110,7 @@ def survey(
         InputError: a file cannot be read.
     """
     cell, one = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
-    asked, chunks = [], []
+    asked, chunks = [], list[Chunk]()
     for url, lines in files:
         reported = stated_digest(url)
         size = reported[1] if reported else stored_size(url)

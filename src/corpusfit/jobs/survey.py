@@ -19,7 +19,7 @@ class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
     """Scan a batch of chunks; returns its number too, and of a chunk without rows its digest."""
 
     def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
-        scans = (scan_chunk(Chunk(*chunk)) for chunk in batch[1])
+        scans = [scan_chunk(Chunk._make(chunk)) for chunk in batch[1]]
         return batch[0], [scan if len(scan.begins) else scan.digest for scan in scans]
 
 
@@ -35,7 +35,7 @@ def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
         if size >= _BYTES or len(batches[-1]) == _CHUNKS:
             batches.append([])
             size = 0
-        batches[-1].append(tuple(chunk))
+        batches[-1].append((chunk.url, chunk.begin, chunk.end, chunk.cell))
         size += chunk.end - chunk.begin
     if len(batches) < 2:
         return [scan_chunk(chunk) for chunk in chunks]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
-from corpusfit.artifacts import is_local
+from corpusfit.artifacts import is_local, no_collection
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
@@ -304,6 +304,7 @@ def _open(
     return run
 
 
+@no_collection()
 def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
     return {
         "corpusfit": versions()["corpusfit"],
