@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
 import os
 import re
@@ -59,6 +60,18 @@ def place(given: str | Path, setting: str) -> Path:
 def user_cache() -> Path:
     """The user's local folder for what can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Pause the search for cycles, which takes half of the time of listing many files."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def is_local(path: Path) -> bool:
