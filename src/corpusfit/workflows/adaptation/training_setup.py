@@ -94,7 +94,7 @@ def assemble_training(
         plan=settings,
         objective=aim,
         network=Network(predictor, model, packing, hardware.precision == "bf16"),
-        chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale),
+        chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale, passes.frequency),
         passes=passes,
         heldout=Heldout.of(text.heldout, aim, rows=rows, seed=plan.seed),
         checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
