@@ -92,7 +92,8 @@ def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
     Duplicates are dropped, the budget is shared among the languages, and each share is filled in
     order: specific text, then the text that up-samples it. The last document of a language may be
     cut, to meet the budget exactly. A document in two languages goes to the language with less text
-    that the composition can take, specific text before general. Memory is about a hundred bytes per document, and no text.
+    that the composition can take, specific text before general. Memory is about a hundred bytes per
+    document, and no text.
 
     Reference: mDAPT, section 3.2.
 
@@ -154,7 +155,7 @@ def _fill(sizes: NDArray[np.int64], target: int) -> NDArray[np.int64]:
 
 
 def _usable(recipe: CompositionPlan) -> NDArray[np.bool_]:
-    """bool [2, L]: whether a composition can take general and specific text of each language."""
+    """Whether a composition can take general and specific text of each language, bool [2, L]."""
     n = len(recipe.languages)
     if recipe.composition in (MD_MWIKI, MD_ED):
         return np.repeat([[recipe.composition == MD_MWIKI], [True]], n, axis=1)

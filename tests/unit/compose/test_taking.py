@@ -136,7 +136,9 @@ def test_only_what_a_composition_can_take_claims_a_text(composition, options, ta
 
 def test_general_text_that_takes_no_part_does_not_decide_which_language_is_smaller():
     texts = pool([(0, 0, 20, 1, 0), (0, 1, 10, 1, 0), (0, 0, 5, 2, 0), (0, 1, 5, 3, 0)])
-    more = pool([(0, 0, 20, 1, 0), (0, 1, 10, 1, 0), (0, 0, 5, 2, 0), (0, 1, 5, 3, 0), (1, 1, 99, 4, 0)])
+    more = pool(
+        [(0, 0, 20, 1, 0), (0, 1, 10, 1, 0), (0, 0, 5, 2, 0), (0, 1, 5, 3, 0), (1, 1, 99, 4, 0)]
+    )
     assert decide(texts, recipe("M_D+E_D", budget=20)).amounts.tolist() == [0, 10, 5, 5]
     assert decide(more, recipe("M_D+E_D", budget=20)).amounts.tolist() == [0, 10, 5, 5, 0]
 
