@@ -237,7 +237,11 @@ def test_against_an_adapters_folder_the_base_trains_such_an_adapter(
     )
     heard = Listening()
     machine = type(inline)(progress=heard)
-    words = {"seeds": 1, "machine": machine, "settings": ["task.kind=classification", "finetune.epochs=2"]}
+    words = {
+        "seeds": 1,
+        "machine": machine,
+        "settings": ["task.kind=classification", "finetune.epochs=2"],
+    }
     evaluate(model=tiny_lm, base=tiny_lm, **words)
     if "alpha" in sizes:
         with pytest.raises(UsageError, match=r"base=.*alpha.*32"):

@@ -84,6 +84,7 @@ def assemble_training(
     size = Size(
         tokens=int(text.train.length.sum()),
         rows=passes.count(0),
+        texts=len(passes.rows(0).order),
         parameters=sum(p.numel() for p in model.parameters()),
         longest=opened.longest,
         device=hardware.device,
