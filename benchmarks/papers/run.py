@@ -37,6 +37,7 @@ TABLES = {
     "table2": "TADPOLE, Figure 5 (DANA, Table 2): filtering a union of corpora",
     "table5": "Unsupervised Domain Clusters, Table 5: pre-ranking",
     "table7": "Unsupervised Domain Clusters, Table 7: precision and recall of the selection",
+    "moore_lewis": "Unsupervised Domain Clusters, appendix A.5: Moore-Lewis as published",
     "figure4": "TADPOLE, Figure 4 (DANA, Figure 3): an encoder fine-tuned on the task",
 }
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -59,7 +60,9 @@ def main() -> None:
     left = {name: sum(n == name for n, _, _ in work) for name in names}
     started = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(asked.processes) as pool:
-        encoding = [(s, source, e) for e in ENCODERS for source in data.source_files(s)]
+        embeds = any(getattr(table_of(name), "EMBEDS", True) for name in names)
+        encoders = ENCODERS if embeds else ()
+        encoding = [(s, source, e) for e in encoders for source in data.source_files(s)]
         for source, embedder in pool.imap_unordered(encode, encoding):
             tell(started, f"{source} is encoded by {embedder}")
         for done, (name, piece, result) in enumerate(pool.imap_unordered(measure, work), 1):
