@@ -118,7 +118,7 @@ def _conclusion(values: dict[str, dict[str, dict[str, list[float]]]]) -> str:
         said.append(
             f"With {f'{pairs:,}' if pairs else 'all'} pairs, joining once for each bigram makes "
             f"{nodes:.1f} times as many nodes of the target and changes "
-            f"{1 - mean(copies, 'overlap'):.0%} of the best tenth; its mean precision is "
+            f"{100 - 100 * mean(copies, 'overlap'):.0f} % of the best tenth; its mean precision is "
             f"{mean(copies, 'precision'):.3f}, joined once {mean(once, 'precision'):.3f}."
         )
     return " ".join(said)
