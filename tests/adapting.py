@@ -169,7 +169,7 @@ def training_of(
         plan=plan,
         objective=aim,
         network=Network(predictor, model, packing, bf16=False),
-        chunk_tokens=ChunkTokens(passes.chunks, (tokens,), passes.scale),
+        chunk_tokens=ChunkTokens(passes.chunks, (tokens,), passes.scale, passes.frequency),
         passes=passes,
         heldout=Heldout.of(kinds, aim, rows=micro_rows, seed=seed),
         checkpoints=Checkpoints(folder / "checkpoints", plan.checkpoints),

@@ -37,6 +37,7 @@ def own_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("corpusfit-cache")
         patch.setenv("CORPUSFIT_CACHE", str(folder))
+        patch.setenv("XDG_CACHE_HOME", str(folder))
         yield folder
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
 import os
 import re
@@ -54,6 +55,23 @@ def place(given: str | Path, setting: str) -> Path:
         cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
         raise bad_setting(setting, "a folder or a URL that fsspec can write to", text, cure) from e
     return cast("Path", path)
+
+
+def user_cache() -> Path:
+    """The user's local folder for what can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Pause the search for cycles, which takes half of the time of listing many files."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def is_local(path: Path) -> bool:

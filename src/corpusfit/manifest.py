@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import sweep, write_bytes
+from corpusfit.artifacts import no_collection, sweep, write_bytes
 from corpusfit.errors import ChangedInputError, OutputFolderError
 from corpusfit.settings import with_new_names
 from corpusfit.types import Source
@@ -44,8 +44,10 @@ def versions() -> dict[str, str]:
 
 def source_as_dict(source: Source) -> dict[str, Any]:
     """A source as the manifest has it: without its cells, which can be found again."""
-    names = (f.name for f in dataclasses.fields(source) if f.name != "cells")
-    return {name: getattr(source, name) for name in names}
+    return {name: getattr(source, name) for name in _STORED}
+
+
+_STORED = tuple(f.name for f in dataclasses.fields(Source) if f.name != "cells")
 
 
 def source_identity(sources: Sequence[Source]) -> dict[str, str]:
@@ -123,7 +125,7 @@ class OutFolder:
         if not begun.exists():
             return False
         before = with_new_names(json.loads(begun.read_text("utf-8")))
-        wanted = _plain(identity)
+        wanted = json.loads(json.dumps(_stated(identity), default=str))  # with JSON's types
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
                 f"<.out> must be a new or empty folder; {self.path} holds what another command "
@@ -145,8 +147,9 @@ class OutFolder:
         """Whether the run has results; without any, it can begin again with other settings."""
         return True
 
+    @no_collection()
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
-        data = json.dumps(_plain(identity), indent=1, sort_keys=True)
+        data = json.dumps(_stated(identity), default=str)
         write_bytes(self.work / "run.json", data.encode())
 
     def _clear(self) -> None:
@@ -182,6 +185,7 @@ class OutFolder:
         write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
 
 
+@no_collection()
 def _indented(manifest: Mapping[str, Any]) -> str:
     """The manifest as indented JSON; a list of many sources has one on a line."""
     long = {k: v for k, v in manifest.items() if isinstance(v, list) and len(v) > _LONG}
@@ -189,7 +193,7 @@ def _indented(manifest: Mapping[str, Any]) -> str:
         {**manifest, **{name: [] for name in long}}, indent=2, ensure_ascii=False, default=str
     )
     for name, items in long.items():
-        lines = (json.dumps(item, ensure_ascii=False, default=str) for item in items)
+        lines = map(json.JSONEncoder(ensure_ascii=False, default=str).encode, items)
         key = f"\n  {json.dumps(name)}: ["
         text = text.replace(f"{key}]", key + "\n    " + ",\n    ".join(lines) + "\n  ]", 1)
     return text
@@ -198,9 +202,9 @@ def _indented(manifest: Mapping[str, Any]) -> str:
 _LONG = 1000
 
 
-def _plain(identity: Mapping[str, Any]) -> Any:
-    """The identity with the types that JSON gives back."""
-    return json.loads(json.dumps({"format": FORMAT, **identity}, default=str))
+def _stated(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """The identity as it is stored."""
+    return {"format": FORMAT, **identity}
 
 
 def _differences(before: Any, now: Any, path: str = "") -> list[str]:

@@ -120,7 +120,7 @@ class Shard:
         rejects: rows found unusable while cutting (too long, truncated archive).
         position: stored bytes of the source read so far, for progress.
         span: byte range of the raw rows, if they are not in `data`.
-        parts: the sources of a shard of several, all of its format; empty for one source.
+        parts: the sources of a shard of several, all of its format; None for one source.
     """
 
     index: int
@@ -132,28 +132,28 @@ class Shard:
     rejects: tuple[Reject, ...]
     position: int
     span: Span | None = None
-    parts: tuple[Part, ...] = ()
+    parts: Parts | None = None
 
     @property
     def files(self) -> int:
         """Number of sources from its first to its last; empty ones between them count."""
-        return self.parts[-1].source - self.source + 1 if self.parts else 1
+        return self.parts.sources[-1] - self.source + 1 if self.parts else 1
 
 
-class Part(NamedTuple):
-    """A small source in a shard of several: a whole stored file, or the shard that it would be.
+class Parts(NamedTuple):
+    """The k small sources of a shard of several: whole stored files, or the shards they would be.
 
     Attributes:
-        source: its number.
-        size: bytes of its raw rows.
-        url: its file, if a worker reads it.
-        shard: its shard, if not.
+        sources: their numbers, ascending.
+        sizes: bytes of their raw rows.
+        urls: the file of each, if a worker reads it; else empty.
+        shards: the shard of each, if not; else None.
     """
 
-    source: int
-    size: int
-    url: str
-    shard: Shard | None = None
+    sources: list[int]
+    sizes: list[int]
+    urls: list[str]
+    shards: list[Shard | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +250,17 @@ def text_array(texts: Sequence[str]) -> Texts:
     offsets = np.cumsum([0, *map(len, encoded)])
     buffers = pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))
     return pa.LargeStringArray.from_buffers(len(encoded), *buffers)
+
+
+def texts_between(through: NDArray[np.int64], data: NDArray[np.uint8]) -> Texts:
+    """The n texts of some bytes as one Arrow array; text i is `data[through[i] : through[i + 1]]`.
+
+    Args:
+        through: int64 [n + 1].
+        data: uint8, UTF-8.
+    """
+    held = pa.py_buffer(through), pa.py_buffer(data)
+    return pa.LargeStringArray.from_buffers(len(through) - 1, *held)
 
 
 def taken(texts: Texts, places: NDArray[np.int64]) -> Texts:

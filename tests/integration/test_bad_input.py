@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import time
 from collections import Counter
@@ -238,6 +239,22 @@ def test_a_target_of_one_text_uses_the_stated_method(jsonl, pile, inline, tiny_s
     assert run.manifest["method"]["name"] in FALLBACK
     assert run.manifest["method"]["name"] in run.manifest["reason"]
     assert " 1 " in run.manifest["warnings"][0]
+
+
+def test_a_tokenizer_that_does_not_cut_as_bert_s_is_named(
+    task, pile, inline, tiny_static, tmp_path
+):
+    own = tmp_path / "own"
+    shutil.copytree(tiny_static, own)
+    file = own / "tokenizer.json"
+    settings = json.loads(file.read_text("utf-8"))
+    settings["pre_tokenizer"] = {"type": "Whitespace"}
+    file.write_text(json.dumps(settings), "utf-8")
+    words = {"target": task, "corpus": pile, "method": "knn", "machine": inline}
+    for folder in (own, tiny_static):
+        run = corpusfit.select(**words, embedder=str(folder), out=tmp_path / f"out-{folder.name}")
+        warned = [w for w in run.manifest["warnings"] if str(folder) in w]
+        assert len(warned) == (folder == own)
 
 
 @pytest.mark.parametrize("embedded", [False, True])

@@ -214,8 +214,16 @@ def test_texts_that_were_cut_off_are_counted_aloud(evaluate, inline):
     assert any(re.search(r"\b8 tokens.*\(length=\).*\b48\b", s) for s in heard.said), heard.said
 
 
-def test_an_adapter_against_a_whole_model_is_said(evaluate, inline, tiny_lm, tmp_path, jsonl):
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [("pfeiffer", {"reduction": 4}), ("lora", {"rank": 2}), ("lora", {"alpha": 32})],
+)
+def test_against_an_adapters_folder_the_base_trains_such_an_adapter(
+    evaluate, inline, tiny_lm, tmp_path, jsonl, kind, sizes
+):
+    """Against the base with `--adapter`, and against the base whole in the same folder."""
     data = jsonl("data.jsonl", [row["text"] for row in rows(60, 7)])
+    settings = ["train.device=cpu", "train.precision=fp32"]
     corpusfit.adapt(
         model=str(tiny_lm),
         data=data,
@@ -223,14 +231,33 @@ def test_an_adapter_against_a_whole_model_is_said(evaluate, inline, tiny_lm, tmp
         steps=2,
         batch=2,
         length=32,
-        adapter="pfeiffer",
+        adapter=kind,
         machine=inline,
-        settings=["train.device=cpu", "train.precision=fp32"],
+        settings=[*settings, *(f"adapter.{name}={size}" for name, size in sizes.items())],
     )
     heard = Listening()
     machine = type(inline)(progress=heard)
-    settings = ["task.kind=classification"]
-    evaluate(model=tmp_path / "adapter", base=tiny_lm, seeds=1, machine=machine, settings=settings)
+    words = {
+        "seeds": 1,
+        "machine": machine,
+        "settings": ["task.kind=classification", "finetune.epochs=2"],
+    }
+    evaluate(model=tiny_lm, base=tiny_lm, **words)
+    if "alpha" in sizes:
+        with pytest.raises(UsageError, match=r"base=.*alpha.*32"):
+            evaluate(model=tmp_path / "adapter", base=tiny_lm, **words)
+        return
+    run = evaluate(model=tmp_path / "adapter", base=tiny_lm, **words)
+    assert not any("fine-tuned" in s for s in heard.said)
+    ours, base = (outcome for role in ("model", "base") for outcome in run.outcomes(role))
+    assert ours.tune == base.tune
+    assert base.tune["adapter"]
+    assert run.manifest["models"]["base"]["adapter"] == kind
+    own = [f"model.{name}={size}" for name, size in sizes.items()]
+    words["settings"] = words["settings"] + own
+    alone = evaluate(model=tiny_lm, adapter=kind, out="alone", **words).outcomes()[0]
+    assert (alone.predicted, alone.history) == (base.predicted, base.history)
+    evaluate(model=tiny_lm, base=tmp_path / "adapter", out="other way", **words)
     assert any("fine-tuned" in s for s in heard.said)
     with pytest.raises(UsageError, match=r"adapter.*lora"):
         evaluate(model=tmp_path / "adapter", adapter="lora", out="other")

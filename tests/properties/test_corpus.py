@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpusfit.corpus import cutting, documents, find, normalise, rows, shards
+from corpusfit.corpus import cutting, documents, find, normalise, packed, rows, shards
 from corpusfit.corpus.formats.csv import _Records
 from corpusfit.corpus.formats.txt import _BlankLines
 from corpusfit.corpus.survey import fingerprint
@@ -25,6 +25,12 @@ GOOD = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filte
 SIZES = st.sampled_from([1e-6, 1e-5, 1e-4, 1e-3, 1.0])
 WORDS = [b"\n", b"\n\n", b"\r\n", b" ", b"\t", b'"', b",", b"a", b"\xff", b"\0"]
 RECORDS = [b'{"text": "b"}\n', b'"c\nd"']
+MARKED = st.lists(
+    st.sampled_from(
+        [*WORDS, *RECORDS, b"\xef\xbb\xbf", b"\r", b"\x0b", b"\xe3\x80\x80", b"word " * 5]
+    ),
+    max_size=30,
+).map(b"".join)
 PIECES = st.lists(st.sampled_from(WORDS + RECORDS), max_size=60).map(b"".join)
 
 
@@ -55,6 +61,25 @@ def test_any_bytes_in_any_shards(suffix, txt, data, shard_mb, max_row_mb):
         assert len(whole) == len(lines) - (not lines[-1])
         starts = [sum(len(line) + 1 for line in lines[:i]) for i in range(len(whole))]
         assert [row.byte for row in whole] == starts
+
+
+@pytest.mark.parametrize(
+    ("suffix", "txt"), [("jsonl", "lines"), ("txt", "lines"), ("txt", "blocks")]
+)
+@given(files=st.lists(MARKED, min_size=1, max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_columns_are_the_rows_also_of_files_in_one_shard(suffix, txt, files):
+    plan = ReadPlan(txt=txt)
+    with tempfile.TemporaryDirectory() as folder:
+        for i, data in enumerate(files):
+            Path(folder, f"{i}.{suffix}").write_bytes(data)
+        sources = find([folder], plan, spool=Path(folder), role="corpus")
+        for shard in [*shards(sources, plan), *packed(sources, plan)]:
+            one_by_one = list(rows(shard, plan))
+            columns, rejected = documents(shard, plan)
+            found = zip(columns.row.tolist(), columns.texts.to_pylist(), strict=True)
+            assert list(found) == [(r.row, r.text) for r in one_by_one if isinstance(r, Document)]
+            assert rejected == [row for row in one_by_one if isinstance(row, Reject)]
 
 
 @given(texts=st.lists(GOOD), shard_mb=SIZES)

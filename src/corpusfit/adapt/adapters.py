@@ -147,6 +147,15 @@ def model_under(folder: Path) -> Path:
     return _base(folder, Base(**note["base"]))
 
 
+def adapter_plan(folder: Path) -> AdapterPlan | None:
+    """Kind and sizes of the adapter in a folder; None without one. Raises as `open_adapted`."""
+    note = _note(folder)
+    if note is None:
+        return None
+    sizes = {name: note[name] for name in ("reduction", "rank", "alpha") if name in note}
+    return AdapterPlan(note["kind"], **sizes)
+
+
 def adapter_fingerprint(folder: Path) -> str:
     """Hex digest of an adapter and its base model: kind, sizes and weights of both.
 

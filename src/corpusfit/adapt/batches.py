@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -29,11 +30,13 @@ class ChunkTokens:
         chunks: n chunks.
         tokens: tokens of the training data, then of the replay text if any.
         scale: float32 [n], factor of each chunk's loss.
+        frequency: float32 [n], as in `Passes`; not all 0.
     """
 
     chunks: Chunks
     tokens: tuple[Tokens, ...]
     scale: NDArray[np.float32]
+    frequency: NDArray[np.float32]
 
     def ids(self, chunk: int) -> NDArray[Any]:
         """Token ids of a chunk, without special tokens."""
@@ -41,6 +44,24 @@ class ChunkTokens:
         store = self.tokens[int(chunks.store[chunk])]
         begin = int(chunks.begin[chunk])
         return store.ids(int(chunks.text[chunk]), begin, begin + int(chunks.length[chunk]))
+
+    @cached_property
+    def _ends(self) -> NDArray[np.float64]:
+        """Cumulative frequencies, float64 [n]."""
+        return np.cumsum(self.frequency, dtype=np.float64)
+
+    def elsewhere(self, chunk: int, draws: NDArray[np.float64]) -> int | None:
+        """The first of several drawn chunks that is from another text; None if there is none.
+
+        Args:
+            chunk: number of a chunk.
+            draws: float64 [d], uniform in [0, 1); each draws a chunk in proportion to `frequency`.
+        """
+        chunks = self.chunks
+        drawn = np.searchsorted(self._ends, draws * self._ends[-1], side="right")
+        own = chunks.text[drawn] == chunks.text[chunk]
+        others = drawn[~(own & (chunks.store[drawn] == chunks.store[chunk]))]
+        return int(others[0]) if len(others) else None
 
     def name(self, chunk: int) -> str:
         """File and row of a chunk's text, for messages."""
@@ -164,6 +185,13 @@ def lay_pairs(
     In both cases the second text is as long as the shorter of the two chunks' second halves, so
     that its length does not give the label away. The token of a one-token chunk is its second half.
 
+    A pair has the weight of its first text, and its second text is drawn as often as weight counts
+    it. So, but for draws of the first text itself, which are left out, the expected loss of a
+    chunk's tokens is in proportion to the chunk's weight in either half, and that of a pair of two
+    texts to the product of both weights.
+
+    Reference: Devlin et al. (2019), BERT, section 3.1; TADPOLE, equation 1.
+
     Args:
         chunk_tokens: the chunks.
         rows: r arrays of one chunk number each.
@@ -179,7 +207,7 @@ def lay_pairs(
     for r, row in enumerate(rows):
         chunk = int(row[0])
         first, second = _halves(chunk_tokens.ids(chunk))
-        other = _elsewhere(chunk_tokens.chunks, chunk, draws[r, 1:])
+        other = chunk_tokens.elsewhere(chunk, draws[r, 1:])
         if other is not None:
             own, others = second, _halves(chunk_tokens.ids(other))[1]
             follows[r] = draws[r, 0] >= 0.5
@@ -197,14 +225,6 @@ def _halves(ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Both halves of one or more ids; the second is never empty."""
     half = len(ids) // 2
     return ids[:half], ids[half:]
-
-
-def _elsewhere(chunks: Chunks, chunk: int, draws: NDArray[np.float64]) -> int | None:
-    """The first drawn chunk from another text; None if there is none."""
-    drawn = (draws * len(chunks)).astype(np.int64)
-    own = (chunks.text[drawn] == chunks.text[chunk]) & (chunks.store[drawn] == chunks.store[chunk])
-    others = drawn[~own]
-    return int(others[0]) if len(others) else None
 
 
 def prefetch(make: Callable[[int], T], first: int, last: int) -> Iterator[tuple[int, T]]:

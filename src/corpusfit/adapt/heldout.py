@@ -53,7 +53,8 @@ class Heldout:
         for name, (tokens, chunks) in texts.items():
             order = np.argsort(-chunks.length, kind="stable")
             stores = (tokens,) * (int(chunks.store.max(initial=0)) + 1)
-            plain = ChunkTokens(chunks, stores, np.ones(len(order), np.float32))
+            equal = np.ones(len(order), np.float32)
+            plain = ChunkTokens(chunks, stores, equal, equal)
             keys = place_keys(seed, _STREAM, len(order))
             found[name] = [
                 objective.micro_batch(

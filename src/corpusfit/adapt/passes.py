@@ -42,12 +42,14 @@ class Passes:
     One pass is kept in memory, 8 bytes per chunk and 8 per row. A row is identified by its pass and
     number, so an interrupted training resumes without reading from the start.
 
-    Reference: TADPOLE, equation 1 and appendix C (weighting and resampling).
+    Reference: TADPOLE, equation 1 (weights) and appendix E (DANA, appendix C), whose open question
+    `draw` answers.
 
     Attributes:
         chunks: chunks of the data, then of the replay text, as rows number them.
         scale: float32 [n], factor of the loss of a chunk's tokens: its weight over the mean weight
             of the data's tokens; 1 for replay text, and for all chunks with `draw`.
+        frequency: float32 [n], how often a chunk comes in a pass, in expectation, times `scale`.
 
     Args:
         chunks: chunks of the data; no weight is below 0.
@@ -91,6 +93,8 @@ class Passes:
         self.chunks = chunks.followed_by(replay) if replay is not None else chunks
         more = np.ones(len(self.chunks) - len(chunks))
         self.scale = np.concatenate([of_loss, more]).astype(np.float32)
+        counts = len(w) * w / w.sum() if draw else of_loss
+        self.frequency = np.concatenate([counts, more * self._general.rounds]).astype(np.float32)
         self._taken = self.chunks.length + np.int32(overhead)
         self._last: tuple[int, Rows] | None = None
 
@@ -167,7 +171,11 @@ def _require_usable(chunks: Chunks, replay: Chunks | None) -> None:
 
 
 class _Round:
-    """Replay text in a cycle: pass p takes the chunks that begin in the p-th range of tokens."""
+    """Replay text in a cycle: pass p takes the chunks that begin in the p-th range of tokens.
+
+    Attributes:
+        rounds: how often a chunk comes in a pass, on average.
+    """
 
     def __init__(self, chunks: Chunks | None, tokens: int, seed: int) -> None:
         n = len(chunks) if chunks is not None else 0
@@ -176,6 +184,7 @@ class _Round:
         ends = np.cumsum(lengths, dtype=np.int64)
         self._begins = ends - lengths
         self._tokens, self._round = tokens, int(ends[-1]) if n else 0
+        self.rounds = tokens / self._round if n else 0.0
 
     def before(self, number: int) -> int:
         """Number of chunks in all earlier passes."""

@@ -192,6 +192,15 @@ class TrainPlan(Group, group="train"):
         int | None,
         Option("Sequences per step", "batch", default="16 on a CPU, 256 on a GPU", above=0),
     ] = None
+    texts: Annotated[
+        int | None,
+        Option(
+            "Texts per step, where <train.batch> is left out: as many sequences as hold this "
+            "number of texts, or of parts of long texts",
+            default="none, 256 with <.preset=tapt>",
+            above=0,
+        ),
+    ] = None
     length: Annotated[
         int | None,
         Option(
@@ -309,7 +318,7 @@ class ThenTaskPlan(Group, group="then_task"):
         int | None,
         Option(
             "Sequences per step",
-            default="8,192 tokens per step, such as 64 sequences of 128",
+            default="as many as hold 256 texts or parts of long texts",
             above=0,
         ),
     ] = None

@@ -18,6 +18,8 @@ _TADPOLE = {
     "train.length": 256,
     "train.warmup": 0.01,
 }
+TASK_TEXTS = 256
+"""Texts per step of training on the task's texts (as `tapt`)."""
 PRESETS: dict[str, dict[str, Any]] = {
     "tadpole": _TADPOLE,
     "mdapt": {"train.steps": 25_000, "train.batch": 2_048, "train.length": 128, "train.rate": 5e-5},
@@ -32,22 +34,22 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train.evaluations": 100,
         "train.keep": "best",
         "train.rate": 1e-4,
-        "train.batch": 64,
+        "train.texts": TASK_TEXTS,
         "train.length": 128,
     },
 }
 """Settings that each paper states; all others are defaults. TADPOLE trains on sentences of 256
-tokens. TAPT's batch of 256 task texts of about 30 tokens is 64 packed rows.
+tokens. mDAPT gives neither a learning rate nor a batch size for the pre-training of adapters: the
+rate of `mdapt-adapter` is our choice, that of mDAPT's fine-tuning of adapters (section 4.1).
 
-Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, sections 3.3 and 4.1; Gururangan et al. (2020),
-Don't Stop Pretraining (`tapt`)."""
+Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, section 3.3; Gururangan et al. (2020), Don't
+Stop Pretraining (`tapt`)."""
 
 _CONTINUOUS_STEPS = 100_000
 PASSES = 3
 """Passes over the data that the default number of steps makes, within its limits."""
 TASK_PASSES = 100
 """Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
-_TASK_TOKENS = 64 * 128
 _LENGTH = {"cpu": 128, "cuda": 512}
 BATCH = {"cpu": 16, "cuda": 256}
 _MOST_STEPS = {"cpu": 2_000, "cuda": 50_000}
@@ -84,6 +86,7 @@ class Size:
     Attributes:
         tokens: tokens of the training data, without special tokens.
         rows: sequences in a pass over the data.
+        texts: texts, or parts of long texts, in a pass; a packed row has several.
         parameters: number of weights of the model.
         longest: maximum tokens of a sequence of the model.
         device: `cpu` or `cuda`.
@@ -91,6 +94,7 @@ class Size:
 
     tokens: int
     rows: int
+    texts: int
     parameters: int
     longest: int
     device: str
@@ -120,8 +124,7 @@ def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     """
     own = dataclasses.asdict(plan.then_task)
     del own["on"]
-    own["batch"] = own["batch"] or max(1, _TASK_TOKENS // length)
-    train = dataclasses.replace(plan.train, length=length, **own)
+    train = dataclasses.replace(plan.train, length=length, texts=TASK_TEXTS, **own)
     return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
 
 
@@ -136,6 +139,8 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     train = plan.train
     length = length_of(plan, size.longest, size.device)
     batch = train.batch or BATCH[size.device]
+    if train.batch is None and train.texts is not None:
+        batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
     rate = train.rate
     if rate is None:
         rate = _FROM_SCRATCH if plan.model.init else _RATES[size.parameters < _SMALL_MODEL]

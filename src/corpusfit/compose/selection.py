@@ -91,8 +91,9 @@ def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
 
     Duplicates are dropped, the budget is shared among the languages, and each share is filled in
     order: specific text, then the text that up-samples it. The last document of a language may be
-    cut, to meet the budget exactly. A document in two languages goes to the language with less
-    text, specific text before general. Memory is about a hundred bytes per document, and no text.
+    cut, to meet the budget exactly. A document in two languages goes to the language with less text
+    that the composition can take, specific text before general. Memory is about a hundred bytes per
+    document, and no text.
 
     Reference: mDAPT, section 3.2.
 
@@ -102,7 +103,8 @@ def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
     """
     n = len(recipe.languages)
     is_specific = np.array([s.kind == SPECIFIC for s in recipe.sources])[pool.source]
-    kept, elsewhere = _without_duplicates(pool, is_specific, n)
+    usable = _usable(recipe)[is_specific.astype(int), pool.language]
+    kept, elsewhere = _without_duplicates(pool, is_specific, usable, n)
     specific, general = (
         np.bincount(pool.language[which], pool.size[which], n).astype(np.int64)
         for which in (kept & is_specific, kept & ~is_specific)
@@ -113,9 +115,8 @@ def decide(pool: Pool, recipe: CompositionPlan) -> Taking:
     targets, weights = _targets(recipe, specific, general, own, notes)
     amounts = np.zeros(len(pool.size), np.int64)
     shares = []
-    usable = kept if recipe.composition == MD_MWIKI else kept & is_specific
     for number, code in enumerate(recipe.languages):
-        candidates = np.flatnonzero(usable & (pool.language == number))
+        candidates = np.flatnonzero(kept & usable & (pool.language == number))
         candidates = candidates[
             np.lexsort((candidates, pool.order[candidates], ~is_specific[candidates]))
         ]
@@ -153,13 +154,24 @@ def _fill(sizes: NDArray[np.int64], target: int) -> NDArray[np.int64]:
     return np.asarray(times * sizes + np.clip(rest - before, 0, sizes), np.int64)
 
 
+def _usable(recipe: CompositionPlan) -> NDArray[np.bool_]:
+    """Whether a composition can take general and specific text of each language, bool [2, L]."""
+    n = len(recipe.languages)
+    if recipe.composition in (MD_MWIKI, MD_ED):
+        return np.repeat([[recipe.composition == MD_MWIKI], [True]], n, axis=1)
+    return np.array([[False] * n, [code == ENGLISH for code in recipe.languages]])
+
+
 def _without_duplicates(
-    pool: Pool, is_specific: NDArray[np.bool_], n: int
+    pool: Pool, is_specific: NDArray[np.bool_], usable: NDArray[np.bool_], n: int
 ) -> tuple[NDArray[np.bool_], int]:
-    """Documents that are no duplicates, bool [n], and the number that another language takes."""
-    supply = np.bincount(pool.language, pool.size, n)
+    """Documents that are no duplicates, bool [n], and the number that another language takes.
+
+    Documents that are not usable are duplicates of those that are, never the other way round.
+    """
+    supply = np.bincount(pool.language[usable], pool.size[usable], n)
     rank = np.argsort(np.argsort(supply, kind="stable"), kind="stable")
-    order = np.lexsort((np.arange(len(pool.size)), rank[pool.language], ~is_specific))
+    order = np.lexsort((np.arange(len(pool.size)), rank[pool.language], ~is_specific, ~usable))
     _, first, which = np.unique(pool.text[order], return_index=True, return_inverse=True)
     kept = np.zeros(len(order), np.bool_)
     kept[order[first]] = True
@@ -181,7 +193,7 @@ def _require_text(
                 f"{recipe.composition} needs English specific text, and the sources have none. "
                 'Add a source with kind = "specific" and language = "en".'
             )
-        if not specific[number] + general[number]:
+        if not specific[number] + general[number] and recipe.composition in (MD_MWIKI, MD_ED):
             raise EmptyInputError(
                 f"The language {code} has no text: the sources have no usable row in it, or only "
                 f"duplicates of texts in other languages. Remove {code} from languages, or add a "

@@ -16,21 +16,13 @@ from corpusfit.corpus.sources import (
     located,
     sides,
 )
-from corpusfit.corpus.survey import (
-    Chunk,
-    ChunkScan,
-    digest_of,
-    fingerprint,
-    only_digest,
-    scan_chunk,
-)
+from corpusfit.corpus.survey import Chunk, ChunkScan, fingerprint, scan_chunk
 
 __all__ = [
     "Chunk",
     "ChunkScan",
     "Pick",
     "content",
-    "digest_of",
     "documents",
     "files_of",
     "find",
@@ -43,7 +35,6 @@ __all__ = [
     "load_format",
     "located",
     "normalise",
-    "only_digest",
     "packed",
     "raw_rows",
     "rows",

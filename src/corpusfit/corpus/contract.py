@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from corpusfit.corpus.cutting import Block
 from corpusfit.corpus.fields import Pick, Row
@@ -34,7 +36,7 @@ class Format(ABC):
     plain: ClassVar[bool] = False
     """Whether the stored bytes of a small file that is not compressed are a block as they are."""
     joins: ClassVar[bool] = False
-    """Whether blocks of several sources can be parsed joined: each row is a line by itself."""
+    """Whether blocks of several sources can be parsed joined, see `joined`."""
     line_ends: ClassVar[bool] = False
     """Whether any run of lines is a block of rows, so that workers can read a file in parallel."""
     all_fields: ClassVar[bool] = True
@@ -64,6 +66,14 @@ class Format(ABC):
         `pick` chooses rows; with `translations`, texts are the translations of aligned pairs.
         """
         return columns_of(self.parse(shard, plan), pick, translations=translations)
+
+    def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
+        """A source's raw rows with an end, so that another's can follow; each begins where it did.
+
+        None if the first row cannot be parsed behind others.
+        """
+        del plan
+        return data
 
     def head(self, data: bytes, plan: ReadPlan) -> int:
         """Bytes at the beginning of a block's data that belong to no row."""
@@ -107,10 +117,51 @@ def columns_of(
             rejected.append(row)
     numbers = np.array([d.row for d in used], np.int64)
     texts = text_array([d.translation or "" if translations else d.text for d in used])
-    if pick:
-        picked = pick(numbers, np.diff(buffers(texts)[1]))
-        numbers, texts = numbers[picked], taken(texts, np.flatnonzero(picked))
-    return Documents(numbers, texts), rejected
+    return picked(Documents(numbers, texts), pick), rejected
+
+
+def picked(found: Documents, pick: Pick | None) -> Documents:
+    """The documents that `pick` chooses, by the sizes of their texts; all without it."""
+    if not pick:
+        return found
+    chosen = pick(found.row, np.diff(buffers(found.texts)[1]))
+    return Documents(found.row[chosen], taken(found.texts, np.flatnonzero(chosen)))
+
+
+def completed(
+    found: Documents, plain: NDArray[np.bool_], parse: Callable[[int], Row | None]
+) -> tuple[Documents, list[Reject]]:
+    """The usable rows of n, and the rejects, after a kernel has read most of them.
+
+    Args:
+        found: n rows, with empty texts where the kernel left them to the full parser.
+        plain: bool [n], which it read.
+        parse: parses the row at a place; None for what is no row.
+    """
+    rejected: list[Reject] = []
+    further: list[str] = []
+    kept, place = plain.copy(), np.arange(len(plain))
+    for i in np.flatnonzero(~plain).tolist():
+        row = parse(i)
+        if isinstance(row, Reject):
+            rejected.append(row)
+        elif row is not None:
+            kept[i], place[i] = True, len(plain) + len(further)
+            further.append(row.text)
+    if kept.all() and not further:
+        return found, rejected
+    both = pa.concat_arrays([found.texts, text_array(further)])
+    return Documents(found.row[kept], taken(both, place[kept])), rejected
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether the bytes are UTF-8, without decoding them to a string."""
+    places = pa.py_buffer(np.array([0, len(data)], np.int64))
+    try:
+        pa.LargeStringArray.from_buffers(1, places, pa.py_buffer(data)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 class Named(Format):

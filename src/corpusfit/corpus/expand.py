@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from corpusfit.corpus.files import filesystem, is_url, unreadable
 from corpusfit.corpus.formats import hub
@@ -23,12 +23,18 @@ class Found(NamedTuple):
         folder: the folder through which it was named; source names are relative to the folders'
             common parent.
         store: protocol of the URL; empty for a local file.
+        format: name of its format.
+        compression: as in `Source`.
+        translation: as in `Source`.
     """
 
     url: str
     path: str
     folder: str
     store: str
+    format: str
+    compression: str
+    translation: str = ""
 
 
 def expanded(input_name: str, setting: str) -> list[Found]:
@@ -66,9 +72,10 @@ def expanded(input_name: str, setting: str) -> list[Found]:
 def _local(path: str, input_name: str, setting: str) -> list[Found]:
     path = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (links keep their names)
     if Path(path).is_dir():
-        return [_local_file(file, path) for file in _within(path)]
+        return sorted(_within(path, path))
     if Path(path).is_file():
-        return [_local_file(_known(path, input_name, setting), str(Path(path).parent))]
+        folder, known = str(Path(path).parent), _known(path, input_name, setting)
+        return [Found(path, _slashes(path), _slashes(folder), "", *known)]
     if not glob.has_magic(path):
         raise _missing(input_name, setting, _no_such_path(input_name))
     matches = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (an absolute pattern)
@@ -76,31 +83,43 @@ def _local(path: str, input_name: str, setting: str) -> list[Found]:
         raise _missing(input_name, setting, ", which matches nothing")
     folder = _fixed_part(path)
     kept = [match for match in matches if not _in_output(match, folder)]
-    files = [file for match in kept for file in _within(match)]
-    return [_local_file(file, folder) for file in dict.fromkeys(files)]
+    return list(dict.fromkeys(found for match in kept for found in _within(match, folder)))
 
 
-def _local_file(path: str, folder: str) -> Found:
-    return Found(path, path.replace(os.sep, "/"), folder.replace(os.sep, "/"), "")
+def _slashes(path: str) -> str:
+    return path.replace(os.sep, "/")
 
 
-def _within(path: str) -> Iterator[str]:
+def _within(path: str, named: str) -> Iterator[Found]:
+    """The readable files at a path, found through the folder `named`.
+
+    By entries of folders, because a check of each of many files takes longer than all else here.
+    """
+    named = _slashes(named)
     if not Path(path).is_dir():
-        if format_of(path):
-            yield path
+        if known := format_of(path):
+            yield Found(path, _slashes(path), named, "", *known)
         return
-    for folder, inner, names in os.walk(path, onerror=_refuse):
-        inner[:] = sorted(
-            name for name in inner if not (name.startswith(".") or _is_output(Path(folder, name)))
-        )
-        for name in sorted(names):
-            file = os.path.join(folder, name)  # noqa: PTH118 (a Path costs more than the check)
-            if not name.startswith(".") and format_of(name) and os.path.isfile(file):  # noqa: PTH113
-                yield file
+    waiting = [path]
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if not entry.is_symlink() and entry.is_dir():
+                    if not _is_output(Path(entry.path)):
+                        waiting.append(entry.path)
+                elif (known := format_of(entry.name)) and _is_file(entry):
+                    yield Found(entry.path, _slashes(entry.path), named, "", *known)
 
 
-def _refuse(error: OSError) -> NoReturn:
-    raise error
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file, or a link to one."""
+    try:
+        return entry.is_file()
+    except OSError:  # a link to itself
+        return False
 
 
 def _is_output(folder: Path) -> bool:
@@ -121,9 +140,8 @@ def _remote(input_name: str, setting: str) -> list[Found]:
         return _local(path, input_name, setting)
     try:
         if fs.isfile(path):
-            return [
-                Found(_known(input_name, input_name, setting), path, path.rpartition("/")[0], store)
-            ]
+            own = _known(input_name, input_name, setting)
+            return [Found(input_name, path, path.rpartition("/")[0], store, *own)]
         if fs.isdir(path):
             folder, paths = path, fs.find(path)
         elif glob.has_magic(path):
@@ -135,18 +153,24 @@ def _remote(input_name: str, setting: str) -> list[Found]:
     except Exception as e:
         raise unreadable(input_name, e) from e
     folder = folder.rstrip("/")
-    visible = [p for p in paths if "/." not in p[len(folder) :] and format_of(p)]
-    return [Found(fs.unstrip_protocol(p), p, folder, store) for p in sorted(visible)]
+    visible = [p for p in paths if "/." not in p[len(folder) :]]
+    return [
+        Found(fs.unstrip_protocol(path), path, folder, store, *known)
+        for path in sorted(visible)
+        if (known := format_of(path))
+    ]
 
 
-def _known(path: str, input_name: str, setting: str) -> str:
-    if format_of(path) is None:
+def _known(path: str, input_name: str, setting: str) -> tuple[str, str]:
+    """The format and the compression of a file that is named itself."""
+    known = format_of(path)
+    if known is None:
         raise InputError(
             f"{setting} must be a file whose name ends in {allowed_suffixes()}; "
             f"got {input_name!r}. Rename the file to match its content; pass two line-aligned "
             "files as pair:FILE,FILE."
         )
-    return path
+    return known
 
 
 def _missing(input_name: str, setting: str, what: str) -> InputError:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from corpusfit.errors import CorpusfitError, InputError
-from corpusfit.types import Span
 
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""
 
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _DIGESTS = ("ETag", "etag", "md5Hash", "content_md5", "content_settings", "blob_id")
 _REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
@@ -84,22 +84,22 @@ def read_full(file: BinaryIO, size: int, url: str) -> bytes:
     return data
 
 
-def read_span(span: Span) -> bytes:
-    """The bytes of a span.
+def read_bytes(url: str, begin: int, end: int) -> bytes:
+    """The bytes [begin, end) of a stored file.
 
     Raises:
         InputError: the bytes cannot be read, or the file has become shorter.
     """
-    size = span.end - span.begin
-    if is_url(span.url):
-        with open_stored(span.url) as file:
-            file.seek(span.begin)
-            data = read_full(file, size, span.url)
+    size = end - begin
+    if is_url(url):
+        with open_stored(url) as file:
+            file.seek(begin)
+            data = read_full(file, size, url)
     else:
-        data = _read_local(span.url, span.begin, size)
+        data = _read_local(url, begin, size)
     if len(data) < size:
         raise InputError(
-            f"{span.url} became shorter during reading. Run again when no process writes to it."
+            f"{url} became shorter during reading. Run again when no process writes to it."
         )
     return data
 
@@ -107,7 +107,7 @@ def read_span(span: Span) -> bytes:
 def _read_local(path: str, begin: int, size: int) -> bytes:
     """The bytes, fewer only at the end; unbuffered, because most of many files are small."""
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        handle = os.open(path, _READ)
         try:
             if begin:
                 os.lseek(handle, begin, os.SEEK_SET)

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.corpus.contract import columns_of
+from corpusfit.corpus.contract import Format, columns_of
 from corpusfit.corpus.cutting import BOM
 from corpusfit.corpus.fields import Pick, Row
-from corpusfit.corpus.files import read_span
+from corpusfit.corpus.files import read_bytes
 from corpusfit.corpus.registry import load
-from corpusfit.corpus.shards import shard_of
+from corpusfit.corpus.shards import whole_file
 from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
-from corpusfit.types import FILE_BITS, Documents, Reject, Shard, Span
+from corpusfit.types import FILE_BITS, Documents, Parts, Reject, Shard
 
 
 def in_hand(shard: Shard) -> Shard:
     """The shard with its raw bytes, read now if they are still in a file."""
-    return replace(shard, data=read_span(shard.span), span=None) if shard.span else shard
+    if shard.span is None:
+        return shard
+    data = read_bytes(shard.span.url, shard.span.begin, shard.span.end)
+    return replace(shard, data=data, span=None)
 
 
-def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
+def rows(shard: Shard, plan: ReadPlan, files: Container[int] | None = None) -> Iterator[Row]:
     """Yield every row of the shard once, as a `Document` or a `Reject`.
 
     A malformed row never raises; the caller applies `plan.strict`, because it knows the source's
@@ -36,12 +39,14 @@ def rows(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
     Args:
         shard: one of `shards(sources, plan)`.
         plan: the same plan; names the fields and the mode of `.txt` files.
+        files: which sources of a shard of several to read, by their numbers as `file_of` counts
+            them (default: all).
 
     Raises:
         InputError: the file that holds the shard's bytes cannot be read.
     """
     if shard.parts:
-        return _rows_of_parts(shard, plan)
+        return _rows_of_parts(shard, shard.parts, plan, files)
     parsed = load(shard.format).parse(in_hand(shard), plan)
     if not shard.rejects:
         return parsed
@@ -57,65 +62,93 @@ def documents(
     `translations`, the texts are the translations of aligned pairs. Raises as `rows` does.
     """
     form = load(shard.format)
-    if shard.parts and form.joins:
-        return _joined(shard, plan, pick, translations=translations)
     if shard.parts:
+        whole = _joined(shard.parts, shard, form, plan) if form.joins else None
+        if whole is not None:
+            return whole.documents(form, plan, pick, translations=translations)
         return columns_of(rows(shard, plan), pick, translations=translations)
     found, rejected = form.columns(in_hand(shard), plan, pick, translations=translations)
     return found, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
 
 
-def _rows_of_parts(shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-    for part in shard.parts:
-        before = (part.source - shard.source) << FILE_BITS
-        if part.shard is None:
-            own = shard_of(part, shard.format, before)
+def _rows_of_parts(
+    shard: Shard, parts: Parts, plan: ReadPlan, files: Container[int] | None
+) -> Iterator[Row]:
+    for source, size, url, own in zip(*parts, strict=True):
+        if files is not None and source - shard.source not in files:
+            continue
+        before = (source - shard.source) << FILE_BITS
+        if own is None:
+            yield from rows(whole_file(source, url, size, shard.format, before), plan)
         else:
-            rejected = tuple(replace(r, row=before + r.row) for r in part.shard.rejects)
-            own = replace(part.shard, first_row=before + part.shard.first_row, rejects=rejected)
-        yield from rows(own, plan)
+            rejected = tuple(replace(r, row=before + r.row) for r in own.rejects)
+            first_row = before + own.first_row
+            yield from rows(replace(own, first_row=first_row, rejects=rejected), plan)
 
 
-def _joined(
-    shard: Shard, plan: ReadPlan, pick: Pick | None, *, translations: bool
-) -> tuple[Documents, list[Reject]]:
-    """As `documents`, of a shard of several sources whose rows are lines: all parsed at once."""
-    begins, rejected, data = [], [], bytearray()
-    for part in shard.parts:
-        before = (part.source - shard.source) << FILE_BITS
-        own = part.shard.data if part.shard else read_span(Span(part.url, 0, part.size))
-        first_row, first_byte = 0, 0
-        if part.shard:
-            first_row, first_byte = part.shard.first_row, part.shard.first_byte
-            rejected += [replace(r, row=before + r.row) for r in part.shard.rejects]
-        begins.append((len(data), before + first_row, first_byte))
-        if own.startswith(BOM):
-            own = b"   " + own[len(BOM) :]  # as long, and white space in JSON
+@dataclass(frozen=True)
+class _Joined:
+    """A shard of several sources as one.
+
+    Attributes:
+        shard: with the raw rows of all, in rows of its own.
+        at: int64 [k], where those of each source begin.
+        first: int64 [k], the first row of each in the shard of several.
+        byte: int64 [k], where it begins in the source.
+        rejected: rows known to be unusable.
+    """
+
+    shard: Shard
+    at: NDArray[np.int64]
+    first: NDArray[np.int64]
+    byte: NDArray[np.int64]
+    rejected: list[Reject]
+
+    def documents(
+        self, form: Format, plan: ReadPlan, pick: Pick | None, *, translations: bool
+    ) -> tuple[Documents, list[Reject]]:
+        """As the function `documents`."""
+        ends = line_ends(np.frombuffer(self.shard.data, np.uint8)) + 1
+        lines = np.searchsorted(ends, self.at, side="right")  # the first line of each source
+
+        def numbered(found: NDArray[np.int64]) -> NDArray[np.int64]:
+            own = np.searchsorted(lines, found, side="right") - 1
+            return np.asarray(self.first[own] + found - lines[own])
+
+        def picked(found: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
+            assert pick is not None  # noqa: S101
+            return pick(numbered(found), sizes)
+
+        rejected = list(self.rejected)
+        found, unusable = form.columns(
+            self.shard, plan, picked if pick else None, translations=translations
+        )
+        for row in unusable:
+            k = int(np.searchsorted(self.at, row.byte, side="right")) - 1
+            number = int(numbered(np.array([row.row]))[0])
+            byte = row.byte - int(self.at[k] - self.byte[k])
+            rejected.append(Reject(number, byte, row.reason))
+        rejected.sort(key=lambda r: r.row)
+        return Documents(numbered(found.row), found.texts), rejected
+
+
+def _joined(parts: Parts, shard: Shard, form: Format, plan: ReadPlan) -> _Joined | None:
+    """The sources of a shard as one; None if they can only be parsed one by one."""
+    at, first, byte, rejected, data = [], [], [], [], bytearray()
+    for source, size, url, single in zip(*parts, strict=True):
+        before = (source - shard.source) << FILE_BITS
+        own = form.joined(single.data if single else read_bytes(url, 0, size), plan)
+        if own is None:
+            return None
+        if single:
+            rejected += [replace(r, row=before + r.row) for r in single.rejects]
+        at.append(len(data))
+        first.append(before + single.first_row if single else before)
+        byte.append(single.first_byte if single else 0)
         data += own
-        if own and not own.endswith(b"\n"):
-            data += b"\n"
-    at, first, byte = np.array(begins, np.int64).T
-    ends = line_ends(np.frombuffer(data, np.uint8)) + 1
-    lines = np.searchsorted(ends, at, side="right")  # the first line of each part
-
-    def numbered(found: NDArray[np.int64]) -> NDArray[np.int64]:
-        part = np.searchsorted(lines, found, side="right") - 1
-        return np.asarray(first[part] + found - lines[part])
-
-    def picked(found: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        assert pick is not None  # noqa: S101
-        return pick(numbered(found), sizes)
-
-    whole = replace(shard, data=bytes(data), parts=(), first_row=0, first_byte=0)
-    found, unusable = load(shard.format).columns(
-        whole, plan, picked if pick else None, translations=translations
-    )
-    for row in unusable:
-        k = int(np.searchsorted(at, row.byte, side="right")) - 1
-        number = int(numbered(np.array([row.row]))[0])
-        rejected.append(replace(row, row=number, byte=row.byte - int(at[k] - byte[k])))
-    rejected.sort(key=lambda r: r.row)
-    return Documents(numbered(found.row), found.texts), rejected
+    whole = replace(shard, data=bytes(data), parts=None)
+    places = np.array([at, first, byte], np.int64)
+    return _Joined(whole, places[0], places[1], places[2], rejected)
 
 
 def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from corpusfit.corpus.cutting import MIB, Block, most_in_one
 from corpusfit.corpus.registry import load
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Part, Shard, Source, Span
+from corpusfit.types import Parts, Shard, Source, Span
 
 
 def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
@@ -46,54 +46,56 @@ def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 
 def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
-    limit, most, size = int(plan.shard_mb * MIB), most_in_one(plan), 0
-    pack: list[Part] = []
+    limit, most, held = int(plan.shard_mb * MIB), most_in_one(plan), 0
+    pack = Parts([], [], [], [])  # columns: a container for each file costs more than its parsing
     for number, source in enumerate(sources):
         begin: list[Shard] = []
-        part: Part | None = None
-        if _is_small_file(source, most):
-            part = Part(number, source.size, source.url)
-        else:
+        size, url, together = source.size, source.url, True
+        if not _is_small_file(source, most):
             found = _of_source(number, source, plan)
             begin = list(itertools.islice(found, 2))
-            if len(begin) == 1 and begin[0].span is None:
-                part = Part(number, len(begin[0].data), "", begin[0])
-            elif not begin:
+            if not begin:
                 continue
-        if pack and (
-            part is None
-            or size + part.size > limit
-            or source.format != sources[pack[0].source].format
-            or number - pack[0].source >= _MOST
+            together = len(begin) == 1 and begin[0].span is None
+            size, url = len(begin[0].data), ""
+        if pack.sources and (
+            not together
+            or held + size > limit
+            or source.format != sources[pack.sources[0]].format
+            or number - pack.sources[0] >= _MOST
         ):
-            yield _together(pack, sources[pack[0].source].format)
-            pack, size = [], 0
-        if part is not None:
-            pack.append(part)
-            size += part.size
+            yield _together(pack, sources[pack.sources[0]].format)
+            pack, held = Parts([], [], [], []), 0
+        if together:
+            pack.sources.append(number)
+            pack.sizes.append(size)
+            pack.urls.append(url)
+            pack.shards.append(begin[0] if begin else None)
+            held += size
         else:
             yield from begin
             yield from found
-    if pack:
-        yield _together(pack, sources[pack[0].source].format)
+    if pack.sources:
+        yield _together(pack, sources[pack.sources[0]].format)
 
 
 _MOST = 1 << 20
 """Sources in a shard, so that the numbers of its rows fit into int64."""
 
 
-def _together(pack: list[Part], form: str) -> Shard:
+def _together(parts: Parts, form: str) -> Shard:
     """One shard of small sources."""
-    if len(pack) == 1:
-        return pack[0].shard or shard_of(pack[0], form)
-    position = sum(part.shard.position if part.shard else part.size for part in pack)
-    return Shard(0, pack[0].source, form, 0, 0, b"", (), position, None, tuple(pack))
+    first = parts.sources[0]
+    if len(parts.sources) == 1:
+        return parts.shards[0] or whole_file(first, parts.urls[0], parts.sizes[0], form)
+    stored = zip(parts.shards, parts.sizes, strict=True)
+    position = sum(shard.position if shard else size for shard, size in stored)
+    return Shard(0, first, form, 0, 0, b"", (), position, None, parts)
 
 
-def shard_of(part: Part, form: str, first_row: int = 0) -> Shard:
+def whole_file(source: int, url: str, size: int, form: str, first_row: int = 0) -> Shard:
     """The shard of a whole file."""
-    span = Span(part.url, 0, part.size)
-    return Shard(0, part.source, form, first_row, 0, b"", (), part.size, span)
+    return Shard(0, source, form, first_row, 0, b"", (), size, Span(url, 0, size))
 
 
 def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
@@ -114,7 +116,7 @@ def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
 def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
     """The shards of a source, without their numbers."""
     if _is_small_file(source, most_in_one(plan)):
-        yield shard_of(Part(number, source.size, source.url), source.format)
+        yield whole_file(number, source.url, source.size, source.format)
         return
     form = load(source.format)
     for block in _stored(source) if source.cells else form.blocks(source, plan):
@@ -133,8 +135,7 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
 
 def _is_small_file(source: Source, most: int) -> bool:
     """Whether the stored bytes are one block, so that a worker can read them."""
-    small = 0 < source.size <= most
-    return small and not source.compression and load(source.format).plain
+    return 0 < source.size <= most and not source.compression and load(source.format).plain
 
 
 def _stored(source: Source) -> Iterator[Block]:

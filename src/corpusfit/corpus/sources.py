@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from corpusfit.corpus.contract import SIDES
+from corpusfit.artifacts import no_collection
+from corpusfit.corpus.contract import SIDES, Format
 from corpusfit.corpus.expand import Found, expanded
 from corpusfit.corpus.files import is_url
-from corpusfit.corpus.registry import format_of, load, named
+from corpusfit.corpus.registry import load, named
 from corpusfit.corpus.stdin import spooled
 from corpusfit.corpus.survey import ScanChunks, fingerprint, scan_here, survey
 from corpusfit.errors import EmptyInputError, bad_setting
@@ -50,22 +49,29 @@ def find(
         StorageError: standard input cannot be copied.
         UsageError: the plan has a value that is not allowed; pairs are mixed with other inputs.
     """
+    with no_collection():
+        return _found(list(map(str, inputs)), plan, spool, role, scan)
+
+
+def _found(
+    inputs: list[str], plan: ReadPlan, spool: Path, role: str, scan: ScanChunks
+) -> list[Source]:
     plan.check()
     setting = role if " " in role else f"<.{role}>"
-    inputs = list(map(str, inputs))
     unlike = [name for name in inputs if not is_pair(name)]
     if unlike and len(unlike) < len(inputs):
         cure = "Use a separate command for the other inputs."
         raise bad_setting(setting, "either only aligned pairs or none", unlike[0], cure)
-    places: dict[Source, Found] = {}
+    places: dict[tuple[str, str], Found] = {}
     others: dict[str, Source] = {}
     for input_name in inputs:
         form = named(input_name)
         if form:
             source = form.find(input_name, setting)
             if form.files(source):
-                folder = posixpath.dirname(source.url) or "."
-                places.setdefault(source, Found(source.url, source.url, folder, ""))
+                path, folder = source.url, posixpath.dirname(source.url) or "."
+                kind = (source.format, source.compression, source.translation)
+                places.setdefault((path, kind[2]), Found(path, path, folder, "", *kind))
             else:
                 others[source.url] = source
         elif input_name == "-" or _is_pipe(input_name):
@@ -73,27 +79,14 @@ def find(
                 others[input_name] = spooled(input_name, spool, role)
         else:
             for found in expanded(input_name, setting):
-                format_name, archive = format_of(found.path) or ("", "")
-                places.setdefault(Source("", found.url, format_name, archive, 0, ""), found)
-    with _no_collection():
-        sources = [*_surveyed(list(_with_names(places)), plan, scan), *others.values()]
-        if not sources:
-            raise EmptyInputError(f"{setting} must name at least one input; got none.")
-        for source in sources:
-            load(source.format).check(source, plan, setting)
-        return _unique(sources)
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Pause the search for cycles, which takes half of the time of finding many files."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
+                places.setdefault((found.url, ""), found)
+    named_sources = list(_with_names(list(places.values())))
+    sources = [*_surveyed(named_sources, plan, scan), *others.values()]
+    if not sources:
+        raise EmptyInputError(f"{setting} must name at least one input; got none.")
+    for source in sources:
+        load(source.format).check(source, plan, setting)
+    return _unique(sources)
 
 
 def is_pair(input_name: str) -> bool:
@@ -133,7 +126,7 @@ def found_again(
     for source in sources:
         form = named(source.url)
         digest = form.find(source.url, "<.corpus>").fingerprint if form else source.fingerprint
-        asked.append(replace(source, fingerprint=digest))
+        asked.append(replace(source, fingerprint=digest) if form else source)
     now = _surveyed(asked, plan, scan)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
     return now, changed
@@ -141,21 +134,24 @@ def found_again(
 
 def _surveyed(sources: Sequence[Source], plan: ReadPlan, scan: ScanChunks) -> list[Source]:
     """The sources with size, fingerprint and cells of their stored files, if they have any."""
-    files = [
-        (url, load(source.format).line_ends and not source.compression)
-        for source in sources
-        for url in files_of(source)
+    formats = [load(source.format) for source in sources]
+    files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
+    lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
+    asked = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
+    seen = iter(survey(asked, plan, scan))
+    return [
+        _as_seen(source, form, [next(seen) for _ in urls]) if urls else source
+        for source, form, urls in zip(sources, formats, files, strict=True)
     ]
-    seen = iter(survey(files, plan, scan))
-    return [_as_seen(source, [next(seen) for _ in files_of(source)]) for source in sources]
 
 
-def _as_seen(source: Source, looks: Sequence[tuple[str, int, Cells | None]]) -> Source:
-    if not looks:
-        return source
+def _as_seen(
+    source: Source, form: Format, looks: Sequence[tuple[str, int, Cells | None]]
+) -> Source:
     digests, sizes, cells = zip(*looks, strict=True)
-    digest = load(source.format).fingerprint(source, digests)
-    return replace(source, size=sum(sizes), fingerprint=digest, cells=cells[0])
+    digest, kind = form.fingerprint(source, digests), (source.format, source.compression)
+    name, url, more = source.name, source.url, (cells[0], source.translation)
+    return Source(name, url, *kind, sum(sizes), digest, *more)  # three times as fast as `replace`
 
 
 def content(source: Source) -> str:
@@ -188,21 +184,22 @@ def _is_pipe(input_name: str) -> bool:
         return False
 
 
-def _with_names(places: Mapping[Source, Found]) -> Iterator[Source]:
-    """The sources, named relative to the common folder of their store."""
-    stores = {found.store for found in places.values()}
-    common = {
-        store: posixpath.commonpath([f.folder for f in places.values() if f.store == store])
-        for store in stores
-    }
-    for source, found in places.items():
+def _with_names(places: Sequence[Found]) -> Iterator[Source]:
+    """The sources, named relative to the common folder of their store, without size."""
+    folders: dict[str, set[str]] = {}
+    for found in places:
+        folders.setdefault(found.store, set()).add(found.folder)
+    common = {store: posixpath.commonpath(named) for store, named in folders.items()}
+    inside = {store: f"{home}/" for store, home in common.items()}
+    for found in places:
         home = common[found.store]
-        name = found.path.removeprefix(f"{home}/")
+        name = found.path.removeprefix(inside[found.store])
         if not home or name == found.path:
             name = posixpath.relpath(found.path, home or ".")
-        if found.store and len(stores) > 1:
+        if found.store and len(common) > 1:
             name = f"{found.store}/{name}"
-        yield replace(source, name=name)
+        kind = (found.format, found.compression)
+        yield Source(name, found.url, *kind, 0, "", translation=found.translation)
 
 
 def _unique(sources: list[Source]) -> list[Source]:

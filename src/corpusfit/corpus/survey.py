@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from corpusfit.corpus.cutting import MIB, most_in_one
-from corpusfit.corpus.files import read_span, stated_digest, stored_size
+from corpusfit.corpus.files import read_bytes, stated_digest, stored_size
 from corpusfit.kernels.jsonlines import line_ends
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Cells, Span
+from corpusfit.types import Cells
 
 CHUNK_BYTES = 32 * MIB  # the planning process keeps a small record of each chunk
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A chunk of a file to scan.
+class Chunk(NamedTuple):
+    """A chunk of a file to scan, [begin, end).
 
     Attributes:
-        span: its byte range.
+        url: the file.
+        begin: the chunk's first byte.
+        end: one past its last byte.
         cell: bytes of a shard's cell, to find the first row of each; 0 computes only the digest.
     """
 
-    span: Span
+    url: str
+    begin: int
+    end: int
     cell: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkScan:
+_NONE = np.empty(0, np.int64)
+
+
+class ChunkScan(NamedTuple):
     """What the scan of a chunk found.
 
     Attributes:
@@ -45,10 +51,10 @@ class ChunkScan:
     """
 
     digest: bytes
-    begins: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    ends: tuple[int, int]
-    longest: int
+    begins: NDArray[np.int64] = _NONE
+    rows: NDArray[np.int64] = _NONE
+    ends: tuple[int, int] = (-1, -1)
+    longest: int = 0
 
 
 ScanChunks = Callable[[Sequence[Chunk]], Sequence[ChunkScan]]
@@ -61,31 +67,18 @@ def scan_chunk(chunk: Chunk) -> ChunkScan:
     Raises:
         InputError: the chunk cannot be read.
     """
-    if not chunk.cell:
-        return only_digest(digest_of(chunk.span))
-    data = read_span(chunk.span)
+    data = read_bytes(chunk.url, chunk.begin, chunk.end)
     digest = xxhash.xxh3_128_digest(data)
-    starts = line_ends(np.frombuffer(data, np.uint8)) + (chunk.span.begin + 1)
+    if not chunk.cell:
+        return ChunkScan(digest)
+    starts = line_ends(np.frombuffer(data, np.uint8)) + (chunk.begin + 1)
     if not len(starts):
-        return only_digest(digest)
+        return ChunkScan(digest)
     cells = starts // chunk.cell
     firsts = np.flatnonzero(np.diff(cells, prepend=-1))
     longest = int(np.diff(starts).max(initial=0))
     rows = np.diff(np.append(firsts, len(starts)))
     return ChunkScan(digest, starts[firsts], rows, (int(starts[0]), int(starts[-1])), longest)
-
-
-def digest_of(span: Span) -> bytes:
-    """XXH3 (128 bits) of the bytes of a span; raises as `scan_chunk` does."""
-    return xxhash.xxh3_128_digest(read_span(span))
-
-
-def only_digest(digest: bytes) -> ChunkScan:
-    """The scan of a chunk without line ends, or in which none were looked for."""
-    return ChunkScan(digest, _NONE, _NONE, (-1, -1), 0)
-
-
-_NONE = np.empty(0, np.int64)
 
 
 def scan_here(chunks: Sequence[Chunk]) -> Sequence[ChunkScan]:
@@ -117,19 +110,21 @@ def survey(
         InputError: a file cannot be read.
     """
     cell, one = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
-    digests = [stated_digest(url) for url, _ in files]
-    sizes = [s[1] if s else stored_size(url) for s, (url, _) in zip(digests, files, strict=True)]
-    many = [lines and size > one for (_, lines), size in zip(files, sizes, strict=True)]
-    plans = [
-        list(_chunks(url, size, cell if lines else 0)) if lines or not reported else []
-        for (url, _), lines, size, reported in zip(files, many, sizes, digests, strict=True)
-    ]
-    scans = iter(scan([chunk for chunks in plans for chunk in chunks]))
+    asked, chunks = [], list[Chunk]()
+    for url, lines in files:
+        reported = stated_digest(url)
+        size = reported[1] if reported else stored_size(url)
+        many = lines and size > one
+        before = len(chunks)
+        if many or not reported:
+            chunks += _chunks(url, size, cell if many else 0)
+        asked.append((reported, size, many, len(chunks) - before))
+    scans = iter(scan(chunks))
     found = []
-    for lines, size, reported, chunks in zip(many, sizes, digests, plans, strict=True):
-        own_scans = [next(scans) for _ in chunks]
+    for reported, size, many, n in asked:
+        own_scans = list(itertools.islice(scans, n))
         digest = reported[0] if reported else _combined(own_scans, size)
-        cells = _cells(own_scans, size, cell, int(plan.max_row_mb * MIB)) if lines else None
+        cells = _cells(own_scans, size, cell, int(plan.max_row_mb * MIB)) if many else None
         found.append((digest, size, cells))
     return found
 
@@ -142,7 +137,7 @@ def fingerprint(url: str) -> tuple[str, int]:
 
 def _chunks(url: str, size: int, cell: int) -> Iterator[Chunk]:
     for begin in range(0, size, CHUNK_BYTES):
-        yield Chunk(Span(url, begin, min(size, begin + CHUNK_BYTES)), cell)
+        yield Chunk(url, begin, min(size, begin + CHUNK_BYTES), cell)
 
 
 def _combined(scans: Sequence[ChunkScan], size: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.artifacts import is_local, write_bytes
+from corpusfit.artifacts import is_local, user_cache, write_bytes
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
@@ -53,9 +52,7 @@ def distilled_folder(source: Path, cache: Path) -> Path:
     files = file_digests(transformer_folder(source))
     key = digest({"recipe": RECIPE, "dimensions": DIMENSIONS, "files": files})
     place = cache / f"static-{key[:32]}"
-    here = (
-        place if is_local(cache) else _user_cache() / f"{place.name}-{digest({'of': str(place)})}"
-    )
+    here = place if is_local(cache) else user_cache() / f"{place.name}-{digest({'of': str(place)})}"
     if here.is_dir():
         return here
     if is_local(cache):
@@ -65,11 +62,6 @@ def distilled_folder(source: Path, cache: Path) -> Path:
             _distil(source, place)
         _create(here, lambda folder: _copy(place, folder))
     return here
-
-
-def _user_cache() -> Path:
-    """Local folder for models copied from a cache in a store."""
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
 
 
 def _create(place: Path, fill: Callable[[Path], None]) -> None:

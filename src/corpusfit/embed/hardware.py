@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +77,18 @@ def resolve_device(wanted: str, group: str) -> str:
             f"<{group}.device>", "auto or cpu here", "cuda", "torch sees no CUDA device."
         )
     return "cuda" if available else "cpu"
+
+
+def may_have_cuda() -> bool:
+    """Whether a CUDA or ROCm device is possible: on Linux, whether a driver's device file is there.
+
+    torch, which knows for certain, takes over a second to import.
+    """
+    return sys.platform != "linux" or any(Path("/dev", name).exists() for name in _DRIVERS)
+
+
+_DRIVERS = ("nvidiactl", "dxg", "nvhost-ctrl", "nvmap", "kfd")
+"""Device files of NVIDIA's driver, of the ones for WSL and Jetson (two names), and of AMD's."""
 
 
 def cpu_has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:

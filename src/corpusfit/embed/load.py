@@ -53,6 +53,15 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
     return load_transformer(folder, plan, plan.embedder)
 
 
+def reads_whole(plan: EmbedPlan, cache: Path) -> bool:
+    """Whether a static encoder's tokenizer reads every text whole, some ten times slower.
+
+    So it is where a text's tokens may not be those of its words; raises as `load`.
+    """
+    folder, static = _folder(plan.embedder, cache, refresh=False)
+    return static and load_static(folder, plan.embedder).words is None
+
+
 def wants_gpu(plan: EmbedPlan) -> bool:
     """Whether the planned encoder uses a GPU if there is one; static embedders do not."""
     return plan.device != "cpu" and has_network(plan.embedder)

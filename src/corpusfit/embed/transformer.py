@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CHUNK = 16_384  # texts tokenised at once: bounds the token lists, and is enough to sort by length
 LONGEST = 8_192  # tokens; one row of a 128k decoder would need hours and all memory
-DEFAULT_LENGTH = 512  # for models that state no limit, such as T5
+DEFAULT_LENGTH = 512  # for models that state no limit, such as T5 and XLNet
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 CHARACTERS = 64  # per token: no tokenizer averages more; longer texts are truncated first
 
@@ -202,7 +202,8 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
 
     Args:
         folder: a transformers or sentence-transformers folder.
-        precision: `bf16` or `fp32`.
+        precision: `bf16` or `fp32`; a model that cannot compute in bf16 (XLNet, DeBERTa's first
+            version) is loaded in fp32.
 
     Returns:
         The torch module in evaluation mode (an encoder-decoder's encoder alone), the tokenizer.
@@ -220,13 +221,29 @@ def load_model(folder: Path, precision: str) -> tuple[Any, Any]:
     if model.config.is_encoder_decoder:
         model = model.get_encoder()
     model.config.use_cache = False
-    return model.eval(), tokenizer
+    model = model.eval()
+    return model if precision == "fp32" or _computes(model) else model.float(), tokenizer
+
+
+def _computes(model: Any) -> bool:
+    """Whether a model computes in the type of its weights; code that mixes types cannot."""
+    import torch
+
+    try:
+        with torch.inference_mode():
+            model(input_ids=torch.zeros((2, 2), dtype=torch.long), attention_mask=None)
+    except RuntimeError:
+        return False
+    return True
 
 
 def position_limit(model: Any) -> int:
-    """Most tokens that a model's positions allow; `DEFAULT_LENGTH` if it states no limit."""
-    positions = getattr(model.config, "max_position_embeddings", None) or DEFAULT_LENGTH
-    return int(positions) - first_position(model)
+    """Most tokens that a model's positions allow; `DEFAULT_LENGTH` if it states no limit.
+
+    T5 does not say, XLNet says -1.
+    """
+    positions = int(getattr(model.config, "max_position_embeddings", None) or -1)
+    return positions - first_position(model) if positions > 0 else DEFAULT_LENGTH
 
 
 def first_position(model: Any) -> int:

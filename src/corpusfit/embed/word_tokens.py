@@ -17,6 +17,9 @@ from corpusfit.types import buffers, text_array
 WORDS = 1 << 20
 """Most words in a table: about 60 MB."""
 
+_NEAR = 1 << 15
+"""Words found last."""
+
 BLOCK = WORDS >> 2
 """Most bytes of the texts that are cut at once, and so of new words."""
 
@@ -64,6 +67,7 @@ class WordTokens:
 
     def _empty(self) -> None:
         self._known, self._used = 0, 0
+        self._near = np.empty(_NEAR, np.uint64), np.full(_NEAR, -1, np.int32)
         self._keys = np.empty(2 * WORDS, np.uint64)
         self._entries = np.full(2 * WORDS, -1, np.int32)
         self.spans = np.empty((WORDS, 2), np.int64)
@@ -86,7 +90,7 @@ class WordTokens:
         if self._known + BLOCK > WORDS:
             self._empty()
         self._make_room(BLOCK)
-        tables = self._keys, self._entries, self.spans, self.ids
+        tables = *self._near, self._keys, self._entries, self.spans, self.ids
         found, firsts, marked, fresh, self._known, self._used = cut_words(
             data, offsets, most, self._marks, self._pieces, *tables, self._known, self._used
         )

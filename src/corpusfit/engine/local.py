@@ -21,7 +21,7 @@ from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine.contract import Engine, Job, OnShare, Piece, Result
-from corpusfit.engine.worker import ENVIRONMENT, heard_by, opened, packed, report
+from corpusfit.engine.worker import ENVIRONMENT, drawn, heard_by, opened, packed
 from corpusfit.errors import WorkerError
 
 _PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
@@ -130,7 +130,7 @@ def _do(job_file: Path, number: int, piece: Any) -> Any:
     global _number  # noqa: PLW0603
     work = opened(job_file.name, job_file.read_bytes)
     _number = number
-    report(0.0)
+    drawn()
     return work(piece)
 
 

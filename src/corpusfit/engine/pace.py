@@ -13,6 +13,9 @@ _GAPS = 3
 _KEPT = 500
 """Reports closer together than this part of the time so far are kept as one."""
 
+_BEGUN = 1e-4
+"""Share of the work until which it is only being prepared."""
+
 _ALMOST = 1 - 2**-20
 
 
@@ -53,10 +56,10 @@ class Pace:
         self._finished = True
 
     def add(self, done: float, now: float) -> None:
-        """More work was done; until something is, the clock starts anew."""
+        """More work was done; until more than `_BEGUN` is, the clock starts anew."""
         self.done += done
-        if not self.done:
-            self._seen = [(now, 0.0)]
+        if self.done <= _BEGUN * self.total:
+            self._seen = [(now, self.done)]
             return
         spacing = (now - self._seen[0][0]) / _KEPT
         if len(self._seen) > 2 and self._seen[-1][0] - self._seen[-2][0] < spacing:

@@ -19,6 +19,9 @@ ENVIRONMENT = {
 }
 """One compute thread, so that results do not depend on the engine; set before imports."""
 
+_PREPARED = 2**-20
+"""Share of a piece that is prepared and no more; `Pace` takes the time from then."""
+
 _share: Callable[[float], None] = lambda _: None  # noqa: E731  what hears of this worker's piece
 _open: tuple[str, Callable[[Any], Any]] | None = None
 
@@ -47,8 +50,16 @@ def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
 
 
 def report(share: float) -> None:
-    """In a worker: say what share of the piece in progress is done, at any time, at no cost."""
-    _share(share)
+    """In a worker: say what share of the piece in progress is done, at any time, at no cost.
+
+    A share of 0 says that the piece is prepared and its work begins now.
+    """
+    _share(max(share, _PREPARED))
+
+
+def drawn() -> None:
+    """In a worker: a piece was drawn, and is to be prepared."""
+    _share(0.0)
 
 
 def heard_by(share: Callable[[float], None]) -> None:

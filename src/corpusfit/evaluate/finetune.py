@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _ORDER, _DROPOUT = range(2)  # streams of random numbers
 _EVALUATED_AT_ONCE = 4_096  # tokens
+_TRAINING = 3  # passes through the model, forward and backward, as many as to evaluate
 
 
 def finetune(
@@ -58,7 +59,7 @@ def finetune(
         plan: settings; defaults depend on the kind of task and the model.
         seed: random seed of the new head, the order of the examples and dropout.
         extra: augmented training examples, added to the training split.
-        on_share: called at each step with the share of all steps that is done; early stopping
+        on_share: called with the share of the work that is done after each batch; early stopping
             ends below 1.
 
     Raises:
@@ -125,6 +126,7 @@ class _FineTuning:
         self.truncated: dict[str, int] = {}
         self.best = _Best()
         self.learned, self.spent = 0, 0.0
+        self.passed, self.passes = 0, 1
 
     def run(self, extra: Examples | None) -> None:
         """Train until the last epoch or early stopping on dev, and load the best weights.
@@ -139,6 +141,7 @@ class _FineTuning:
         self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
         self.parameters = trainable_parameters(self.model)
         steps = settings.epochs * math.ceil(len(train) / settings.batch)
+        self.passes = settings.epochs * (_TRAINING * len(train) + len(dev)) + len(self.task.test)
         train_plan = TrainPlan(
             steps=steps,
             rate=settings.rate,
@@ -147,6 +150,7 @@ class _FineTuning:
             clip=settings.clip,
         )
         updates = Updates(self.parameters, train_plan)
+        self._did(0)
         for epoch in range(1, settings.epochs + 1):
             loss = self._epoch(epoch, train, train_plan, updates)
             answers = self._answers(dev)
@@ -170,6 +174,12 @@ class _FineTuning:
         scores = {name: measure(self.task.labels, own, answers) for name, own, answers in both}
         return scores, {name: answers.tolist() for name, _, answers in both}
 
+    def _did(self, examples: int) -> None:
+        """Report that so many examples went through the model once."""
+        self.passed += examples
+        if self.on_share is not None:
+            self.on_share(self.passed / self.passes)
+
     def _encoded(self, name: str, examples: Examples) -> Encoded:
         assert self.plan.finetune.length is not None  # noqa: S101
         tokenizer, special = self.headed.tokenizer, self.headed.special
@@ -188,9 +198,8 @@ class _FineTuning:
         labelled = 0
         for number, first in enumerate(range(0, n, batch)):
             step = (epoch - 1) * math.ceil(n / batch) + number
-            if self.on_share is not None:
-                self.on_share(step / (train_plan.steps or 1))
             found = self._batch(train, order[first : first + batch], self.headed.widest)
+            self._did(_TRAINING * len(order[first : first + batch]))
             if not len(found.targets):
                 continue  # no word of the batch has a token
             key = place_keys(self.seed, 2 * step + _DROPOUT, 1)[0]
@@ -252,5 +261,6 @@ class _FineTuning:
                     found = np.zeros((counts.sum(), *answers.shape[1:]), answers.dtype)
                 there = [np.flatnonzero(encoded.places[n] != NOWHERE) + begins[n] for n in numbers]
                 found[np.concatenate(there)] = answers
+                self._did(len(numbers))
         assert found is not None  # noqa: S101
         return found

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corpusfit.adapt.adapters import adapter_fingerprint, add_adapter, model_under, open_adapted
+from corpusfit.adapt.adapters import (
+    adapter_fingerprint,
+    adapter_plan,
+    add_adapter,
+    model_under,
+    open_adapted,
+)
 from corpusfit.adapt.models import MODEL, fingerprint, missing_weights
 from corpusfit.adapt.objectives import Network
 from corpusfit.adapt.packing import LEAK, find_packing
@@ -202,6 +209,37 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
 def trains_adapter(plan: HeadPlan) -> bool:
     """Whether an adapter is trained and the model is frozen: a new adapter or the folder's own."""
     return bool(plan.adapter) or (find(plan.name, setting=_MODEL) / ADAPTER).is_file()
+
+
+def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
+    """The plan of the base model of a comparison.
+
+    Against an adapter's folder, a whole base model gets a new adapter of the same kind and size, so
+    that both fine-tunings train the same weights.
+
+    Reference: mDAPT, Table 4 (adapter-based training against baselines of the same training).
+
+    Args:
+        plan: plan of the model that is compared.
+        base: a folder or a hub id.
+
+    Raises:
+        UsageError: as `head_fingerprint`; or no new adapter can be like the folder's.
+        ModelError: as `head_fingerprint`.
+    """
+    ours = adapter_plan(find(plan.name, setting=_MODEL))
+    place = find(base, setting=_MODEL._replace(flag="<.base>"))
+    if ours is None or (place / ADAPTER).is_file():
+        return dataclasses.replace(plan, name=base)
+    if ours.alpha != AdapterPlan().alpha:
+        raise bad_setting(
+            "<.base>",
+            f"another adapter's folder: the LoRA in {plan.name} has an alpha of {ours.alpha}, and "
+            f"a new one of the base model always {AdapterPlan().alpha}",
+            base,
+            "Leave out <.base>, or adapt with <adapter.alpha=16>.",
+        )
+    return HeadPlan(base, ours.kind, ours.reduction, ours.rank)
 
 
 def head_fingerprint(name: str, flag: str = "<model.name>") -> str:

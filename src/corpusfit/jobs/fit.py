@@ -12,7 +12,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit.artifacts import read_arrays, restore, store, write_bytes
-from corpusfit.embed import prepare
+from corpusfit.embed import prepare, reads_whole
 from corpusfit.engine import PlainJob
 from corpusfit.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.kernels import characters
@@ -94,6 +94,16 @@ class PrepareEncoder(PlainJob[EmbedPlan, str]):
 
     def _work(self, plan: EmbedPlan) -> str:
         return prepare(plan, self.cache)
+
+
+@dataclass(frozen=True)
+class ReadsWhole(PlainJob[EmbedPlan, bool]):
+    """Whether an encoder is a static one whose tokenizer reads every text whole."""
+
+    cache: Path
+
+    def _work(self, plan: EmbedPlan) -> bool:
+        return reads_whole(plan, self.cache)
 
 
 @dataclass(frozen=True)

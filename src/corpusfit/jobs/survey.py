@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from corpusfit.corpus import Chunk, ChunkScan, digest_of, only_digest, scan_chunk
+from corpusfit.corpus import Chunk, ChunkScan, scan_chunk
 from corpusfit.engine import Engine, PlainJob
-from corpusfit.types import Span
 
 _BYTES = 16 << 20
 _CHUNKS = 1024
@@ -20,14 +19,8 @@ class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
     """Scan a batch of chunks; returns its number too, and of a chunk without rows its digest."""
 
     def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
-        return batch[0], [_scan(Span(url, a, b), cell) for url, a, b, cell in batch[1]]
-
-
-def _scan(span: Span, cell: int) -> ChunkScan | bytes:
-    if not cell:
-        return digest_of(span)
-    found = scan_chunk(Chunk(span, cell))
-    return found if len(found.begins) else found.digest
+        scans = [scan_chunk(Chunk._make(chunk)) for chunk in batch[1]]
+        return batch[0], [scan if len(scan.begins) else scan.digest for scan in scans]
 
 
 def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
@@ -42,14 +35,13 @@ def scan_with(engine: Engine, chunks: Sequence[Chunk]) -> list[ChunkScan]:
         if size >= _BYTES or len(batches[-1]) == _CHUNKS:
             batches.append([])
             size = 0
-        span = chunk.span
-        batches[-1].append((span.url, span.begin, span.end, chunk.cell))
-        size += span.end - span.begin
+        batches[-1].append((chunk.url, chunk.begin, chunk.end, chunk.cell))
+        size += chunk.end - chunk.begin
     if len(batches) < 2:
         return [scan_chunk(chunk) for chunk in chunks]
     found = dict(engine.map(_Scan(), enumerate(batches)))
     return [
-        only_digest(seen) if isinstance(seen, bytes) else seen
+        ChunkScan(seen) if isinstance(seen, bytes) else seen
         for number in range(len(batches))
         for seen in found[number]
     ]

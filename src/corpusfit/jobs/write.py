@@ -55,12 +55,14 @@ class WriteSelected(PlainJob[Shard, int]):
         path = table.part_path(self.scores, shard.index)
         columns = dict(zip(_COLUMNS, table.read_columns(path, *_COLUMNS), strict=True))
         columns["row"] = table.read_rows(path, Tally.of(shard).sources(self.names))
-        documents = {d.row: d for d in rows(shard, self.read) if isinstance(d, Document)}
         places = np.array(self.places.get(shard.index, ()), np.int64)
+        taken = np.flatnonzero(columns["selected"])
+        files = set(file_of(columns["row"][np.concatenate([places, taken])]).tolist())
+        read = rows(shard, self.read, files)
+        documents = {d.row: d for d in read if isinstance(d, Document)}
         if len(places):
             lines = self._lines(shard, documents, columns, places, ("stage", "selected"))
             write_bytes(looked_at_path(self.looked_at, shard.index), b"\n".join(lines))
-        taken = np.flatnonzero(columns["selected"])
         if len(taken):
             lines = self._lines(shard, documents, columns, taken, ("weight",))
             data = zstandard.ZstdCompressor(level=3).compress(b"\n".join(lines) + b"\n")

@@ -326,7 +326,7 @@ def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: C901, PLR0911, 
 
 
 @njit(cache=True, nogil=True)
-def _has_text(out: _Bytes, begin: int, end: int) -> bool:
+def has_text(out: _Bytes, begin: int, end: int) -> bool:
     """Whether out[begin:end] certainly holds a character other than white space and line ends.
 
     Unicode's spaces begin with the bytes C2, E1, E2 or E3 in UTF-8.
@@ -397,7 +397,7 @@ def field_texts(
     through, plain = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
     for line in range(n):
         found = _line_text(data, begins[line], ends[line], field, out, j)
-        if found > j and _has_text(out, j, found):
+        if found > j and has_text(out, j, found):
             j, plain[line] = found, True
         through[line + 1] = j
     return through, plain

@@ -23,7 +23,6 @@ from corpusfit.kernels.words import Word, load
 
 _WORD, _SPACE, _SIGN, _JOINING = 0, 1, 2, 3
 _FREE = np.int32(-1)
-_NEAR = 4_096  # words found last, in a table that stays in the processor's cache
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EIGHT = np.uint64(8)
 
@@ -79,6 +78,15 @@ def _end_of_characters(data: NDArray[np.uint8], i: int, end: int, most: int) -> 
             most -= 1
         i += 1
     return end
+
+
+@njit(cache=True, nogil=True)
+def _first_bytes(marks: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Which bytes a mark begins with, bool [256]."""
+    found = np.zeros(256, np.bool_)
+    for mark in marks:
+        found[mark[0]] = True
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -179,6 +187,8 @@ def cut_words(
     most: int,
     marks: NDArray[np.uint8],
     pieces: tuple[Any, Any, Any, Any, int, int, bool] | None,
+    near: NDArray[np.uint64],
+    numbers: NDArray[np.int32],
     keys: NDArray[np.uint64],
     entries: NDArray[np.int32],
     spans: NDArray[np.int64],
@@ -200,6 +210,9 @@ def cut_words(
         pieces: WordPiece's first pieces and later pieces, each as keys and ids of `index_pieces`,
             its longest word, the id of unknown words and whether ASCII is lower-cased; None for
             another tokenizer.
+        near: uint64, a power of two of them: the words found last, few enough for the processor's
+            cache; changed.
+        numbers: int32, their numbers, -1 at a free place; changed.
         keys: uint64, a power of two of them: the word at each place of the table; changed.
         entries: int32, its number, -1 at a free place; changed.
         spans: int64 [words, 2], begin and end of a word's tokens in `ids`; changed.
@@ -216,7 +229,7 @@ def cut_words(
     firsts = np.zeros(len(offsets), np.int64)
     marked = np.zeros(len(offsets) - 1, np.bool_)
     fresh = np.empty((len(found), 3), np.int64)
-    near, numbers = np.zeros(_NEAR, np.uint64), np.full(_NEAR, _FREE)
+    first_of_mark = _first_bytes(marks)
     n, new = 0, 0
     for text in range(len(marked)):
         i, end = offsets[text], offsets[text + 1]
@@ -228,9 +241,10 @@ def cut_words(
             if i == begin:
                 i += 1
                 continue
-            marked[text] |= KINDS[data[begin]] != _WORD and _begins_mark(data, begin, end, marks)
+            if first_of_mark[data[begin]] and _begins_mark(data, begin, end, marks):
+                marked[text] = True
             key = _identity(data, begin, i)
-            slot = np.int64(key) & (_NEAR - 1)
+            slot = np.int64(key) & (len(near) - 1)
             if numbers[slot] == _FREE or near[slot] != key:
                 at = _place(keys, entries, key)
                 if entries[at] == _FREE:
@@ -250,6 +264,35 @@ def cut_words(
             n += 1
         firsts[text + 1] = n
     return found[:n], firsts, marked, fresh[:new], known, used
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add(total: NDArray[np.float32], row: NDArray[np.float32]) -> None:
+    for j in range(len(total)):
+        total[j] += row[j]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add_four(
+    total: NDArray[np.float32], table: NDArray[np.float32], four: NDArray[np.int32]
+) -> None:
+    """Add four rows in one pass, in their order."""
+    a, b, c, d = table[four[0]], table[four[1]], table[four[2]], table[four[3]]
+    for j in range(len(total)):
+        total[j] = (((total[j] + a[j]) + b[j]) + c[j]) + d[j]
+
+
+@njit(cache=True, nogil=True)
+def _scale(total: NDArray[np.float32], count: int, normalise: bool) -> None:
+    """Turn a sum of `count` vectors into their mean, or into length 1."""
+    scale = np.float32(1.0 / max(count, 1))
+    if normalise:
+        square = 0.0
+        for j in range(len(total)):
+            square += np.float64(total[j]) * np.float64(total[j])
+        scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(0.0)
+    for j in range(len(total)):
+        total[j] *= scale
 
 
 @njit(cache=True, nogil=True)
@@ -279,25 +322,24 @@ def means(
         float32 [n, d]; zeros for a text without tokens.
     """
     out = np.zeros((len(firsts) - 1, table.shape[1]), dtype=np.float32)
+    four = np.empty(4, np.int32)
     for text in range(len(out)):
         total = out[text]
-        left, count = limit, 0
+        left, count, waiting = limit, 0, 0
         for place in range(firsts[text], firsts[text + 1]):
             begin = spans[found[place], 0]
             end = min(spans[found[place], 1], begin + left)
             left -= end - begin
             for k in range(begin, end):
-                if ids[k] != skip:
-                    count += 1
-                    row = table[ids[k]]
-                    for j in range(len(total)):
-                        total[j] += row[j]
-        scale = np.float32(1.0 / max(count, 1))
-        if normalise:
-            square = 0.0
-            for j in range(len(total)):
-                square += np.float64(total[j]) * np.float64(total[j])
-            scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(0.0)
-        for j in range(len(total)):
-            total[j] *= scale
+                if ids[k] == skip:
+                    continue
+                count += 1
+                four[waiting] = ids[k]
+                waiting += 1
+                if waiting == len(four):
+                    _add_four(total, table, four)
+                    waiting = 0
+        for k in range(waiting):
+            _add(total, table[four[k]])
+        _scale(total, count, normalise)
     return out

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.score import table
-from corpusfit.score.groups import source_groups
+from corpusfit.score.groups import grouped, source_groups
 from corpusfit.select import ScoredPart
 from corpusfit.select.strata import edges
 
@@ -73,9 +73,8 @@ def spread_of(
     above: list[Counts] = []
     heights: list[Counts] = []
     for path, part in _parts(scores):
-        own, place = table.read_sources(path)
-        groups = [names.setdefault(group_of(source), len(names)) for source in own]
-        number = np.array(groups, np.int64)[place]
+        groups, place = grouped(*table.read_sources(path), group_of)
+        number = np.array([names.setdefault(g, len(names)) for g in groups], np.int64)[place]
         for n in np.unique(number).tolist():
             while n >= len(above):
                 above.append(np.zeros((2, len(at) + 1), np.int64))

@@ -101,7 +101,7 @@ def amount_chart(amount: dict[str, Any]) -> Spec:
 def composition_chart(data: dict[str, Any]) -> Spec:
     """Share of each source in the corpus and in the selection.
 
-    Its rows are the data set `composition`. Reference: TADPOLE, Table 2.
+    Its rows are the data set `composition`. Reference: TADPOLE, Figure 5 (DANA, Table 2).
     """
     wholes = {"corpus": "segments", "selected": "selected"}
     totals = {of: max(1, sum(s[key] for s in data["sources"])) for of, key in wholes.items()}

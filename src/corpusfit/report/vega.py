@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from corpusfit.errors import importing
+from corpusfit.artifacts import user_cache, write_bytes
+from corpusfit.errors import StorageError, importing
 from corpusfit.report.spec import Spec
 
 _EXPOSED = "window.vegaEmbed = vegaEmbed;"
@@ -18,12 +20,21 @@ _SCALE = 2.0
 def script() -> str:
     """The library as one script that sets `window.vegaEmbed`; some 900 kB.
 
+    Bundling takes over a second, so the user's cache keeps it.
+
     Reference: Satyanarayan et al. (2017), Vega-Lite: A Grammar of Interactive Graphics.
 
     Raises:
         MissingDependencyError: the library is not installed.
     """
-    return str(_library().javascript_bundle(_EXPOSED))
+    library = _library()
+    kept = user_cache() / f"vega-{library.__version__}.js"
+    if not kept.exists():
+        bundle = str(library.javascript_bundle(_EXPOSED))
+        with suppress(StorageError):
+            write_bytes(kept, bundle.encode())
+        return bundle
+    return kept.read_text("utf-8")
 
 
 def as_svg(spec: Spec) -> str:

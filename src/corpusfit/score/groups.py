@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 MOST = 1000
 """Sources above which a table counts folders."""
@@ -17,12 +19,28 @@ def source_groups(sources: Sequence[str]) -> Callable[[str], str]:
     """
     if len(sources) <= MOST:
         return str
-    folders = {posixpath.dirname(source) for source in sources}
+    folders = {source.rpartition("/")[0] for source in sources}
     deepest = max(folder.count("/") for folder in folders) + 1
     depth = next(
         (d for d in range(deepest, 0, -1) if len({_first(f, d) for f in folders}) <= MOST), 0
     )
-    return lambda source: f"{_first(posixpath.dirname(source), depth) or '.'}/"
+    called = {folder: f"{_first(folder, depth) or '.'}/" for folder in folders}
+    return lambda source: called[source.rpartition("/")[0]]
+
+
+def grouped(
+    sources: Sequence[str], places: NDArray[np.int64], group_of: Callable[[str], str]
+) -> tuple[list[str], NDArray[np.int64]]:
+    """The groups of k sources, and for each of m segments the place of its own among them.
+
+    Args:
+        sources: names [k].
+        places: int64 [m], the place of each segment's source.
+        group_of: from `source_groups`.
+    """
+    number: dict[str, int] = {}
+    own = [number.setdefault(group_of(source), len(number)) for source in sources]
+    return list(number), np.array(own, np.int64)[places]
 
 
 def _first(folder: str, depth: int) -> str:

@@ -55,17 +55,19 @@ def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[
 
 def entropy(
     table: NDArray[np.uint64], order: int, texts: Texts, *, signs: bool
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Cross-entropy of n texts in bits per token; the end of a text is a token.
 
     Returns:
-        float64 [n]; bool [n], whether the text has a token besides its end.
+        float64 [n]; int64 [n], number of tokens, 1 or more.
     """
     log10, tokens = log_probabilities(table, order, *buffers(texts), characters(), signs)
-    return -_BITS * log10 / tokens, tokens > 1
+    return -_BITS * log10 / tokens, tokens
 
 
-def equal_sample(texts: Texts, like: Texts, *, seed: int, signs: bool) -> Texts:
+def equal_sample(
+    texts: Texts, like: Texts, *, seed: int, signs: bool, by_tokens: bool = True
+) -> Texts:
     """Draw texts that together have about as many tokens as other texts.
 
     Args:
@@ -73,13 +75,15 @@ def equal_sample(texts: Texts, like: Texts, *, seed: int, signs: bool) -> Texts:
         like: texts whose size to match; if they are larger than all texts, all are returned.
         seed: random seed.
         signs: also count runs of punctuation as tokens.
+        by_tokens: match the number of tokens; otherwise that of texts, exactly.
 
     Reference: Moore and Lewis (2010), section 2 (a sample of equal size).
     """
-    lengths = _lengths(texts, signs)
-    order = np.random.default_rng(seed % 2**64).permutation(len(lengths))
-    total = np.cumsum(lengths[order])
-    count = 1 + int(np.argmin(np.abs(total - _lengths(like, signs).sum())))
+    order = np.random.default_rng(seed % 2**64).permutation(len(texts))
+    count = len(like)
+    if by_tokens:
+        total = np.cumsum(_lengths(texts, signs)[order])
+        count = 1 + int(np.argmin(np.abs(total - _lengths(like, signs).sum())))
     return texts.take(np.sort(order[:count]))
 
 
@@ -105,10 +109,15 @@ def bits_of_tokens(
     return grams, _BITS * log10 / len(log10)
 
 
-def sum_effects(grams: Sequence[str], effects: NDArray[np.float64]) -> list[Effect]:
-    """One effect per different n-gram, strongest raise first; an end token alone is `WORDLESS`."""
-    if len(effects) == 1:
-        return [Effect(grams[0], WORDLESS)]
+def sum_effects(
+    grams: Sequence[str], effects: NDArray[np.float64], wordless: float | None = WORDLESS
+) -> list[Effect]:
+    """One effect per different n-gram, strongest raise first.
+
+    An end token alone has the effect `wordless`, or without one its own.
+    """
+    if len(effects) == 1 and wordless is not None:
+        return [Effect(grams[0], wordless)]
     total: dict[str, float] = {}
     for gram, effect in zip(grams, effects.tolist(), strict=True):
         total[gram] = total.get(gram, 0.0) + effect
@@ -134,8 +143,8 @@ class PredictableScorer(Scorer[Texts]):
 
         A text without tokens gets `WORDLESS`.
         """
-        bits, words = entropy(self.table, self.order, batch, signs=self.signs)
-        return np.where(words, -bits, WORDLESS).astype(np.float32)
+        bits, tokens = entropy(self.table, self.order, batch, signs=self.signs)
+        return np.where(tokens > 1, -bits, WORDLESS).astype(np.float32)
 
     def explain(self, text: str) -> list[Effect]:
         """How much each n-gram lowered the score; the effects add up to the score."""

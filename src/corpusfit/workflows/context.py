@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from corpusfit import corpus
-from corpusfit.artifacts import place, remove
+from corpusfit.artifacts import place, remove, user_cache
 from corpusfit.engine import Engine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.errors import ChangedInputError, EmptyInputError, bad_setting, changed_input, spelled
 from corpusfit.jobs.reading import Reasons
@@ -39,7 +39,7 @@ def default_cache() -> Path:
     folder = os.environ.get("CORPUSFIT_CACHE")
     if folder:
         return place(folder, "CORPUSFIT_CACHE")
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "corpusfit"
+    return user_cache()
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class Run(RunContext):
     def __post_init__(self) -> None:
         """Note the plan, and when the inputs were last written."""
         self.asked = self.plan
-        self._written = {s.url: _written(s) for s in (*self.target, *self.sources)}
+        self._written = [_written(source) for source in (*self.target, *self.sources)]
 
     def require_unchanged(self) -> None:
         """Check that no input changed since the command began.
@@ -274,9 +274,9 @@ class Run(RunContext):
         Raises:
             ChangedInputError: an input changed; the message names the first.
         """
-        for source in (*self.target, *self.sources):
-            touched = _written(source) != self._written[source.url]
-            if touched and corpus.content(source) != source.fingerprint:
+        sources = (*self.target, *self.sources)
+        for source, before in zip(sources, self._written, strict=True):
+            if _written(source) != before and corpus.content(source) != source.fingerprint:
                 raise changed_input(source.name, "<.overwrite=true>")
 
     def warn(self, message: str) -> None:
@@ -336,10 +336,13 @@ def peak(who: int) -> float:
     return resource.getrusage(who).ru_maxrss / (1e6 if sys.platform == "darwin" else 976.6)
 
 
-def _written(source: Source) -> list[tuple[int, int]] | None:
-    """Sizes and modification times of local files; None if unknown."""
+def _written(source: Source) -> int:
+    """A hash of the sizes and modification times of local files; 0 if unknown."""
+    found = 0
     try:
-        stats = [os.stat(file) for file in corpus.files_of(source)]  # noqa: PTH116 (of many files)
+        for file in corpus.files_of(source):
+            stat = os.stat(file)  # noqa: PTH116 (of many files)
+            found = hash((found, stat.st_size, stat.st_mtime_ns))
     except OSError:
-        return None
-    return [(stat.st_size, stat.st_mtime_ns) for stat in stats]
+        return 0
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import remove, write_bytes
+from corpusfit.artifacts import no_collection, remove, write_bytes
 from corpusfit.errors import InputError
 from corpusfit.manifest import OutFolder
 
@@ -52,6 +52,7 @@ class SelectionFolder(OutFolder):
         self.reopen()
         self._write_identity(identity)
 
+    @no_collection()
     def keep_scored(self, manifest: Mapping[str, Any]) -> None:
         """Mark the whole corpus as scored, and store the manifest so far."""
         write_bytes(self.work / "scored.json", json.dumps(manifest, default=str).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -201,7 +202,7 @@ class Drawing:
 
     def gradient(self, rows, scale):
         """Gradient of the trainer's summed loss of some chunks, and number of predicted tokens."""
-        chunk_tokens = ChunkTokens(self.chunks, (self.tokens,), scale)
+        chunk_tokens = ChunkTokens(self.chunks, (self.tokens,), scale, scale)
         keys = place_keys(0, 0, len(rows))
         micro = self.aim.micro_batch(chunk_tokens, [np.array([r]) for r in rows], keys)
         self.aim.losses(self.network, micro)[0].backward()
@@ -346,7 +347,8 @@ def pairs_of(folder, texts, chances, special=MARKS["mlm+nsp"]):
     tokens = stored(folder, texts)
     weights = np.ones(len(texts), np.float32)
     chunks = cut_chunks(tokens.lengths, weights, LENGTH - 3)
-    chunk_tokens = ChunkTokens(chunks, (tokens,), np.ones(len(chunks), np.float32))
+    equal = np.ones(len(chunks), np.float32)
+    chunk_tokens = ChunkTokens(chunks, (tokens,), equal, equal)
     rows = [np.array([c]) for c in range(len(chunks))]
     token_rows = lay_pairs(chunk_tokens, rows, special, chances(len(rows)))
     found = []
@@ -422,3 +424,116 @@ def test_a_text_alone_gives_true_pairs(tmp_path):
 def split_pair(ids):
     border = ids.index(3)
     return ids[1:border], ids[border + 1 : -1]
+
+
+def shares_of_loss(work, steps):
+    """float64 [vocabulary]: the weights of all predicted tokens of some steps, by token."""
+    loop, feed = TrainingLoop(work, TrainerCallback()), Feed(work.passes)
+    found = np.zeros(40)
+    for step in range(steps):
+        for micro in loop.batch(feed, step).micros:
+            np.add.at(found, micro.labels.numpy(), micro.scale.numpy())
+    return found / found.sum()
+
+
+@pytest.mark.parametrize("draw", [False, True], ids=["lambda", "resample"])
+@pytest.mark.parametrize("name", ["mlm", "mlm+nsp"])
+def test_no_loss_falls_on_text_of_weight_zero(tmp_path, name, draw):
+    """Equation 1: a tenth of the texts has weight 1, the others 0; text i repeats token 5 + i."""
+    texts = [[5 + i] * 20 for i in range(30)]
+    weights = np.where(np.arange(30) < 3, 1.0, 0.0)
+    half = ObjectivePlan(name, mask=0.5)
+    work = training_of(
+        tmp_path, name, texts=texts, weights=weights, draw=draw, batch=30, objective_plan=half
+    )
+    shares = shares_of_loss(work, 40)
+    assert shares[8:].sum() == 0
+    assert shares[5:8] == pytest.approx(np.full(3, 1 / 3), abs=0.05)
+
+
+@pytest.mark.parametrize("draw", [False, True], ids=["lambda", "resample"])
+def test_a_text_counts_by_its_weight_in_either_half_of_a_pair(tmp_path, draw):
+    """Token i of a text's halves is 5 + 2 i and 6 + 2 i; shares against the weights themselves.
+
+    The tolerance is 4.5 standard deviations of the heaviest text's share, 0.067, of which a quarter
+    is from about 600 drawn pairs with unequal weights.
+    """
+    weights = np.linspace(0, 1, 15)
+    texts = [[5 + 2 * i] * 10 + [6 + 2 * i] * 10 for i in range(15)]
+    half = ObjectivePlan("mlm+nsp", mask=0.5)
+    work = training_of(
+        tmp_path,
+        "mlm+nsp",
+        texts=texts,
+        weights=weights,
+        draw=draw,
+        batch=30,
+        micro_rows=30,
+        objective_plan=half,
+    )
+    shares = shares_of_loss(work, 300)[5:35].reshape(15, 2)
+    assert shares[0].sum() == 0
+    expected = weights / weights.sum() / 2
+    assert np.abs(shares - expected[:, None]).max() < 0.008
+
+
+def test_the_expected_gradient_of_pairs_is_the_same_drawn_or_weighted(tmp_path):
+    """Enumerates labels, other texts and counts, against a plain double sum over pairs.
+
+    The plain sum is equation 1 for pairs: half of it a text's own halves times its weight, half
+    the pairs of two texts times the product of their weights.
+    """
+    n, length = 5, 20
+    weights = np.array([0.9, 0.0, 0.4, 0.25, 0.45])
+    rng = np.random.default_rng(1)
+    texts = [rng.integers(5, 40, length).tolist() for _ in range(n)]
+    tokens, aim = stored(tmp_path, texts), objective(ObjectivePlan("mlm+nsp"), MARKS["mlm+nsp"])
+    chunks = cut_chunks(tokens.lengths, weights.astype(np.float32), LENGTH - 3)
+    model = model_of("mlm+nsp")
+    network = Network(Predictor(model), model, None, bf16=False)
+
+    def gradient(rows, factors):
+        """Gradient of the losses of rows [first text, label, draw], times a factor each."""
+        key = np.repeat(place_keys(0, 0, 1), len(rows))
+        first = [np.array([a]) for a, _, _ in rows]
+        token_rows = lay_pairs(chunk_tokens, first, aim.special, np.array([r[1:] for r in rows]))
+        scale = token_rows.scale * np.asarray(factors, np.float32)[:, None]
+        token_rows = dataclasses.replace(token_rows, scale=scale)
+        tokens, pairs = aim.losses(network, MicroBatch.of(token_rows, *aim._aim(token_rows, key)))
+        (tokens + pairs).backward()
+        return gradients(model)
+
+    equal = np.ones(n, np.float32)
+    chunk_tokens = ChunkTokens(chunks, (tokens,), equal, equal)
+    # the plain sum: with equal frequencies, draw (b + 1/2) / n is text b
+    w = weights / weights.mean()
+    pairs = [(a, b) for a in range(n) for b in range(n) if a != b]
+    of_pair = [w[a] * w[b] / n / 2 / (1 - w[a] / n) for a, b in pairs]
+    own = [(a, 0.2, (b + 0.5) / n) for a, b in pairs]
+    mixed = [(a, 0.8, (b + 0.5) / n) for a, b in pairs]
+    expected = gradient(own + mixed, of_pair * 2)
+    for draw in (False, True):
+        passes = Passes(
+            chunks,
+            None,
+            0.0,
+            length=LENGTH,
+            overhead=3,
+            draw=draw,
+            pack=False,
+            batch=n,
+            seed=0,
+        )
+        chunk_tokens = ChunkTokens(chunks, (tokens,), passes.scale, passes.frequency)
+        counts = np.ones(n)
+        if draw:
+            grid = [drawn_counts(chunks.weight, (k + 0.5) / 1_000) for k in range(1_000)]
+            counts = np.mean(grid, axis=0)
+        edges = np.concatenate([[0], np.cumsum(w / n)])
+        rows, factors = [], []
+        for a, label in itertools.product(range(n), (0.2, 0.8)):
+            for b in set(np.flatnonzero(w)) - {a}:
+                rows.append((a, label, (edges[b] + edges[b + 1]) / 2))
+                # the first draw that is not the own text, of as many draws as it takes
+                factors.append(counts[a] / 2 * (w[b] / n) / (1 - w[a] / n))
+        assert apart(gradient(rows, factors), expected) < 2e-3

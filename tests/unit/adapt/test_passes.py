@@ -217,6 +217,20 @@ def test_the_loss_counts_weights_over_the_mean_weight_of_a_token():
     assert drawn.scale.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("draw", [False, True])
+def test_a_frequency_is_the_mean_count_in_a_pass_times_the_scale(draw):
+    """Counted over 600 passes, with replay text that comes once in about four passes."""
+    weights = np.random.default_rng(2).random(30)
+    data, general = chunks([40] * 30, weights), chunks([20] * 80, store=1)
+    all_passes = passes(data, general, 0.25, draw=draw)
+    counts = np.zeros(len(all_passes.chunks))
+    for number in range(600):
+        np.add.at(counts, all_passes.rows(number).order, 1)
+    found = counts / 600 * all_passes.scale
+    np.testing.assert_allclose(found, all_passes.frequency, atol=4.5 * 0.5 / np.sqrt(600))
+    np.testing.assert_allclose(found[30:], all_passes.frequency[30:], atol=2 / 600)
+
+
 @pytest.mark.parametrize("share", [0.0, 0.3])
 @pytest.mark.parametrize("draw", [False, True])
 def test_without_packing_batches_hold_similar_lengths_also_across_passes(share, draw):

@@ -20,7 +20,9 @@ from corpusfit.adapt.presets import (
 )
 from corpusfit.errors import UsageError
 
-HERE = Size(tokens=1_000_000, rows=8_000, parameters=110_000_000, longest=512, device="cpu")
+HERE = Size(
+    tokens=1_000_000, rows=8_000, texts=32_000, parameters=110_000_000, longest=512, device="cpu"
+)
 
 
 def plan_of(name=None, data="out", settings=(), **words):
@@ -70,7 +72,7 @@ def test_the_tasks_own_text():
     train = plan.train
     assert (train.epochs, train.steps, train.keep) == (100, None, "best")
     assert train.evaluations == 100
-    assert (train.batch, train.length) == (64, 128)  # 256 short texts, packed
+    assert (train.batch, train.texts, train.length) == (None, 256, 128)
     assert plan_of(data="task") == plan
     assert plan_of(data="elsewhere").train == TrainPlan()
 
@@ -81,15 +83,26 @@ def test_the_second_phase_has_the_settings_of_tapt():
     second, tapt = task_phase(plan, 128), plan_of("tapt").train
     assert (second.weights.policy, second.then_task.on) == ("off", False)
     train = second.train
-    assert (train.rate, train.batch, train.length) == (tapt.rate, tapt.batch, tapt.length)
+    assert (train.rate, train.texts, train.length) == (tapt.rate, tapt.texts, tapt.length)
     assert (train.keep, tapt.epochs, train.warmup) == (tapt.keep, TASK_PASSES, 0.2)
-    assert task_phase(plan, 512).train.batch == 16  # 8,192 tokens in any length
-    assert task_phase(plan, 10_000).train.batch == 1
     changed = plan_of(then_task=True, settings=["then_task.batch=3", "then_task.keep=last"])
     assert (task_phase(changed, 128).train.batch, task_phase(changed, 128).train.keep) == (
         3,
         "last",
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "texts", "batch"),
+    [(8_000, 32_000, 64), (32_000, 32_000, 256), (1_000, 1_001, 256), (1, 900, 1)],
+)
+def test_a_step_over_the_tasks_text_is_256_texts(rows, texts, batch):
+    """Section 4: "batch size 256", whether texts are packed, as here four to a row, or not."""
+    size = dataclasses.replace(HERE, rows=rows, texts=texts)
+    found = resolve_training(plan_of("tapt"), size)[0]
+    assert (found.batch, found.steps) == (batch, math.ceil(100 * rows / batch))
+    assert resolve_training(task_phase(plan_of(then_task=True), 64), size)[0].batch == batch
+    assert resolve_training(plan_of("tapt", batch=9), size)[0].batch == 9
 
 
 @pytest.mark.parametrize(
@@ -99,7 +112,7 @@ def test_the_second_phase_has_the_settings_of_tapt():
 def test_the_second_phase_is_bounded_as_the_first(rows, device, steps):
     """100 passes in steps of 64, at least 50 and at most what the device's default allows."""
     second = task_phase(plan_of(then_task=True), 128)
-    size = dataclasses.replace(HERE, rows=rows, device=device)
+    size = dataclasses.replace(HERE, rows=rows, texts=4 * rows, device=device)
     assert resolve_training(second, size, TASK_PASSES)[0].steps == steps
     plan = plan_of(then_task=True, settings=["then_task.epochs=100"])
     asked = resolve_training(task_phase(plan, 128), size, TASK_PASSES)[0]

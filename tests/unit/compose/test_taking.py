@@ -107,6 +107,47 @@ def test_no_document_twice():
     assert (taking.copies, taking.elsewhere) == (1, 2)
 
 
+SHARED = [
+    (0, 0, 10, 1, NO_PAGE),  # German specific text
+    (0, 1, 10, 1, NO_PAGE),  # the same text as English
+    (0, 0, 10, 2, 7),
+    (0, 1, 10, 3, 7),  # its page in English
+    (1, 0, 10, 4, NO_PAGE),
+    (0, 1, 10, 4, NO_PAGE),  # German general text as English specific text
+    (0, 1, 60, 5, NO_PAGE),
+]
+"""German is the smaller language."""
+
+
+@pytest.mark.parametrize(
+    ("composition", "options", "taken"),
+    [
+        ("E_D", {"budget": 90}, [0, 10, 0, 10, 0, 10, 60]),
+        ("M_D+E_D", {"budget": 90}, [10, 0, 10, 0, 0, 10, 60]),
+        ("M_D+M_WIKI", {"budget": 90}, [10, 0, 10, 0, 0, 10, 60]),
+    ],
+)
+def test_only_what_a_composition_can_take_claims_a_text(composition, options, taken):
+    """Brute force: no composition can take more than each text and page once, in one language."""
+    taking = decide(pool(SHARED), recipe(composition, **options))
+    assert taking.amounts.tolist() == taken
+    assert sum(taken) == options["budget"]
+
+
+def test_general_text_that_takes_no_part_does_not_decide_which_language_is_smaller():
+    texts = pool([(0, 0, 20, 1, 0), (0, 1, 10, 1, 0), (0, 0, 5, 2, 0), (0, 1, 5, 3, 0)])
+    more = pool(
+        [(0, 0, 20, 1, 0), (0, 1, 10, 1, 0), (0, 0, 5, 2, 0), (0, 1, 5, 3, 0), (1, 1, 99, 4, 0)]
+    )
+    assert decide(texts, recipe("M_D+E_D", budget=20)).amounts.tolist() == [0, 10, 5, 5]
+    assert decide(more, recipe("M_D+E_D", budget=20)).amounts.tolist() == [0, 10, 5, 5, 0]
+
+
+def test_english_specific_text_needs_no_text_of_other_languages():
+    texts = pool([(0, 0, 10, 1, 0), (0, 1, 10, 1, 0), (0, 1, 10, 2, 0)])
+    assert decide(texts, recipe("E_D", budget=20)).amounts.tolist() == [0, 10, 10]
+
+
 def test_a_language_without_specific_text_counts_as_the_smallest():
     texts = plain((0, 0, 20), (1, 0, 300), (1, 1, 300))
     taking = decide(texts, recipe())

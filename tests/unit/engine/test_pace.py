@@ -27,6 +27,13 @@ def engine(weights, workers, *, reports=1, speed=lambda _: 1.0, jitter=0.0, star
     return sorted(told), max(free)
 
 
+def prepared(kind, seconds):
+    """An engine whose workers say that their first piece is prepared, late and not all at once."""
+    told, end = kind
+    ready = [(seconds, 1e-6), (1.2 * seconds, 1e-6)]
+    return [*ready, *((now + seconds, work) for now, work in told)], end + seconds
+
+
 def watched(told, total, end, *, begin=None):
     """(second, true share, said share, seconds said to be left) twice a second."""
     pace, at = Pace(total, 0.0), 0
@@ -47,6 +54,7 @@ KINDS = {
     "few large shards, two workers": engine([120] * 12, 2, reports=40, jitter=0.2),
     "large shards, many workers": engine(LARGE, 16, reports=20, jitter=0.2),
     "workers that start slowly": engine([60] * 40, 4, reports=30, jitter=0.1, start=45),
+    "pieces that are prepared first": prepared(engine([40] * 12, 2, reports=100, jitter=0.1), 60),
     "large shards, two workers, whole shards only": engine([30] * 60, 2, jitter=0.1),
 }
 

@@ -7,7 +7,13 @@ import pytest
 from corpusfit.errors import ModelError, UsageError
 from corpusfit.kernels.backoff import LONGEST
 from corpusfit.score import registry
-from corpusfit.score.language_model import WORDLESS, entropy, equal_sample, train
+from corpusfit.score.language_model import (
+    WORDLESS,
+    bits_of_tokens,
+    entropy,
+    equal_sample,
+    train,
+)
 from corpusfit.types import text_array
 
 METHODS = ["moore_lewis", "perplexity", "cross_entropy"]
@@ -56,6 +62,36 @@ def test_moore_lewis_is_the_difference_of_entropies_over_one_vocabulary():
     a, b = 1 / 3 + 0.5 / 4, 0.5 / 4
     half = np.log2(a / b) / 2
     np.testing.assert_allclose(got, [half, -half, 0, WORDLESS], atol=1e-6)
+
+
+PUBLISHED = {"sample": "texts", "shared_vocabulary": False, "per_token": False}
+
+
+def test_as_published_it_is_the_difference_of_total_log_probabilities():
+    """By hand: two models of order 1 with their own words.
+
+    a 2, end 1, less 1 and 0.5; the 1.5 / 3 left are shared by unknown, a and end.
+    """
+    target, corpus = text_array(["a a"]), text_array(["b b"])
+    scorer = fitted("moore_lewis", target, corpus, order=1, **PUBLISHED)
+    a, unknown = 1 / 3 + 0.5 / 3, 0.5 / 3
+    one = np.log2(a / unknown)
+    got = scorer.score(text_array(["a", "b", "c", "a a", "a b", ""]))
+    np.testing.assert_allclose(got, [one, -one, 0, 2 * one, 0, 0], atol=1e-6)
+
+
+def test_as_published_with_order_5_against_models_trained_one_by_one():
+    """Against a plain loop over the tokens of `train`'s models, one for each sample."""
+    texts = ["The kinase fell.", "a kinase inhibitor, a market", "gold", "the inhibitor of ATP"]
+    scorer = fitted("moore_lewis", order=5, signs=True, **PUBLISHED)
+    sample = equal_sample(CORPUS, TARGET, seed=0, signs=True, by_tokens=False)
+    assert len(sample) == len(TARGET)
+    models = [train([some], 5, signs=True)[0] for some in (TARGET, sample)]
+    for text, score in zip(texts, scorer.score(text_array(texts)), strict=True):
+        near, far = (bits_of_tokens(model, 5, text, signs=True)[1] for model in models)
+        total = sum(float(n) - float(f) for n, f in zip(near, far, strict=True)) * len(near)
+        assert score == pytest.approx(total, abs=1e-5)
+        assert sum(e.effect for e in scorer.explain(text)) == pytest.approx(total, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -113,12 +149,16 @@ def test_the_sample_is_as_large_as_the_target():
     assert sample == equal_sample(texts, like, seed=3, signs=False)
     assert sample != equal_sample(texts, like, seed=4, signs=False)
     assert len(equal_sample(like, pa.concat_arrays([texts, texts]), seed=0, signs=False)) == 100
+    assert len(equal_sample(texts, like, seed=3, signs=False, by_tokens=False)) == 100
+    assert len(equal_sample(like, texts, seed=3, signs=False, by_tokens=False)) == 100
 
 
 def test_wrong_settings_are_named(tmp_path):
     for order in (0, 6):
         with pytest.raises(UsageError, match=r"method\.order.*5"):
             registry.build("moore_lewis", {"order": order})
+    with pytest.raises(UsageError, match=r"method\.sample.*tokens, texts"):
+        registry.build("moore_lewis", {"sample": "lines"})
     with pytest.raises(UsageError, match=r"method\.arpa_in"):
         registry.build("moore_lewis", {"arpa_in": "one.arpa"})
     both = dict.fromkeys(("arpa_in", "arpa_general"), str(tmp_path / "none.arpa"))

@@ -3,7 +3,9 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
+import scipy.stats
 from test_graph import inputs, recipe, selector
 
 from corpusfit.errors import StorageError, UsageError
@@ -132,3 +134,23 @@ def test_correlations_are_within_tasks():
     assert found.pooled_loss.pearson > 0.9
     assert found.kl is None
     assert found.pooled_kl is None
+
+
+def test_models_of_equal_general_loss():
+    """TADPOLE, Figure 3: of each task the most models within 0.02 of each other; against scipy."""
+    rng = np.random.default_rng(2)
+    general = {"a": [3.00, 3.01, 3.02, 3.50, 2.90], "b": [1.0, 1.019, 1.03, 1.038, None]}
+    rows = [
+        dataclasses.replace(row(task, *rng.normal(size=2)), general=loss)
+        for task, losses in general.items()
+        for loss in losses
+    ]
+    found = correlate(rows)
+    kept = [rows[i] for i in (0, 1, 2, 6, 7, 8)]
+    x, y = (
+        np.concatenate([np.subtract(part, np.mean(part)) for part in np.split(np.array(v), 2)])
+        for v in ([r.falls for r in kept], [r.gain for r in kept])
+    )
+    assert (found.equal.n, found.equal.groups) == (6, 2)
+    assert found.equal.pearson == pytest.approx(scipy.stats.pearsonr(x, y)[0])
+    assert correlate([dataclasses.replace(r, general=None) for r in rows]).equal is None

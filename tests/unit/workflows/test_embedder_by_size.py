@@ -21,6 +21,8 @@ def corpus(*megabytes, compression="", form="jsonl"):
 def device(monkeypatch):
     """The device that torch would find."""
     found = ["cpu"]
+    monkeypatch.setattr(embedder_by_size, "may_have_cuda", lambda: True)
+    monkeypatch.setattr(embedder_by_size, "cpu_has_bf16", lambda: False)
     monkeypatch.setattr(embedder_by_size, "resolve_device", lambda *_: found[0])
     return found
 
@@ -46,9 +48,9 @@ def test_static_encodes_a_large_one(method):
 
 def test_what_minilm_scores_after_static_is_bounded_and_more_than_is_selected():
     few = ["method.name=knn", "choose.fraction=0.02"]
-    assert decided(corpus(100), *few) == ("minilm", "static:0.1>minilm")
-    assert decided(corpus(400), *few) == ("static", "")
-    assert decided(corpus(100), "method.name=knn", "choose.fraction=0.1") == ("static", "")
+    assert decided(corpus(300), *few) == ("minilm", "static:0.1>minilm")
+    assert decided(corpus(1_200), *few) == ("static", "")
+    assert decided(corpus(300), "method.name=knn", "choose.fraction=0.1") == ("static", "")
 
 
 @pytest.mark.parametrize(
@@ -113,4 +115,8 @@ def test_the_line_names_the_other_embedder_and_words_alone():
     assert "<embed.embedder=static>" in small
     _, _, large = by_size(Plan(), corpus(1_000), workers=2, cascade=True)
     assert "<embed.embedder=minilm>" in large
+    assert "<cascade" not in large
     assert "<method.name=moore_lewis>" in large
+    named = Plan().with_overrides(["method.name=knn"]).check()
+    _, _, staged = by_size(named, corpus(1_000), workers=2, cascade=True)
+    assert "<cascade.stages='static>minilm'>" in staged

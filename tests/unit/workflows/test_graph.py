@@ -570,7 +570,7 @@ def test_a_search_decides_on_dev_for_all_columns(tmp_path):
         selector("base"),
         selector("mono", plain=True),
         tasks=(MONO, RecipeTask("b", "b", models={"mono": "en"})),
-        search=Search("mono", (16, 32), (2, 4, 6)),
+        search=Search("mono", batch=(16, 32), epochs=(2, 4, 6)),
     )
     asked = dataclasses.replace(
         asked, selectors=(*asked.selectors, selector("specific", plain=True))
@@ -598,16 +598,32 @@ def test_a_search_decides_on_dev_for_all_columns(tmp_path):
     # of b the search; of a's three and b's two cells of two seeds all but those of the searches
     assert len(names) == len(set(names)) == 6 + 5 + 3
     assert ("b", "specific") not in {(c.task, c.selector) for c in after.cells}
+    few = dataclasses.replace(asked, search=Search("mono", ("a",), (16, 32)))
+    one = build_graph(dataclasses.replace(start, recipe=few))
+    assert one.searches["b", 0] == []
+    assert {own[0].plan.finetune.batch for c, own in one.cells.items() if c.task == "b"} == {None}
 
 
 @pytest.mark.parametrize(
     ("search", "match"),
     [
-        (Search("knn", (16, 32)), r"search\.selector.*base"),
-        (Search("base", (16,)), "two settings or more"),
-        (Search("base", (16, 0)), "search"),
+        (Search("knn", batch=(16, 32)), r"search\.selector.*base"),
+        (Search("base", batch=(16,)), "two settings or more"),
+        (Search("base", batch=(16, 0)), "search"),
+        (Search("base", ("c",), (16, 32)), r"search\.tasks.*c"),
     ],
 )
 def test_a_search_that_is_not_one(search, match):
     with pytest.raises(UsageError, match=match):
         recipe(selector("base"), selector("task"), search=search).check()
+
+
+def test_a_threshold_takes_the_place_of_the_fraction(tmp_path):
+    """As for all texts of some sources (`oracle`), of whatever size."""
+    plan = Plan().with_values({"method.name": "oracle", "method.domain": "x*"})
+    plan = plan.with_value("choose.threshold", 0.5)
+    mix = dataclasses.replace(selector("mix"), select=plan)
+    graph = build_graph(inputs(recipe(selector("base"), mix), tmp_path))
+    for step in graph.selections.values():
+        choose = step.plan.check().choose
+        assert (choose.fraction, choose.threshold) == (None, 0.5)

@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import orjson
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from corpusfit.corpus import rejects
-from corpusfit.corpus.contract import Format
+from corpusfit.corpus.contract import Format, completed, is_utf8
 from corpusfit.corpus.cutting import BOM, Block, Lines, cut, lines_of
 from corpusfit.corpus.fields import Pick, Row, from_mapping
 from corpusfit.corpus.unpack import Stream
 from corpusfit.kernels.jsonlines import field_texts, line_spans
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Documents, Reject, Shard, Source, Texts, taken, text_array
+from corpusfit.types import Documents, Reject, Shard, Source, texts_between
 
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 
@@ -61,14 +58,23 @@ class JsonLines(Format):
             through, plain = np.zeros(len(begins) + 1, np.int64), np.zeros(len(begins), np.bool_)
         else:
             through, plain = field_texts(data, begins, ends, np.frombuffer(field, np.uint8), out)
-        lines = _Lines(shard, begins, ends)
-        if not _is_utf8(shard.data):
-            plain &= np.array([_is_utf8(lines[i]) for i in range(len(begins))], np.bool_)
-        buffers = pa.py_buffer(through), pa.py_buffer(out)
-        texts = pa.LargeStringArray.from_buffers(len(begins), *buffers)
-        if plain.all():
-            return Documents(numbers, texts), []
-        return _with_parsed_lines(lines, plan, numbers, texts, plain)
+
+        def line(i: int) -> bytes:
+            return shard.data[begins[i] : ends[i]]
+
+        def parse(i: int) -> Row:
+            return _row(int(numbers[i]), shard.first_byte + int(begins[i]), line(i), plan)
+
+        if not is_utf8(shard.data):
+            plain &= np.array([is_utf8(line(i)) for i in range(len(begins))], np.bool_)
+        return completed(Documents(numbers, texts_between(through, out)), plain, parse)
+
+    def joined(self, data: bytes, plan: ReadPlan) -> bytes:
+        """The lines, with white space in the place of a byte order mark."""
+        del plan
+        if data.startswith(BOM):
+            data = b"   " + data[len(BOM) :]
+        return data if not data or data.endswith(b"\n") else data + b"\n"
 
 
 class Jsonl(JsonLines):
@@ -101,52 +107,6 @@ def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
 def _foreign(value: object) -> dict[str, str]:
     """Replaces a value that JSON cannot hold, such as an image; the reader rejects it."""
     return {"type": type(value).__name__}
-
-
-@dataclass(frozen=True)
-class _Lines:
-    shard: Shard
-    begins: NDArray[np.int64]
-    ends: NDArray[np.int64]
-
-    def __getitem__(self, i: int) -> bytes:
-        return self.shard.data[self.begins[i] : self.ends[i]]
-
-    def byte(self, i: int) -> int:
-        """Where line i begins in the unpacked source."""
-        return self.shard.first_byte + int(self.begins[i])
-
-
-def _with_parsed_lines(
-    lines: _Lines,
-    plan: ReadPlan,
-    numbers: NDArray[np.int64],
-    texts: Texts,
-    plain: NDArray[np.bool_],
-) -> tuple[Documents, list[Reject]]:
-    """Add the lines that the kernel left to the full parser."""
-    rejected: list[Reject] = []
-    further: list[str] = []
-    kept, place = plain.copy(), np.arange(len(plain))
-    for i in np.flatnonzero(~plain).tolist():
-        row = _row(int(numbers[i]), lines.byte(i), lines[i], plan)
-        if isinstance(row, Reject):
-            rejected.append(row)
-        else:
-            kept[i], place[i] = True, len(plain) + len(further)
-            further.append(row.text)
-    both = pa.concat_arrays([texts, text_array(further)])
-    return Documents(numbers[kept], taken(both, place[kept])), rejected
-
-
-def _is_utf8(data: bytes) -> bool:
-    """Whether the bytes are UTF-8, without decoding them to a string."""
-    places = pa.py_buffer(np.array([0, len(data)], np.int64))
-    try:
-        pa.LargeStringArray.from_buffers(1, places, pa.py_buffer(data)).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:

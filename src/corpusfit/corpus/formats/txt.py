@@ -14,12 +14,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from corpusfit.corpus import rejects
-from corpusfit.corpus.contract import Format
+from corpusfit.corpus.contract import Format, completed, is_utf8, picked
 from corpusfit.corpus.cutting import BOM, Block, Lines, Scan, cut, lines_of
-from corpusfit.corpus.fields import Row, from_value
+from corpusfit.corpus.fields import Pick, Row, from_value
 from corpusfit.corpus.unpack import Stream
+from corpusfit.kernels.jsonlines import line_ends
+from corpusfit.kernels.plaintext import document_texts
 from corpusfit.plan import ReadPlan
-from corpusfit.types import Reject, Shard, Source
+from corpusfit.types import Documents, Reject, Shard, Source, texts_between
 
 _BORDER = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
 _LEADING = re.compile(rb"(?:[ \t\r\f\v]*+\n)*+")
@@ -34,7 +36,7 @@ class Txt(Format):
     name = "txt"
     suffixes = (".txt",)
     begins = b""
-    plain = True
+    plain = joins = True
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         """Blocks of whole documents."""
@@ -48,6 +50,40 @@ class Txt(Format):
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         """The documents of one shard."""
         return _parse_lines(shard) if plan.txt == "lines" else _parse_blocks(shard)
+
+    def columns(
+        self, shard: Shard, plan: ReadPlan, pick: Pick | None = None, *, translations: bool = False
+    ) -> tuple[Documents, list[Reject]]:
+        """The usable rows of a shard as columns, and the rejects; a row has no translation."""
+        del translations
+        data, by_line = np.frombuffer(shard.data, np.uint8), plan.txt == "lines"
+        out = np.empty(len(data) + 8, np.uint8)
+        row, begins, stops, through, plain = document_texts(data, line_ends(data), by_line, out)
+        numbers = shard.first_row + row
+
+        def raw(i: int) -> bytes:
+            return shard.data[begins[i] : stops[i]]
+
+        def parse(i: int) -> Row | None:
+            number, byte = int(numbers[i]), shard.first_byte + int(begins[i])
+            whole = _document(number, byte, raw(i))
+            return whole or (Reject(number, byte, rejects.EMPTY_LINE) if by_line else None)
+
+        if shard.first_byte == 0 and shard.data.startswith(BOM):
+            plain[:1] = False
+        if not is_utf8(shard.data):
+            plain &= np.array([is_utf8(raw(i)) for i in range(len(begins))], np.bool_)
+        texts = texts_between(through, out)
+        found, rejected = completed(Documents(numbers, texts), plain, parse)
+        return picked(found, pick), rejected
+
+    def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
+        """The text with a last line end or line; None if a byte order mark is to be removed."""
+        if data.startswith(BOM):
+            return None
+        if plan.txt == "lines":
+            return data if not data or data.endswith(b"\n") else data + b"\n"
+        return data + b"\n\n"
 
 
 def _parse_lines(shard: Shard) -> Iterator[Row]:

@@ -116,12 +116,13 @@ class Betr(Method[Paired]):
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> BetrScorer:
         """Rank the background for every target text, and fit the classifier; no seed is used."""
-        rank, cosine = best_ranks(target.vectors, background.vectors)
-        count = min(max(1, round(self.share * len(rank))), len(rank) - 1)
-        best = np.lexsort((-cosine, rank))[:count]
+        n = len(background.texts)
+        count = min(max(1, round(self.share * n)), n - 1)
         if not count:  # one unit cannot be divided in two classes
             return BetrScorer(np.zeros(self.buckets, np.float32), 0.0, 0, 0)
-        positive = np.zeros(len(rank), bool)
+        rank, cosine = best_ranks(target.vectors, background.vectors, count)
+        best = np.lexsort((-cosine, rank))[:count]
+        positive = np.zeros(n, bool)
         positive[best] = True
         text, size = buffers(background.texts), self.buckets
         ends, columns, values = hashed.shares(*text, characters.table(), False, _ORDER, size)
@@ -133,23 +134,39 @@ class Betr(Method[Paired]):
 
 
 def best_ranks(
-    target: Vectors, background: Vectors
+    target: Vectors, background: Vectors, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The best rank of every background unit over the target units that rank them by cosine.
+    """The best rank of background units over the target units that rank them by cosine.
 
     Args:
         target: float32 [m, d].
         background: float32 [n, d]; of equal cosines the earlier unit ranks higher.
+        count: least number of units whose rank is found, at most n: those with the best ranks.
 
     Returns:
-        int64 [n], the best rank, from 0; float32 [n], the highest cosine with any target unit.
+        int64 [n], the best rank, from 0; n where it is not found. float32 [n], the highest cosine
+        with any target unit.
     """
     near, far = (plain_rows(x / lengths(x)) for x in map(plain_rows, (target, background)))
+    depth = 8 * -(-count // max(1, len(near)))
+    while True:
+        rank, highest = _ranks(near, far, depth := min(depth, len(far)))
+        if depth == len(far) or np.count_nonzero(rank < depth) >= count:
+            return rank, highest
+        depth *= 8
+
+
+def _ranks(
+    near: Vectors, far: Vectors, depth: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """As `best_ranks`, of at least the first `depth` units of every target unit."""
     rank, highest = np.full(len(far), len(far)), np.full(len(far), -np.inf, np.float32)
     places = np.arange(len(far))
     for first in range(0, len(near), _BLOCK):
         for cosines in products(near[first : first + _BLOCK], far):
-            order = np.argsort(-cosines, kind="stable")
-            rank[order] = np.minimum(rank[order], places)
+            least = np.partition(cosines, -depth)[-depth]
+            found = np.flatnonzero(cosines >= least)
+            found = found[np.argsort(-cosines[found], kind="stable")]
+            rank[found] = np.minimum(rank[found], places[: len(found)])
             np.maximum(highest, cosines, out=highest)
     return rank, highest

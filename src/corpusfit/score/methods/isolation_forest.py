@@ -69,7 +69,8 @@ class IsolationForest(Method[Vectors]):
     Attributes:
         trees: Number of trees (default: 100).
         subsample: Texts per tree, 2 to 4096; the depth is at most its logarithm (default: 256).
-        background: Random corpus texts added to the target, as a share of its size (default: 0.1).
+        background: Random corpus texts added to the target, as a share of its size; 0 for none, as
+            in TADPOLE's section 3.1 (default: 0.1).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -91,14 +92,15 @@ class IsolationForest(Method[Vectors]):
             raise bad_setting("<method.background>", "from 0 to 10", self.background)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> IsolationForestScorer:
-        """Grow the trees on the target and max(1, share of its size) background texts.
+        """Grow the trees on the target and, unless the share is 0, one background text or more.
 
         Raises:
             MissingDependencyError: scikit-learn is not installed.
         """
         with importing("isolation_forest", "embed"):
             from sklearn.ensemble import IsolationForest as Grower
-        count = min(len(background), max(1, round(self.background * len(target))))
+        asked = max(1, round(self.background * len(target))) if self.background else 0
+        count = min(len(background), asked)
         chosen = np.random.default_rng(seed % 2**64).choice(len(background), count, replace=False)
         x = plain_rows(np.concatenate([target, background[np.sort(chosen)]]))
         grown = Grower(

@@ -7,9 +7,11 @@ Why: the standard of data selection. The difference cancels what makes a text ha
 Trade-off: it compares words, not meaning. Moore and Lewis limit the vocabulary to words that occur
 twice in the target, which for a few hundred target texts maps most words to one; here both models
 share the words of both samples, and a word that a model lacks is unknown to it. Order 1 is the
-default, because models of a few thousand sentences know too few pairs (docs/log.md).
+default, because models of a few thousand sentences know too few pairs (docs/log.md). Domain
+Clusters runs a script with other choices: `order=5`, `signs=true`, `sample=texts`,
+`shared_vocabulary=false`, `per_token=false`; docs/results/moore_lewis.md compares each.
 Reference: Moore and Lewis (2010), Intelligent Selection of Language Model Training Data; TADPOLE,
-section 4.1; Domain Clusters, sections 4 and A.5.
+section 4.1; Domain Clusters, sections 4 and A.5 (github.com/pamelashapiro/moore-lewis).
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from corpusfit.score.language_model import (
     sum_effects,
     train,
 )
+from corpusfit.settings import one_of
 from corpusfit.types import Reads, Texts
 
 
@@ -45,6 +48,7 @@ class MooreLewisScorer(Scorer[Texts]):
         target_order: length of the longest n-grams of the target's model.
         corpus_order: length of the longest n-grams of the corpus's model.
         signs: whether runs of punctuation are tokens.
+        per_token: whether scores are per token, not of whole texts.
     """
 
     target: NDArray[np.uint64]
@@ -52,18 +56,26 @@ class MooreLewisScorer(Scorer[Texts]):
     target_order: int
     corpus_order: int
     signs: bool
+    per_token: bool = True
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
-        """Score n texts: float32 [n], bits per token; a text without tokens gets `WORDLESS`."""
-        target, words = entropy(self.target, self.target_order, batch, signs=self.signs)
+        """Score n texts: float32 [n], bits per token; a text without tokens gets `WORDLESS`.
+
+        Without `per_token` the score is in bits, and a text without tokens has that of its end.
+        """
+        target, tokens = entropy(self.target, self.target_order, batch, signs=self.signs)
         corpus, _ = entropy(self.corpus, self.corpus_order, batch, signs=self.signs)
-        return np.where(words, corpus - target, WORDLESS).astype(np.float32)
+        if not self.per_token:
+            return np.asarray((corpus - target) * tokens, np.float32)
+        return np.where(tokens > 1, corpus - target, WORDLESS).astype(np.float32)
 
     def explain(self, text: str) -> list[Effect]:
         """How much each n-gram raised the score; the effects add up to the score."""
         near, bits = bits_of_tokens(self.target, self.target_order, text, signs=self.signs)
         far, less = bits_of_tokens(self.corpus, self.corpus_order, text, signs=self.signs)
         grams = [max(a, b, key=len) for a, b in zip(near, far, strict=True)]
+        if not self.per_token:
+            return sum_effects(grams, (bits - less) * len(bits), wordless=None)
         return sum_effects(grams, bits - less)
 
 
@@ -74,6 +86,12 @@ class MooreLewis(Method[Texts]):
     Attributes:
         order: Length of the longest n-grams of the trained models, 1 to 5 (default: 1).
         signs: Count runs of punctuation as tokens (default: false).
+        sample: Size of the background's sample: `tokens` for as many tokens as the target, `texts`
+            for as many texts, as in Domain Clusters (default: tokens).
+        shared_vocabulary: Give both models the words of both samples; false gives each its own, as
+            in Domain Clusters (default: true).
+        per_token: Divide a text's score by its number of tokens; false as in Domain Clusters
+            (default: true).
         arpa_in: ARPA file of a model of the target's domain, on lower-cased text, used instead of
             training; needs `arpa_general`, a model of about equal size (default: none).
         arpa_general: ARPA file of a model of general, lower-cased text; needs `arpa_in` (default:
@@ -87,11 +105,15 @@ class MooreLewis(Method[Texts]):
 
     order: int = 1
     signs: bool = False
+    sample: str = "tokens"
+    shared_vocabulary: bool = True
+    per_token: bool = True
     arpa_in: str = ""
     arpa_general: str = ""
 
     def __post_init__(self) -> None:
         check_order(self.order)
+        one_of("<method.sample>", self.sample, ("tokens", "texts"))
         if bool(self.arpa_in) != bool(self.arpa_general):
             given = (self.arpa_in, self.arpa_general)
             raise bad_setting(
@@ -104,14 +126,19 @@ class MooreLewis(Method[Texts]):
         return (self.arpa_in, self.arpa_general) if self.arpa_in else ()
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> MooreLewisScorer:
-        """Train on the target and on as many tokens of the background, drawn at random.
+        """Train on the target and on a sample of the background of its size, drawn at random.
 
         Raises:
             ModelError: an ARPA file cannot be used.
         """
         if self.arpa_in:
             near, far = read_arpa(self.arpa_in), read_arpa(self.arpa_general)
-            return MooreLewisScorer(near[0], far[0], near[1], far[1], self.signs)
-        sample = equal_sample(background, target, seed=seed, signs=self.signs)
-        inside, outside = train([target, sample], self.order, signs=self.signs)
-        return MooreLewisScorer(inside, outside, self.order, self.order, self.signs)
+            return MooreLewisScorer(near[0], far[0], near[1], far[1], self.signs, self.per_token)
+        sample = equal_sample(
+            background, target, seed=seed, signs=self.signs, by_tokens=self.sample == "tokens"
+        )
+        together = [[target, sample]] if self.shared_vocabulary else [[target], [sample]]
+        inside, outside = (
+            m for some in together for m in train(some, self.order, signs=self.signs)
+        )
+        return MooreLewisScorer(inside, outside, self.order, self.order, self.signs, self.per_token)

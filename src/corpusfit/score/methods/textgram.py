@@ -9,9 +9,10 @@ larger than itself: on mixed text the order found the target's domain hardly bet
 With the paper's 500,000 pairs only near-duplicates are linked; of 100,000 units of mixed text 69 %
 have no link and share the lowest score. The paper's library iterates until ranks change by 1e-6 on
 average, which is early on large corpora; a lower `tolerance` gives the true PageRank. The paper
-does not say how many target units join. Its code takes every unit with one of the bigrams, which is
-nearly every unit; here their number is bounded, and units with the most bigrams for their length
-come first.
+does not say how many target units join. Algorithm 1 takes every unit with one of the bigrams, which
+is nearly every unit, once for each of them (`copies`; docs/results/textgram.md has what it
+changes); here a unit joins once, their number is bounded, and units with the most bigrams for their
+length come first.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 5 and Algorithm 1.
 """
 
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from corpusfit.errors import bad_setting
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
+from corpusfit.kernels.grams import grams_of
 from corpusfit.score.contract import CorpusMethod, Family
 from corpusfit.score.similarity import Graph
 from corpusfit.score.top_ngrams import check_listing, most_frequent
@@ -40,7 +42,9 @@ class TextGram(CorpusMethod):
     Attributes:
         order: Length of the n-grams, in tokens (default: 2).
         top: Number of listed n-grams of the target (default: 100).
-        anchors: Most target units that join the graph (default: 50000).
+        anchors: Most target units that join the graph, copies included (default: 50000).
+        copies: Join a target unit once for each listed n-gram in it, as Algorithm 1 does; false
+            joins it once (default: false).
         neighbours: Most similar units to which each unit links (default: 100).
         pairs: Most linked pairs in the whole graph, the most similar ones; 0 for all (default:
             500000).
@@ -55,6 +59,7 @@ class TextGram(CorpusMethod):
     order: int = 2
     top: int = 100
     anchors: int = 50_000
+    copies: bool = False
     neighbours: int = 100
     pairs: int = 500_000
     tolerance: float = 1e-6
@@ -81,12 +86,16 @@ class TextGram(CorpusMethod):
         return self._graph().memory_mb(units + self.anchors)
 
     def _typical(self, texts: Texts) -> NDArray[np.int64]:
-        """Positions of the target units that join the graph, int64 [a]."""
+        """Positions of the target units that join the graph, int64 [a]; copies repeat."""
         listed = most_frequent(texts, "target", self.order, self.top)
-        weight = listed.counts / listed.total
-        index = (listed.keys, listed.places, weight)
-        share = coverage(*buffers(texts), table(), *index, self.order)
-        best = np.argsort(-share, kind="stable")[: self.anchors]
+        text = (*buffers(texts), table(), listed.keys, listed.places)
+        share = coverage(*text, listed.counts / listed.total, self.order)
+        best = np.argsort(-share, kind="stable")
+        if self.copies:
+            lengths = np.diff(grams_of(*buffers(texts), table(), self.order)[1])
+            found = coverage(*text, np.ones(len(listed.counts)), self.order) * lengths
+            best = np.repeat(best, np.rint(found).astype(np.int64)[best])
+        best = best[: self.anchors]
         return np.sort(best[share[best] > 0])
 
     def _graph(self) -> Graph:

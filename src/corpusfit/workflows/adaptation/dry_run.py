@@ -102,10 +102,10 @@ def _projected(
     manifest = adapt(
         small, [str(sample)], work / "model", guard=guard, guard_field=guard_field, machine=quiet
     ).manifest
-    counted = manifest["counts"]["data"]["tokens"], manifest["rows"]
-    tokens, rows = (round(n / share) for n in counted)
+    counted = manifest["counts"]["data"]["tokens"], manifest["rows"], manifest["chunks"]
+    tokens, rows, texts_of = (round(n / share) for n in counted)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
-    size = Size(tokens, rows, parameters, length, manifest["device"])
+    size = Size(tokens, rows, texts_of, parameters, length, manifest["device"])
     train, words = resolve_training(plan, size, passes)
     steps = train.steps or 0
     checkpoints = _CHECKPOINT_BYTES * manifest["trained"] * (train.checkpoints + 1)

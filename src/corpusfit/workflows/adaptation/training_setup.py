@@ -84,6 +84,7 @@ def assemble_training(
     size = Size(
         tokens=int(text.train.length.sum()),
         rows=passes.count(0),
+        texts=len(passes.rows(0).order),
         parameters=sum(p.numel() for p in model.parameters()),
         longest=opened.longest,
         device=hardware.device,
@@ -94,7 +95,7 @@ def assemble_training(
         plan=settings,
         objective=aim,
         network=Network(predictor, model, packing, hardware.precision == "bf16"),
-        chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale),
+        chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale, passes.frequency),
         passes=passes,
         heldout=Heldout.of(text.heldout, aim, rows=rows, seed=plan.seed),
         checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),

@@ -12,13 +12,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.engine import Meter
 from corpusfit.errors import bad_setting
-from corpusfit.evaluate.network import head_fingerprint
+from corpusfit.evaluate.network import base_plan, head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.overlaps import split_overlaps
-from corpusfit.evaluate.plan import EvaluatePlan, metric_of
+from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.resampling import Metric
@@ -84,9 +85,9 @@ def evaluate(
     sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
     folder.claim()
-    models = {OURS: _Model(plan.model.name, head_fingerprint(plan.model.name))}
+    models = {OURS: _Model(plan.model.name, head_fingerprint(plan.model.name), plan.model)}
     if base:
-        models[BASE] = _Model(base, head_fingerprint(base, "<.base>"))
+        models[BASE] = _base_model(plan.model, base)
     folder.begin(_identity(plan, found), overwrite=overwrite)
     common = split_overlaps(found)
     for note in (*found.notes, *common.notes()):
@@ -108,7 +109,7 @@ def evaluate(
         "repeat": command_words("evaluate", {"task": absolute([task])}, given, settings),
         "versions": versions(),
         "plan": plan.as_dict(),
-        "models": {role: dataclasses.asdict(model) for role, model in models.items()},
+        "models": {role: model.as_dict() for role, model in models.items()},
         "task": _description(found),
         "overlaps": common.as_dict(),
         "seeds": seeds,
@@ -134,6 +135,18 @@ def training_sizes(asked: Sequence[int], n: int) -> list[int]:
 class _Model:
     name: str
     fingerprint: str
+    plan: HeadPlan
+
+    def as_dict(self) -> dict[str, str]:
+        return {"name": self.name, "fingerprint": self.fingerprint, "adapter": self.plan.adapter}
+
+
+def _base_model(ours: HeadPlan, base: str) -> _Model:
+    """The base model, with a new adapter if `ours` is an adapter's folder."""
+    key, plan = head_fingerprint(base, "<.base>"), base_plan(ours, base)
+    if plan.adapter != ours.adapter:  # another model than the whole base in the same folder
+        key = digest({"base": key, "adapter": [plan.adapter, plan.reduction, plan.rank]})
+    return _Model(base, key, plan)
 
 
 def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
@@ -195,7 +208,7 @@ class _Evaluation:
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
             extra = self.folder.companions(size) if self.plan.augment.kind else None
             for model in self.models.values():
-                plan = self.plan.with_value("model.name", model.name)
+                plan = dataclasses.replace(self.plan, model=model.plan)
                 out = self.folder.outcome(model.fingerprint, size, seed)
                 found[out] = FineTuning(self.folder.task, plan, size, plan.seed + seed, extra, out)
         return [piece for out, piece in found.items() if not out.exists()]
@@ -280,8 +293,8 @@ def _warnings(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"Examples longer than {length} tokens are truncated (<finetune.length>): {counts}."
     if any(result["tune"] != first["tune"] for result in results):
         yield (
-            "The two models were fine-tuned with different settings: of an adapter's folder, only "
-            "the adapter is trained. The manifest has the settings of each."
+            "The two models were fine-tuned with different settings: of an adapter's folder as "
+            "<.base>, only the adapter is trained. The manifest has the settings of each."
         )
 
 

@@ -212,6 +212,9 @@ class Recipe:
         plain = [s.name for s in self.selectors if s.strategy == BASE and not s.of]
         if self.search.selector not in plain:
             raise unknown_name("search.selector", self.search.selector, plain or [BASE])
+        for name in self.search.tasks:
+            if name not in (names := [task.name for task in self.tasks]):
+                raise unknown_name("search.tasks", name, names)
         for value in (*self.search.batch, *self.search.epochs):
             positive("search", value)
         if len(self.search.settings()) < 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -29,6 +29,7 @@ class CorrelationRow:
         kl: KL reduction of its selection in nats; None where it was not measured.
         mean: mean test score.
         gain: mean test score minus that of the base.
+        general: loss of the model on general text; None where it was not measured.
     """
 
     row: Row
@@ -38,6 +39,11 @@ class CorrelationRow:
     kl: float | None
     mean: float
     gain: float
+    general: float | None = None
+
+
+EQUAL = 0.02
+"""Most nats between general losses that count as equal (TADPOLE, Figure 3)."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Correlations:
         links: one for each adapted cell.
         loss: fall of the loss and gain, within rows; None for too few cells.
         kl: KL reduction and gain, within rows, over the cells that have both.
+        equal: as `loss`, over the cells of each row whose losses on general text are equal: the
+            most that are within `EQUAL` of each other (TADPOLE, Figure 3).
         pooled_loss: as `loss`, over all cells as if of one task.
         pooled_kl: as `kl`, over all cells as if of one task.
     """
@@ -62,6 +70,7 @@ class Correlations:
     kl: Within | None
     pooled_loss: Correlation | None
     pooled_kl: Correlation | None
+    equal: Within | None = None
 
 
 def correlations_of(
@@ -89,7 +98,8 @@ def correlations_of(
         loss, gain = known[cell]["loss"], means[cell] - means[base]
         kl = known[base]["falls"].get(selection)
         fall = known[base]["loss"] - loss
-        rows.append(CorrelationRow(cell.row, name, loss, fall, kl, means[cell], gain))
+        general = known[cell].get("general")
+        rows.append(CorrelationRow(cell.row, name, loss, fall, kl, means[cell], gain, general))
     return correlate(rows)
 
 
@@ -107,7 +117,24 @@ def correlate(rows: list[CorrelationRow]) -> Correlations:
         kl=correlation_within(*_columns(kl)),
         pooled_loss=correlation(*_columns(loss)[1:]),
         pooled_kl=correlation(*_columns(kl)[1:]),
+        equal=correlation_within(
+            *_columns([(row.row, row.falls, row.gain) for row in _equal(rows)])
+        ),
     )
+
+
+def _equal(rows: Sequence[CorrelationRow]) -> Iterator[CorrelationRow]:
+    """Of each row's cells the most whose losses on general text are equal."""
+    for row in dict.fromkeys(r.row for r in rows):
+        own = sorted(
+            (
+                (r.general, i, r)
+                for i, r in enumerate(rows)
+                if r.row == row and r.general is not None
+            )
+        )
+        near = [[r for g, _, r in own if low <= g <= low + EQUAL] for low, *_ in own]
+        yield from max(near, key=len, default=[])
 
 
 def _columns(

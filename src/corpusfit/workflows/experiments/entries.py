@@ -54,13 +54,19 @@ class Search:
 
     Attributes:
         selector: the selector whose model is searched with; it is not adapted.
+        tasks: names of the tasks that are searched; empty for all.
         batch: batch sizes to try.
         epochs: numbers of epochs to try.
     """
 
     selector: str = BASE
+    tasks: tuple[str, ...] = ()
     batch: tuple[int, ...] = ()
     epochs: tuple[int, ...] = ()
+
+    def covers(self, task: str) -> bool:
+        """Whether a task is searched."""
+        return not self.tasks or task in self.tasks
 
     def settings(self) -> list[dict[str, int]]:
         """Every combination, in order; of equally good ones the first is used."""

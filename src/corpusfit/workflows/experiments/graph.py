@@ -62,7 +62,7 @@ def search_nodes(
     them.
     """
     recipe, search = inputs.recipe, inputs.recipe.search
-    if search is None:
+    if search is None or not search.covers(task):
         return []
     selector = next(s for s in recipe.selectors if s.name == search.selector)
     cell = Cell(task, size, recipe.models[0], selector.name, None, "off", "", "")
@@ -87,7 +87,9 @@ def with_found(inputs: RecipeInputs) -> RecipeInputs:
 def _settings_of(inputs: RecipeInputs, task: str, size: int) -> dict[str, int]:
     """The settings found for a task; the first to try until its search is finished."""
     search = inputs.recipe.search
-    return inputs.found.get((task, size), search.settings()[0] if search else {})
+    if search is None or not search.covers(task):
+        return {}
+    return inputs.found.get((task, size), search.settings()[0])
 
 
 def _with_settings(plan: EvaluatePlan, settings: Mapping[str, int]) -> EvaluatePlan:

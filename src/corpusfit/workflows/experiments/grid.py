@@ -156,7 +156,7 @@ def select_plan(
         choose = dataclasses.replace(choose, threshold=0.5)  # exactly the domain's documents
     elif cell.fraction is None:
         choose = dataclasses.replace(choose, policy="continuous")
-    else:
+    elif choose.threshold is None:
         choose = dataclasses.replace(choose, fraction=cell.fraction)
     return dataclasses.replace(plan, choose=choose, seed=recipe.seed + number)
 

@@ -138,11 +138,13 @@ def _tasks(tables: Any, home: Path) -> tuple[RecipeTask, ...]:
 def _search(table: Any) -> Search:
     if not isinstance(table, Mapping):
         raise bad_setting("search", "a table [search] with batch and epochs", table)
-    for key in table.keys() - {"selector", "batch", "epochs"}:
-        raise unknown(f"search.{key}", ["search.selector", "search.batch", "search.epochs"])
-    lists = {k: _list(f"search.{k}", v, "int") for k, v in table.items() if k != "selector"}
-    selector = typed("search.selector", "str", table.get("selector", Search().selector))
-    return Search(selector, **lists)
+    lists = {"tasks": "str", "batch": "int", "epochs": "int"}
+    for key in table.keys() - {"selector", *lists}:
+        raise unknown(f"search.{key}", [f"search.{k}" for k in ("selector", *lists)])
+    found = {k: _list(f"search.{k}", table[k], kind) for k, kind in lists.items() if k in table}
+    return Search(
+        typed("search.selector", "str", table.get("selector", Search().selector)), **found
+    )
 
 
 def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str, Any]:

@@ -67,6 +67,7 @@ class PredictorJob(PlainJob[PredictorNode, Report]):
             found = forecast(piece.plan, data, machine=machine).prospects
             record = {
                 "loss": found[0].losses.get("task"),
+                "general": found[0].losses.get("general"),
                 "falls": {Path(p.data).name: p.kl.falls for p in found},
             }
             write_bytes(piece.out, json.dumps(record).encode())

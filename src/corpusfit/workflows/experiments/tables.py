@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from corpusfit.evaluate.correlation import Within
 from corpusfit.evaluate.significance import LEVEL, Correlation, mark
 from corpusfit.evaluate.tables import Cell, Mark, Score, Table, with_best
 from corpusfit.workflows.experiments.config import Recipe
-from corpusfit.workflows.experiments.correlation import Correlations
+from corpusfit.workflows.experiments.correlation import EQUAL, Correlations
 from corpusfit.workflows.experiments.costs import Costs
 from corpusfit.workflows.experiments.entries import BASE
 from corpusfit.workflows.experiments.nodes import RecipeInputs
@@ -167,9 +167,20 @@ def _predictors(recipe: Recipe, correlations: Correlations) -> Table:
         f"base minus this loss. Gain: over {BASE}, in points (higher is better).",
         "Loss reduction and gain: "
         f"{_correlation_text(correlations.loss, correlations.pooled_loss)}",
+        *_equal_text(correlations),
         f"KL reduction and gain: {_correlation_text(correlations.kl, correlations.pooled_kl)}",
     )
     return Table("Predictors known before fine-tuning", columns, rows, notes)
+
+
+def _equal_text(correlations: Correlations) -> Iterator[str]:
+    """The note on models of equal loss on general text, if there are several."""
+    if correlations.equal is not None:
+        text = _correlation_text(correlations.equal, None)
+        yield (
+            "Loss reduction and gain of models whose losses on general text are within "
+            f"{EQUAL} nats of each other (TADPOLE, Figure 3): {text}"
+        )
 
 
 def _correlation_text(within: Within | None, pooled: Correlation | None) -> str:

@@ -112,6 +112,8 @@ class _Steps(WarningCollector):
         """Count a training."""
         self._done, self._total = 0.0, total if stage == "adapt" else 0.0
         self._before += stage == "adapt"
+        if self._total and not self._before:
+            report(0.0)
 
     def advance(self, done: float, units: int = 0) -> None:
         """Report the steps of a training."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.jobs.fit import Sample
+from corpusfit.manifest import digest, versions
 from corpusfit.plan import MethodPlan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.corpus_embedding import add_vectors
+from corpusfit.workflows.corpus_embedding import require_vectors
 from corpusfit.workflows.selection.ranking import BASELINE, rank_methods
 from corpusfit.workflows.selection_folder import SelectionFolder
 
@@ -52,20 +55,47 @@ def pick(
     Args:
         run: the running command.
         folder: of the run.
-        target: its texts; vectors are added if there are none.
+        target: its texts; vectors are added if the ranking needs them.
         background: as `target`.
         alone: whether the method must score each unit on its own.
     """
     path, allows = folder.fit / "ranking.json", run.asked.auto.seconds()
     if not path.exists():
-        names = contenders(alone=alone)
-        if any(registry.build(name, {}).encodes for name in names):
-            for sample in (target, background):
-                if not sample.vectors.exists():
-                    add_vectors(run, sample)
-        found = rank_methods(run, names, target, background, 0, named=False, allows=allows)
-        write_bytes(path, json.dumps([dataclasses.asdict(v) for v in found]).encode())
+        write_bytes(path, json.dumps(_ranking(run, target, background, alone=alone)).encode())
     return decide_by_bits(ranking_of(folder), allows, contenders(alone=alone))
+
+
+def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> list[dict[str, Any]]:
+    """The ranking of the candidates; kept in the cache for the next command on the same samples.
+
+    With a budget it is made anew, because the costs in it decide.
+    """
+    names, allows = contenders(alone=alone), run.asked.auto.seconds()
+    content = [sample.texts.read_bytes() for sample in (target, background)]
+    of = {
+        "samples": [hashlib.sha256(data).hexdigest() for data in content],
+        "names": names,
+        "encoders": [run.encoder, run.encoders],
+        "seed": run.plan.seed,
+        "normalised": run.plan.fit.normalise,
+        "version": versions()["corpusfit"],
+    }
+    kept = run.cache / "rankings" / f"{digest(of)}.json"
+    if allows == math.inf and kept.exists():
+        stored = json.loads(kept.read_bytes())
+        for warning in stored["warnings"]:
+            run.warn(warning)
+        ranking: list[dict[str, Any]] = stored["ranking"]
+        return ranking
+    earlier = len(run.warnings)
+    if any(registry.build(name, {}).encodes for name in names):
+        require_vectors(run, target, background)
+    found = rank_methods(run, names, target, background, 0, named=False, allows=allows)
+    ranking = [dataclasses.asdict(v) for v in found]
+    if allows == math.inf:
+        stored = {"ranking": ranking, "warnings": run.warnings[earlier:]}
+        write_bytes(kept, json.dumps(stored).encode())
+    return ranking
 
 
 def decide_by_bits(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import corpus
-from corpusfit.artifacts import is_local
+from corpusfit.artifacts import is_local, no_collection
 from corpusfit.errors import bad_setting
 from corpusfit.jobs.fit import PrepareEncoder, Sample
 from corpusfit.manifest import digest, source_as_dict, source_identity, versions
@@ -280,11 +280,12 @@ def _files(plan: Plan) -> list[str]:
 
 
 def _decide(run: Run, folder: SelectionFolder) -> str:
-    """Change the plan to fit its budget; returns a digest of what the decision is for."""
+    """Change the plan to fit its budget; returns a digest of what the decision is for, if any."""
+    if not run.plan.auto.budget:
+        return ""
     asked = digest({k: v for k, v in _identity(run).items() if k not in ("choose", "encoder")})
-    if run.plan.auto.budget:
-        run.decision = read_decision(folder, asked) or decide_by_budget(run)
-        run.plan = apply_decision(run.plan, run.decision)
+    run.decision = read_decision(folder, asked) or decide_by_budget(run)
+    run.plan = apply_decision(run.plan, run.decision)
     return asked
 
 
@@ -303,6 +304,7 @@ def _open(
     return run
 
 
+@no_collection()
 def _manifest(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, Any]:
     return {
         "corpusfit": versions()["corpusfit"],

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from corpusfit.embed.hardware import resolve_device
+from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
 from corpusfit.plan import AUTO, CascadePlan, ChoosePlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
@@ -16,12 +16,12 @@ from corpusfit.workflows.budget import format_duration
 WHOLE = {"cpu": 4e6, "cuda": 4e8}
 """Bytes of text of which `minilm` encodes every unit: about 3 minutes on two cores."""
 
-STAGE = {"cpu": 1e7, "cuda": 1e9}
-"""Most bytes of text in the `minilm` stage of a cascade."""
+STAGE = {"cpu": 3e7, "cuda": 1e9}
+"""Most bytes of text in the `minilm` stage of a cascade: 5 to 17 minutes on two cores."""
 
 PASSED = 1.5
-"""Least share of the text in that stage, per share that is selected; an assumption, as in the dry
-run, and not a measured recall."""
+"""Least share of the text in that stage, per share that is selected: 1.22 was enough for a recall
+of 0.95 (docs/benchmarks.md)."""
 
 UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
@@ -35,9 +35,10 @@ FIXED = 20.0
 SHORT = 60.0
 """Seconds of a run that needs no announcement."""
 
-PER_BYTE = {"text": 6e-8, "static": 1.2e-7, "cpu": 7e-5, "cuda": 5e-7}
+PER_BYTE = {"text": 6e-8, "static": 1e-7, "cpu": 7e-5, "bf16": 1.8e-5, "cuda": 5e-7}
 """Seconds of one worker for a byte of text: read and score words, and embed too by `static`, or by
-`minilm` on a device. Measured on two cores with AVX2; the GPU's is a guess. They are only said."""
+`minilm` on a CPU, on one that multiplies bf16, or on a GPU. Measured on two cores with AVX2, and
+with AMX for bf16; the GPU's is a guess. They are only said."""
 
 
 def by_size(
@@ -66,7 +67,7 @@ def by_size(
     if not reads or plan.cascade.stages or plan.auto.budget:
         return _with(plan, "minilm"), "", ""
     device = "cpu"
-    if text > WHOLE["cpu"] and plan.embed.device != "cpu":
+    if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
     encoded = text if method is not None else min(text, SAMPLED)
     times = _Times(text, encoded, device, workers)
@@ -75,7 +76,9 @@ def by_size(
         short = times.seconds(device) < SHORT
         return _with(plan, "minilm"), why, "" if short else times.said(device, "static")
     share = STAGE[device] / text
-    if cascade and isinstance(method, Method) and PASSED * _selected(plan.choose) <= share:
+    needed = PASSED * _selected(plan.choose)
+    staging = cascade and isinstance(method, Method) and needed < 1
+    if staging and needed <= share:
         stages = CascadePlan(f"static:{share:.2g}>minilm")
         why = f"static passes {share:.2g} of the corpus, {_size(text)} of text, on to minilm."
         staged = dataclasses.replace(times, encoded=STAGE[device] + SAMPLED)
@@ -85,7 +88,7 @@ def by_size(
         f"static embeds the units, because the corpus has {_size(text)} of text; minilm is for up "
         f"to {_size(WHOLE[device])}."
     )
-    return _with(plan, "static"), why, times.said("static", "minilm")
+    return _with(plan, "static"), why, times.said("static", "minilm", needed if staging else 0)
 
 
 @dataclass(frozen=True)
@@ -106,21 +109,33 @@ class _Times:
 
     def seconds(self, way: str) -> float:
         """Seconds by an entry of `PER_BYTE`."""
+        way = "bf16" if way == "cpu" and cpu_has_bf16() else way
         own = PER_BYTE[way] * (self.encoded if way != "text" else 0)
         workers = 1 if way == "cuda" else self.workers
         return FIXED + PER_BYTE["text"] * self.text / self.workers + own / workers
 
-    def said(self, way: str, other: str) -> str:
-        """The time of a way, and of another embedder or of words alone."""
+    def said(self, way: str, other: str, passed: float = 0) -> str:
+        """The time of a way, and of another embedder, of words alone or of a cascade.
+
+        Args:
+            way: an entry of `PER_BYTE`.
+            other: another embedder.
+            passed: the share of the text that a cascade passes on to `minilm`; 0 for no cascade.
+        """
         if self.text == float("inf"):
             return f"Another embedder: <embed.embedder={other}>."
         own = format_duration(self.seconds(way))
         with_other = format_duration(self.seconds(self.device if other == "minilm" else other))
         words = format_duration(self.seconds("text"))
+        staged = dataclasses.replace(self, encoded=passed * self.text + SAMPLED)
+        cascade = (
+            "; a better selection: <cascade.stages='static>minilm'>, about "
+            f"{format_duration(staged.seconds(self.device))}"
+        ) * (passed > 0)
         once = ", and once 20 s to distil static" * (way == "static")
         return (
             f"About {own} in all{once}; <embed.embedder={other}> takes about {with_other}, words "
-            f"alone (<method.name=moore_lewis>) about {words}."
+            f"alone (<method.name=moore_lewis>) about {words}{cascade}."
         )
 
 

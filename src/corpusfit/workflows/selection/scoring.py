@@ -8,7 +8,7 @@ from pathlib import Path
 
 from corpusfit.artifacts import listed, read_many
 from corpusfit.embed.store import VectorStore
-from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, Sample
+from corpusfit.jobs.fit import CommonWords, Fit, PrepareEncoder, ReadsWhole, Sample
 from corpusfit.jobs.reading import Tally, require_none_rejected
 from corpusfit.jobs.sample import SampleVectors
 from corpusfit.jobs.score import ScoreTexts, ScoreVectors, mark_path
@@ -19,7 +19,7 @@ from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
 from corpusfit.score.rounds import RoundMethod
 from corpusfit.workflows.context import Run
-from corpusfit.workflows.corpus_embedding import add_vectors, embed_corpus
+from corpusfit.workflows.corpus_embedding import add_vectors, embed_corpus, require_vectors
 from corpusfit.workflows.samples import background_texts, read_background, target_texts
 from corpusfit.workflows.selection.auto import pick
 from corpusfit.workflows.selection.label_scoring import score_labels, uses_labels
@@ -50,7 +50,9 @@ def score_corpus(run: Run, folder: SelectionFolder) -> MethodPlan:
     store = None
     if method.encodes:
         store, counts = embed_corpus(run, run.plan.embed, run.encoder)
-        if run.plan.method.name != "auto":  # else it has encoded them
+        if run.plan.method.name == "auto":
+            require_vectors(run, target, background)
+        else:
             add_vectors(run, target)
             _background(run, store, counts, background)
     if isinstance(method, RoundMethod):
@@ -85,6 +87,13 @@ def prepare_encoder(run: Run) -> None:
         run.engine.require_shared(run.cache, "<.cache>")
         with run.stage("prepare encoder"):
             run.encoder = run.one(PrepareEncoder(run.cache), run.plan.embed)
+            own = run.plan.embed.embedder not in ("minilm", "static")
+            if own and run.one(ReadsWhole(run.cache), run.plan.embed):
+                run.warn(
+                    f"The tokenizer of {run.plan.embed.embedder} does not cut texts at words as "
+                    "BERT's does, so it reads every text whole: embedding takes up to ten times as "
+                    "long as with other static models."
+                )
 
 
 def tallies(folder: SelectionFolder) -> Iterator[tuple[int, Tally]]:

@@ -19,7 +19,7 @@ from corpusfit.jobs.write import WriteSelected, looked_at_path, selected_path
 from corpusfit.plan import MethodPlan
 from corpusfit.score import table
 from corpusfit.score.contract import AnyMethod
-from corpusfit.score.groups import source_groups
+from corpusfit.score.groups import grouped, source_groups
 from corpusfit.select import ScoredPart, choose
 from corpusfit.types import file_of, in_file
 from corpusfit.workflows.context import Run
@@ -120,10 +120,10 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod) -> Cho
         )
         for choice, part in zip(choices, _scored(folder, by), strict=True):
             table.rewrite(paths[choice.index], weight=choice.weight, selected=choice.selected)
-            groups, own = [tally_of[choice.index].sources(names)[0]], None
+            groups, own = [group_of(tally_of[choice.index].sources(names)[0])], None
             if tally_of[choice.index].files > 1:
-                groups, own = table.read_sources(paths[choice.index])
-            chosen.add(part, choice.selected, [group_of(name) for name in groups], own)
+                groups, own = grouped(*table.read_sources(paths[choice.index]), group_of)
+            chosen.add(part, choice.selected, groups, own)
             run.machine.progress.advance(1)
     return chosen
 

@@ -88,6 +88,24 @@ def test_textgram_is_pagerank_with_typical_target_units_joined(settings, chosen)
     np.testing.assert_allclose(found, want, atol=2e-4)
 
 
+@pytest.mark.parametrize(
+    ("settings", "chosen"),
+    [
+        ({"top": 2}, [0, 0, 1, 3, 3]),  # "the cell", "cell binds"
+        ({"top": 100}, [0, 0, 1, 2, 3, 3, 3, 4, 4]),  # once for each different bigram
+        ({"top": 2, "anchors": 2}, [0, 1]),  # the second copy of 0 comes after 1
+    ],
+)
+def test_with_copies_a_unit_joins_once_for_each_listed_bigram(settings, chosen):
+    """Algorithm 1 appends a sentence for every bigram of the list that it has."""
+    words = [*WORDS[:4], "the cell the cell" if settings["top"] == 100 else "a market"]
+    corpus, near = vectors(5, 40), vectors(6, len(words))
+    target = Paired(text_array(words), near)
+    found = scored("textgram", corpus, target, copies=True, pairs=0, **settings)
+    want = by_networkx(np.concatenate([corpus, near[chosen]]), 100, 0)[: len(corpus)]
+    np.testing.assert_allclose(found, want, atol=2e-4)
+
+
 def test_what_is_near_the_target_gains_by_it():
     corpus, near = vectors(7, 60), vectors(8, 1)
     target = Paired(text_array(["the cell"] * 5), np.repeat(near, 5, axis=0))

@@ -43,6 +43,21 @@ def test_isolation_forest_is_scikit_learns(data, subsample):
     np.testing.assert_allclose(scorer.score(both), peer.score_samples(both), atol=1e-6, rtol=0)
 
 
+def test_isolation_forest_of_the_target_alone(data):
+    """TADPOLE, section 3.1: no text of the corpus, for any of which the scores are the same."""
+    from sklearn.ensemble import IsolationForest
+
+    target, background, new = data
+    alone = [
+        ours("isolation_forest", (target, other, new), background=0.0)
+        for other in (background, background[::-1] + 1)
+    ]
+    np.testing.assert_array_equal(*alone)
+    size = min(256, len(target))
+    peer = IsolationForest(n_estimators=100, max_samples=size, random_state=3).fit(target)
+    np.testing.assert_allclose(alone[0], peer.score_samples(new), atol=1e-6, rtol=0)
+
+
 def test_isolation_forest_takes_at_least_one_background_text():
     target = np.zeros((3, 4), np.float32)
     background = np.ones((2, 4), np.float32)
