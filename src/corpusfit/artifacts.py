@@ -202,6 +202,20 @@ def write_bytes(path: Path, data: bytes) -> None:
         raise _unwritten(path, e) from e
 
 
+def copy(file: Path, to: Path) -> None:
+    """Copy a file that is never changed in place: a link, if both are on this machine's disk.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # another disk, a store, no links
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.unlink(missing_ok=True)
+        to.hardlink_to(file)
+        return
+    write_bytes(to, file.read_bytes())
+
+
 def write_arrays(path: Path, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> None:
     """Write named arrays and a JSON header as one safetensors file, whole or not at all."""
     write_bytes(path, _saved(arrays, header))

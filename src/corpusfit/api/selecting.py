@@ -106,8 +106,9 @@ def estimate(
 
 @offers(CHOOSE)
 def choose(
-    out: Path | str,
+    folder: Path | str,
     *,
+    out: Path | str | None = None,
     plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
@@ -116,7 +117,8 @@ def choose(
     """Select again from stored scores.
 
     Args:
-        out: the folder of a `select` or `score`.
+        folder: of a `select` or `score`.
+        out: new or empty folder for the selection (default: `folder`, whose selection is replaced).
         plan: a plan or a TOML file with settings of `choose`.
         settings: further settings, such as `"choose.alpha=-1"`.
         machine: as in `select`.
@@ -134,7 +136,9 @@ def choose(
             ", ".join(others),
             "To change other settings, score again with another <.out>.",
         )
-    return workflows.choose(place(out, "DIR"), built.choose, machine=machine or Machine())
+    into = None if out is None else place(out, "<.out>")
+    scored = place(folder, "DIR")
+    return workflows.choose(scored, built.choose, into, machine=machine or Machine())
 
 
 @offers()

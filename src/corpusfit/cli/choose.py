@@ -20,6 +20,14 @@ from corpusfit.cli.summary import show_run
 def choose(
     *,
     folder: Annotated[str, typer.Argument(metavar="DIR", help=o.RUN_FOLDER)],
+    out: Annotated[
+        str | None,
+        o.option(
+            "FOLDER",
+            "New or empty folder for the selection, with its own report; the earlier selection "
+            "stays (default: DIR, whose selection is replaced)",
+        ),
+    ] = None,
     words: o.Words,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
@@ -30,13 +38,13 @@ def choose(
     """Select again from the scores of an earlier run.
 
     Example:
-      corpusfit choose out/ --fraction 0.05
+      corpusfit choose out/ --fraction 0.05 --out smaller/
 
-    Replaces DIR/selected and the report. Computes no scores.
+    Without --out, DIR/selected and the report are replaced. Computes no scores.
     """
     machine = workflows.Machine(engine, workers, cache, Bar())
-    run = api.choose(folder, machine=machine, **words)
+    run = api.choose(folder, out=out, machine=machine, **words)
     shown = partial(show_run, again=True)
-    answer(json, {"out": str(folder), **run.manifest}, shown, run.path, run.manifest)
+    answer(json, {"out": str(run.path), **run.manifest}, shown, run.path, run.manifest)
     if not no_report:
         write_report(run.path, quiet=json)

@@ -27,7 +27,7 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
     if manifest["budget"]:
         say(Decision(**manifest["budget"]).sentence())
     say(manifest.get("reason") or f"Method: {method}.")
-    if manifest["ranking"]:
+    if manifest["ranking"] and not again:
         show_ranking(manifest["ranking"])
     if manifest.get("remark"):
         say(manifest["remark"])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.embed import load, wants_gpu
+from corpusfit.artifacts import read_arrays, write_arrays
+from corpusfit.embed import load, prepare, wants_gpu
 from corpusfit.embed.store import VectorStore
 from corpusfit.engine import Job, counting
 from corpusfit.jobs.reading import Tally, read_units
+from corpusfit.manifest import digest
 from corpusfit.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.types import Shard, Vectors
 
@@ -48,10 +51,16 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
 
 @dataclass(frozen=True)
 class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
-    """Encode numbered batches of texts."""
+    """Encode numbered batches of texts.
+
+    Attributes:
+        kept: whether the cache keeps each batch, by its texts, for commands to come and for this
+            one if it is killed.
+    """
 
     embed: EmbedPlan
     cache: Path
+    kept: bool = False
 
     @property
     def encodes(self) -> bool:
@@ -59,6 +68,21 @@ class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
         return wants_gpu(self.embed)
 
     def start(self) -> Callable[[tuple[int, list[str]]], tuple[int, Vectors]]:
-        """Load the encoder."""
-        encoder = load(self.embed, self.cache)
-        return lambda piece: (piece[0], encoder.encode(piece[1], counting(len(piece[1]))))
+        """Load the encoder when the first batch needs it."""
+        encoder = functools.cache(lambda: load(self.embed, self.cache))
+        fingerprint = prepare(self.embed, self.cache) if self.kept else ""
+
+        def encoded(texts: list[str]) -> Vectors:
+            return encoder().encode(texts, counting(len(texts)))
+
+        def work(piece: tuple[int, list[str]]) -> tuple[int, Vectors]:
+            number, texts = piece
+            if not self.kept:
+                return number, encoded(texts)
+            path = self.cache / "samples" / f"{digest([fingerprint, texts])}.safetensors"
+            if not path.exists():
+                write_arrays(path, {"vectors": encoded(texts)}, {})
+            vectors: Vectors = read_arrays(path)[0]["vectors"]
+            return number, vectors
+
+        return work

@@ -10,6 +10,7 @@ import numpy as np
 
 from corpusfit import corpus
 from corpusfit.artifacts import listed, write_arrays, write_bytes
+from corpusfit.embed import has_network
 from corpusfit.embed.store import VectorStore
 from corpusfit.jobs.clusters import Assign, assigned_path
 from corpusfit.jobs.embed import EmbedShards, EmbedTexts
@@ -74,7 +75,8 @@ def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> Non
     """Encode a sample's texts, by default with the run's embedder; vectors go beside the texts."""
     texts = sample.read_texts()
     pieces = [(i, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
-    job = EmbedTexts(embed or run.plan.embed, run.cache)
+    embed = embed or run.plan.embed
+    job = EmbedTexts(embed, run.cache, kept=has_network(embed.embedder))
     found = dict(run.over(f"embed {sample.name}", job, pieces))
     vectors = np.concatenate([found[i] for i, _ in pieces])
     write_arrays(sample.vectors, {"vectors": vectors}, {})

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from corpusfit.artifacts import no_collection, remove, write_bytes
-from corpusfit.errors import InputError
+from corpusfit.artifacts import copy, no_collection, remove, write_bytes
+from corpusfit.errors import InputError, OutputFolderError
 from corpusfit.manifest import OutFolder
 
 
@@ -46,6 +46,31 @@ class SelectionFolder(OutFolder):
         remove(self.rounds, self.looked_at, self.balanced)
         self.remove_written()
         remove(self.examples, self.path / "rejects.jsonl")
+
+    def scores_copied(self, into: Path) -> SelectionFolder:
+        """Another folder with the scores, and what `choose` and `explain` need beside them.
+
+        Files of this machine are linked, since none is ever changed in place.
+
+        Raises:
+            OutputFolderError: the folder is neither new nor empty.
+        """
+        self.require_scored()
+        last = self.work / "scored.json"
+        kept = [self.scores, self.scored, self.fit, self.stages, self.balanced]
+        files = [file for folder in kept if folder.is_dir() for file in sorted(folder.rglob("*"))]
+        other = SelectionFolder(into)
+        other.claim()
+        if other.scored_so_far() is not None:
+            raise OutputFolderError(
+                f"<.out> must be a new or empty folder; {into} holds a selection. Choose another "
+                "<.out>."
+            )
+        rejects = self.path / "rejects.jsonl"
+        for file in [*files, rejects, self.work / "run.json", last]:
+            if file.is_file():
+                copy(file, into / file.relative_to(self.path))
+        return other
 
     def amend(self, identity: Mapping[str, Any]) -> None:
         """Delete the completion mark, and continue with another selection."""

@@ -82,6 +82,9 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
     }
     kept = run.cache / "rankings" / f"{digest(of)}.json"
     if allows == math.inf and kept.exists():
+        run.progress.note(
+            "The ranking of methods is from the cache: the same target and sample of the corpus."
+        )
         stored = json.loads(kept.read_bytes())
         for warning in stored["warnings"]:
             run.warn(warning)

@@ -84,22 +84,29 @@ def score(
     return _run(plan, target, corpus_inputs, out, machine, overwrite, selecting=False)
 
 
-def choose(out: Path, amount: ChoosePlan, *, machine: Machine = HERE) -> Selection:
+def choose(
+    scored: Path, amount: ChoosePlan, out: Path | None = None, *, machine: Machine = HERE
+) -> Selection:
     """Select again from stored scores, with another amount or policy.
 
     Args:
-        out: the folder of a `select` or `score`.
+        scored: the folder of a `select` or `score`.
         amount: policy and amount of the selection.
+        out: a new or empty folder for it; None replaces the selection in `scored`.
         machine: where it runs.
 
     Raises:
-        InputError: `out` holds no scored corpus.
+        InputError: `scored` holds no scored corpus.
         ChangedInputError: the corpus changed since it was scored.
-        OutputFolderError: another command is under way in `out`.
+        OutputFolderError: another command is under way in `scored`, or `out` is not empty.
     """
-    folder = SelectionFolder(out)
-    with locked(folder.work, "choose"):
-        return _choose(folder, amount, machine)
+    folder = SelectionFolder(scored)
+    with locked(folder.work, "choose", shared=out is not None):
+        if out is None:
+            return _choose(folder, amount, machine)
+        other = folder.scores_copied(out)
+        with locked(other.work, "choose"):
+            return _choose(other, amount, machine)
 
 
 def _choose(folder: SelectionFolder, amount: ChoosePlan, machine: Machine) -> Selection:
@@ -227,7 +234,9 @@ def _run(
             with contextlib.suppress(OSError):  # `begin` says what is wrong
                 folder.work.mkdir(parents=True, exist_ok=True)
         stack.enter_context(locked(folder.work, "select" if selecting else "score"))
-        decided = by_size(plan, run.sources, workers=run.engine.workers, cascade=selecting)
+        there = any(run.cache.glob("static-*"))
+        workers = run.engine.workers
+        decided = by_size(plan, run.sources, workers=workers, cascade=selecting, distilled=there)
         run.choose_embedder(*decided)
         run.plan = run.asked = plan = _resolved(run.plan)
         run.files = {file: corpus.fingerprint(file)[0] for file in files}

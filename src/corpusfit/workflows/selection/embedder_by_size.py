@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
@@ -41,8 +41,17 @@ PER_BYTE = {"text": 6e-8, "static": 1e-7, "cpu": 7e-5, "bf16": 1.8e-5, "cuda": 5
 with AMX for bf16; the GPU's is a guess. They are only said."""
 
 
+_STATIC, _MINILM = "<embed.embedder=static>", "<embed.embedder=minilm>"
+_WORDS = "<method.name=moore_lewis>, on words alone,"
+
+
 def by_size(
-    plan: Plan, sources: Sequence[Source], *, workers: int, cascade: bool
+    plan: Plan,
+    sources: Sequence[Source],
+    *,
+    workers: int,
+    cascade: bool,
+    distilled: bool = False,
 ) -> tuple[Plan, str, str]:
     """The plan with an embedder in the place of `auto`, and why.
 
@@ -54,6 +63,7 @@ def by_size(
         sources: the corpus.
         workers: number of workers.
         cascade: whether it may become a cascade, whose scores are for one selection.
+        distilled: whether `static` is in the cache.
 
     Returns:
         The plan; why it has its embedder, in a sentence; about how long that and others take,
@@ -71,24 +81,37 @@ def by_size(
         device = resolve_device("auto", "embed")
     encoded = text if method is not None else min(text, SAMPLED)
     times = _Times(text, encoded, device, workers)
+    words = {_WORDS: times.seconds("text")} if method is None else {}
     if text <= WHOLE[device]:
-        why = f"minilm embeds the units, because the corpus has only {_size(text)} of text."
+        why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
         short = times.seconds(device) < SHORT
-        return _with(plan, "minilm"), why, "" if short else times.said(device, "static")
-    share = STAGE[device] / text
-    needed = PASSED * _selected(plan.choose)
-    staging = cascade and isinstance(method, Method) and needed < 1
-    if staging and needed <= share:
-        stages = CascadePlan(f"static:{share:.2g}>minilm")
-        why = f"static passes {share:.2g} of the corpus, {_size(text)} of text, on to minilm."
-        staged = dataclasses.replace(times, encoded=STAGE[device] + SAMPLED)
-        plan = dataclasses.replace(_with(plan, "minilm"), cascade=stages)
-        return plan, why, staged.said(device, "static")
+        said = times.said(device, {_STATIC: times.seconds("static"), **words})
+        return _with(plan, "minilm"), why, "" if short else said
+    staging = cascade and isinstance(method, Method)
+    needed = PASSED * _selected(plan.choose) if staging else float("inf")
+    if needed * text <= STAGE[device]:
+        return _staged(plan, times)
     why = (
-        f"static embeds the units, because the corpus has {_size(text)} of text; minilm is for up "
+        f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
         f"to {_size(WHOLE[device])}."
     )
-    return _with(plan, "static"), why, times.said("static", "minilm", needed if staging else 0)
+    others = {_MINILM: times.seconds(device), **words}
+    if needed < 1:
+        staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
+        others = {"<cascade.stages='static>minilm'>": staged.seconds(device), **others}
+    once = "" if distilled else ", and once 20 s to distil static"
+    return _with(plan, "static"), why, times.said("static", others, once)
+
+
+def _staged(plan: Plan, times: _Times) -> tuple[Plan, str, str]:
+    """As `by_size`: the cascade of `static` and `minilm`."""
+    share = STAGE[times.device] / times.text
+    why = f"static passes {100 * share:.2g} % of the corpus on to minilm."
+    stages = CascadePlan(f"static:{share:.2g}>minilm")
+    staged = dataclasses.replace(times, encoded=STAGE[times.device] + SAMPLED)
+    others = {_MINILM: times.seconds(times.device), _STATIC: times.seconds("static")}
+    plan = dataclasses.replace(_with(plan, "minilm"), cascade=stages)
+    return plan, why, staged.said(times.device, others)
 
 
 @dataclass(frozen=True)
@@ -114,29 +137,19 @@ class _Times:
         workers = 1 if way == "cuda" else self.workers
         return FIXED + PER_BYTE["text"] * self.text / self.workers + own / workers
 
-    def said(self, way: str, other: str, passed: float = 0) -> str:
-        """The time of a way, and of another embedder, of words alone or of a cascade.
+    def said(self, way: str, others: Mapping[str, float], once: str = "") -> str:
+        """How long a way takes, and what others take.
 
         Args:
             way: an entry of `PER_BYTE`.
-            other: another embedder.
-            passed: the share of the text that a cascade passes on to `minilm`; 0 for no cascade.
+            others: seconds of other embedders and methods, by their settings.
+            once: what comes in addition.
         """
         if self.text == float("inf"):
-            return f"Another embedder: <embed.embedder={other}>."
+            return f"Instead: {', '.join(others)}."
+        named = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
         own = format_duration(self.seconds(way))
-        with_other = format_duration(self.seconds(self.device if other == "minilm" else other))
-        words = format_duration(self.seconds("text"))
-        staged = dataclasses.replace(self, encoded=passed * self.text + SAMPLED)
-        cascade = (
-            "; a better selection: <cascade.stages='static>minilm'>, about "
-            f"{format_duration(staged.seconds(self.device))}"
-        ) * (passed > 0)
-        once = ", and once 20 s to distil static" * (way == "static")
-        return (
-            f"About {own} in all{once}; <embed.embedder={other}> takes about {with_other}, words "
-            f"alone (<method.name=moore_lewis>) about {words}{cascade}."
-        )
+        return f"About {own} on an idle machine{once}; instead, {', '.join(named)}."
 
 
 def _selected(amount: ChoosePlan) -> float:

@@ -1,4 +1,4 @@
-"""The ranking behind `auto` is kept in the cache for the next command on the same samples."""
+"""What the cache keeps for the next command on the same samples: rankings, vectors of samples."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from journeys import digests
 
 import corpusfit
+from corpusfit.embed.transformer import TransformerEncoder
 from corpusfit.workflows.selection import auto
 
 
@@ -48,3 +49,26 @@ def test_other_samples_and_budgets_are_ranked_anew(selected, words):
     selected("one")
     with pytest.raises(RankedAgainError):
         selected("two", **words)
+
+
+def test_the_samples_of_a_cascade_are_encoded_once(
+    task, pile, tmp_path, inline, tiny_static, tiny_encoder, monkeypatch
+):
+    on = dataclasses.replace(inline, cache=tmp_path / "cache")
+    words = {"target": task, "corpus": pile, "machine": on, "method": "knn", "fraction": 0.2}
+    cascade = f"{tiny_static}:0.5>{tiny_encoder}"
+    one = corpusfit.select(**words, cascade=cascade, out=tmp_path / "one")
+    kept = {f.name for f in (tmp_path / "cache/samples").iterdir()}
+    encoded = []
+
+    def encode(self, texts, *more):
+        encoded.append(len(texts))
+        return whole(self, texts, *more)
+
+    whole = TransformerEncoder.encode
+    monkeypatch.setattr(TransformerEncoder, "encode", encode)
+    two = corpusfit.select(**words, cascade=cascade, out=tmp_path / "two")
+    assert digests(one.path) == digests(two.path)
+    assert {f.name for f in (tmp_path / "cache/samples").iterdir()} == kept
+    of_stage, _examples = encoded
+    assert of_stage == two.manifest["cascade"]["stages"][-1]["units"]

@@ -1,0 +1,39 @@
+"""`choose --out`: another selection in a folder of its own, and the earlier one as it was."""
+
+from __future__ import annotations
+
+import pytest
+from journeys import digests
+
+import corpusfit
+from corpusfit.errors import OutputFolderError
+
+
+@pytest.fixture
+def first(task, pile, inline, tmp_path):
+    words = {"target": task, "corpus": pile, "machine": inline, "fraction": 0.3}
+    return corpusfit.select(**words, method="dsir", out=tmp_path / "first")
+
+
+def test_both_selections_stay(first, inline, tmp_path):
+    before = digests(first.path)
+    second = corpusfit.choose(first.path, out=tmp_path / "second", segments=5, machine=inline)
+    assert second.path == tmp_path / "second"
+    assert second.manifest["selected"]["segments"] == 5
+    assert digests(first.path) == before
+    again = corpusfit.choose(first.path, segments=5, machine=inline)
+    assert digests(again.path) == digests(second.path)
+    back = corpusfit.choose(second.path, fraction=0.3, machine=inline)
+    assert digests(back.path) == before
+    assert corpusfit.explain(back.path, text="the selected text", machine=inline)
+
+
+def test_a_folder_with_something_in_it_is_refused(first, inline, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine", "utf-8")
+    second = corpusfit.choose(first.path, out=tmp_path / "second", segments=5, machine=inline)
+    before = digests(second.path)
+    for out in (tmp_path, second.path, first.path):
+        with pytest.raises(OutputFolderError):
+            corpusfit.choose(first.path, out=out, segments=7, machine=inline)
+    assert digests(second.path) == before
+    assert (tmp_path / "notes.txt").read_text("utf-8") == "mine"
