@@ -373,6 +373,8 @@ class AdaptPlan(Settings):
             del settings["train"]["texts"]  # newer than finished steps
         if not self.then_task.on:
             del settings["then_task"]  # as in the digests of runs of one phase
+        if self.train.batch is not None or self.train.texts is None:
+            del settings["train"]["texts"]  # decides nothing; as in the digests before it
         return settings
 
     def _check_together(self) -> None:

@@ -151,7 +151,7 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
         wanted = math.ceil(passes * size.rows / batch)
         steps = min(_MOST_STEPS[size.device], max(_LEAST_STEPS, wanted))
     whole = dataclasses.replace(
-        train, length=length, batch=batch, rate=rate, steps=steps, epochs=None
+        train, length=length, batch=batch, texts=None, rate=rate, steps=steps, epochs=None
     )
     made = steps * batch / max(1, size.rows)
     words = (
