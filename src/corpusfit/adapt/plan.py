@@ -369,8 +369,6 @@ class AdaptPlan(Settings):
         for group, name in FREE:
             del settings[group][name]
         settings["read"] = self.read.decisive()
-        if self.train.texts is None:
-            del settings["train"]["texts"]  # newer than finished steps
         if not self.then_task.on:
             del settings["then_task"]  # as in the digests of runs of one phase
         if self.train.batch is not None or self.train.texts is None:
