@@ -172,4 +172,6 @@ def _text_bytes(sources: Sequence[Source]) -> float:
 
 
 def _size(text: float) -> str:
-    return f"{text / 1e6:,.3g} MB" if text < float("inf") else "an unknown amount"
+    if text == float("inf"):
+        return "an unknown amount"
+    return f"{text / 1e9:,.3g} GB" if text >= 1e9 else f"{text / 1e6:,.3g} MB"
