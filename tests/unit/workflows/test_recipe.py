@@ -338,7 +338,7 @@ epochs = [2, 4, 6]
     [
         ("models = { nobody = 'x' }", r"tasks\.models.*nobody"),
         ("compose = 'x'", r"tasks\.compose.*table"),
-        ("[tasks.evaluate.task]\nseparater = ';'", "separater"),
+        ("[tasks.evaluate.task]\nseparators = ';'", "separators"),
         ("[search]\nbatches = [1]", r"search\.batches"),
         ("[search]\nselector = 'random'\nbatch = [1, 2]", r"search\.selector"),
     ],
