@@ -123,11 +123,9 @@ def _write_results(context: RecipeContext, file: Path | None) -> Ran:
     correlations = correlations_of(graph, scored, context.predictors)
     adapted = list(adapted_of(graph, folder))
     tables = tables_of(context.inputs, scored, correlations, costs, adapted)
-    repeat = ["corpusfit", "run", str(file and file.absolute())]
-    repeat += ["--keep-overlap"] * recipe.keep_overlap
     facts = {
         "command": "run",
-        "repeat": repeat if file else [],
+        "repeat": _repeat(recipe, file),
         "recipe": dataclasses.asdict(recipe),
         "tasks": [dataclasses.asdict(task) for task in context.inputs.tasks.values()],
         "pile": dict(context.inputs.pile),
