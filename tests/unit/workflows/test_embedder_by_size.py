@@ -7,6 +7,7 @@ import pytest
 from corpusfit.plan import Plan
 from corpusfit.types import Source
 from corpusfit.workflows.selection import embedder_by_size
+from corpusfit.workflows.selection.cascade_stages import resolve_stages, stages_of
 from corpusfit.workflows.selection.embedder_by_size import by_size
 
 
@@ -51,6 +52,18 @@ def test_what_minilm_scores_after_static_is_bounded_and_more_than_is_selected():
     assert decided(corpus(300), *few) == ("minilm", "static:0.1>minilm")
     assert decided(corpus(1_200), *few) == ("static", "")
     assert decided(corpus(300), "method.name=knn", "choose.fraction=0.1") == ("static", "")
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.4, 0.6, 0.7, 1.0])
+@pytest.mark.parametrize("size", [4.1, 5, 10, 29, 31, 100, 2_000])
+def test_a_cascade_is_a_plan_that_runs(size, fraction):
+    asked = Plan().with_overrides(["method.name=knn", f"choose.fraction={fraction}"]).check()
+    plan, _, _ = by_size(asked, corpus(size), workers=2, cascade=True)
+    resolved = resolve_stages(plan)
+    if plan.cascade.stages:
+        share = stages_of(resolved)[0].text.share
+        assert min(1, 1.5 * fraction) <= share + 0.005
+        assert share * size <= 30.2
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ PASSED = 1.5
 """Least share of the text in that stage, per share that is selected: 1.22 was enough for a recall
 of 0.95 (docs/benchmarks.md)."""
 
+HALF = 0.5
+"""Share of a smaller corpus in that stage, unless more is needed."""
+
 UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
 
@@ -90,7 +93,7 @@ def by_size(
     staging = cascade and isinstance(method, Method)
     needed = PASSED * _selected(plan.choose) if staging else float("inf")
     if needed * text <= STAGE[device]:
-        return _staged(plan, times)
+        return _staged(plan, times, needed)
     why = (
         f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
         f"to {_size(WHOLE[device])}."
@@ -103,12 +106,12 @@ def by_size(
     return _with(plan, "static"), why, times.said("static", others, once)
 
 
-def _staged(plan: Plan, times: _Times) -> tuple[Plan, str, str]:
-    """As `by_size`: the cascade of `static` and `minilm`."""
-    share = STAGE[times.device] / times.text
+def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
+    """As `by_size`: the cascade of `static` and `minilm`, which scores at least a share."""
+    share = min(1.0, max(needed, min(HALF, STAGE[times.device] / times.text)))
     why = f"static passes {100 * share:.2g} % of the corpus on to minilm."
     stages = CascadePlan(f"static:{share:.2g}>minilm")
-    staged = dataclasses.replace(times, encoded=STAGE[times.device] + SAMPLED)
+    staged = dataclasses.replace(times, encoded=share * times.text + SAMPLED)
     others = {_MINILM: times.seconds(times.device), _STATIC: times.seconds("static")}
     plan = dataclasses.replace(_with(plan, "minilm"), cascade=stages)
     return plan, why, staged.said(times.device, others)
