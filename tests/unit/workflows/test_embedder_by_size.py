@@ -49,6 +49,8 @@ def test_static_encodes_a_large_one(method):
 
 def test_what_minilm_scores_after_static_is_bounded_and_more_than_is_selected():
     few = ["method.name=knn", "choose.fraction=0.02"]
+    assert decided(corpus(10), *few) == ("minilm", "")
+    assert decided(corpus(40), *few) == ("minilm", "static:0.5>minilm")
     assert decided(corpus(300), *few) == ("minilm", "static:0.1>minilm")
     assert decided(corpus(1_200), *few) == ("static", "")
     assert decided(corpus(300), "method.name=knn", "choose.fraction=0.1") == ("static", "")
@@ -60,6 +62,7 @@ def test_a_cascade_is_a_plan_that_runs(size, fraction):
     asked = Plan().with_overrides(["method.name=knn", f"choose.fraction={fraction}"]).check()
     plan, _, _ = by_size(asked, corpus(size), workers=2, cascade=True)
     resolved = resolve_stages(plan)
+    assert bool(plan.cascade.stages) <= (size > 24)  # below, its samples cost what it saves
     if plan.cascade.stages:
         share = stages_of(resolved)[0].text.share
         assert min(1, 1.5 * fraction) <= share + 0.005

@@ -107,14 +107,20 @@ def by_size(
 
 
 def _staged(plan: Plan, times: _Times, needed: float) -> tuple[Plan, str, str]:
-    """As `by_size`: the cascade of `static` and `minilm`, which scores at least a share."""
+    """As `by_size`: the cascade of `static` and `minilm`, which scores at least a share.
+
+    `minilm` alone where the cascade would embed as much, since it embeds samples too.
+    """
     share = min(1.0, max(needed, min(HALF, STAGE[times.device] / times.text)))
+    staged = dataclasses.replace(times, encoded=share * times.text + SAMPLED)
+    others = {_STATIC: times.seconds("static")}
+    if staged.encoded >= times.text:
+        why = f"The embedder is minilm: a cascade would embed as much of {_size(times.text)}."
+        return _with(plan, "minilm"), why, times.said(times.device, others)
     why = f"static passes {100 * share:.2g} % of the corpus on to minilm."
     stages = CascadePlan(f"static:{share:.2g}>minilm")
-    staged = dataclasses.replace(times, encoded=share * times.text + SAMPLED)
-    others = {_MINILM: times.seconds(times.device), _STATIC: times.seconds("static")}
     plan = dataclasses.replace(_with(plan, "minilm"), cascade=stages)
-    return plan, why, staged.said(times.device, others)
+    return plan, why, staged.said(times.device, {_MINILM: times.seconds(times.device), **others})
 
 
 @dataclass(frozen=True)
