@@ -64,6 +64,11 @@ def distilled_folder(source: Path, cache: Path) -> Path:
     return here
 
 
+def is_distilled(cache: Path) -> bool:
+    """Whether a cache has a static model that was distilled."""
+    return any(cache.glob("static-*"))
+
+
 def _create(place: Path, fill: Callable[[Path], None]) -> None:
     """Fill a temporary folder, then rename it to its final name."""
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from corpusfit.embed.distill import is_distilled
 from corpusfit.plan import Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import CorpusMethod
@@ -57,7 +58,13 @@ def estimate(
         context.find(target, plan.read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
         engine = context.engine
-        plan, *why = by_size(plan, sources, workers=engine.workers, cascade=True)
+        plan, *why = by_size(
+            plan,
+            sources,
+            workers=engine.workers,
+            cascade=True,
+            distilled=is_distilled(context.cache),
+        )
         plan = resolve_stages(plan)
         run = Run.of(context, plan, [], sources)
         run.choose_embedder(plan, *why)
