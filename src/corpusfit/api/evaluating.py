@@ -101,6 +101,7 @@ def run(
     out: Path | str,
     keep_overlap: bool = False,
     cells: Path | str | None = None,
+    only: Sequence[str] = (),
     overwrite: bool = False,
     machine: Machine | None = None,
 ) -> Ran:
@@ -114,6 +115,7 @@ def run(
         cells: folder of finished cells' small files, of this recipe and others, which may be kept
             where selections and models cannot: what is there is not repeated, and what is
             finished is added.
+        only: names of the tasks to run and compare (default: all).
         overwrite: delete a different recipe's steps in `out`.
         machine: where to run, with how many workers, and where to show progress.
 
@@ -128,6 +130,7 @@ def run(
         place(out, "<.out>"),
         file=None if isinstance(recipe, Recipe) else Path(recipe),
         cells=_place(cells),
+        only=only,
         machine=machine or Machine(),
         overwrite=overwrite,
     )
@@ -140,6 +143,7 @@ def missing(
     out: Path | str,
     keep_overlap: bool = False,
     cells: Path | str | None = None,
+    only: Sequence[str] = (),
     machine: Machine | None = None,
     overwrite: bool = False,
 ) -> Missing:
@@ -149,6 +153,7 @@ def missing(
         found,
         place(out, "<.out>"),
         cells=_place(cells),
+        only=only,
         machine=machine or Machine(),
         overwrite=overwrite,
     )

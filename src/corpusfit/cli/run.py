@@ -34,6 +34,10 @@ def run(
             "repeated, and what is finished is added (default: none)",
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        o.option("TASK", "Run and compare only this task; repeat for several (default: all)"),
+    ] = None,
     engine: o.EngineName = "local",
     workers: o.Workers = None,
     cache: o.Cache = None,
@@ -59,6 +63,7 @@ def run(
             out=out,
             keep_overlap=keep_overlap,
             cells=cells,
+            only=only or (),
             machine=machine,
             overwrite=overwrite,
         )
@@ -69,6 +74,7 @@ def run(
         out=out,
         keep_overlap=keep_overlap,
         cells=cells,
+        only=only or (),
         overwrite=overwrite,
         machine=machine,
     )

@@ -124,6 +124,20 @@ def test_no_model_trains_on_its_dev_and_test_texts(tmp_path):
     assert not others.adaptations.keys() & graph.adaptations.keys()
 
 
+def test_the_steps_of_one_task_are_those_of_the_whole_recipe(tmp_path):
+    """A table is made row by row: with `only`, no step has another digest."""
+    asked = recipe(selector("base"), selector("random"), selector("general"), selector("knn"))
+    every = inputs(asked, tmp_path)
+    graph, whole = build_graph(dataclasses.replace(every, only=("b",))), build_graph(every)
+    assert {cell.task for cell in graph.cells} == {"b"}
+    assert all(whole.cells[cell] == own for cell, own in graph.cells.items())
+    assert graph.adaptations.items() < whole.adaptations.items()
+    assert (len(graph.adaptations), len(whole.adaptations)) == (3, 4)
+    asked.check_only(("b", "a"))
+    with pytest.raises(UsageError, match=r"only .*Perhaps b"):
+        asked.check_only(("bb",))
+
+
 def control(of):
     return dataclasses.replace(of, name="other", of=of.name)
 

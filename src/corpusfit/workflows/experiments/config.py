@@ -221,6 +221,13 @@ class Recipe:
             allowed = "two settings or more, such as batch = [16, 32]"
             raise bad_setting("search", allowed, self.search.settings())
 
+    def check_only(self, only: Sequence[str]) -> None:
+        """Raise `UsageError` for a name in `only` that no task has."""
+        names = [task.name for task in self.tasks]
+        for name in only:
+            if name not in names:
+                raise unknown_name("<.only>", name, names)
+
     def training_task(self, selector: Selector, task: str) -> RecipeTask:
         """The task whose text a selector adapts on: the task, or for a control its `other`."""
         entries = {entry.name: entry for entry in self.tasks}

@@ -40,8 +40,11 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
     selectors = {s.name: s for s in inputs.recipe.selectors}
     entries = {t.name: t for t in inputs.recipe.tasks}
     graph = StepGraph()
-    graph.searches = {place: search_nodes(inputs, *place) for place in inputs.tasks}
+    places = [place for place in inputs.tasks if inputs.runs(place[0])]
+    graph.searches = {place: search_nodes(inputs, *place) for place in places}
     for cell in grid(inputs.recipe, sizes):
+        if not inputs.runs(cell.task):
+            continue
         stored, selector = inputs.tasks[cell.task, cell.size], selectors[cell.selector]
         adapted = _adapted_models(inputs, selector, cell, graph)
         plan = tune_plan(inputs.recipe, selector, cell, entries[cell.task])

@@ -168,6 +168,7 @@ class RecipeInputs:
         files: fingerprints of the files that methods read, by path.
         compositions: plans of compositions with what decides their text, by recipe.
         found: settings that the search found, by task and size.
+        only: names of the tasks whose cells are run; empty for all. No digest depends on it.
     """
 
     recipe: Recipe
@@ -179,6 +180,11 @@ class RecipeInputs:
     files: Mapping[str, str] = field(default_factory=dict)
     compositions: Mapping[str, tuple[CompositionPlan, str]] = field(default_factory=dict)
     found: Mapping[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    only: tuple[str, ...] = ()
+
+    def runs(self, task: str) -> bool:
+        """Whether the cells of a task are run."""
+        return not self.only or task in self.only
 
     def first(self) -> StoredTask:
         """The first task, for selections that do not depend on the task."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ def run_recipe(
     *,
     file: Path | None = None,
     cells: Path | None = None,
+    only: Sequence[str] = (),
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Ran:
@@ -73,6 +74,8 @@ def run_recipe(
         cells: a folder with small files of finished cells, of this recipe and others: those in it
             are not repeated, and new ones are added to it, also if the run is stopped by an
             error.
+        only: names of the tasks to run and compare; empty for all. What they share with the others
+            (a guard, a random part) stays the same.
         machine: where it runs.
         overwrite: replace another recipe's steps in `out`.
 
@@ -83,6 +86,7 @@ def run_recipe(
         CorpusfitError: the recipe cannot start, or a worker died; finished steps are kept.
     """
     check_plans(recipe)
+    recipe.check_only(only)
     recipe = on_machine(recipe, machine)
     if not is_local(out):
         raise bad_setting("<.out>", "a folder of this machine", str(out))
@@ -94,7 +98,8 @@ def run_recipe(
         if cells is not None:
             folder.exchange(cells)
             stack.callback(folder.exchange, cells)
-        context = _context(load_inputs(recipe, folder, machine, store=True), machine)
+        inputs = load_inputs(recipe, folder, machine, store=True)
+        context = _context(dataclasses.replace(inputs, only=tuple(only)), machine)
         if any(context.pending.left.values()):
             folder.reopen()
         if recipe.search is not None:

@@ -54,6 +54,7 @@ def missing(
     out: Path,
     *,
     cells: Path | None = None,
+    only: Sequence[str] = (),
     machine: Machine = HERE,
     overwrite: bool = False,
 ) -> Missing:
@@ -65,12 +66,14 @@ def missing(
     if not is_local(out):
         raise bad_setting("<.out>", "a folder of this machine", str(out))
     check_plans(recipe)
+    recipe.check_only(only)
     recipe = on_machine(recipe, machine)
     folder = RecipeFolder(out.absolute())
     folder.claim()
     if folder.differs(recipe.identity, overwrite=overwrite):
         folder = RecipeFolder(folder.path / "anew")  # an empty folder
     inputs = load_inputs(recipe, folder, machine, store=False)
+    inputs = dataclasses.replace(inputs, only=tuple(only))
     graph = build_graph(inputs)
     pending = pending_steps(graph, predictors_of(inputs, graph), folder, cells)
     left = {t.name for t in pending.tunings}
