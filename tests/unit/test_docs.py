@@ -34,7 +34,7 @@ def test_readme_is_short_and_names_every_command_and_package():
 
 
 def test_paper_recipes_are_valid_and_listed(monkeypatch):
-    """Each exists at both scales; Table 3 has eight seeds, as in TADPOLE's section 4."""
+    """Each exists at both scales; at the paper's Table 3 has eight seeds (TADPOLE, section 4)."""
     for name in ("CORPUSFIT_DATA", "CORPUSFIT_MODELS"):
         monkeypatch.setenv(name, "/somewhere")
     papers = ROOT / "examples" / "papers"
@@ -42,4 +42,4 @@ def test_paper_recipes_are_valid_and_listed(monkeypatch):
     named = set(re.findall(r"^\| `(\w+)` \|", (papers / "README.md").read_text("utf-8"), re.M))
     assert set(recipes) == {f"{name}_{scale}" for name in named for scale in ("cpu", "paper")}
     assert len({recipe.name for recipe in recipes.values()}) == len(recipes)
-    assert {recipes[f"tadpole_table3_{scale}"].seeds for scale in ("cpu", "paper")} == {8}
+    assert recipes["tadpole_table3_paper"].seeds == 8
