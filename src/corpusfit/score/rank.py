@@ -59,6 +59,90 @@ class Verdict:
     rate: tuple[float, float]
 
 
+@dataclass(frozen=True, eq=False)
+class Split:
+    """How a trial divides target and corpus sample; all int64 positions, all but `outliers` sorted.
+
+    Attributes:
+        train, test: of the target: fitted on and held out.
+        fit, threshold, vote: thirds of the corpus sample: for the fit, for the F1 threshold (at
+            most the size of `train`), and that is scored.
+        outliers: positions in `vote`, as many as `test` if it has as many.
+    """
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+    fit: NDArray[np.int64]
+    threshold: NDArray[np.int64]
+    vote: NDArray[np.int64]
+    outliers: NDArray[np.int64]
+
+    @classmethod
+    def drawn(cls, target: int, background: int, *, seed: int, held_out: float = HELD_OUT) -> Split:
+        """Draw the split of a target and a corpus sample of these sizes."""
+        rng = np.random.default_rng(seed)
+        train, test = _split(rng.permutation(target)[:MOST_TARGET], held_out)
+        fit, threshold, vote = _deal(rng.permutation(background))
+        outliers = rng.permutation(len(vote))[: len(test)]
+        return cls(train, test, fit, threshold[: len(train)], vote, outliers)
+
+
+@dataclass(frozen=True, eq=False)
+class Separation:
+    """What a method fitted on a part of the target says of unseen texts.
+
+    Attributes:
+        inliers: float32 [t], scores of the held-out target texts.
+        votes: float32 [v], scores of the last third of the corpus sample.
+        outliers: float32, those of them that are compared with the inliers.
+        f1, auroc, ap: of inliers against outliers; F1 at the threshold that is best on other texts.
+        fit_s, score_s: seconds to fit, and to score the votes.
+    """
+
+    inliers: NDArray[np.float32]
+    votes: NDArray[np.float32]
+    outliers: NDArray[np.float32]
+    f1: float
+    auroc: float
+    ap: float
+    fit_s: float
+    score_s: float
+
+    def top(self, share: float) -> NDArray[np.int64]:
+        """Positions of the highest votes, a share of all and at least one."""
+        k = max(1, round(share * len(self.votes)))
+        return np.argsort(-self.votes, kind="stable")[:k]
+
+
+def separate(
+    method: Method[Any], target: Any, background: Any, split: Split, *, seed: int
+) -> Separation:
+    """Fit a method on a part of the target, and score held-out target texts and corpus texts.
+
+    Args:
+        method: the method with its settings.
+        target: target units, in the form on which the method is fitted.
+        background: corpus units, same form.
+        split: which of them are fitted on and which are scored.
+        seed: random seed of the fit.
+
+    Reference: TADPOLE, section 3.1 (ranking), Table 1 and Figure 4; DANA, section 3.1.
+    """
+    started = time.perf_counter()
+    scorer = method.fit(taken_of(target, split.train), taken_of(background, split.fit), seed=seed)
+    fitted = time.perf_counter()
+    target, background = read_as(target, method.reads), read_as(background, method.reads)
+    votes = scorer.score(taken_of(background, split.vote))
+    scored = time.perf_counter()
+    inliers, outliers = scorer.score(taken_of(target, split.test)), votes[split.outliers]
+    threshold = best_threshold(
+        scorer.score(taken_of(target, split.train)),
+        scorer.score(taken_of(background, split.threshold)),
+    )
+    quality = _quality(inliers, outliers, threshold)
+    return Separation(inliers, votes, outliers, *quality, fitted - started, scored - fitted)
+
+
 def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed: int) -> Trial:
     """Fit a method on 90 % of the target and evaluate its scores.
 
@@ -75,30 +159,15 @@ def trial(name: str, method: Method[Any], target: Any, background: Any, *, seed:
 
     Reference: TADPOLE, section 3.1 (ranking) and Table 1; DANA, section 3.1.
     """
-    rng = np.random.default_rng(seed)
-    train, test = _split(rng.permutation(len(target))[:MOST_TARGET])
-    fit_part, threshold_part, vote = _deal(rng.permutation(len(background)))
-    started = time.perf_counter()
-    scorer = method.fit(taken_of(target, train), taken_of(background, fit_part), seed=seed)
-    fitted = time.perf_counter()
-    target, background = read_as(target, method.reads), read_as(background, method.reads)
-    votes = scorer.score(taken_of(background, vote))
-    scored = time.perf_counter()
-    outliers = votes[rng.permutation(len(votes))[: len(test)]]
-    inliers = scorer.score(taken_of(target, test))
-    threshold = best_threshold(
-        scorer.score(taken_of(target, train)),
-        scorer.score(taken_of(background, threshold_part[: len(train)])),
-    )
-    f1, auroc, ap = _quality(inliers, outliers, threshold)
-    k = max(1, round(TOP * len(votes)))
-    top = np.sort(vote[np.argsort(-votes, kind="stable")[:k]])
-    rate = len(votes) / max(scored - fitted, 1e-9)
-    return Trial(name, method.family, seed, f1, auroc, ap, fitted - started, rate, top)
+    split = Split.drawn(len(target), len(background), seed=seed)
+    found = separate(method, target, background, split, seed=seed)
+    top, rate = np.sort(split.vote[found.top(TOP)]), len(found.votes) / max(found.score_s, 1e-9)
+    quality = found.f1, found.auroc, found.ap
+    return Trial(name, method.family, seed, *quality, found.fit_s, rate, top)
 
 
-def _split(deal: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    held = max(1, round(HELD_OUT * len(deal)))
+def _split(deal: NDArray[np.int64], held_out: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    held = max(1, round(held_out * len(deal)))
     return np.sort(deal[held:] if len(deal) > 1 else deal), np.sort(deal[:held])
 
 

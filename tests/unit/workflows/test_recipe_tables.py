@@ -13,7 +13,7 @@ from corpusfit.evaluate.tables import csv
 from corpusfit.workflows.adaptation.adapting import Adapted
 from corpusfit.workflows.experiments import workers
 from corpusfit.workflows.experiments.contrasts import adjusted_pairs
-from corpusfit.workflows.experiments.costs import Cost, Costs
+from corpusfit.workflows.experiments.costs import Cost
 from corpusfit.workflows.experiments.export import all_cells, write_tables
 from corpusfit.workflows.experiments.grid import columns_of, grid
 from corpusfit.workflows.experiments.results import Result, ScoredCells
@@ -82,7 +82,7 @@ def test_each_cell_has_its_cost_and_errors_are_written(tmp_path):
     rows = list(formats.DictReader(io.StringIO(csv(all_cells(found, costs)))))
     assert [float(row["tune_s"]) for row in rows] == [3.0, 3.0]
     assert [float(row["watt_hours"]) for row in rows] == [5.0, 5.0]
-    write_tables(tmp_path, [main_table(asked, found)], found, Costs({}, costs, 0, {}), {})
+    write_tables(tmp_path, [main_table(asked, found)], all_cells(found, costs), {})
     assert "broken" in (tmp_path / "table.csv").read_text("utf-8")
 
 

@@ -11,9 +11,10 @@ from corpusfit.adapt.plan import ADAPTERS, TASK, WEIGHTS, AdaptPlan
 from corpusfit.errors import UsageError, bad_setting
 from corpusfit.evaluate.plan import AUGMENTS, EvaluatePlan
 from corpusfit.manifest import versions
-from corpusfit.plan import Plan
+from corpusfit.plan import AUTO, Plan
 from corpusfit.settings import one_of, positive
 from corpusfit.workflows.experiments.entries import BASE, RecipeTask, Search
+from corpusfit.workflows.experiments.separation import Separation
 
 GENERAL, RANDOM, ORACLE, COMPOSE = "general", "random", "oracle", "compose"
 WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)
@@ -87,11 +88,15 @@ class Selector:
         """Whether its scores are graded, so that fractions and weights apply."""
         return self.selects and self.strategy != ORACLE
 
-    def check(self) -> None:
-        """Raise `UsageError` for a value that is not allowed."""
+    def check_fractions(self) -> None:
+        """Raise `UsageError` for a fraction that is not allowed."""
         for share in self.fractions:
             if not 0 < share <= 1:
                 raise bad_setting("fractions", "in (0, 1]", share, "For a tenth, use 0.1.")
+
+    def check(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        self.check_fractions()
         for setting, allowed in (
             ("weights", WEIGHTS),
             ("adapters", ("", *ADAPTERS)),
@@ -134,6 +139,8 @@ class Recipe:
         adaptations: adapted models per cell; fine-tuning k starts from number k modulo this.
         compare: the column that all others are compared with.
         pairs: further pairs of columns to compare.
+        separation: measures how well methods tell target texts from corpus texts, in place of
+            adapting and fine-tuning; None to adapt and fine-tune.
         keep_overlap: train on copies of dev and test texts too.
         watts: power of a busy processor core in watts, for the estimate of energy.
         gpu_watts: power of a busy GPU in watts.
@@ -153,6 +160,7 @@ class Recipe:
     compare: str = BASE
     pairs: tuple[tuple[str, ...], ...] = ()
     keep_overlap: bool = False
+    separation: Separation | None = None
     watts: float = 10.0
     gpu_watts: float = 400.0
 
@@ -188,6 +196,9 @@ class Recipe:
             raise bad_setting("seed", "0 or more, and below 2^31", self.seed)
         for size in self.train_sizes:
             positive("train_sizes", size)
+        if self.separation is not None:
+            self._check_separation(self.separation)
+            return self
         entries: list[RecipeTask | Selector] = [*self.tasks, *self.selectors]
         for entry in entries:
             entry.check()
@@ -196,6 +207,23 @@ class Recipe:
         self._check_others()
         self._check_search()
         return self
+
+    def _check_separation(self, separation: Separation) -> None:
+        """Raise `UsageError` for a selector without a method, or an unknown task of a target."""
+        separation.check()
+        if not self.corpus:
+            raise bad_setting("corpus", "set for [separation]", "nothing")
+        for selector in self.selectors:
+            method = selector.select.method.name
+            if selector.strategy in WITHOUT_SELECTION or method in (AUTO, ORACLE):
+                allowed = "methods that score each unit alone, as the recipe has [separation]"
+                raise bad_setting("selectors", allowed, selector.name)
+            selector.check_fractions()
+        names = [task.name for task in self.tasks]
+        for tasks in separation.targets.values():
+            for name in tasks:
+                if name not in names:
+                    raise unknown_name("separation.targets", name, names)
 
     def _check_columns_of_tasks(self) -> None:
         """Raise `UsageError` for a task's model or composition of a selector that is not there."""
@@ -222,7 +250,9 @@ class Recipe:
             raise bad_setting("search", allowed, self.search.settings())
 
     def check_only(self, only: Sequence[str]) -> None:
-        """Raise `UsageError` for a name in `only` that no task has."""
+        """Raise `UsageError` for a name in `only` that no task has, or for any in `separation`."""
+        if only and self.separation is not None:
+            raise bad_setting("<.only>", "left out for a recipe with [separation]", only[0])
         names = [task.name for task in self.tasks]
         for name in only:
             if name not in names:

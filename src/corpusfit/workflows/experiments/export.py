@@ -10,7 +10,7 @@ from typing import Any
 
 from corpusfit.artifacts import write_bytes
 from corpusfit.evaluate.tables import Cell, Table, csv, latex, markdown, plain
-from corpusfit.workflows.experiments.costs import Cost, Costs
+from corpusfit.workflows.experiments.costs import Cost
 from corpusfit.workflows.experiments.results import ScoredCells
 
 
@@ -42,24 +42,21 @@ def all_cells(scored: ScoredCells, costs: Sequence[Cost]) -> Table:
     return Table("cells", (*columns, *cost_names, "error"), tuple(rows))
 
 
-def write_tables(
-    out: Path, tables: Sequence[Table], scored: ScoredCells, costs: Costs, facts: dict[str, Any]
-) -> None:
+def write_tables(out: Path, tables: Sequence[Table], cells: Table, facts: dict[str, Any]) -> None:
     """Write `table.md`, `table.tex`, `table.csv` (one line per cell) and `table.json`.
 
     Args:
         out: the folder.
         tables: the tables that are printed.
-        scored: the results.
-        costs: costs of steps.
-        facts: further entries of the JSON file.
+        cells: a row for each cell, from `all_cells`.
+        facts: what the JSON file has besides the tables.
     """
     printed = [{**dataclasses.asdict(table), "rows": plain(table)} for table in tables]
-    everything = {**facts, **dataclasses.asdict(scored), "tables": printed}
+    everything = {**facts, "tables": printed}
     for name, text in (
         ("table.md", "\n".join(map(markdown, tables))),
         ("table.tex", "\n".join(map(latex, tables))),
-        ("table.csv", csv(all_cells(scored, costs.cells))),
+        ("table.csv", csv(cells)),
         ("table.json", json.dumps(everything, indent=1, ensure_ascii=False)),
     ):
         write_bytes(out / name, text.encode(errors="backslashreplace"))

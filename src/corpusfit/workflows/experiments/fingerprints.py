@@ -106,12 +106,17 @@ def scoring(
         del settings[group]
     settings["read"] = plan.read.decisive()
     methods, read = _methods_and_encoders(plan)
-    settings["methods"] = [_by_content(method, files) for method in methods]
+    settings["methods"] = [by_content(method, files) for method in methods]
     return settings | {"encoders": [encoders[embed] for embed in read]}
 
 
-def _by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
-    """A method with file fingerprints in place of the paths in its settings."""
+def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
+    """A method with file fingerprints in place of the paths in its settings.
+
+    Args:
+        method: the method with its settings.
+        files: fingerprints of the files that it reads, by path.
+    """
     built = None if method.name == "auto" else registry.build(method.name, method.options)
     named = {} if built is None else {path: files[path] for path in built.files}
     options = {k: named.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()}

@@ -19,6 +19,7 @@ from corpusfit.settings import Settings, recipe_values, unknown
 from corpusfit.workflows.experiments.config import WITHOUT_SELECTION, Recipe, Selector, unknown_name
 from corpusfit.workflows.experiments.entries import RecipeTask, Search
 from corpusfit.workflows.experiments.recipe_keys import ELSEWHERE, RecipeKeys
+from corpusfit.workflows.experiments.separation import Separation
 
 _P = TypeVar("_P", bound=Settings)
 _GROUPS = ("select", "adapt", "evaluate")
@@ -81,6 +82,8 @@ def read_recipe(path: Path) -> Recipe:
     settings["selectors"] = _selectors(values, plans, home)
     if "search" in values:
         settings["search"] = _search(values["search"])
+    if "separation" in values:
+        settings["separation"] = _separation(values["separation"])
     settings.setdefault("name", "")
     return Recipe(**settings).check()
 
@@ -145,6 +148,41 @@ def _search(table: Any) -> Search:
     return Search(
         typed("search.selector", "str", table.get("selector", Search().selector)), **found
     )
+
+
+def _separation(table: Any) -> Separation:
+    if not isinstance(table, Mapping):
+        raise bad_setting("separation", "a table [separation]", table)
+    plain = {"texts": "int", "documents": "int", "held_out": "float"}
+    known = [field.name for field in dataclasses.fields(Separation)]
+    for key in table.keys() - set(known):
+        raise unknown(f"separation.{key}", [f"separation.{k}" for k in known])
+    found: dict[str, Any] = {
+        key: typed(f"separation.{key}", kind, table[key])
+        for key, kind in plain.items()
+        if key in table
+    }
+    if "finetuned" in table:
+        found["finetuned"] = _list("separation.finetuned", table["finetuned"], "bool")
+    for key in ("targets", "corpora"):
+        if not isinstance(table.get(key, {}), Mapping):
+            raise bad_setting(f"separation.{key}", f"a table [separation.{key}]", table[key])
+    found["targets"] = {
+        name: _list(f"separation.targets.{name}", tasks, "str")
+        for name, tasks in table.get("targets", {}).items()
+    }
+    found["corpora"] = {
+        name: _shares(f"separation.corpora.{name}", of)
+        for name, of in table.get("corpora", {}).items()
+    }
+    return Separation(**found)
+
+
+def _shares(setting: str, value: Any) -> dict[str, float]:
+    """Globs of sources with their shares; 0 in a list, which names globs alone."""
+    if isinstance(value, Mapping):
+        return {glob: typed(f"{setting}.{glob}", "float", share) for glob, share in value.items()}
+    return dict.fromkeys(_list(setting, value, "str"), 0.0)
 
 
 def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str, Any]:

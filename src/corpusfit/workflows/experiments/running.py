@@ -20,7 +20,7 @@ from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.correlation import correlations_of
 from corpusfit.workflows.experiments.costs import costs_of
 from corpusfit.workflows.experiments.executor import RecipeContext, run_searches, run_steps
-from corpusfit.workflows.experiments.export import write_tables
+from corpusfit.workflows.experiments.export import all_cells, write_tables
 from corpusfit.workflows.experiments.fingerprints import on_machine
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.graph import build_graph, with_found
@@ -30,6 +30,7 @@ from corpusfit.workflows.experiments.nodes import RecipeInputs, StepGraph
 from corpusfit.workflows.experiments.predictors import predictors_of
 from corpusfit.workflows.experiments.results import ScoredCells
 from corpusfit.workflows.experiments.scoring import score_cells
+from corpusfit.workflows.experiments.separating import measure_separation
 from corpusfit.workflows.experiments.status import pending_steps
 from corpusfit.workflows.experiments.tables import tables_of
 from corpusfit.workflows.lock import locked
@@ -62,6 +63,8 @@ def run_recipe(
 ) -> Ran:
     """Run a recipe: select, adapt, fine-tune, compare, and write the tables.
 
+    A recipe with `[separation]` measures methods instead.
+
     Finished steps are not repeated. Finished outcomes do not need the selections and models that
     they were made from, so those may be deleted.
 
@@ -85,9 +88,10 @@ def run_recipe(
     Raises:
         CorpusfitError: the recipe cannot start, or a worker died; finished steps are kept.
     """
-    check_plans(recipe)
     recipe.check_only(only)
-    recipe = on_machine(recipe, machine)
+    if recipe.separation is None:
+        check_plans(recipe)
+        recipe = on_machine(recipe, machine)
     if not is_local(out):
         raise bad_setting("<.out>", "a folder of this machine", str(out))
     folder = RecipeFolder(out.absolute())
@@ -98,6 +102,8 @@ def run_recipe(
         if cells is not None:
             folder.exchange(cells)
             stack.callback(folder.exchange, cells)
+        if recipe.separation is not None:
+            return _measure(recipe, folder, file, machine)
         inputs = load_inputs(recipe, folder, machine, store=True)
         context = _context(dataclasses.replace(inputs, only=tuple(only)), machine)
         if any(context.pending.left.values()):
@@ -107,6 +113,14 @@ def run_recipe(
             context = _context(with_found(context.inputs), machine)
         run_steps(context)
         return _write_results(context, file)
+
+
+def _measure(recipe: Recipe, folder: RecipeFolder, file: Path | None, machine: Machine) -> Ran:
+    """Measure how well methods separate target and corpus."""
+    scored, tables, facts = measure_separation(recipe, folder, machine)
+    if not scored.failed:
+        folder.finish({"command": "run", "repeat": _repeat(recipe, file), **facts})
+    return Ran(folder.path, scored, tables)
 
 
 def _context(inputs: RecipeInputs, machine: Machine) -> RecipeContext:
@@ -145,7 +159,8 @@ def _write_results(context: RecipeContext, file: Path | None) -> Ran:
         "costs": dataclasses.asdict(costs),
         "forecasts": dataclasses.asdict(correlations),
     }
-    write_tables(folder.path, tables, scored, costs, facts)
+    cells = all_cells(scored, costs.cells)
+    write_tables(folder.path, tables, cells, {**facts, **dataclasses.asdict(scored)})
     if not scored.failed:
         steps = {phase: total for phase, (total, _) in context.pending.counts().items()}
         folder.finish({**facts, "steps": steps})

@@ -27,6 +27,7 @@ from corpusfit.workflows.experiments.nodes import (
     TuneNode,
 )
 from corpusfit.workflows.experiments.predictors import PredictorNode, predictors_of
+from corpusfit.workflows.experiments.separating import measurements_of
 
 PHASES = ("selections", "adaptations", "companions", "fine-tunings", "forecasts")
 LABELS = {"companions": "augmentations", "forecasts": "predictors"}
@@ -65,13 +66,16 @@ def missing(
     """
     if not is_local(out):
         raise bad_setting("<.out>", "a folder of this machine", str(out))
-    check_plans(recipe)
     recipe.check_only(only)
-    recipe = on_machine(recipe, machine)
+    if recipe.separation is None:
+        check_plans(recipe)
+        recipe = on_machine(recipe, machine)
     folder = RecipeFolder(out.absolute())
     folder.claim()
     if folder.differs(recipe.identity, overwrite=overwrite):
         folder = RecipeFolder(folder.path / "anew")  # an empty folder
+    if recipe.separation is not None:
+        return _missing_measurements(recipe, folder, cells, machine)
     inputs = load_inputs(recipe, folder, machine, store=False)
     inputs = dataclasses.replace(inputs, only=tuple(only))
     graph = build_graph(inputs)
@@ -82,6 +86,28 @@ def missing(
         for cell, tunings in graph.cells.items()
     ]
     return Missing(table, pending.counts(), _estimate(pending, folder, machine))
+
+
+def _missing_measurements(
+    recipe: Recipe, folder: RecipeFolder, cells: Path | None, machine: Machine
+) -> Missing:
+    """The measurements of a recipe with `[separation]`."""
+    found = measurements_of(recipe, folder, machine)
+    left = found.pending(folder.scores)
+    if cells is not None:
+        there = listed(RecipeFolder(cells).scores)
+        left = [node for node in left if node.out.name not in there]
+    names = {node.out.name for node in left}
+    every = [node.out.name for nodes in found.cells.values() for node in nodes]
+    table = [
+        {**dataclasses.asdict(cell), "missing": sum(n.out.name in names for n in nodes)}
+        for cell, nodes in found.cells.items()
+    ]
+    done = [folder.costs / name for name in every if (folder.costs / name).exists()]
+    took = [json.loads(path.read_bytes())["seconds"] for path in done]
+    workers = min(machine.start().workers, max(1, len(left)))
+    seconds = len(left) * sum(took) / len(took) / workers if took else None
+    return Missing(table, {"measurements": (len(every), len(left))}, seconds)
 
 
 def all_tunings(graph: StepGraph) -> list[TuneNode]:

@@ -57,7 +57,7 @@ def main_table(recipe: Recipe, scored: ScoredCells) -> Table:
         own = [(row, column) for column in columns]
         shown = [_cell_text(cells.get(key), marks.get(key, "")) for key in own]
         metric = next(r.metric for r in scored.results if r.cell.row == row)
-        rows.append((_row_name(recipe, row), metric, *shown))
+        rows.append((row_name(recipe, row), metric, *shown))
     for size in dict.fromkeys(g.size for g in scored.gains):
         gains = {g.column: Score(g.mean, g.sd) for g in scored.gains if g.size == size}
         name = "average gain" if size is None else f"average gain, {_examples(size)}"
@@ -104,7 +104,7 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _row_name(recipe: Recipe, row: tuple[str, int, str]) -> str:
+def row_name(recipe: Recipe, row: tuple[str, int, str]) -> str:
     """A row's name: task, with size and model where a recipe has several."""
     task, size, model = row
     parts = [task]
@@ -132,7 +132,7 @@ def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
     for pair in scored.pairs:
         c = pair.comparison
         interval = f"{100 * c.low:+.1f} to {100 * c.high:+.1f}"
-        name = _row_name(recipe, pair.row)
+        name = row_name(recipe, pair.row)
         figures = (interval, c.p_seeds, c.p_items)
         rows.append((name, pair.column, pair.base, *figures, pair.verdict))
     columns = (
@@ -150,7 +150,7 @@ def _predictors(recipe: Recipe, correlations: Correlations) -> Table:
     """Predictors and gain of each adapted model."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            _row_name(recipe, row.row),
+            row_name(recipe, row.row),
             row.column,
             None if row.kl is None else f"{row.kl:+.3f}",
             f"{row.loss:.3f}",
@@ -204,7 +204,7 @@ def data_table(inputs: RecipeInputs, scored: ScoredCells) -> Table:
         task = inputs.tasks[row[:2]]
         counts = [r.truncated for r in scored.results if r.cell.row == row and r.truncated]
         truncated = max((found.get("test", 0) for found in counts), default=None)
-        name = _row_name(inputs.recipe, row)
+        name = row_name(inputs.recipe, row)
         rows.append((name, task.examples, *task.splits, task.copies, truncated))
     columns = ("dataset", "train", "dev", "test", "test texts in train", "truncated test texts")
     notes = ["Numbers of examples. Truncated: longer than the maximum length of the model."]
