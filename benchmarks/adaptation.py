@@ -6,6 +6,7 @@ before and after. A small model and a few hundred steps: a table takes an hour o
 cell resumes.
 
 Run: .venv/bin/python benchmarks/adaptation.py MODEL TASK PILE WORK [--seeds 3] [--steps 200]
+or benchmarks/adaptation.py --written, which writes adaptation.md from adaptation.json again.
 TASK has {train,dev}.jsonl.zst (text), PILE has *.jsonl.zst (text); WORK keeps resumable runs.
 """
 
@@ -16,6 +17,7 @@ import itertools
 import json
 import shutil
 import statistics
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,10 @@ LAST = 6
 
 
 def main() -> None:
-    """Select, adapt, write."""
+    """Select, adapt, write; with `--written` only write what adaptation.json has."""
+    if sys.argv[1:] == ["--written"]:
+        write(json.loads((RESULTS / "adaptation.json").read_text("utf-8")))
+        return
     asked = arguments()
     selections = selected(asked)
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in CELLS}
@@ -65,7 +70,16 @@ def main() -> None:
             kept = ("losses", "seconds", "tokens", "chunks", "effective_chunks", "fill")
             found[name].append({"seed": seed, **{k: m[k] for k in kept}})
             print(seed, name, m["losses"], f"{m['seconds']} s", flush=True)
-            write(asked, found)
+            write(
+                {
+                    "model": asked.model.name,
+                    "task": asked.task.name,
+                    "steps": asked.steps,
+                    "fraction": asked.fraction,
+                    "machine": machine(),
+                    "cells": found,
+                }
+            )
 
 
 def selected(asked: argparse.Namespace) -> dict[str, Path]:
@@ -80,25 +94,20 @@ def selected(asked: argparse.Namespace) -> dict[str, Path]:
     return out
 
 
-def write(asked: argparse.Namespace, found: dict[str, list[dict[str, Any]]]) -> None:
+def write(facts: dict[str, Any]) -> None:
     """docs/results/adaptation.json and .md."""
-    facts = {
-        "model": asked.model.name,
-        "task": asked.task.name,
-        "steps": asked.steps,
-        "fraction": asked.fraction,
-        "machine": machine(),
-        "cells": found,
-    }
+    found, here = facts["cells"], facts["machine"]
     (RESULTS / "adaptation.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
     lines = [
         "# Adapting on what was selected",
         "",
-        f"Made by `benchmarks/adaptation.py`: `{asked.model.name}`, {asked.steps} steps of 16 x "
-        f"128 tokens, task {asked.task.name} (its dev texts), {asked.fraction:.0%} of the corpus "
+        f"**{conclusion(found)}**",
+        "",
+        f"Made by `benchmarks/adaptation.py`: `{facts['model']}`, {facts['steps']} steps of 16 x "
+        f"128 tokens, task {facts['task']} (its dev texts), {facts['fraction']:.0%} of the corpus "
         "selected on static embeddings. Masked-LM loss in nats, mean ± standard deviation over "
         "seeds, and the change of that on general text. `resample` and `lambda` see all of the "
-        f"pile, with {' and '.join(SHARP)} where nothing else is said.",
+        f"corpus, with {' and '.join(SHARP)} where nothing else is said.",
         "",
         "The random part is of short segments: see docs/log.md. `selected`, `random part` and "
         "`mask+lambda` train on a tenth of the corpus, the rest on all of it.",
@@ -109,7 +118,35 @@ def write(asked: argparse.Namespace, found: dict[str, list[dict[str, Any]]]) -> 
     for name, runs in found.items():
         if runs:
             lines.append(line(name, runs))
+    lines += [
+        "",
+        f"Measured on {here['cpu']}, at commit {here['commit'][:9]}, {here['date'][:10]}.",
+    ]
     (RESULTS / "adaptation.md").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def conclusion(found: dict[str, list[dict[str, Any]]]) -> str:
+    """What lowers the loss on the task most, and what the weights change."""
+    falls = {name: -statistics.fmean(map(change, runs)) for name, runs in found.items() if runs}
+    best, *others = sorted(falls, key=lambda name: -falls[name])
+    said = f"`{best}` lowers the loss on the task's text most ({falls[best]:.3f} nats)"
+    said += (
+        f", before {', '.join(f'`{o}` ({falls[o]:.3f})' for o in others[:2])}." if others else "."
+    )
+    if {"selected", "lambda", "resample"} <= falls.keys():
+        better = "no " if max(falls["lambda"], falls["resample"]) <= falls["selected"] else ""
+        said += (
+            f" Weights over the whole corpus are {better}better than the selection alone "
+            f"(`lambda` {falls['lambda']:.3f}, `resample` {falls['resample']:.3f}, `selected` "
+            f"{falls['selected']:.3f}); TADPOLE and DANA compare them by the task's score, after "
+            "50,000 steps of BERT-base."
+        )
+    return said
+
+
+def change(run: dict[str, Any]) -> float:
+    """The change of the loss on the task's text."""
+    return float(run["losses"]["after"]["task"] - run["losses"]["before"]["task"])
 
 
 def line(name: str, runs: list[dict[str, Any]]) -> str:

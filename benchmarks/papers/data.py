@@ -97,13 +97,6 @@ def source_texts(s: Setting, source: str, words: int = WORDS) -> list[str]:
     return [first_words(texts[i], words) for i in drawn(len(texts), s.documents, 0)]
 
 
-def other_texts(s: Setting, source: str, most: int) -> list[str]:
-    """The beginnings of documents of a source that no table uses."""
-    texts = _whole(source_files(s)[source])
-    order = np.random.default_rng(0).permutation(len(texts))
-    return [first_words(texts[i]) for i in np.sort(order[s.documents : s.documents + most])]
-
-
 def _whole(path: Path) -> list[str]:
     return [row["text"] for row in rows(path) if row["text"].strip()]
 

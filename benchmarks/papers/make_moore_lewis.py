@@ -128,7 +128,9 @@ def report(s: Setting, found: dict[Piece, dict[str, Any]]) -> Report:
                 for name, names in values.items()
             },
         }
-    return Report({"settings": VARIANTS, **figures}, "\n\n".join(parts))
+    corpora = dict.fromkeys(corpus for corpus, _, _ in found)
+    conclusion = " ".join(_conclusion(found, corpus) for corpus in corpora)
+    return Report({"settings": VARIANTS, **figures}, "\n\n".join(parts), conclusion)
 
 
 _NAMES = {"dev": "The other half of the development sets", "train": "Training sentences"}
@@ -182,5 +184,4 @@ def _text(s: Setting, found: dict[Piece, dict[str, Any]]) -> str:
         "lines: medical 0.476 and 0.955, law 0.836 and 0.894, it 0.441 and 0.985, precision and "
         "recall) are not comparable with ours; rows of one table here are."
     ]
-    said += [_conclusion(found, corpus) for corpus in sizes]
     return "\n\n".join(said)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import data
 from data import ENCODERS, TARGETS, Setting
 from measure import COMPARED, average_precision, scored, shown
-from report import Report, cell, of_seeds, percent, spread, table
+from report import Report, cell, first, of_seeds, percent, spread, standing, table
 
 SHARES = (0.05, 0.02, 0.01)
 
@@ -82,7 +82,32 @@ def report(s: Setting, found: dict[Piece, dict[str, Any]]) -> Report:
                 }
                 for name, by in of.items()
             }
-    return Report(figures, "\n\n".join(parts))
+    return Report(figures, "\n\n".join(parts), _conclusion(figures))
+
+
+def _conclusion(figures: dict[str, Any]) -> str:
+    """What the means over targets say, at the smallest share and at the largest."""
+    said = []
+    for embedder, by_share in figures.items():
+        means = {share: _means(by_share[str(share)]) for share in (max(SHARES), min(SHARES))}
+        large, small = means.values()
+        said.append(
+            f"On {embedder}, "
+            f"{first(small, f'mean average precision at {100 * min(SHARES):g} %')}; at "
+            f"{100 * max(SHARES):g} % {standing(large, 'consensus')}, at {100 * min(SHARES):g} % "
+            f"{standing(small, 'consensus')}, where {standing(small, 'isolation_forest')}, the "
+            "papers' "
+            "detector."
+        )
+    return " ".join(said)
+
+
+def _means(by_target: dict[str, Any]) -> dict[str, float]:
+    """Mean average precision over targets, by method."""
+    return {
+        m: float(np.mean([of["average_precision"][m]["mean"] for of in by_target.values()]))
+        for m in map(shown, COMPARED)
+    }
 
 
 def _values(

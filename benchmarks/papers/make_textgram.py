@@ -80,7 +80,6 @@ def report(s: Setting, found: dict[Piece, dict[str, Any]]) -> Report:
         "the share of that tenth that both ways of joining have in common. Vectors are static; "
         "the paper does not name its encoder. Its corpus has a million sentences, this one "
         f"{len(data.documents(s)[0]):,} documents.",
-        _conclusion(values),
     ]
     for pairs in PAIRS:
         parts += [f"## {f'The {pairs:,} strongest pairs' if pairs else 'All pairs'}"]
@@ -89,7 +88,8 @@ def report(s: Setting, found: dict[Piece, dict[str, Any]]) -> Report:
         way: {name: {k: spread(v) for k, v in of.items()} for name, of in names.items()}
         for way, names in values.items()
     }
-    return Report({"found": figures, "chance": chance}, "\n\n".join(parts))
+    said = {"found": figures, "chance": chance}
+    return Report(said, "\n\n".join(parts), _conclusion(values, chance))
 
 
 def _table(
@@ -107,7 +107,9 @@ def _table(
     return table(head, rows)
 
 
-def _conclusion(values: dict[str, dict[str, dict[str, list[float]]]]) -> str:
+def _conclusion(
+    values: dict[str, dict[str, dict[str, list[float]]]], chance: dict[str, float]
+) -> str:
     def mean(way: str, key: str) -> float:
         return float(np.mean([np.mean(of[key]) for of in values[way].values()]))
 
@@ -121,4 +123,5 @@ def _conclusion(values: dict[str, dict[str, dict[str, list[float]]]]) -> str:
             f"{100 - 100 * mean(copies, 'overlap'):.0f} % of the best tenth; its mean precision is "
             f"{mean(copies, 'precision'):.3f}, joined once {mean(once, 'precision'):.3f}."
         )
-    return " ".join(said)
+    random = float(np.mean(list(chance.values())))
+    return f"{' '.join(said)} A random order has {random:.3f}; the paper reports no precision."

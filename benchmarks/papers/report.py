@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,25 @@ class Report:
     Attributes:
         figures: results as plain values.
         text: set-up and tables in Markdown, without the heading.
+        conclusion: what follows from the figures, and where the papers differ.
     """
 
     figures: dict[str, Any]
     text: str
+    conclusion: str
+
+
+def standing(means: Mapping[str, float], name: str) -> str:
+    """A method's place among all by a figure of which more is better."""
+    place = 1 + sum(value > means[name] for value in means.values())
+    return f"`{name}` is number {place} of {len(means)} ({means[name]:.3f})"
+
+
+def first(means: Mapping[str, float], what: str) -> str:
+    """The method with the highest figure, and the next."""
+    best, *others = sorted(means, key=lambda name: -means[name])
+    then = f", before `{others[0]}` ({means[others[0]]:.3f})" if others else ""
+    return f"`{best}` has the highest {what} ({means[best]:.3f}){then}"
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:

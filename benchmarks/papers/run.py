@@ -1,7 +1,7 @@
 """Make the papers' tables from real data, with one command.
 
 Measures the parts of each table on a few processes and writes docs/results/NAME.json and NAME.md.
-Texts are truncated and samples small, so that all tables take minutes on two cores.
+Texts are truncated and samples small, so that all tables take minutes on two cores. `from_recipes.py` makes TADPOLE's Table 1, Figures 4 and 5.
 
 Run: .venv/bin/python benchmarks/papers/run.py TASKS PILE [--only NAME,…] [--seeds 3] [--finetune]
 TASKS has TASK/{train,dev,test}.jsonl.zst (text, label), PILE has DOMAIN_*.jsonl(.zst) (text).
@@ -33,13 +33,10 @@ TABLES = {
     "selectors": "Which method finds the domain",
     "rare": "Which method finds a rare domain",
     "shift": "Which method finds a domain of another style",
-    "table1": "TADPOLE, Table 1: anomaly detectors",
-    "table2": "TADPOLE, Figure 5 (DANA, Table 2): filtering a union of corpora",
     "table5": "Unsupervised Domain Clusters, Table 5: pre-ranking",
     "table7": "Unsupervised Domain Clusters, Table 7: precision and recall of the selection",
     "moore_lewis": "Unsupervised Domain Clusters, appendix A.5: Moore-Lewis as published",
     "textgram": "TextGram, Algorithm 1: sentences that join once or for each bigram",
-    "figure4": "TADPOLE, Figure 4 (DANA, Figure 3): an encoder fine-tuned on the task",
 }
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -141,11 +138,12 @@ def write(out: Path, name: str, s: Setting, report: Report) -> None:
     """Write a table's figures and its text."""
     sizes = {k: getattr(s, k) for k in ("documents", "target", "background", "seeds", "finetune")}
     here = machine()
-    content = {"name": name, "setting": sizes, **report.figures, "machine": here}
+    said = {"conclusion": report.conclusion, "machine": here}
+    content = {"name": name, "setting": sizes, **report.figures, **said}
     out.mkdir(parents=True, exist_ok=True)
     (out / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     made = f"Measured on {here['cpu']}, at commit {here['commit'][:9]}, {here['date'][:10]}."
-    text = f"# {TABLES[name]}\n\n{report.text}\n\n{made}\n"
+    text = f"# {TABLES[name]}\n\n**{report.conclusion}**\n\n{report.text}\n\n{made}\n"
     (out / f"{name}.md").write_text(text, encoding="utf-8")
 
 

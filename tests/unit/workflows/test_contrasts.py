@@ -9,6 +9,7 @@ from corpusfit.plan import Plan
 from corpusfit.workflows.experiments.config import Recipe, Selector
 from corpusfit.workflows.experiments.contrasts import (
     adjusted_pairs,
+    augmented_means,
     average_gains,
     comparison_pairs,
 )
@@ -144,3 +145,18 @@ def test_a_column_that_failed_somewhere_has_no_average_gain():
     assert [g.column for g in found] == ["random"]
     found = average_gains(asked, results(asked, sizes, scores, failed=[("a", "base")]))
     assert not found  # another base does not replace the failed one
+
+
+def test_the_mean_of_two_augmentations_is_over_seeds():
+    """By hand: seeds (0.6, 0.8) and (0.8, 0.8) have means (0.7, 0.8), plain (0.5, 0.7)."""
+    asked = recipe(selector("base", augment=("", "tfidf", "backtranslate")), selector("auto"))
+    scores = {"": [0.5, 0.7], "tfidf": [0.6, 0.8], "backtranslate": [0.8, 0.8]}
+    cells = [c for c in grid(asked, {"a": (0,), "b": (0,)}) if c.task == "a"]
+    names = columns_of(cells)
+    results = [Result(c, names[c], "f1", scores[c.augment]) for c in cells]
+    (one,) = augmented_means(results)
+    assert (one.column, one.kinds) == ("base", ("tfidf", "backtranslate"))
+    assert one.scores == pytest.approx([0.7, 0.8])
+    assert (one.mean, one.sd) == pytest.approx((0.75, 0.1 / 2**0.5))
+    assert one.gain == pytest.approx((0.15, 0.1 / 2**0.5))
+    assert augmented_means([r for r in results if r.cell.augment != "tfidf"]) == []

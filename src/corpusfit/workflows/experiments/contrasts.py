@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 
-from corpusfit.evaluate.significance import Comparison, average_gain, holm, verdict
+import numpy as np
+
+from corpusfit.evaluate.significance import Comparison, average_gain, holm, spread, verdict
 from corpusfit.workflows.experiments.config import Recipe
-from corpusfit.workflows.experiments.grid import Cell
-from corpusfit.workflows.experiments.results import Gain, Pair, Result
+from corpusfit.workflows.experiments.grid import Cell, columns_of
+from corpusfit.workflows.experiments.results import AugmentedMean, Gain, Pair, Result
 
 
 def comparison_pairs(recipe: Recipe, cells: list[Cell]) -> Iterator[tuple[Cell, Cell, bool]]:
@@ -76,6 +79,31 @@ def average_gains(recipe: Recipe, results: list[Result]) -> list[Gain]:
             if len(both) == len(rows):
                 ours, base = zip(*both, strict=True)
                 found.append(Gain(column, size, *average_gain(ours, base), len(rows)))
+    return found
+
+
+def augmented_means(results: list[Result]) -> list[AugmentedMean]:
+    """The mean over the augmentations of a column, where there are several.
+
+    Scores are averaged over augmentations seed by seed first, so the deviation is over seeds; it is
+    compared with the same cell without augmentation.
+
+    Reference: TADPOLE, section 4.1 and Table 3 (Data-Aug: the mean of two augmentations).
+    """
+    groups: dict[Cell, list[Result]] = {}
+    for result in results:
+        plain = dataclasses.replace(result.cell, augment="")
+        groups.setdefault(plain, []).append(result)
+    found, names = [], columns_of(groups)
+    for plain, own in groups.items():
+        augmented = [r for r in own if r.cell.augment]
+        if len(augmented) < 2 or any(r.error for r in own):
+            continue
+        mean = np.mean([r.scores for r in augmented], axis=0).tolist()
+        base = next((r.scores for r in own if not r.cell.augment), None)
+        gain = None if base is None else average_gain([mean], [base])
+        kinds = tuple(r.cell.augment for r in augmented)
+        found.append(AugmentedMean(plain.row, names[plain], kinds, mean, *spread(mean), gain))
     return found
 
 

@@ -84,6 +84,30 @@ class Gain:
 
 
 @dataclass(frozen=True)
+class AugmentedMean:
+    """The mean over several augmentations of a column.
+
+    Attributes:
+        row: task, training examples (0: all) and model.
+        column: name of the column without augmentation.
+        kinds: the augmentations.
+        scores: means over the augmentations, by seed.
+        mean: their mean.
+        sd: their standard deviation; None with one seed.
+        gain: mean difference from the column without augmentation, with its deviation over seeds;
+            None without such a column.
+    """
+
+    row: tuple[str, int, str]
+    column: str
+    kinds: tuple[str, ...]
+    scores: list[float]
+    mean: float
+    sd: float | None
+    gain: tuple[float, float | None] | None
+
+
+@dataclass(frozen=True)
 class ScoredCells:
     """A recipe's results.
 
@@ -91,11 +115,13 @@ class ScoredCells:
         results: all cells, in the table's order.
         pairs: all comparisons.
         gains: average gains of the columns that every row has.
+        augmented: means over augmentations, where a column has several.
     """
 
     results: list[Result]
     pairs: list[Pair]
     gains: list[Gain]
+    augmented: list[AugmentedMean] = field(default_factory=list)
 
     @property
     def failed(self) -> list[Result]:

@@ -20,6 +20,7 @@ from corpusfit.evaluate.significance import Comparison, compare, interval, sprea
 from corpusfit.evaluate.task import Task, load_task
 from corpusfit.workflows.experiments.contrasts import (
     adjusted_pairs,
+    augmented_means,
     average_gains,
     comparison_pairs,
 )
@@ -61,7 +62,8 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
                 compared.append((ours, base, named, row.compare(ours, base)))
     columns = columns_of(graph.cells)
     pairs = [p for named in (False, True) for p in adjusted_pairs(compared, columns, named=named)]
-    return ScoredCells(results, pairs, average_gains(recipe, results))
+    means = augmented_means(results)
+    return ScoredCells(results, pairs, average_gains(recipe, results), means)
 
 
 class _RowScorer:

@@ -82,7 +82,8 @@ def _scores(
         means = {c: np.mean([values[row, c] for row in own], axis=0).tolist() for c in whole}
         shown.append((group, *(Score(*spread(means[c])) if c in means else None for c in columns)))
     notes = [
-        f"{name} in points (higher is better) of separating held-out target units from units of the "
+        f"{name} in points (higher is better) of separating held-out target units from units of "
+        "the "
         f"corpus that the method was not fitted on, mean ± standard deviation over {recipe.seeds} "
         "seeds, which draw the corpus's units and the split.",
     ]

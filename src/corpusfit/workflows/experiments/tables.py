@@ -37,6 +37,8 @@ def tables_of(
     """
     recipe = inputs.recipe
     found = [main_table(recipe, scored)]
+    if scored.augmented:
+        found.append(augmented_table(recipe, scored))
     if scored.pairs:
         found.append(_comparisons(recipe, scored))
     if correlations.links:
@@ -64,6 +66,26 @@ def main_table(recipe: Recipe, scored: ScoredCells) -> Table:
         rows.append((name, None, *(gains.get(column) for column in columns)))
     table = Table(recipe.name, ("dataset", "metric", *columns), tuple(rows), _notes(recipe, scored))
     return with_best(table, "row")
+
+
+def augmented_table(recipe: Recipe, scored: ScoredCells) -> Table:
+    """Means over augmentations (TADPOLE, Table 3, Data-Aug)."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            row_name(recipe, of.row),
+            of.column,
+            " and ".join(of.kinds),
+            Score(of.mean, of.sd),
+            None if of.gain is None else Score(*of.gain),
+        )
+        for of in scored.augmented
+    ]
+    columns = ("dataset", "column", "augmentations", "mean", "gain")
+    note = (
+        "Points: means over the augmentations, then mean ± standard deviation over seeds. Gain: "
+        "over the same column without augmentation."
+    )
+    return Table("Mean of the augmentations", columns, tuple(rows), (note,))
 
 
 def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
