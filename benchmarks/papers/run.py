@@ -1,7 +1,8 @@
 """Make the papers' tables from real data, with one command.
 
 Measures the parts of each table on a few processes and writes docs/results/NAME.json and NAME.md.
-Texts are truncated and samples small, so that all tables take minutes on two cores. `from_recipes.py` makes TADPOLE's Table 1, Figures 4 and 5.
+Texts are truncated and samples small, so that all tables take minutes on two cores.
+`from_recipes.py` makes TADPOLE's Table 1, Figures 4 and 5.
 
 Run: .venv/bin/python benchmarks/papers/run.py TASKS PILE [--only NAME,…] [--seeds 3] [--finetune]
 TASKS has TASK/{train,dev,test}.jsonl.zst (text, label), PILE has DOMAIN_*.jsonl(.zst) (text).
