@@ -14,7 +14,7 @@ from corpusfit.manifest import versions
 from corpusfit.plan import AUTO, Plan
 from corpusfit.settings import one_of, positive
 from corpusfit.workflows.experiments.entries import BASE, RecipeTask, Search
-from corpusfit.workflows.experiments.separation import Separation
+from corpusfit.workflows.experiments.separation.settings import Separation
 
 GENERAL, RANDOM, ORACLE, COMPOSE = "general", "random", "oracle", "compose"
 WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)

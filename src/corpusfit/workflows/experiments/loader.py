@@ -19,7 +19,7 @@ from corpusfit.settings import Settings, recipe_values, unknown
 from corpusfit.workflows.experiments.config import WITHOUT_SELECTION, Recipe, Selector, unknown_name
 from corpusfit.workflows.experiments.entries import RecipeTask, Search
 from corpusfit.workflows.experiments.recipe_keys import ELSEWHERE, RecipeKeys
-from corpusfit.workflows.experiments.separation import Separation
+from corpusfit.workflows.experiments.separation.settings import Separation
 
 _P = TypeVar("_P", bound=Settings)
 _GROUPS = ("select", "adapt", "evaluate")

@@ -30,7 +30,7 @@ from corpusfit.workflows.experiments.nodes import RecipeInputs, StepGraph
 from corpusfit.workflows.experiments.predictors import predictors_of
 from corpusfit.workflows.experiments.results import ScoredCells
 from corpusfit.workflows.experiments.scoring import score_cells
-from corpusfit.workflows.experiments.separating import measure_separation
+from corpusfit.workflows.experiments.separation.measuring import measure_separation
 from corpusfit.workflows.experiments.status import pending_steps
 from corpusfit.workflows.experiments.tables import tables_of
 from corpusfit.workflows.lock import locked

@@ -27,7 +27,7 @@ from corpusfit.workflows.experiments.nodes import (
     TuneNode,
 )
 from corpusfit.workflows.experiments.predictors import PredictorNode, predictors_of
-from corpusfit.workflows.experiments.separating import measurements_of
+from corpusfit.workflows.experiments.separation.measuring import measurements_of
 
 PHASES = ("selections", "adaptations", "companions", "fine-tunings", "forecasts")
 LABELS = {"companions": "augmentations", "forecasts": "predictors"}

@@ -21,7 +21,7 @@ from corpusfit.workflows.experiments.config import Recipe
 from corpusfit.workflows.experiments.entries import RecipeTask
 from corpusfit.workflows.experiments.grid import task_plan
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
-from corpusfit.workflows.experiments.separation import Separation
+from corpusfit.workflows.experiments.separation.settings import Separation
 
 LONGEST = 512
 

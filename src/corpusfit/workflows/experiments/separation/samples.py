@@ -21,13 +21,13 @@ from corpusfit.score import registry
 from corpusfit.types import Source
 from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.experiments.config import Recipe
-from corpusfit.workflows.experiments.separation import Separation
-from corpusfit.workflows.experiments.separation_cells import (
+from corpusfit.workflows.experiments.separation.cells import (
     SeparationNode,
     corpora_of,
     sources_of,
 )
-from corpusfit.workflows.experiments.separation_targets import Target
+from corpusfit.workflows.experiments.separation.settings import Separation
+from corpusfit.workflows.experiments.separation.targets import Target
 
 _BATCH = 128
 

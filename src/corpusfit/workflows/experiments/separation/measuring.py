@@ -21,17 +21,17 @@ from corpusfit.workflows.experiments.export import all_cells, write_tables
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
 from corpusfit.workflows.experiments.results import ScoredCells
-from corpusfit.workflows.experiments.separation import Separation
-from corpusfit.workflows.experiments.separation_cells import Cells, SeparationNode, cells_of
-from corpusfit.workflows.experiments.separation_job import SeparationJob
-from corpusfit.workflows.experiments.separation_samples import prepare_inputs
-from corpusfit.workflows.experiments.separation_tables import (
+from corpusfit.workflows.experiments.separation.cells import Cells, SeparationNode, cells_of
+from corpusfit.workflows.experiments.separation.job import SeparationJob
+from corpusfit.workflows.experiments.separation.samples import prepare_inputs
+from corpusfit.workflows.experiments.separation.settings import Separation
+from corpusfit.workflows.experiments.separation.tables import (
     as_plain,
     costs_of,
     results_of,
     tables_of,
 )
-from corpusfit.workflows.experiments.separation_targets import Target, targets_of, tuning_of
+from corpusfit.workflows.experiments.separation.targets import Target, targets_of, tuning_of
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,8 +18,8 @@ from corpusfit.workflows.experiments.costs import Cost
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.grid import Cell
 from corpusfit.workflows.experiments.results import Result, ScoredCells
-from corpusfit.workflows.experiments.separation import Separation
-from corpusfit.workflows.experiments.separation_cells import Cells
+from corpusfit.workflows.experiments.separation.cells import Cells
+from corpusfit.workflows.experiments.separation.settings import Separation
 from corpusfit.workflows.experiments.tables import row_name
 
 Found = Mapping[Cell, list[dict[str, Any]]]

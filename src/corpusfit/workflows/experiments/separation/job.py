@@ -21,8 +21,8 @@ from corpusfit.score.metrics import figures
 from corpusfit.score.rank import Split, separate
 from corpusfit.types import Paired, Vectors, read_as, text_array
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
-from corpusfit.workflows.experiments.separation_cells import SeparationNode
-from corpusfit.workflows.experiments.separation_samples import Inputs
+from corpusfit.workflows.experiments.separation.cells import SeparationNode
+from corpusfit.workflows.experiments.separation.samples import Inputs
 from corpusfit.workflows.experiments.workers import Report, run_step
 
 

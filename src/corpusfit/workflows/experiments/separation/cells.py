@@ -23,8 +23,8 @@ from corpusfit.workflows.experiments.config import Recipe, Selector
 from corpusfit.workflows.experiments.folder import RecipeFolder
 from corpusfit.workflows.experiments.grid import Cell
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
-from corpusfit.workflows.experiments.separation import Separation
-from corpusfit.workflows.experiments.separation_targets import Target, tuning_of
+from corpusfit.workflows.experiments.separation.settings import Separation
+from corpusfit.workflows.experiments.separation.targets import Target, tuning_of
 
 ALL = "the corpus"
 FINETUNED = "fine-tuned"

@@ -1,0 +1,1 @@
+"""Recipes with `[separation]`: how well methods tell target texts from corpus texts."""
