@@ -2,7 +2,7 @@
 
 Measures the parts of each table on a few processes and writes docs/results/NAME.json and NAME.md.
 Texts are truncated and samples small, so that all tables take minutes on two cores.
-`from_recipes.py` makes TADPOLE's Table 1, Figures 4 and 5.
+`from_recipes.py` makes those that are recipes.
 
 Run: .venv/bin/python benchmarks/papers/run.py TASKS PILE [--only NAME,…] [--seeds 3] [--finetune]
 TASKS has TASK/{train,dev,test}.jsonl.zst (text, label), PILE has DOMAIN_*.jsonl(.zst) (text).
