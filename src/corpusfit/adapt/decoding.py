@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from corpusfit.adapt.decode_plan import DecodePlan
 from corpusfit.adapt.token_rules import TokenRules
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.transformer import position_limit
@@ -27,8 +28,6 @@ from corpusfit.embed.transformer import position_limit
 if TYPE_CHECKING:
     import torch
 
-BEAM, LONGEST = 5, 100
-"""The paper's decoding (Aharoni and Goldberg 2020, appendix A.1): beams, and most tokens."""
 BUDGET = {"cpu": 1_024, "cuda": 16_384}
 """Source tokens of a batch, padding included."""
 
@@ -37,26 +36,10 @@ _CROSSING = ("encoder_attn", "EncDecAttention")  # of the BART and T5 families
 _NEVER = -1e9  # the score of what is not there, as in `generate`
 
 
-@dataclass(frozen=True)
-class Search:
-    """Settings of a beam search.
-
-    Attributes:
-        beam: number of beams; 1 takes the most likely token.
-        longest: most tokens of a translation, with its end.
-        penalty: exponent of the length that divides a translation's log probability; None for that
-            of the model's generation_config.json, or 1.
-    """
-
-    beam: int = BEAM
-    longest: int = LONGEST
-    penalty: float | None = None
-
-
 def beam_search(
     model: Any,
     rows: Sequence[Sequence[int]],
-    search: Search,
+    search: DecodePlan,
     *,
     budget: int = 0,
     on_done: Callable[[int], None] | None = None,
@@ -235,7 +218,7 @@ class _Beams:
     `generate`).
     """
 
-    def __init__(self, decoder: _Decoder, search: Search) -> None:
+    def __init__(self, decoder: _Decoder, search: DecodePlan) -> None:
         import torch
 
         self.decoder, self.beam = decoder, search.beam

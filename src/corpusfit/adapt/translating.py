@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from corpusfit.adapt.decoding import Search, beam_search
+from corpusfit.adapt.decode_plan import DecodePlan
+from corpusfit.adapt.decoding import beam_search
 from corpusfit.embed.transformer import position_limit
 
 
@@ -27,7 +28,7 @@ def translate(
     model: Any,
     tokenizer: Any,
     texts: Sequence[str],
-    search: Search,
+    search: DecodePlan,
     *,
     budget: int = 0,
     on_done: Callable[[int], None] | None = None,

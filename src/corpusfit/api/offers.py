@@ -194,7 +194,9 @@ FORECAST = Offer(
     AdaptPlan, ("model.name", "objective.name", "train.length", "seed"), required=("model",)
 )
 EVALUATE = Offer(
-    EvaluatePlan, ("model", "task", "augment", "finetune", "seed"), required=("model",)
+    EvaluatePlan,
+    ("model", "task", "augment", "finetune", "decode", "seed"),
+    required=("model",),
 )
 TUNE = Offer(
     TunePlan,

@@ -134,6 +134,7 @@ class EvaluateOptions(TypedDict, total=False):
     metric: str | None
     text_field: str | None
     label_field: str | None
+    direction: str | None
     augment: Literal["tfidf", "backtranslate"] | None
     mt: str | Path | None
     mt_back: str | Path | None
@@ -141,6 +142,7 @@ class EvaluateOptions(TypedDict, total=False):
     rate: float | None
     batch: int | None
     length: int | None
+    beam: int | None
     seed: int | None
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import Annotated
 
+from corpusfit.adapt.decode_plan import DecodePlan
 from corpusfit.adapt.plan import ADAPTERS, Clip, Precision, WeightDecay
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.registry import load, metrics, names
@@ -15,6 +17,7 @@ from corpusfit.settings import SEED, Group, Settings, one_of
 
 KINDS = names()
 AUGMENTS = ("tfidf", "backtranslate")
+_DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class TaskPlan(Group, group="task"):
         str,
         Option(
             "`classification` of texts, `multilabel` classification, `regression`, `tagging` of "
-            "words, or `auto` (by the format and the labels)",
+            "words, `translation`, or `auto` (by the format and the labels)",
             allowed=("auto", *KINDS),
         ),
     ] = "auto"
@@ -65,7 +68,7 @@ class TaskPlan(Group, group="task"):
             "or `spearman`; all of the kind of task are stored",
             "metric",
             default="macro_f1 of classes, micro_f1 of several labels and of spans, pearson of "
-            "numbers",
+            "numbers, bleu of translations",
             more="Chooses the best epoch, too",
             metavar="NAME",
         ),
@@ -81,6 +84,16 @@ class TaskPlan(Group, group="task"):
         Option(
             "Names of the numbers of tags, from 0, separated by commas",
             default="those of the Hugging Face dataset",
+        ),
+    ] = ""
+    direction: Annotated[
+        str,
+        Option(
+            "Languages of a translation task, source first, such as `de-en`",
+            "direction",
+            default="by the names in pair:…",
+            more="They are the endings of its files, or the columns of its .tsv",
+            metavar="FROM-TO",
         ),
     ] = ""
     separator: Separator = ""
@@ -109,6 +122,9 @@ class TaskPlan(Group, group="task"):
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
         for name in ("separator", "quote"):
             check_mark(f"<task.{name}>", getattr(self, name))
+        if self.direction and not _DIRECTION.fullmatch(self.direction):
+            allowed = "two languages with a hyphen, such as de-en"
+            raise bad_setting("<task.direction>", allowed, self.direction)
         check_metric("<task.metric>", self.metric, self.kind)
 
 
@@ -233,6 +249,7 @@ class EvaluatePlan(Settings):
     task: TaskPlan = TaskPlan()
     finetune: FinetunePlan = FinetunePlan()
     augment: AugmentPlan = AugmentPlan()
+    decode: DecodePlan = field(default_factory=DecodePlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
 
 

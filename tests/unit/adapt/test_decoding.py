@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from corpusfit.adapt.decoding import Search, beam_search
+from corpusfit.adapt.decode_plan import DecodePlan
+from corpusfit.adapt.decoding import beam_search
 
 pytest.importorskip("torch")
 
@@ -118,24 +119,25 @@ def test_the_sentences_are_those_of_generate(models, rows, monkeypatch, kind, se
     model = models[kind]
     for name, value in settings.items():
         monkeypatch.setattr(model.generation_config, name, value, raising=False)
-    found = beam_search(model, rows, Search(5, LONGEST))
+    found = beam_search(model, rows, DecodePlan(5, LONGEST))
     assert found == generated(model, rows)
     assert len({tuple(row) for row in found}) > 15
 
 
 def test_batches_of_any_size_and_order_give_the_same(models, rows):
     model = models["marian"]
-    found = beam_search(model, rows, Search(5, LONGEST))
+    found = beam_search(model, rows, DecodePlan(5, LONGEST))
     for budget in (1, 40, 10_000):
-        assert beam_search(model, rows, Search(5, LONGEST), budget=budget) == found
-    assert beam_search(model, rows[::-1], Search(5, LONGEST)) == found[::-1]
+        assert beam_search(model, rows, DecodePlan(5, LONGEST), budget=budget) == found
+    assert beam_search(model, rows[::-1], DecodePlan(5, LONGEST)) == found[::-1]
 
 
 def test_one_beam_takes_the_likeliest_token(models, rows):
     import torch
 
     model = models["marian"]
-    for row, found in zip(rows[:5], beam_search(model, rows[:5], Search(1, LONGEST)), strict=True):
+    greedy = beam_search(model, rows[:5], DecodePlan(1, LONGEST))
+    for row, found in zip(rows[:5], greedy, strict=True):
         tokens = [PAD]
         while len(tokens) <= LONGEST - 1 and tokens[-1] != END:
             with torch.inference_mode():
@@ -151,7 +153,7 @@ def test_the_model_is_left_as_it_was(models, rows):
     config = model.get_decoder().config
     before = config._attn_implementation
     done = []
-    beam_search(model, rows[:3], Search(2, 4), budget=1, on_done=done.append)
+    beam_search(model, rows[:3], DecodePlan(2, 4), budget=1, on_done=done.append)
     assert config._attn_implementation == before
     assert not [m for m in model.modules() if "corpusfit_folded" in vars(m)]
     assert done == [1, 1, 1]
