@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from corpusfit.options import Option
+from corpusfit.plan import PRECISIONS
 from corpusfit.settings import Group
 
 
@@ -18,6 +19,7 @@ class DecodePlan(Group, group="decode"):
         longest: most tokens of a translation, with its end.
         penalty: exponent of the length that divides a translation's log probability; None for that
             of the model's generation_config.json, or 1.
+        precision: number format of the weights.
     """
 
     beam: Annotated[int, Option("Beams of the search for a translation", "beam", above=0)] = 5
@@ -29,3 +31,11 @@ class DecodePlan(Group, group="decode"):
             default="that of the model's generation_config.json, or 1",
         ),
     ] = None
+    precision: Annotated[
+        str,
+        Option(
+            "Number format of the search: `auto` (fp32 on a CPU, bf16 on a GPU that supports it), "
+            "`bf16` or `fp32`",
+            allowed=PRECISIONS,
+        ),
+    ] = "auto"

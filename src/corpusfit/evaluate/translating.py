@@ -27,8 +27,8 @@ def decoding_hardware(plan: EvaluatePlan) -> Hardware:
     Raises:
         UsageError: the device is not available.
     """
-    found = resolve(plan.finetune, "finetune")
-    if plan.finetune.precision == "auto" and found.device == "cpu":
+    found = resolve(dataclasses.replace(plan.finetune, precision=plan.decode.precision), "finetune")
+    if plan.decode.precision == "auto" and found.device == "cpu":
         return found._replace(precision="fp32")
     return found
 
