@@ -187,7 +187,7 @@ ADAPT = Offer(
     AdaptPlan,
     (
         *("model", "then_task", "mix", "objective", "weights", "train", "adapter"),
-        *("read.text_field", "seed"),
+        *("read.text_field", "read.normalise", "read.max_words", "read.max_length_ratio", "seed"),
     ),
 )
 FORECAST = Offer(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -12,12 +11,20 @@ from corpusfit.adapt.plan import ADAPTERS, Clip, Precision, WeightDecay
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.registry import load, metrics, names
 from corpusfit.options import Option
-from corpusfit.plan import Columns, Device, Query, Quote, Separator, check_mark
+from corpusfit.plan import (
+    Columns,
+    Device,
+    Normalise,
+    Query,
+    Quote,
+    Separator,
+    check_direction,
+    check_mark,
+)
 from corpusfit.settings import SEED, Group, Settings, one_of
 
 KINDS = names()
 AUGMENTS = ("tfidf", "backtranslate")
-_DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,7 @@ class TaskPlan(Group, group="task"):
             metavar="FROM-TO",
         ),
     ] = ""
+    normalise: Normalise = ""
     separator: Separator = ""
     quote: Quote = '"'
     columns: Columns = ""
@@ -122,9 +130,8 @@ class TaskPlan(Group, group="task"):
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
         for name in ("separator", "quote"):
             check_mark(f"<task.{name}>", getattr(self, name))
-        if self.direction and not _DIRECTION.fullmatch(self.direction):
-            allowed = "two languages with a hyphen, such as de-en"
-            raise bad_setting("<task.direction>", allowed, self.direction)
+        check_direction("<task.direction>", self.direction)
+        check_direction("<task.normalise>", self.normalise)
         check_metric("<task.metric>", self.metric, self.kind)
 
 

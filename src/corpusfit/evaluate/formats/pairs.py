@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from corpusfit import corpus
+from corpusfit.corpus.pairs import punctuation
 from corpusfit.corpus.unpack import unpacked_name
 from corpusfit.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.evaluate.formats.labelled import Labelled
@@ -25,7 +26,8 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
     Args:
         places: two line-aligned files, `pair:…` as for a corpus, a `.tsv`, or a file of rows.
         split: name of the split, for messages.
-        plan: the languages, and the fields of rows (`text`, `translation` by default).
+        plan: the languages, the fields of rows (`text`, `translation` by default), and whether
+            the punctuation of both sides is normalised.
 
     Raises:
         UsageError: two files, and the languages do not name their endings.
@@ -36,8 +38,15 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
     if not named:
         field = plan.label_field if plan.label_field != _LABEL else _TRANSLATION
         rows = read_rows(places, replace(plan, label_field=field), split)
-        return rows.labelled(_parse, "a translation, a string that is not blank")
-    read = ReadPlan()
+        found = rows.labelled(_parse, "a translation, a string that is not blank")
+        if not plan.normalise:
+            return found
+        first, second = map(punctuation, plan.normalise.split("-"))
+        pieces = [[first(text) for text in own] for own in found.pieces]
+        return replace(
+            found, pieces=pieces, labels=[[second(x) for x in own] for own in found.labels]
+        )
+    read = ReadPlan(normalise=plan.normalise)
     sources = corpus.find([named], read, spool=Path(), role="task")
     texts: list[list[str]] = []
     translations: list[list[str]] = []
@@ -65,6 +74,13 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
         translations,
         (f"{rejects.total():,} of {total:,} pairs of {split} were left out: {causes}.",),
     )
+
+
+def both_sides(places: Sequence[str], split: str) -> list[str]:
+    """The texts of a split and their translations, in any direction; raises as the reader does."""
+    named = len(places) == 2 and "-".join(ending(Path(place)) for place in places)
+    found = read_translations(places, split, TaskPlan(direction=named or ""))
+    return [text for own in (*found.pieces, *found.labels) for text in own]
 
 
 def pair_input(places: Sequence[str], direction: str) -> str:

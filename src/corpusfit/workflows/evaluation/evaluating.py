@@ -31,6 +31,7 @@ from corpusfit.manifest import Finished, versions
 from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
 from corpusfit.workflows.evaluation.folder import EvaluateFolder
+from corpusfit.workflows.pair_languages import check_languages
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
 OURS, BASE = "model", "base"
@@ -102,6 +103,10 @@ def evaluate(
     if base:
         models[BASE] = _Side.of(plan.model, base, plan.seed, seeds)
     folder.begin(_identity(plan, found), overwrite=overwrite)
+    if not learns:
+        references = (str(own[0]) for own in found.test.labels)
+        pairs = zip(found.test.texts(), references, strict=True)
+        check_languages(pairs, "<.task>", machine.progress.warn)
     common = split_overlaps(found)
     for note in (*found.notes, *common.notes()):
         machine.progress.warn(note)
@@ -211,9 +216,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     settings = plan.as_dict()
     del settings["model"]["name"]
     learns = load(task.kind).learns
-    for group, name, counts in (("task", "direction", not learns), ("decode", "", not learns)):
-        if not counts:  # older evaluations have no such settings
-            settings[group].pop(name, None) if name else settings.pop(group)
+    if learns:  # older evaluations have no such settings
+        del settings["decode"], settings["task"]["direction"], settings["task"]["normalise"]
     hardware = resolve(plan.finetune, "finetune") if learns else decoding_hardware(plan)
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
