@@ -13,14 +13,14 @@ section 7.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corpusfit.adapt.decode_plan import DecodePlan
+from corpusfit.adapt.folded_attention import Folding, folding_attention
 from corpusfit.adapt.token_rules import TokenRules
 from corpusfit.embed.batches import token_batches
 from corpusfit.embed.transformer import position_limit
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 BUDGET = {"cpu": 1_024, "cuda": 16_384}
 """Source tokens of a batch, padding included."""
 
-_FOLDED = "corpusfit_folded"
-_CROSSING = ("encoder_attn", "EncDecAttention")  # of the BART and T5 families
 _NEVER = -1e9  # the score of what is not there, as in `generate`
 
 
@@ -65,7 +63,7 @@ def beam_search(
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     budget = budget or BUDGET[model.device.type]
     search = replace(search, longest=min(search.longest, position_limit(model)))
-    with torch.inference_mode(), _folding(model) as folding:
+    with torch.inference_mode(), folding_attention(model) as folding:
         for batch in token_batches(lengths, budget):
             beams = _Beams(_Decoder(model, [rows[i] for i in batch], folding), search)
             for i, tokens in zip(batch.tolist(), beams.run(), strict=True):
@@ -75,80 +73,6 @@ def beam_search(
     return found
 
 
-class _Folding:
-    """The mask of the sentences for the attention of the decoder to them.
-
-    Attributes:
-        mask: bool [n, 1, 1, S] of real tokens of the sentences.
-        used: whether the model's attention asked for it.
-    """
-
-    def __init__(self) -> None:
-        self.mask: torch.Tensor | None = None
-        self.used = False
-
-    def __call__(
-        self, module: Any, query: Any, key: Any, value: Any, scaling: float | None
-    ) -> tuple[Any, None]:
-        """Attend with the beams of a sentence as rows of one query.
-
-        Args:
-            module: the attention.
-            query: [n * beams, H, 1, d].
-            key: [n, H, S, d].
-            value: [n, H, S, d].
-            scaling: factor of the products.
-
-        Returns:
-            [n * beams, 1, H, d].
-        """
-        import torch
-
-        self.used = True
-        heads, width = query.shape[1], query.shape[3]
-        rows = query.reshape(key.shape[0], -1, heads, width).transpose(1, 2)
-        found = torch.nn.functional.scaled_dot_product_attention(
-            rows, key, value, attn_mask=self.mask, scale=scaling
-        )
-        return found.transpose(1, 2).reshape(query.shape[0], 1, heads, width), None
-
-
-def _attend(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, **options: Any
-) -> tuple[Any, Any]:
-    """The attention of a model that is decoded: folded to sentences, else torch's."""
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-    folding = getattr(module, _FOLDED, None)
-    if folding is not None:
-        return folding(module, query, key, value, options.get("scaling"))  # type: ignore[no-any-return]
-    plain = ALL_ATTENTION_FUNCTIONS["sdpa"]
-    return plain(module, query, key, value, attention_mask, **options)  # type: ignore[no-any-return]
-
-
-@contextmanager
-def _folding(model: Any) -> Iterator[_Folding]:
-    """Give a model's decoder the folded attention, for as long as it decodes."""
-    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-    ALL_ATTENTION_FUNCTIONS.register(_FOLDED, _attend)
-    ALL_MASK_ATTENTION_FUNCTIONS.register(_FOLDED, sdpa_mask)
-    found, decoder = _Folding(), model.get_decoder()
-    config, before = decoder.config, decoder.config._attn_implementation
-    crossing = [m for name, m in decoder.named_modules() if name.endswith(_CROSSING)]
-    try:
-        if before == "sdpa":
-            config._attn_implementation = _FOLDED
-            for module in crossing:
-                setattr(module, _FOLDED, found)
-        yield found
-    finally:
-        config._attn_implementation = before
-        for module in crossing:
-            module.__dict__.pop(_FOLDED, None)
-
-
 class _Decoder:
     """The model's decoder with its cache, for the sentences that are not finished.
 
@@ -156,7 +80,7 @@ class _Decoder:
     for every beam.
     """
 
-    def __init__(self, model: Any, rows: Sequence[Sequence[int]], folding: _Folding) -> None:
+    def __init__(self, model: Any, rows: Sequence[Sequence[int]], folding: Folding) -> None:
         import torch
         from transformers import DynamicCache, EncoderDecoderCache
 

@@ -12,14 +12,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.engine import Meter
 from corpusfit.errors import bad_setting
-from corpusfit.evaluate.network import base_plan, head_fingerprint
+from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.overlaps import split_overlaps
-from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, metric_of
+from corpusfit.evaluate.plan import EvaluatePlan, metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.resampling import Metric
@@ -31,6 +30,7 @@ from corpusfit.manifest import Finished, versions
 from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
 from corpusfit.workflows.evaluation.folder import EvaluateFolder
+from corpusfit.workflows.evaluation.sides import Side
 from corpusfit.workflows.pair_languages import check_languages
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
@@ -99,9 +99,9 @@ def evaluate(
     sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
     folder.claim()
-    models = {OURS: _Side.of(plan.model, "", plan.seed, seeds)}
+    models = {OURS: Side.of(plan.model, "", plan.seed, seeds)}
     if base:
-        models[BASE] = _Side.of(plan.model, base, plan.seed, seeds)
+        models[BASE] = Side.of(plan.model, base, plan.seed, seeds)
     folder.begin(_identity(plan, found), overwrite=overwrite)
     if not learns:
         references = (str(own[0]) for own in found.test.labels)
@@ -161,56 +161,6 @@ def _require_answerable(plan: EvaluatePlan, train_sizes: Sequence[int], kind: st
             raise bad_setting(name, f"left out for {kind}, for which no model is trained", value)
 
 
-@dataclass(frozen=True)
-class _Model:
-    fingerprint: str
-    plan: HeadPlan
-
-
-@dataclass(frozen=True)
-class _Side:
-    """A model, or a model for each seed.
-
-    Attributes:
-        name: as it is named, with `{seed}` if it stands for several.
-        models: the model of each seed.
-    """
-
-    name: str
-    models: tuple[_Model, ...]
-
-    @classmethod
-    def of(cls, ours: HeadPlan, base: str, seed: int, seeds: int) -> _Side:
-        """The side of `ours`, or of its base if that is named."""
-        found: dict[str, _Model] = {}
-        names = [(base or ours.name).replace("{seed}", str(seed + k)) for k in range(seeds)]
-        for k, name in enumerate(names):
-            if name not in found:
-                own = dataclasses.replace(ours, name=ours.name.replace("{seed}", str(seed + k)))
-                found[name] = (
-                    _base_model(own, name) if base else _Model(head_fingerprint(name), own)
-                )
-        return cls(base or ours.name, tuple(found[name] for name in names))
-
-    def as_dict(self) -> dict[str, Any]:
-        first, each = self.models[0], [model.fingerprint for model in self.models]
-        by_seed = {"by_seed": each} if len(set(each)) > 1 else {}
-        return {
-            "name": self.name,
-            "fingerprint": first.fingerprint,
-            "adapter": first.plan.adapter,
-            **by_seed,
-        }
-
-
-def _base_model(ours: HeadPlan, base: str) -> _Model:
-    """The base model, with a new adapter if `ours` is an adapter's folder."""
-    key, plan = head_fingerprint(base, "<.base>"), base_plan(ours, base)
-    if plan.adapter != ours.adapter:  # another model than the whole base in the same folder
-        key = digest({"base": key, "adapter": [plan.adapter, plan.reduction, plan.rank]})
-    return _Model(key, plan)
-
-
 def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     """What must be equal to compare outcomes; models are in the outcomes' own names."""
     settings = plan.as_dict()
@@ -238,7 +188,7 @@ class _Evaluation:
     plan: EvaluatePlan
     task: Task
     folder: EvaluateFolder
-    models: Mapping[str, _Side]
+    models: Mapping[str, Side]
     sizes: Sequence[int]
     seeds: int
 
