@@ -1,4 +1,4 @@
-"""`corpusfit evaluate`: fine-tune on a labelled task with several seeds, and compare."""
+"""`corpusfit evaluate`: score models on a task with several seeds, and compare."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from corpusfit.evaluate.tables import cell
 @o.offers(EVALUATE, "task.dev_share=0.2")
 def evaluate(
     *,
-    task: Annotated[str, o.option("INPUT", "Labelled examples: a folder, a file or hub:NAME")],
+    task: Annotated[
+        str, o.option("INPUT", "Labelled examples: a folder, a file or hub:NAME; or pair:FILE,FILE")
+    ],
     out: Annotated[
         str, o.option("FOLDER", "Folder for the scores; a stopped evaluation resumes there")
     ],
@@ -30,7 +32,8 @@ def evaluate(
         int,
         o.option(
             "N",
-            "Number of fine-tunings of each model, each with its own seed (default: 8)",
+            "Number of fine-tunings of each model, each with its own seed, which {seed} in a "
+            "model's name stands for (default: 8)",
             parser=o.whole_number,
         ),
     ] = 8,
@@ -50,9 +53,10 @@ def evaluate(
       corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
 
     A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL
-    columns or brat folders, or hub:NAME. Prints and writes the scores over several seeds and a
-    significance test. Run the same command to resume a stopped evaluation, or with more seeds or
-    sizes to extend it.
+    columns or brat folders, or hub:NAME. Translation models are not fine-tuned: they translate
+    a folder's test.de with --direction de-en, or pair:test.de,test.en. Prints and writes the scores
+    over several seeds and a significance test. Run the same command to resume a stopped evaluation,
+    or with more seeds or sizes to extend it.
     """
     request: dict[str, Any] = {
         "task": task,
@@ -106,7 +110,7 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
         say(f"{begin}{comparison['verdict']}.")
         for seed, tests in enumerate(comparison.get("paired_tests", [])):
             say(f"{f'Model {seed + 1}' if seeds > 1 else 'sacreBLEU'}: {_in_words(tests)}.")
-    for name, signature in manifest["signatures"].items():
+    for name, signature in manifest.get("signatures", {}).items():
         say(f"{name}: {signature}")
 
 
