@@ -110,5 +110,11 @@ def test_settings_of_a_training_are_refused(folder, tmp_path, inline, options, n
 
 
 def test_a_model_that_does_not_translate_is_refused(folder, tmp_path, inline, tiny_lm):
-    with pytest.raises(ModelError, match="not a sequence-to-sequence model"):
-        evaluated(folder, tmp_path / "out", inline, model=tiny_lm)
+    """An encoder, and a decoder without an encoder."""
+    import transformers
+
+    config = transformers.GPT2Config(vocab_size=30, n_embd=8, n_layer=1, n_head=1)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "decoder")
+    for model in (tiny_lm, tmp_path / "decoder"):
+        with pytest.raises(ModelError, match="not a sequence-to-sequence model"):
+            evaluated(folder, tmp_path / "out", inline, model=model)
