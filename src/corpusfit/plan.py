@@ -17,6 +17,7 @@ UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 POLICIES = ("top", "continuous", "resample")
 QUOTAS = ("target", "even", "corpus")
 PRECISIONS = ("auto", "bf16", "fp32")
+_DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
 DEVICES = ("auto", "cpu", "cuda")
 DEFAULT_FRACTION = 0.2
 AUTO = "auto"
@@ -25,6 +26,16 @@ AUTO = "auto"
 Device = Annotated[str, Option("Device to run on: `auto`, `cpu` or `cuda`", allowed=DEVICES)]
 Separator = Annotated[
     str, Option("Character between the values of CSV files", default="`,`; of `.tsv` files a tab")
+]
+Normalise = Annotated[
+    str,
+    Option(
+        "Normalise the punctuation of aligned pairs as Moses does, by the languages of their "
+        "sides, such as `de-en`",
+        "normalise",
+        default="off",
+        metavar="FROM-TO",
+    ),
 ]
 Quote = Annotated[str, Option("Quote character of CSV files; empty for none")]
 Columns = Annotated[
@@ -75,16 +86,52 @@ class ReadPlan(Group, group="read"):
         Option("Highest compression ratio; the rest of an archive above it is not read", above=0),
     ] = 2000.0
 
+    normalise: Normalise = ""
+    max_words: Annotated[
+        int,
+        Option(
+            "Most words of a side of an aligned pair, at white space; longer pairs are rejected; 0 "
+            "is any number",
+            "max_words",
+            least=0,
+        ),
+    ] = 0
+    max_length_ratio: Annotated[
+        float,
+        Option(
+            "Highest ratio of the numbers of words of both sides of an aligned pair; other pairs "
+            "are rejected; 0 is any ratio",
+            "max_length_ratio",
+            least=0,
+        ),
+    ] = 0.0
+
     def decisive(self) -> dict[str, Any]:
         """The settings that decide the rows; those that are newer than digests only where set."""
         start, newer = ReadPlan(), ("separator", "quote", "columns", "query")
         same = {name for name in newer if getattr(self, name) == getattr(start, name)}
+        return {k: v for k, v in self.identity().items() if k not in same}
+
+    def identity(self) -> dict[str, Any]:
+        """All settings but `strict`, those of pairs only where set: older runs lack them."""
+        start, pairs = ReadPlan(), ("normalise", "max_words", "max_length_ratio")
+        same = {name for name in pairs if getattr(self, name) == getattr(start, name)}
         return {k: v for k, v in dataclasses.asdict(self).items() if k not in {"strict", *same}}
 
     def _check_together(self) -> None:
-        """Raise `UsageError` for a separator or a quote that CSV cannot have."""
+        """Raise `UsageError` for a mark that CSV cannot have, or a ratio below 1."""
+        check_direction("<read.normalise>", self.normalise)
+        if 0 < self.max_length_ratio < 1:
+            allowed = "0, or 1 or more: the longer side over the shorter"
+            raise bad_setting("<read.max_length_ratio>", allowed, self.max_length_ratio)
         for name in ("separator", "quote"):
             check_mark(f"<read.{name}>", getattr(self, name))
+
+
+def check_direction(setting: str, direction: str) -> None:
+    """Raise `UsageError` unless two languages are named, or none."""
+    if direction and not _DIRECTION.fullmatch(direction):
+        raise bad_setting(setting, "two languages with a hyphen, such as de-en", direction)
 
 
 def check_mark(setting: str, mark: str) -> None:

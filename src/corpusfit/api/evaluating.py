@@ -34,11 +34,15 @@ def evaluate(
 ) -> Evaluated:
     """Fine-tune a model on a labelled task with several seeds, and compare it with its base.
 
+    Translation models are evaluated as they are.
+
     Args:
-        task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`.
+        task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`; for
+            translation models line-aligned files in a folder, or `pair:FILE,FILE`.
         out: local folder that is new, empty, or of the same task and settings.
         base: model to compare with (default: none).
-        seeds: number of fine-tunings of each model and size.
+        seeds: number of fine-tunings of each model and size; `{seed}` in the name of a model stands
+            for the seed, so that each has a model of its own.
         train_sizes: numbers of training examples (default: all examples).
         plan: a plan, or a TOML file with settings.
         settings: further settings, such as `"finetune.warmup=0.06"`.

@@ -187,14 +187,16 @@ ADAPT = Offer(
     AdaptPlan,
     (
         *("model", "then_task", "mix", "objective", "weights", "train", "adapter"),
-        *("read.text_field", "seed"),
+        *("read.text_field", "read.normalise", "read.max_words", "read.max_length_ratio", "seed"),
     ),
 )
 FORECAST = Offer(
     AdaptPlan, ("model.name", "objective.name", "train.length", "seed"), required=("model",)
 )
 EVALUATE = Offer(
-    EvaluatePlan, ("model", "task", "augment", "finetune", "seed"), required=("model",)
+    EvaluatePlan,
+    ("model", "task", "augment", "finetune", "decode", "seed"),
+    required=("model",),
 )
 TUNE = Offer(
     TunePlan,

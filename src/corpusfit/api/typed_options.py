@@ -16,6 +16,9 @@ class ScoreOptions(TypedDict, total=False):
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     strict: bool | None
+    normalise: str | None
+    max_words: int | None
+    max_length_ratio: float | None
     seed: int | None
 
 
@@ -86,6 +89,9 @@ class SplitOptions(TypedDict, total=False):
     near: bool | None
     text_field: str | None
     strict: bool | None
+    normalise: str | None
+    max_words: int | None
+    max_length_ratio: float | None
     seed: int | None
 
 
@@ -114,6 +120,9 @@ class AdaptOptions(TypedDict, total=False):
     rate: float | None
     adapter: Literal["pfeiffer", "lora"] | None
     text_field: str | None
+    normalise: str | None
+    max_words: int | None
+    max_length_ratio: float | None
     seed: int | None
 
 
@@ -134,6 +143,8 @@ class EvaluateOptions(TypedDict, total=False):
     metric: str | None
     text_field: str | None
     label_field: str | None
+    direction: str | None
+    normalise: str | None
     augment: Literal["tfidf", "backtranslate"] | None
     mt: str | Path | None
     mt_back: str | Path | None
@@ -141,6 +152,7 @@ class EvaluateOptions(TypedDict, total=False):
     rate: float | None
     batch: int | None
     length: int | None
+    beam: int | None
     seed: int | None
 
 

@@ -1,4 +1,4 @@
-"""`corpusfit evaluate`: fine-tune on a labelled task with several seeds, and compare."""
+"""`corpusfit evaluate`: score models on a task with several seeds, and compare."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from corpusfit.evaluate.tables import cell
 @o.offers(EVALUATE, "task.dev_share=0.2")
 def evaluate(
     *,
-    task: Annotated[str, o.option("INPUT", "Labelled examples: a folder, a file or hub:NAME")],
+    task: Annotated[
+        str, o.option("INPUT", "Labelled examples: a folder, a file or hub:NAME; or pair:FILE,FILE")
+    ],
     out: Annotated[
         str, o.option("FOLDER", "Folder for the scores; a stopped evaluation resumes there")
     ],
@@ -30,7 +32,8 @@ def evaluate(
         int,
         o.option(
             "N",
-            "Number of fine-tunings of each model, each with its own seed (default: 8)",
+            "Number of fine-tunings of each model, each with its own seed, which {seed} in a "
+            "model's name stands for (default: 8)",
             parser=o.whole_number,
         ),
     ] = 8,
@@ -50,9 +53,10 @@ def evaluate(
       corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
 
     A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL
-    columns or brat folders, or hub:NAME. Prints and writes the scores over several seeds and a
-    significance test. Run the same command to resume a stopped evaluation, or with more seeds or
-    sizes to extend it.
+    columns or brat folders, or hub:NAME. Translation models are not fine-tuned: they translate
+    a folder's test.de with --direction de-en, or pair:test.de,test.en. Prints and writes the scores
+    over several seeds and a significance test. Run the same command to resume a stopped evaluation,
+    or with more seeds or sizes to extend it.
     """
     request: dict[str, Any] = {
         "task": task,
@@ -81,25 +85,41 @@ def sizes_of(listed: str) -> list[int]:
 def show_evaluated(manifest: dict[str, Any]) -> None:
     """Print the scores per model and training size, and the comparisons."""
     metric, task = manifest["metric"], manifest["task"]
+    learned = any(r["size"] for r in manifest["results"])
     second = next(name for name in manifest["results"][0]["test"] if name != metric)
     rows = [
         [
             manifest["models"][r["model"]]["name"],
-            f"{r['size']:,}",
+            *([f"{r['size']:,}"] if learned else []),
             cell(r["test"][metric]["mean"], r["test"][metric]["sd"]),
             f"{100 * r['low']:.1f} to {100 * r['high']:.1f}",
-            cell(r["dev"][metric]["mean"], r["dev"][metric]["sd"]),
+            cell(r["dev"][metric]["mean"], r["dev"][metric]["sd"]) if "dev" in r else "–",
             cell(r["test"][second]["mean"], r["test"][second]["sd"]),
         ]
         for r in manifest["results"]
     ]
     seeds = manifest["seeds"]
-    columns = ["model", "training examples", f"test {metric}", "95 % interval"]
+    columns = ["model", *(["training examples"] if learned else [])]
+    columns += [f"test {metric}", "95 % interval"]
     columns += [f"dev {metric}", f"test {second}"]
     title = f"{task['name']}: mean ± standard deviation over {seeds} seed{'s' * (seeds > 1)}"
-    table(f"{title}, in points (hundredths, higher is better)", columns, rows, keys=2)
+    keys = 1 + bool(learned)
+    table(f"{title}, in points (hundredths, higher is better)", columns, rows, keys=keys)
     for comparison in manifest["comparisons"]:
-        say(f"With {comparison['size']:,} training examples: {comparison['verdict']}.")
+        begin = f"With {comparison['size']:,} training examples: " if learned else ""
+        say(f"{begin}{comparison['verdict']}.")
+        for seed, tests in enumerate(comparison.get("paired_tests", [])):
+            say(f"{f'Model {seed + 1}' if seeds > 1 else 'sacreBLEU'}: {_in_words(tests)}.")
+    for name, signature in manifest.get("signatures", {}).items():
+        say(f"{name}: {signature}")
+
+
+def _in_words(tests: dict[str, dict[str, float]]) -> str:
+    """The p-values of paired tests, by metric."""
+    return "; ".join(
+        f"{name}: " + ", ".join(f"{test.replace('_', ' (')}) = {p:.4f}" for test, p in own.items())
+        for name, own in tests.items()
+    )
 
 
 def show_projected(projected: dict[str, Any]) -> None:

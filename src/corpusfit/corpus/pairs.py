@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from corpusfit.corpus import rejects
@@ -14,7 +15,7 @@ from corpusfit.corpus.cutting import BOM, Lines, cut, lines_of
 from corpusfit.corpus.fields import Row, from_value
 from corpusfit.corpus.files import is_url
 from corpusfit.corpus.unpack import COMPRESSIONS, Stream, unpacked_name
-from corpusfit.errors import bad_setting
+from corpusfit.errors import bad_setting, importing
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 
@@ -114,8 +115,11 @@ class LineReader:
         return taken, reason
 
 
-def pair_of(row: int, byte: int, text: bytes, translation: bytes) -> Row:
-    """Make a row of two raw lines; both sides must be usable."""
+def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan) -> Row:
+    """Make a row of two raw lines; both sides must be usable, and in the plan's limits.
+
+    Reference: Koehn et al. (2007), Moses, for the limits (`clean-corpus-n`) and the punctuation.
+    """
     if byte == 0:
         text, translation = text.removeprefix(BOM), translation.removeprefix(BOM)
     if not text.strip() and not translation.strip():
@@ -125,7 +129,32 @@ def pair_of(row: int, byte: int, text: bytes, translation: bytes) -> Row:
         return found
     if isinstance(other, Reject):
         return replace(other, reason=rejects.in_translation(other.reason))
-    return Document(row, byte, found.text, None, other.text)
+    sides = found.text, other.text
+    if plan.normalise:
+        languages = plan.normalise.split("-")
+        sides = punctuation(languages[0])(sides[0]), punctuation(languages[1])(sides[1])
+    if plan.max_words or plan.max_length_ratio:
+        fewer, more = sorted(len(side.split()) for side in sides)
+        if plan.max_words and more > plan.max_words:
+            return Reject(row, byte, rejects.too_many_words(plan))
+        if plan.max_length_ratio and more > plan.max_length_ratio * fewer:
+            return Reject(row, byte, rejects.uneven(plan))
+    return Document(row, byte, sides[0], None, sides[1])
+
+
+@cache
+def punctuation(language: str) -> Callable[[str], str]:
+    """The function that normalises the punctuation of a text of a language.
+
+    Reference: `normalize-punctuation.perl` of Moses, as `sacremoses` has it.
+
+    Raises:
+        MissingDependencyError: sacremoses is not installed.
+    """
+    with importing("Normalising punctuation", "languages"):
+        from sacremoses import MosesPunctNormalizer
+    normalise: Callable[[str], str] = MosesPunctNormalizer(lang=language).normalize
+    return lambda text: normalise(text) or text
 
 
 def _side(row: int, byte: int, line: bytes) -> Document | Reject:

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.embed.batches import token_batches
-from corpusfit.embed.folders import Setting, find, transformer_folder
+from corpusfit.embed.folders import Setting
 from corpusfit.embed.hardware import resolve_device
-from corpusfit.embed.transformer import LOCAL, position_limit, quiet
+from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.engine import Progress
-from corpusfit.errors import MissingDependencyError, ModelError
+from corpusfit.evaluate.seq2seq import open_translator
 from corpusfit.kernels.chance import place_keys, uniform, value_keys
 from corpusfit.plan import CutPlan
 from corpusfit.segments import cut_units
@@ -131,7 +131,7 @@ class _Translator:
             extra="train",
         )
         device = resolve_device(device, "finetune")
-        model, tokenizer = _loaded(setting, name)
+        model, tokenizer = open_translator(setting, name)
         config = model.config
         return cls(
             model.to(device).eval(),
@@ -253,49 +253,3 @@ class TokenSampler:
         drawn = torch.from_numpy(number).to(scores.device)[:, None] * through[:, -1:]
         token = torch.searchsorted(through, drawn, right=True)
         return torch.full_like(scores, -torch.inf).scatter(1, token, 0.0)
-
-
-def _loaded(setting: Setting, name: str) -> tuple[Any, Any]:
-    """Model and tokenizer: safetensors only, no code from the model's folder."""
-    try:
-        import torch
-        import transformers
-    except ImportError as e:
-        raise MissingDependencyError("<augment.kind=backtranslate>", setting.extra) from e
-    place = transformer_folder(find(name, setting=setting), setting)
-    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
-    options["dtype"] = torch.float32
-    try:
-        with quiet():
-            config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
-            if not config.is_encoder_decoder:
-                raise ModelError(
-                    f"{setting.flag}: {name} is not a sequence-to-sequence model, so it cannot "
-                    "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
-                )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
-            model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(place, **options)
-    except ModelError:
-        raise
-    except Exception as e:  # a broken folder raises many kinds of exceptions
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        if "SentencePiece" in reason:  # needed by MarianMT and M2M100, and few others
-            reason = "its tokenizer needs another library: pip install sentencepiece"
-        raise ModelError(f"{setting.flag}: {name} cannot be loaded: {reason}") from e
-    if info["missing_keys"]:
-        lacking = sorted(info["missing_keys"])
-        raise ModelError(
-            f"{setting.flag}: {name} lacks weights of a {type(model).__name__}: {lacking[0]} is "
-            "missing. Name a folder with the complete model."
-        )
-    if hasattr(tokenizer, "src_lang") and model.generation_config.forced_bos_token_id is None:
-        raise ModelError(
-            f"{setting.flag}: {name} is multilingual and has no target language. Save it with "
-            "src_lang in its tokenizer and forced_bos_token_id in its generation_config, or name a "
-            "model for two languages."
-        )
-    if tokenizer.pad_token_id is None:
-        raise ModelError(
-            f"{setting.flag}: the tokenizer of {name} has no padding token. Name another model."
-        )
-    return model, tokenizer

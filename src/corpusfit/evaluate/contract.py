@@ -52,6 +52,10 @@ class TaskType(ABC):
     """Metrics, all stored; of every metric higher is better."""
     default_metric: ClassVar[str]
     """The default of `--metric`."""
+    learns: ClassVar[bool] = True
+    """Whether a model is fine-tuned; otherwise it answers dev and test as it is (`decoding`)."""
+    also_shown: ClassVar[tuple[str, ...]] = ()
+    """Metrics that tables show beside the one that is compared."""
     finetuning: ClassVar[FinetunePlan] = FinetunePlan(
         epochs=5, rate=3e-5, batch=8, warmup=0.1, patience=0
     )
@@ -186,6 +190,19 @@ class TaskType(ABC):
         """Every metric by name; arguments and errors are those of `tally`."""
         summed = self.tally(labels, examples, answers).sum(0)
         return {name: float(self.score(name, summed)) for name in self.metrics}
+
+    def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
+        """By metric, the published signature of how it is computed; none for most kinds."""
+        return {}
+
+    def paired_tests(self, ours: NDArray[Any], base: NDArray[Any]) -> dict[str, dict[str, float]]:
+        """By metric, p-values of paired tests that are the kind's own; none for most kinds.
+
+        Args:
+            ours: [n, 3, k], the tally of a model.
+            base: [n, 3, k], the tally of the model that it is compared with.
+        """
+        return {}
 
     def fragments(self, examples: Examples, labels: Sequence[str]) -> list[list[list[str]]]:
         """Every piece of every example, split: words that `tfidf` may replace at odd positions.

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
+from corpusfit.adapt.decode_plan import DecodePlan
 from corpusfit.adapt.plan import ADAPTERS, Clip, Precision, WeightDecay
 from corpusfit.errors import bad_setting
 from corpusfit.evaluate.registry import load, metrics, names
 from corpusfit.options import Option
-from corpusfit.plan import Columns, Device, Query, Quote, Separator, check_mark
+from corpusfit.plan import (
+    Columns,
+    Device,
+    Normalise,
+    Query,
+    Quote,
+    Separator,
+    check_direction,
+    check_mark,
+)
 from corpusfit.settings import SEED, Group, Settings, one_of
 
 KINDS = names()
@@ -54,7 +64,7 @@ class TaskPlan(Group, group="task"):
         str,
         Option(
             "`classification` of texts, `multilabel` classification, `regression`, `tagging` of "
-            "words, or `auto` (by the format and the labels)",
+            "words, `translation`, or `auto` (by the format and the labels)",
             allowed=("auto", *KINDS),
         ),
     ] = "auto"
@@ -65,7 +75,7 @@ class TaskPlan(Group, group="task"):
             "or `spearman`; all of the kind of task are stored",
             "metric",
             default="macro_f1 of classes, micro_f1 of several labels and of spans, pearson of "
-            "numbers",
+            "numbers, bleu of translations",
             more="Chooses the best epoch, too",
             metavar="NAME",
         ),
@@ -83,6 +93,17 @@ class TaskPlan(Group, group="task"):
             default="those of the Hugging Face dataset",
         ),
     ] = ""
+    direction: Annotated[
+        str,
+        Option(
+            "Languages of a translation task, source first, such as `de-en`",
+            "direction",
+            default="by the names in pair:…",
+            more="They are the endings of its files, or the columns of its .tsv",
+            metavar="FROM-TO",
+        ),
+    ] = ""
+    normalise: Normalise = ""
     separator: Separator = ""
     quote: Quote = '"'
     columns: Columns = ""
@@ -109,6 +130,8 @@ class TaskPlan(Group, group="task"):
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
         for name in ("separator", "quote"):
             check_mark(f"<task.{name}>", getattr(self, name))
+        check_direction("<task.direction>", self.direction)
+        check_direction("<task.normalise>", self.normalise)
         check_metric("<task.metric>", self.metric, self.kind)
 
 
@@ -233,6 +256,7 @@ class EvaluatePlan(Settings):
     task: TaskPlan = TaskPlan()
     finetune: FinetunePlan = FinetunePlan()
     augment: AugmentPlan = AugmentPlan()
+    decode: DecodePlan = field(default_factory=DecodePlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
 
 

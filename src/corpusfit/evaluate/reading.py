@@ -13,13 +13,14 @@ from corpusfit.evaluate.formats.brat import read_brat
 from corpusfit.evaluate.formats.conll import read_conll
 from corpusfit.evaluate.formats.conllu import read_conllu
 from corpusfit.evaluate.formats.labelled import Labelled
+from corpusfit.evaluate.formats.pairs import languages_of, read_translations
 from corpusfit.evaluate.formats.rct import read_rct
 from corpusfit.evaluate.formats.rows import read_rows
 from corpusfit.evaluate.formats.tokens import read_tokens
 from corpusfit.evaluate.formats.xlsx import read_xlsx
 from corpusfit.evaluate.plan import TaskPlan, metric_of
 from corpusfit.evaluate.registry import detect, load
-from corpusfit.evaluate.splits import TaskFiles, find_splits
+from corpusfit.evaluate.splits import SPLITS, TaskFiles, find_splits
 from corpusfit.evaluate.task import Examples, Task, nested_places
 from corpusfit.kernels.chance import place_keys
 
@@ -30,6 +31,7 @@ READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
     "brat": lambda places, split, _: read_brat(places, split),
     "tokens": read_tokens,
     "rct": lambda places, split, _: read_rct(places, split),
+    "pairs": read_translations,
 }
 """The readers of formats whose labels need no kind of task to be understood, by format."""
 _APART = 1  # random numbers apart from those of `nested_places`
@@ -40,9 +42,11 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
 
     `task_digest` covers the notes, so a change of their wording changes the identity of a run.
 
+    A task that teaches nothing (translation) needs only test; its other splits may be empty.
+
     Args:
         place: a folder with files or folders named train, dev (or valid, validation, val, devel)
-            and test; a file, which is split; or `hub:NAME[:CONFIG]`.
+            and test; a file, which is split; `hub:NAME[:CONFIG]`; or `pair:…`, which is test.
         plan: fields, kind, and the shares of missing splits.
         seed: random seed of missing splits and of `dev_size`.
 
@@ -60,10 +64,14 @@ def read_task(place: str, plan: TaskPlan, *, seed: int) -> Task:
     notes = [note for labelled in splits.values() for note in labelled.notes]
     splits, converted = task_type.prepare(splits)
     notes += converted
-    splits, made = _with_all(splits, plan, seed)
-    notes += made
-    labels, learnable = task_type.labels(splits)
-    notes += _unlearned(splits, set(labels[learnable:]))
+    if task_type.learns:
+        splits, made = _with_all(splits, plan, seed)
+        notes += made
+        labels, learnable = task_type.labels(splits)
+        notes += _unlearned(splits, set(labels[learnable:]))
+    else:
+        splits = {split: splits.get(split, Labelled([], [])) for split in SPLITS}
+        labels, learnable = languages_of(found.places["test"], plan), 0
     number = {label: i for i, label in enumerate(labels)}
     examples = {
         split: Examples(own.pieces, [task_type.numbers(of, number) for of in own.labels])

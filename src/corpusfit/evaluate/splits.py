@@ -9,6 +9,7 @@ from pathlib import Path
 
 from corpusfit.corpus.formats import hub
 from corpusfit.corpus.registry import format_of, suffixes
+from corpusfit.corpus.sources import is_pair
 from corpusfit.corpus.unpack import Stream, unpacked_name
 from corpusfit.errors import InputError, bad_setting
 from corpusfit.evaluate.formats.rct import ABSTRACT
@@ -18,7 +19,7 @@ from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
 
 SPLITS = ("train", "dev", "test")
-FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct")
+FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "pairs")
 """The formats of a task."""
 
 _NAMES = {
@@ -62,6 +63,9 @@ def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
         MissingDependencyError: the place is a dataset and `datasets` is not installed.
     """
     forms = FORMS if kind == "auto" else load(kind).forms
+    pairs = find_pairs(place, setting, only=forms == ("pairs",)) if "pairs" in forms else None
+    if pairs is not None:
+        return pairs
     search = _Search(forms, setting)
     if place.startswith(hub.PREFIX):
         found = search.dataset(place)
@@ -74,6 +78,41 @@ def find_splits(place: str, kind: str, setting: str = "<.task>") -> TaskFiles:
         cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
         raise bad_setting("<task.kind>", f"{fitting} for {place}", kind, cure)
     return found
+
+
+def find_pairs(place: str, setting: str, *, only: bool) -> TaskFiles | None:
+    """The files of a translation task; None if a place is no such task.
+
+    Two files of a split with endings that are no format are line-aligned: `test.de`, `test.en`.
+
+    Args:
+        place: a folder, a file, or `pair:…` as for a corpus, which is all test.
+        setting: name of the setting, for errors.
+        only: the kind is translation, so that other files are read as pairs, too.
+
+    Raises:
+        InputError: there is no test split, or the files of a split are not one or two.
+    """
+    path = Path(place).expanduser()
+    if is_pair(place) or (only and path.is_file()):
+        return TaskFiles(_stem(Path(place.partition(",")[0])), "pairs", {"test": [place]})
+    if not path.is_dir():
+        return None
+    files: dict[str, list[Path]] = {}
+    for entry in sorted(path.iterdir()):
+        if split_of(entry) and entry.is_file():
+            files.setdefault(split_of(entry), []).append(entry)
+    aligned = [not any(form_of_name(f.name) for f in own) for own in files.values()]
+    if not only and not (files and all(aligned) and {*map(len, files.values())} == {2}):
+        return None
+    here = ", ".join(f.name for own in files.values() for f in own) or "no file of a split"
+    if "test" not in files or max(map(len, files.values())) > 2:
+        raise InputError(
+            f"{setting} {place} must hold test as two line-aligned files such as test.de and "
+            f"test.en, or as one .tsv or file of rows, and may hold dev and train; it holds {here}."
+        )
+    places = {split: list(map(str, files[split])) for split in SPLITS if split in files}
+    return TaskFiles(path.absolute().resolve().name, "pairs", places)
 
 
 @dataclass(frozen=True)
@@ -243,6 +282,7 @@ def _in_words(form: str) -> str:
         "brat": "brat (.txt with .ann)",
         "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
         "rct": "PubMed RCT (.txt)",
+        "pairs": "aligned pairs (test.de and test.en, .tsv, rows or pair:FILE,FILE)",
     }
     return words.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
 

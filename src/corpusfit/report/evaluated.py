@@ -29,7 +29,7 @@ def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
         sentences = [pair, *sentences]
     rows = []
     for model, r in results:
-        test, dev = r["test"][metric], r["dev"][metric]
+        test, dev = r["test"][metric], r.get("dev", {}).get(metric, {"mean": None})
         rows.append(
             (model, r["size"], *_points(test["mean"], test["sd"], r["low"], r["high"], dev["mean"]))
         )

@@ -41,7 +41,7 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
     identity = {
         "recipe": [RECIPE, unicodedata.unidata_version],
         "sources": source_identity(run.sources),
-        "read": {k: v for k, v in vars(run.plan.read).items() if k != "strict"},
+        "read": run.plan.read.identity(),
         "cut": [run.plan.cut.unit, run.plan.cut.pieces],
         "encoder": encoder,
         **corpus.layout(run.sources, run.plan.read),

@@ -39,6 +39,7 @@ def absolute(inputs: Sequence[str]) -> list[str]:
 
 
 def named_model(name: str) -> str:
-    """A model's folder as an absolute path; a hub id as it is."""
+    """A model's folder, or a pattern of folders, as an absolute path; a hub id as it is."""
     path = Path(name).expanduser()
-    return str(path.absolute()) if name and path.exists() else name
+    known = "{seed}" in name or path.exists()  # a pattern stands for folders
+    return str(path.absolute()) if name and known else name

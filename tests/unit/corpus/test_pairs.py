@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import random
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -209,3 +210,47 @@ def test_names_and_fingerprints(moses, write, tmp_path):
     by_names = found(f"pair:{tsv}:de,en"), found(f"pair:{tsv}:en,de"), found(f"pair:{tsv}")
     assert len({s.fingerprint for (s,) in by_names}) == 3
     assert [sides(s) for s in by_names] == [("de", "en"), ("en", "de"), ("text", "translation")]
+
+
+# limits and punctuation
+
+
+def read_pairs(given, **settings):
+    """The rows of pairs, as texts or reasons."""
+    plan = ReadPlan(**settings)
+    sources = find([given], plan, spool=Path(), role="corpus")
+    found = [row for shard in shards(sources, plan) for row in rows(shard, plan)]
+    return [r.reason if isinstance(r, Reject) else (r.text, r.translation) for r in found]
+
+
+def test_pairs_beyond_the_limits_are_rejected(moses):
+    first, second = b"a b c\na b c\na\na b c d\n", b"x y z\nx\nx y\nx y z\n"
+    given = moses("limits", first, second)
+    assert read_pairs(given, max_words=3)[3] == "pair has a side of more than 3 words"
+    found = read_pairs(given, max_length_ratio=2)
+    uneven = "pair has a side of more than 2 times the words of the other"
+    assert [r == uneven for r in found] == [False, True, False, False]
+    assert not any(isinstance(r, str) for r in read_pairs(given))
+    with pytest.raises(UsageError, match=r"^read\.max_length_ratio must .*0\.5"):
+        ReadPlan(max_length_ratio=0.5).check()
+
+
+def test_punctuation_is_that_of_sacremoses(moses, write):
+    sacremoses = pytest.importorskip("sacremoses")
+    german = ["„Hallo“, sagte er – leise …", "«Nein»  ( doch )", "1\u00a0000,5 Euro", "ohne"]
+    english = ["“Hello,” he said – softly …", "''No''  ( yes )", "1\u00a0000.5 euros", "without"]
+    sides = (german, english)
+    normal = [
+        [sacremoses.MosesPunctNormalizer(lang=code).normalize(text) for text in side]
+        for code, side in zip(("de", "en"), sides, strict=True)
+    ]
+    assert normal != list(sides)
+    given = moses("quotes", *("".join(t + "\n" for t in side).encode() for side in sides))
+    assert read_pairs(given, normalise="de-en") == list(zip(*normal, strict=True))
+    assert read_pairs(given) == list(zip(*sides, strict=True))
+    rows_of = "".join(f"{a}\t{b}\n" for a, b in zip(*sides, strict=True))
+    tsv = f"pair:{write('quotes.tsv', rows_of.encode())}"
+    assert read_pairs(tsv, normalise="de-en") == list(zip(*normal, strict=True))
+    for wrong in ("de", "de-de"):
+        with pytest.raises(UsageError, match=rf"^read\.normalise must .*{wrong}"):
+            ReadPlan(normalise=wrong).check()

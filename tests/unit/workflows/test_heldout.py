@@ -10,6 +10,7 @@ from corpusfit.engine import Progress
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.plan import ReadPlan
 from corpusfit.workflows.contamination.heldout import held_out
+from translating import write_pairs
 
 
 class Listener(Progress):
@@ -150,3 +151,11 @@ def test_nothing_is_held_out_without_inputs(held):
 def test_a_folder_that_cannot_be_read_as_a_task_names_the_setting(held, rows):
     with pytest.raises(InputError, match=r"^guard .*train"):
         held(rows("c/x.jsonl", texts("x", 2)))
+
+
+def test_both_sides_of_a_translation_task_are_held_out(tmp_path):
+    """Whatever its direction; train is not, as no split is drawn from it."""
+    folder = write_pairs(tmp_path / "law", train=3, test=2)
+    found = held_out([str(folder)], ReadPlan(), tmp_path, Progress(), setting="guard")
+    sides = [(folder / f"test.{side}").read_text().splitlines() for side in ("de", "en")]
+    assert found == {"test": [*sides[0], *sides[1]]}

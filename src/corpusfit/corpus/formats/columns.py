@@ -48,7 +48,6 @@ class Columns(Pairs):
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         """Rows of one shard of a TSV; a row with too few columns lacks a text or a translation."""
-        del plan
         first, *lines = lines_of(shard.data)
         text_at, translation_at = map(int, first.split())
         byte = shard.first_byte
@@ -57,7 +56,7 @@ class Columns(Pairs):
             text, translation = (
                 values[at] if at < len(values) else b"" for at in (text_at, translation_at)
             )
-            yield pair_of(row, byte, text, translation)
+            yield pair_of(row, byte, text, translation, plan)
             byte += len(line) + 1
 
     def head(self, data: bytes, plan: ReadPlan) -> int:

@@ -70,10 +70,9 @@ class Moses(Pairs):
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         """The rows of one shard of line-aligned files."""
-        del plan
         lines, byte = lines_of(shard.data), shard.first_byte
         for at in range(0, len(lines), 2):
-            yield pair_of(shard.first_row + at // 2, byte, lines[at], lines[at + 1])
+            yield pair_of(shard.first_row + at // 2, byte, lines[at], lines[at + 1], plan)
             byte += len(lines[at]) + 1
 
     def check(self, source: Source, plan: ReadPlan, setting: str) -> None:

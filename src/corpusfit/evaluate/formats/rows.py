@@ -16,7 +16,7 @@ from corpusfit.evaluate.plan import TaskPlan
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Document, Reject, Source
 
-_BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable ")
+BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable ")
 """Reasons (`corpus/rejects.py`) that concern all rows from there on."""
 
 
@@ -102,7 +102,7 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
             reason = row.reason if isinstance(row, Reject) else ""
-            if reason.startswith(_BROKEN):
+            if reason.startswith(BROKEN):
                 source = sources[shard.source].url
                 raise InputError(f"{source} cannot be read completely: {reason}.")
             if reason != EMPTY_LINE:

@@ -12,6 +12,7 @@ from corpusfit.corpus.registry import format_of
 from corpusfit.corpus.rejects import EMPTY_LINE
 from corpusfit.engine import Progress
 from corpusfit.errors import EmptyInputError, InputError, bad_setting
+from corpusfit.evaluate.formats.pairs import both_sides
 from corpusfit.evaluate.plan import TaskPlan
 from corpusfit.evaluate.reading import READERS
 from corpusfit.evaluate.splits import TaskFiles, find_splits, form_of_name
@@ -52,7 +53,7 @@ def held_out(
     and seed of the evaluation; so all of train is held out too. An input of one split is held out
     whole: `hub:NAME@SPLIT`, a folder of brat pairs, a file. A `.tsv` or `.txt` file is read as
     CoNLL columns if each of its lines ends in a tag. Words of CoNLL columns and of brat are joined
-    by spaces.
+    by spaces. Of a translation task both sides are held out.
 
     Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
 
@@ -176,7 +177,7 @@ def _may_hold_words(name: str) -> bool:
 def _held_out_splits(found: TaskFiles, progress: Progress, setting: str) -> list[str]:
     """The splits of a task with two or three splits that are held out."""
     held: list[str] = [split for split in ("dev", "test") if split in found.places]
-    if len(held) == 2:
+    if len(held) == 2 or found.form == "pairs":  # nothing is drawn from the train of pairs
         return held
     missing = "test" if held == ["dev"] else "dev"
     progress.note(
@@ -205,6 +206,8 @@ def _words(part: _Part) -> list[str] | None:
     form = part.form if part.form in READERS else "conll"
     if form == "conll" and not all(map(_may_hold_words, part.places)):
         return None
+    if form == "pairs":
+        return both_sides(part.places, part.name)
     try:
         return list(map(" ".join, READERS[form](part.places, part.name, TaskPlan()).pieces))
     except InputError:

@@ -10,12 +10,14 @@ from corpusfit.evaluate.network import trains_adapter
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan, settled
 from corpusfit.evaluate.reading import read_task
+from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.task import Examples, Task, nested_places, store_task
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.evaluating import training_sizes
 
 _STEPS = 8
+_TRANSLATED = 64
 
 
 def estimate_evaluation(
@@ -45,6 +47,10 @@ def estimate_evaluation(
         training), seconds, words.
     """
     found = read_task(task, plan.task, seed=plan.seed)
+    if not load(found.kind).learns:
+        return _translations(
+            plan, found, models * (seeds if "{seed}" in plan.model.name else 1), machine
+        )
     adapter = trains_adapter(plan.model)
     finetune = settled(plan.check(), found.kind, adapter=adapter, longest=2**20).finetune
     epochs, batch = finetune.epochs or 1, finetune.batch or 1
@@ -60,6 +66,21 @@ def estimate_evaluation(
         "examples_per_second": speed,
         "seconds": round(work / speed / min(at_once, count), 1),
         "words": " ".join(found.notes),
+    }
+
+
+def _translations(plan: EvaluatePlan, task: Task, models: int, machine: Machine) -> dict[str, Any]:
+    """The estimate where nothing is learned: each model answers dev and test once."""
+    first = plan.model.name.replace("{seed}", str(plan.seed))
+    plan = plan.with_value("model.name", first)
+    speed, at_once = _measure(plan, task, _TRANSLATED, machine)
+    work = models * (len(task.dev) + len(task.test))
+    return {
+        "fine_tunings": models,
+        **{split: len(getattr(task, split)) for split in ("train", "dev", "test")},
+        "examples_per_second": speed,
+        "seconds": round(work / speed / min(at_once, models), 1),
+        "words": " ".join(task.notes),
     }
 
 

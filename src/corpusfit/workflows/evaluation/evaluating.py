@@ -1,4 +1,4 @@
-"""The command `evaluate`: fine-tune models on a task with several seeds and compare them."""
+"""The command `evaluate`: score models on a task with several seeds and compare them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.engine import Meter
 from corpusfit.errors import bad_setting
-from corpusfit.evaluate.network import base_plan, head_fingerprint
+from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.overlaps import split_overlaps
-from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan, metric_of
+from corpusfit.evaluate.plan import EvaluatePlan, metric_of
 from corpusfit.evaluate.reading import read_task
 from corpusfit.evaluate.registry import load
 from corpusfit.evaluate.resampling import Metric
 from corpusfit.evaluate.significance import compare, holm, interval, spread, verdict
 from corpusfit.evaluate.task import Task, store_task, task_digest
+from corpusfit.evaluate.translating import decoding_hardware
 from corpusfit.jobs.finetune import FineTune, FineTuning
 from corpusfit.manifest import Finished, versions
 from corpusfit.workflows.context import HERE, Machine
 from corpusfit.workflows.evaluation.augment import write_augmented_examples
 from corpusfit.workflows.evaluation.folder import EvaluateFolder
+from corpusfit.workflows.evaluation.sides import Side
+from corpusfit.workflows.pair_languages import check_languages
 from corpusfit.workflows.reproduce import absolute, command_words, named_model
 
 OURS, BASE = "model", "base"
@@ -40,9 +42,13 @@ class Evaluated(Finished):
 
     def outcomes(self, model: str = OURS, size: int = 0) -> list[Outcome]:
         """The outcomes by seed, of `model` or `base`; `size` as in `train_sizes`, 0 for all."""
-        fingerprint = self.manifest["models"][model]["fingerprint"]
-        folder, seeds = EvaluateFolder(self.path), range(self.manifest["seeds"])
-        return [Outcome.read(folder.outcome(fingerprint, size, seed)) for seed in seeds]
+        folder, facts = EvaluateFolder(self.path), self.manifest["models"][model]
+        each = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
+        learns = load(self.manifest["task"]["kind"]).learns
+        return [
+            Outcome.read(folder.outcome(fingerprint, size, seed * learns))
+            for seed, fingerprint in enumerate(each)
+        ]
 
 
 def evaluate(
@@ -58,6 +64,9 @@ def evaluate(
 ) -> Evaluated:
     """Fine-tune a model and its base with several seeds, and compare them.
 
+    For a task that teaches nothing (translation) each model answers as it is, once. `{seed}` in the
+    name of a model stands for the random seed: each seed has a model of its own.
+
     Every answer of every seed is kept, so the same folder takes more seeds and sizes later.
 
     Reference: TADPOLE, section 4 and Table 3; mDAPT, section 4.
@@ -67,7 +76,8 @@ def evaluate(
         task: a folder, a file or a dataset in the form of `read_task`.
         out: a new or empty folder, or one of the same evaluation with any seeds and sizes.
         base: model to compare with.
-        seeds: fine-tunings of each model, with the plan's random seed and those after it.
+        seeds: fine-tunings of each model, with the plan's random seed and those after it; one
+            answer where nothing is learned and no model's name has `{seed}`.
         train_sizes: numbers of training examples, each in turn (default: all).
         machine: where it runs, and how progress is shown.
         overwrite: replace another evaluation in `out`.
@@ -82,20 +92,28 @@ def evaluate(
     if seeds < 1:
         raise bad_setting("<.seeds>", "1 or more", seeds)
     found = read_task(task, plan.task, seed=plan.seed)
+    learns = load(found.kind).learns
+    if not learns:
+        _require_answerable(plan, train_sizes, found.kind)
+        seeds = seeds if any("{seed}" in name for name in (plan.model.name, base)) else 1
     sizes = training_sizes(train_sizes, len(found.train))
     folder = EvaluateFolder(out)
     folder.claim()
-    models = {OURS: _Model(plan.model.name, head_fingerprint(plan.model.name), plan.model)}
+    models = {OURS: Side.of(plan.model, "", plan.seed, seeds)}
     if base:
-        models[BASE] = _base_model(plan.model, base)
+        models[BASE] = Side.of(plan.model, base, plan.seed, seeds)
     folder.begin(_identity(plan, found), overwrite=overwrite)
+    if not learns:
+        references = (str(own[0]) for own in found.test.labels)
+        pairs = zip(found.test.texts(), references, strict=True)
+        check_languages(pairs, "<.task>", machine.progress.warn)
     common = split_overlaps(found)
     for note in (*found.notes, *common.notes()):
         machine.progress.warn(note)
     evaluation = _Evaluation(plan, found, folder, models, sizes, seeds)
     evaluation.fine_tune(machine)
     results, comparisons = evaluation.results(), evaluation.comparisons()
-    for warning in _warnings(results):
+    for warning in _warnings(results, learns=learns):
         machine.progress.warn(warning)
     given: dict[str, str | int] = {
         "model": named_model(plan.model.name),
@@ -114,6 +132,7 @@ def evaluate(
         "overlaps": common.as_dict(),
         "seeds": seeds,
         "metric": evaluation.metric,
+        "signatures": load(found.kind).signatures(found.labels),
         "results": results,
         "comparisons": comparisons,
     }
@@ -131,29 +150,25 @@ def training_sizes(asked: Sequence[int], n: int) -> list[int]:
     return sorted(set(asked)) or [0]
 
 
-@dataclass(frozen=True)
-class _Model:
-    name: str
-    fingerprint: str
-    plan: HeadPlan
-
-    def as_dict(self) -> dict[str, str]:
-        return {"name": self.name, "fingerprint": self.fingerprint, "adapter": self.plan.adapter}
-
-
-def _base_model(ours: HeadPlan, base: str) -> _Model:
-    """The base model, with a new adapter if `ours` is an adapter's folder."""
-    key, plan = head_fingerprint(base, "<.base>"), base_plan(ours, base)
-    if plan.adapter != ours.adapter:  # another model than the whole base in the same folder
-        key = digest({"base": key, "adapter": [plan.adapter, plan.reduction, plan.rank]})
-    return _Model(base, key, plan)
+def _require_answerable(plan: EvaluatePlan, train_sizes: Sequence[int], kind: str) -> None:
+    """Raise `UsageError` for settings of a fine-tuning where nothing is learned."""
+    for name, value in (
+        ("<.train_sizes>", ",".join(map(str, train_sizes))),
+        ("<model.adapter>", plan.model.adapter),
+        ("<augment.kind>", plan.augment.kind),
+    ):
+        if value:
+            raise bad_setting(name, f"left out for {kind}, for which no model is trained", value)
 
 
 def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     """What must be equal to compare outcomes; models are in the outcomes' own names."""
     settings = plan.as_dict()
     del settings["model"]["name"]
-    hardware = resolve(plan.finetune, "finetune")
+    learns = load(task.kind).learns
+    if learns:  # older evaluations have no such settings
+        del settings["decode"], settings["task"]["direction"], settings["task"]["normalise"]
+    hardware = resolve(plan.finetune, "finetune") if learns else decoding_hardware(plan)
     settings["finetune"] |= {"device": hardware.device, "precision": hardware.precision}
     for name in filter(settings["augment"].get, ("mt", "mt_back")):
         named = settings["augment"][name]
@@ -173,7 +188,7 @@ class _Evaluation:
     plan: EvaluatePlan
     task: Task
     folder: EvaluateFolder
-    models: Mapping[str, _Model]
+    models: Mapping[str, Side]
     sizes: Sequence[int]
     seeds: int
 
@@ -202,14 +217,24 @@ class _Evaluation:
             for _ in engine.map(FineTune(), meter.weighed(pieces), meter):
                 machine.progress.advance(0, 1)
 
+    @property
+    def _learned(self) -> int:
+        """Number of training examples of a fine-tuning on all; 0 where nothing is learned."""
+        return len(self.task.train) * load(self.task.kind).learns
+
+    def _outcome(self, role: str, size: int, seed: int) -> Path:
+        """The file of an outcome; without learning, a model's answer has no seed."""
+        model = self.models[role].models[seed].fingerprint
+        return self.folder.outcome(model, size, seed * load(self.task.kind).learns)
+
     def _missing(self) -> list[FineTuning]:
         """The missing fine-tunings; two names of one model count once."""
         found = {}
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
             extra = self.folder.companions(size) if self.plan.augment.kind else None
-            for model in self.models.values():
-                plan = dataclasses.replace(self.plan, model=model.plan)
-                out = self.folder.outcome(model.fingerprint, size, seed)
+            for role, side in self.models.items():
+                plan = dataclasses.replace(self.plan, model=side.models[seed].plan)
+                out = self._outcome(role, size, seed)
                 found[out] = FineTuning(self.folder.task, plan, size, plan.seed + seed, extra, out)
         return [piece for out, piece in found.items() if not out.exists()]
 
@@ -232,8 +257,7 @@ class _Evaluation:
 
     def outcomes(self, role: str, size: int) -> list[Outcome]:
         """The outcomes by seed."""
-        model = self.models[role].fingerprint
-        return [Outcome.read(self.folder.outcome(model, size, s)) for s in range(self.seeds)]
+        return [Outcome.read(self._outcome(role, size, s)) for s in range(self.seeds)]
 
     def results(self) -> list[dict[str, Any]]:
         """Means with standard deviations and intervals, of each model and size."""
@@ -248,16 +272,19 @@ class _Evaluation:
         """The comparisons with the base at each size, corrected for their number (Holm)."""
         if BASE not in self.models:
             return []
-        compared = []
+        compared, own = [], []
+        tests = load(self.task.kind).paired_tests
         for size in self.sizes:
             ours, other = (self._tallies(self.outcomes(role, size)) for role in (OURS, BASE))
             compared.append(compare(ours, other, self._score, seed=self.plan.seed))
+            own.append([tests(a, b) for a, b in zip(ours, other, strict=True)])
         found = []
         adjusted = holm([comparison.p for comparison in compared])
-        for size, comparison, p in zip(self.sizes, compared, adjusted, strict=True):
+        for size, comparison, p, each in zip(self.sizes, compared, adjusted, own, strict=True):
             words = verdict(comparison, comparison.p if p is None else p)
             figures = {**dataclasses.asdict(comparison), "p_adjusted": p, "verdict": words}
-            found.append({"size": size or len(self.task.train), **figures})
+            figures |= {"paired_tests": each} if any(each) else {}
+            found.append({"size": size or self._learned, **figures})
         return found
 
     def _tallies(self, outcomes: Sequence[Outcome]) -> list[NDArray[Any]]:
@@ -284,10 +311,12 @@ def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _warnings(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _warnings(results: Sequence[Mapping[str, Any]], *, learns: bool) -> Iterator[str]:
     first = results[0]
     truncated = [f"{count:,} of {split}" for split, count in first["truncated"].items() if count]
-    if truncated:
+    if truncated and not learns:
+        yield f"Texts longer than the model's limit are translated in part: {', '.join(truncated)}."
+    elif truncated:
         length = first["tune"]["length"]
         counts = ", ".join(truncated)
         yield f"Examples longer than {length} tokens are truncated (<finetune.length>): {counts}."

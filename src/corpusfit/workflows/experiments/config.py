@@ -17,6 +17,8 @@ from corpusfit.workflows.experiments.entries import BASE, RecipeTask, Search
 from corpusfit.workflows.experiments.separation.settings import Separation
 
 GENERAL, RANDOM, ORACLE, COMPOSE = "general", "random", "oracle", "compose"
+INIT = "init:"
+"""Prefix of an untrained model, as in `init:small`, which every adaptation makes for itself."""
 WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)
 """Selectors that do not select a part of the corpus."""
 
@@ -39,6 +41,8 @@ class Selector:
             with all settings of that selector (mDAPT, section 5.2 and Table 5).
         model: its model in place of the row's (mDAPT, Table 4).
         compose: recipe of the composition that it adapts on, as `corpusfit compose` takes it.
+        sources: globs for names of the corpus's sources; it adapts on these for every task, as a
+            domain's model that is tested on all domains (Aharoni and Goldberg 2020, Table 4).
         plain: whether it has neither a method nor a composition: its model is not adapted.
     """
 
@@ -52,11 +56,17 @@ class Selector:
     of: str = ""
     model: str = ""
     compose: str = ""
+    sources: tuple[str, ...] = ()
     plain: bool = False
 
     @property
     def strategy(self) -> str:
-        """What it follows: `base`, `compose`, itself, or for a control the one that it is `of`."""
+        """What it follows: `base`, `compose`, itself, or for a control the one that it is `of`.
+
+        Named sources are an `oracle` that is the same for every task.
+        """
+        if self.sources:
+            return ORACLE
         if self.compose or self.plain:
             return COMPOSE if self.compose else BASE
         return self.of or self.name
@@ -126,7 +136,8 @@ class Recipe:
 
     Attributes:
         name: name of the table.
-        models: model folders or hub ids that are adapted and fine-tuned.
+        models: model folders or hub ids that are adapted and fine-tuned, or untrained ones such as
+            `init:small`.
         tasks: the rows.
         selectors: the columns, with their settings.
         corpus: inputs to select from.
@@ -204,6 +215,7 @@ class Recipe:
             entry.check()
         self._check_columns_of_tasks()
         self._check_names()
+        self._check_untrained()
         self._check_others()
         self._check_search()
         return self
@@ -270,7 +282,7 @@ class Recipe:
         for control in (s for s in self.selectors if s.of):
             if control.of not in names:
                 raise unknown_name(f"selector.{control.name}.of", control.of, names)
-            if control.of in (GENERAL, RANDOM) or control.strategy == BASE:
+            if control.of in (GENERAL, RANDOM) or control.strategy == BASE or control.sources:
                 allowed = "a selector whose selection depends on the task"
                 raise bad_setting(f"selector.{control.name}.of", allowed, control.of)
             for task in self.tasks:
@@ -280,6 +292,17 @@ class Recipe:
                     came = task.other or "nothing"
                     raise bad_setting(f"tasks.other of {task.name}", allowed, came, cure)
 
+    def _check_untrained(self) -> None:
+        """Raise `UsageError` for a column that would evaluate an untrained model as it is."""
+        for selector in (s for s in self.selectors if s.strategy == BASE):
+            for task in self.tasks:
+                models = [selector.model_for(task, model) for model in self.models]
+                untrained = [model for model in models if model.startswith(INIT)]
+                if untrained:
+                    cure = "Leave the selector out, and set compare to another one."
+                    allowed = f"trained models for {selector.name}, which is not adapted"
+                    raise bad_setting("models", allowed, untrained[0], cure)
+
     def _check_names(self) -> None:
         """Raise `UsageError` for a setting that a selector needs, or an unknown selector."""
         names = [s.name for s in self.selectors]
@@ -287,7 +310,7 @@ class Recipe:
         if readers and not self.corpus:
             raise bad_setting("corpus", f"set for {', '.join(readers)}", "nothing")
         missing = [t.name for t in self.tasks if not t.oracle]
-        if any(s.strategy == ORACLE for s in self.selectors) and missing:
+        if any(s.strategy == ORACLE and not s.sources for s in self.selectors) and missing:
             cure = 'For instance oracle = ["bio_*"], globs for names of the corpus\'s sources.'
             allowed = "set for every task with the selector oracle"
             raise bad_setting("tasks.oracle", allowed, f"nothing for {', '.join(missing)}", cure)

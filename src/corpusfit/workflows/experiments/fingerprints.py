@@ -10,6 +10,7 @@ from typing import Any
 from corpusfit.adapt.plan import AdaptPlan, TrainPlan
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluate.plan import AugmentPlan, EvaluatePlan, FinetunePlan, settled
+from corpusfit.evaluate.registry import load
 from corpusfit.manifest import digest
 from corpusfit.plan import EmbedPlan, MethodPlan, Plan
 from corpusfit.score import registry
@@ -142,6 +143,8 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
         kind: kind of task.
         adapter: whether an adapter is trained.
     """
+    if not load(kind).learns:
+        return {"decode": dataclasses.asdict(plan.decode), "device": plan.finetune.device}
     whole = settled(plan, kind, adapter=adapter, longest=_ANY_LENGTH)
     new = plan.model
     size = {"pfeiffer": new.reduction, "lora": new.rank}.get(new.adapter)

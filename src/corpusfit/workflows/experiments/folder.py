@@ -31,6 +31,10 @@ class RecipeFolder(OutFolder):
         """The texts of a stored task's split, without their labels."""
         return self.tasks / key / f"{split}.jsonl"
 
+    def pairs(self, key: str) -> Path:
+        """The target's texts of a stored translation task, with their translations."""
+        return self.tasks / key / "pairs.tsv"
+
     def outcome(self, key: str, seed: int) -> Path:
         """Outcome of a fine-tuning."""
         return self.scores / f"{key}-{seed}.json"

@@ -9,6 +9,7 @@ from pathlib import Path
 from corpusfit.adapt.plan import TASK
 from corpusfit.evaluate.outcome import Outcome
 from corpusfit.evaluate.plan import EvaluatePlan
+from corpusfit.evaluate.registry import load
 from corpusfit.workflows.experiments import fingerprints
 from corpusfit.workflows.experiments.config import COMPOSE, GENERAL, ORACLE, RANDOM, Selector
 from corpusfit.workflows.experiments.entries import BASE, RecipeTask
@@ -50,8 +51,11 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
         plan = tune_plan(inputs.recipe, selector, cell, entries[cell.task])
         plan = _with_settings(plan, _settings_of(inputs, cell.task, cell.size))
         extra = _augmentation(inputs, plan, stored, graph)
+        number = inputs.recipe.seeds
+        if not load(stored.kind).learns:  # each adapted model answers once
+            number = inputs.recipe.adaptations
         graph.cells[cell] = [
-            _fine_tuning(inputs, plan, cell, adapted, extra, k) for k in range(inputs.recipe.seeds)
+            _fine_tuning(inputs, plan, cell, adapted, extra, k) for k in range(number)
         ]
     return graph
 
@@ -131,10 +135,11 @@ def _adaptation(
     training_task = _training_task(inputs, selector, cell)
     best = selector.adapt.train.keep == "best"  # the task's held-out loss picks the weights
     own = best or selector.trains_on_task  # else the task's texts are only measured on
-    shared = not own and (
+    shared = not own and bool(
         selector.name == GENERAL
         or (selector.name == RANDOM and _ignores_task(selector))
         or selector.strategy == COMPOSE
+        or selector.sources
     )
     guard_tasks = list(inputs.tasks.values()) if shared else [stored, training_task]
     held_out = {} if recipe.keep_overlap else {t.judged: t for t in guard_tasks}
@@ -150,7 +155,7 @@ def _adaptation(
     plan = adapt_plan(recipe, selector, cell, _entry(inputs, cell.task), number)
     identity = {
         "plan": fingerprints.adapting(plan),
-        "model": inputs.models[plan.model.name],
+        "model": inputs.models[selector.model_for(_entry(inputs, cell.task), cell.model)],
         "selection": key,
         "data": inputs.pile if selector.name == GENERAL else {},
         "texts": training_task.texts if own else "",
@@ -161,7 +166,7 @@ def _adaptation(
         plan,
         key,
         data,
-        (str(inputs.folder.texts(training_task.key, "train")),) if own else (),
+        (_training_texts(inputs, training_task),) if own else (),
         tuple(
             str(inputs.folder.texts(task.key, split))
             for task in held_out.values()
@@ -172,6 +177,13 @@ def _adaptation(
         f"{f' ({selector.of} for {_task_text(training_task)})' if selector.of else ''}"
         f"{_ordinal(number)}",
     )
+
+
+def _training_texts(inputs: RecipeInputs, stored: StoredTask) -> str:
+    """The texts of a task to train on or to measure on; of a translation task its pairs."""
+    if load(stored.kind).learns:
+        return str(inputs.folder.texts(stored.key, "train"))
+    return f"pair:{inputs.folder.pairs(stored.key)}"
 
 
 def _training_task(inputs: RecipeInputs, selector: Selector, cell: Cell) -> StoredTask:
@@ -185,7 +197,9 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
     """The selection of one adaptation of a cell; only `random` has one for each adaptation."""
     entry = inputs.recipe.training_task(selector, cell.task)
     ignores_task, random = _ignores_task(selector), selector.name == RANDOM
-    stored = inputs.first() if random and ignores_task else _training_task(inputs, selector, cell)
+    stored = _training_task(inputs, selector, cell)
+    if (random and ignores_task) or selector.sources:
+        stored = inputs.first()
     drawn = number if random else 0
     plan = select_plan(inputs.recipe, selector, cell, entry, drawn)
     scores = fingerprints.step(
@@ -263,7 +277,8 @@ def _fine_tuning(
         task=stored.key,
         weights=adapted_model or inputs.models[base],
     )
-    seed = inputs.recipe.seed + number
+    answers = not load(stored.kind).learns and not adapted
+    seed = inputs.recipe.seed + (0 if answers else number)  # a model's answer has no seed
     model = str(inputs.folder.models / adapted_model) if adapted_model else base
     plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))
     task, out = inputs.folder.task(stored.key), inputs.folder.outcome(key, seed)

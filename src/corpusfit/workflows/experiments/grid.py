@@ -12,7 +12,7 @@ from corpusfit.adapt.plan import AdapterPlan, AdaptPlan
 from corpusfit.errors import MissingDependencyError, bad_setting, called_by
 from corpusfit.evaluate.plan import EvaluatePlan, HeadPlan
 from corpusfit.plan import Plan
-from corpusfit.workflows.experiments.config import ORACLE, Recipe, Selector
+from corpusfit.workflows.experiments.config import INIT, ORACLE, Recipe, Selector
 from corpusfit.workflows.experiments.entries import BASE, RecipeTask
 from corpusfit.workflows.experiments.fingerprints import methods_of
 from corpusfit.workflows.experiments.recipe_keys import RecipeKeys
@@ -104,7 +104,7 @@ def check_plans(recipe: Recipe) -> None:
         UsageError: a cell's settings are not allowed.
         MissingDependencyError: a library for training or evaluation is not installed.
     """
-    for needed in ("torch", "transformers", "accelerate", "scipy", "seqeval"):
+    for needed in ("torch", "transformers", "accelerate", "scipy", "seqeval", "sacrebleu"):
         if find_spec(needed) is None:
             raise MissingDependencyError("corpusfit run", "train")
     selectors = {s.name: s for s in recipe.selectors}
@@ -151,7 +151,7 @@ def select_plan(
     """The plan of a cell's selection for a task; `number` is added to the random seed."""
     plan, choose = selector.select, selector.select.choose
     if selector.strategy == ORACLE:
-        options = {"domain": ",".join(task.oracle)}
+        options = {"domain": ",".join(selector.sources or task.oracle)}
         plan = dataclasses.replace(plan, method=type(plan.method)(ORACLE, options))
         choose = dataclasses.replace(choose, threshold=0.5)  # exactly the domain's documents
     elif cell.fraction is None:
@@ -165,10 +165,11 @@ def adapt_plan(
     recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask, number: int
 ) -> AdaptPlan:
     """The plan of one adaptation of a cell; `number` is added to the random seed."""
-    plan = selector.adapt
+    plan, name = selector.adapt, selector.model_for(task, cell.model)
+    init = name.removeprefix(INIT) if name.startswith(INIT) else ""
     return dataclasses.replace(
         plan,
-        model=dataclasses.replace(plan.model, name=selector.model_for(task, cell.model)),
+        model=dataclasses.replace(plan.model, name="" if init else name, init=init),
         weights=dataclasses.replace(plan.weights, policy=cell.weights),
         adapter=dataclasses.replace(plan.adapter, kind=cell.adapter),
         seed=recipe.seed + number,

@@ -18,11 +18,12 @@ from corpusfit.evaluate.network import head_fingerprint
 from corpusfit.evaluate.overlaps import split_overlaps
 from corpusfit.evaluate.plan import metric_of
 from corpusfit.evaluate.reading import read_task
-from corpusfit.evaluate.task import Task, store_task, task_digest
+from corpusfit.evaluate.registry import load
+from corpusfit.evaluate.task import Examples, Task, store_task, task_digest
 from corpusfit.manifest import digest, source_identity
 from corpusfit.types import Source
 from corpusfit.workflows.context import Machine
-from corpusfit.workflows.experiments.config import ORACLE, Recipe, Selector
+from corpusfit.workflows.experiments.config import INIT, ORACLE, Recipe, Selector
 from corpusfit.workflows.experiments.entries import RecipeTask
 from corpusfit.workflows.experiments.fingerprints import encoders_of, methods_of, translators
 from corpusfit.workflows.experiments.folder import RecipeFolder
@@ -52,7 +53,10 @@ def load_inputs(
     read = recipe.selectors[0].select.read
     pile = {}
     with called_by(RecipeKeys("evaluate")):
-        models = {name: head_fingerprint(name) for name in recipe.every_model}
+        models = {
+            name: name if name.startswith(INIT) else head_fingerprint(name)
+            for name in recipe.every_model
+        }
         models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     with called_by(RecipeKeys("select")):
         if recipe.corpus:
@@ -120,8 +124,8 @@ def _stored(
     common = split_overlaps(whole)
     for note in (*whole.notes, *common.notes()):
         progress.warn(f"{entry.name}: {note}")
-    n = len(whole.train)
-    asked = sorted(recipe.train_sizes) or [0]
+    n, learns = len(whole.train), load(whole.kind).learns
+    asked = (sorted(recipe.train_sizes) if learns else []) or [0]
     beyond = [size for size in asked if size > n]
     if beyond:
         progress.warn(
@@ -137,9 +141,9 @@ def _stored(
             task.kind,
             metric_of(plan.task, task.kind),
             key=task_digest(dataclasses.replace(task, name="", notes=())),
-            texts=digest(task.train.texts()),
+            texts=digest(_target(task).texts()),
             learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
-            judged=digest([task.dev.texts(), task.test.texts()]),
+            judged=digest([_guarded(task.dev, learns=learns), _guarded(task.test, learns=learns)]),
             splits=(len(task.dev), len(task.test)),
             copies=(common if task is whole else split_overlaps(task)).between[1].shared,
             notes=task.notes,
@@ -149,12 +153,39 @@ def _stored(
         yield found
 
 
+def _target(task: Task) -> Examples:
+    """The examples whose texts are the target: train, or dev of a task without it.
+
+    Reference: Aharoni and Goldberg (2020), section 4.1, selects by the dev set of each domain.
+    """
+    return task.train if len(task.train) else task.dev
+
+
+def _guarded(examples: Examples, *, learns: bool) -> list[str]:
+    """The texts that no training text may contain; of a translation task those of both sides."""
+    translations = [] if learns else [str(label) for own in examples.labels for label in own]
+    return [*examples.texts(), *translations]
+
+
 def _store(task: Task, folder: RecipeFolder, key: str, field: str) -> None:
-    """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`."""
-    for split in ("train", "dev", "test"):
-        path, texts = folder.texts(key, split), getattr(task, split).texts()
+    """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`.
+
+    Of a translation task, the target's texts are also written with their translations.
+    """
+    learns, target = load(task.kind).learns, _target(task)
+    held = {s: _guarded(getattr(task, s), learns=learns) for s in ("dev", "test")}
+    for split, texts in {"train": target.texts(), **held}.items():
+        path = folder.texts(key, split)
         data = "".join(json.dumps({field: text}) + "\n" for text in texts).encode()
         if not path.exists() or path.read_bytes() != data:  # no digest covers the field's name
             write_bytes(path, data)
+    if not learns:
+        pairs = zip(target.texts(), target.labels, strict=True)
+        lines = [f"{_one_line(text)}\t{_one_line(own[0])}\n" for text, own in pairs]
+        write_bytes(folder.pairs(key), "".join(lines).encode())
     if not folder.task(key).exists():
         store_task(task, folder.task(key))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

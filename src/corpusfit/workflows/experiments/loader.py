@@ -39,7 +39,7 @@ _PLAIN, _TASK = (
 _KNOWN = (*(f.name for f in dataclasses.fields(Recipe)), *_COLUMNS, *_GROUPS, "model", "selector")
 
 _OWN = ("model", "compose")
-"""Settings of a selector that name its model and its composition."""
+"""Settings of a selector that name its model and its composition; `sources` is a list."""
 
 _TASK_TABLES = ("models", "compose", "evaluate")
 """Tables of a task: models and compositions by selector, and settings of its fine-tunings."""
@@ -248,10 +248,14 @@ def _require_method(name: str, table: Mapping[str, Any]) -> None:
         if isinstance(v, Mapping) and k in v
     }
     if name in WITHOUT_SELECTION or _is_method(name):
+        if "sources" in table:
+            cure = "Give the selector a name that is no method, such as law."
+            came = table["sources"]
+            raise bad_setting(f"selector.{name}.sources", "left out with a method", came, cure)
         if named.get("method", name) != name:
             cure = "Give the selector another name."
             raise bad_setting(f"selector.{name}.method.name", "left out", named["method"], cure)
-    elif not named and not {"model", "compose"} & table.keys():
+    elif not named and not {"model", "compose", "sources"} & table.keys():
         known = [*WITHOUT_SELECTION, "auto", *method_names()]
         raise unknown_name("A selector without method.name in its table", name, known)
 
@@ -270,8 +274,12 @@ def _selector(
 ) -> Selector:
     own = dict(table)
     model, compose = (typed(f"selector.{name}.{k}", "str", own.pop(k, "")) for k in _OWN)
+    sources = _list(f"selector.{name}.sources", own.pop("sources", []), "str")
     plain = not (
-        name in WITHOUT_SELECTION or _is_method(name) or {"method", "cascade"} & own.keys()
+        sources
+        or name in WITHOUT_SELECTION
+        or _is_method(name)
+        or {"method", "cascade"} & own.keys()
     )
     columns: dict[str, Any] = {
         key: _list(f"selector.{name}.{key}", own.pop(key), kind)
@@ -302,6 +310,7 @@ def _selector(
         **columns,
         model=_model(model, home),
         compose=located(compose, home) if compose else "",
+        sources=sources,
         plain=plain and not compose,
     )
 

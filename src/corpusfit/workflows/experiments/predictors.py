@@ -13,6 +13,7 @@ from corpusfit import corpus
 from corpusfit.adapt.plan import AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import PlainJob, WarningCollector
+from corpusfit.evaluate.registry import load
 from corpusfit.workflows.context import Machine
 from corpusfit.workflows.evaluation.forecasting import forecast
 from corpusfit.workflows.experiments import fingerprints
@@ -84,9 +85,9 @@ def predictors_of(
 
     Empty without the base, as all losses are compared with its loss. Models trained on the row's
     task are left out, as they have memorised the texts; so are columns of another model, adapters,
-    which a masked language model is not opened with, and augmentations, which change only the
-    score. For selections that all tasks share (`random`, `oracle`), KL is measured only where their
-    own target is the row's.
+    which a masked language model is not opened with, augmentations, which change only the score,
+    and tasks that teach nothing (translation). For selections that all tasks share (`random`,
+    `oracle`), KL is measured only where their own target is the row's.
 
     Reference: TADPOLE, Figures 2 and 3; Xie et al. (2023), Data Selection for Language Models via
     Importance Resampling, section 4.
@@ -107,7 +108,8 @@ def predictors_of(
         selector = selectors[cell.selector]
         memorised = selector.trains_on_task and not selector.of
         other = selector.model_for(entries[cell.task], cell.model) != cell.model
-        if cell.adapter or cell.augment or memorised or other:
+        learns = load(inputs.tasks[cell.row[:2]].kind).learns
+        if cell.adapter or cell.augment or memorised or other or not learns:
             continue
         own = [s for s in _row_selections(inputs, graph, cell.row) if s.key not in failed]
         keys = tuple(s.key for s in own)

@@ -20,7 +20,8 @@ class Result:
         low: lower end of the mean's 95 % interval over seeds and examples.
         high: upper end of that interval.
         metrics: mean of every metric on the test split.
-        dev: mean of the metric on the dev split.
+        beside: metrics to show beside the one that is compared.
+        dev: mean of the metric on the dev split; None without one.
         truncated: number of truncated examples by split, of the first seed.
         error: error of a failed cell; empty otherwise.
     """
@@ -34,6 +35,7 @@ class Result:
     low: float | None = None
     high: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
     dev: float | None = None
     truncated: dict[str, int] = field(default_factory=dict)
     error: str = ""
@@ -116,12 +118,14 @@ class ScoredCells:
         pairs: all comparisons.
         gains: average gains of the columns that every row has.
         augmented: means over augmentations, where a column has several.
+        signatures: by metric, the published signature of how it is computed.
     """
 
     results: list[Result]
     pairs: list[Pair]
     gains: list[Gain]
     augmented: list[AugmentedMean] = field(default_factory=list)
+    signatures: dict[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[Result]:

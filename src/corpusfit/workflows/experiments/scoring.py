@@ -50,6 +50,7 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
     """
     recipe = inputs.recipe
     results: list[Result] = []
+    signatures: dict[str, str] = {}
     compared: list[tuple[Cell, Cell, bool, Comparison]] = []
     rows: dict[tuple[str, int, str], list[Cell]] = {}
     for cell in graph.cells:
@@ -57,13 +58,14 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
     for key, cells in rows.items():
         row = _RowScorer(inputs, key, (graph, failed))
         results += [row.result(cell) for cell in cells]
+        signatures |= row.signatures()
         for ours, base, named in comparison_pairs(recipe, cells):
             if not row.error(ours) and not row.error(base):
                 compared.append((ours, base, named, row.compare(ours, base)))
     columns = columns_of(graph.cells)
     pairs = [p for named in (False, True) for p in adjusted_pairs(compared, columns, named=named)]
     means = augmented_means(results)
-    return ScoredCells(results, pairs, average_gains(recipe, results), means)
+    return ScoredCells(results, pairs, average_gains(recipe, results), means, signatures)
 
 
 class _RowScorer:
@@ -101,11 +103,14 @@ class _RowScorer:
             return Result(cell, column, self._metric, error=error)
         outcomes = [Outcome.read(tuning.out) for tuning in self._graph.cells[cell]]
         scores = [o.scores["test"][self._metric] for o in outcomes]
-        mean, sd = spread(scores)
+        several = len({tuning.name for tuning in self._graph.cells[cell]}) > 1
+        mean, sd = spread(scores if several else scores[:1])
         low, high = self._cached(
             ["interval", self._outcome_ids(cell)],
             lambda: list(interval(self._tallies(cell), self._score, seed=0)),
         )
+        on_dev = [o.scores["dev"][self._metric] for o in outcomes if "dev" in o.scores]
+        names = outcomes[0].scores["test"]
         return Result(
             cell,
             column,
@@ -115,13 +120,16 @@ class _RowScorer:
             sd,
             low,
             high,
-            {
-                m: float(np.mean([o.scores["test"][m] for o in outcomes]))
-                for m in outcomes[0].scores["test"]
-            },
-            float(np.mean([o.scores["dev"][self._metric] for o in outcomes])),
-            outcomes[0].truncated,
+            metrics={m: float(np.mean([o.scores["test"][m] for o in outcomes])) for m in names},
+            beside=tuple(m for m in load(self._stored.kind).also_shown if m != self._metric),
+            dev=float(np.mean(on_dev)) if on_dev else None,
+            truncated=outcomes[0].truncated,
         )
+
+    def signatures(self) -> dict[str, str]:
+        """By metric of the row's kind, its signature."""
+        found = load(self._stored.kind)
+        return found.signatures(self._task.labels) if found.also_shown else {}
 
     def compare(self, ours: Cell, base: Cell) -> Comparison:
         def compute() -> dict[str, Any]:

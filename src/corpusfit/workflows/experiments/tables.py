@@ -60,6 +60,11 @@ def main_table(recipe: Recipe, scored: ScoredCells) -> Table:
         shown = [_cell_text(cells.get(key), marks.get(key, "")) for key in own]
         metric = next(r.metric for r in scored.results if r.cell.row == row)
         rows.append((row_name(recipe, row), metric, *shown))
+        beside = dict.fromkeys(m for r in scored.results if r.cell.row == row for m in r.beside)
+        rows += [
+            (row_name(recipe, row), other, *(_other(cells.get(key), other) for key in own))
+            for other in beside
+        ]
     for size in dict.fromkeys(g.size for g in scored.gains):
         gains = {g.column: Score(g.mean, g.sd) for g in scored.gains if g.size == size}
         name = "average gain" if size is None else f"average gain, {_examples(size)}"
@@ -88,10 +93,17 @@ def augmented_table(recipe: Recipe, scored: ScoredCells) -> Table:
     return Table("Mean of the augmentations", columns, tuple(rows), (note,))
 
 
+def _other(result: Result | None, metric: str) -> Cell:
+    """A cell of a metric that is shown beside the one that is compared."""
+    found = None if result is None else result.metrics.get(metric)
+    return None if found is None else Score(found)
+
+
 def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     """Notes for readers of the main table."""
     tested = sum(not p.named for p in scored.pairs)
-    seeds = f"{recipe.seeds} seeds" if recipe.seeds > 1 else "1 seed"
+    number = recipe.adaptations if _answered(scored) else recipe.seeds
+    seeds = f"{number} seeds" if number > 1 else "1 seed"
     notes = [f"Test scores in points (higher is better), mean ± standard deviation over {seeds}."]
     if tested:
         notes.append(
@@ -111,19 +123,26 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
             f"Average gain: mean over tasks of the difference from {recipe.compare}, ± its "
             "standard deviation over seeds."
         )
-    if recipe.adaptations < recipe.seeds and any(s.strategy != BASE for s in recipe.selectors):
+    if recipe.adaptations < number and any(s.strategy != BASE for s in recipe.selectors):
         models = (
             f"{recipe.adaptations} adapted models"
             if recipe.adaptations > 1
             else "one adapted model"
         )
         notes.append(
-            f"The {recipe.seeds} seeds of a cell fine-tune {models}, so they are not independent: "
+            f"The {number} seeds of a cell fine-tune {models}, so they are not independent: "
             "the deviation and the tests underestimate the variation between adaptations."
         )
+    notes += [f"{metric}: {signature}." for metric, signature in scored.signatures.items()]
     if scored.failed:
         notes.append("The folder failures has the full errors.")
     return tuple(notes)
+
+
+def _answered(scored: ScoredCells) -> bool:
+    """Whether all tasks are of kinds that train no model, so that a seed is an adapted model."""
+    results = [r for r in scored.results if not r.error]
+    return bool(results) and all(r.beside for r in results)
 
 
 def row_name(recipe: Recipe, row: tuple[str, int, str]) -> str:

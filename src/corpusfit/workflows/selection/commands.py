@@ -23,6 +23,7 @@ from corpusfit.workflows.budget import Decision, apply_decision, read_decision, 
 from corpusfit.workflows.context import HERE, Machine, Run, RunContext
 from corpusfit.workflows.corpus_embedding import add_vectors
 from corpusfit.workflows.lock import locked
+from corpusfit.workflows.pair_languages import check_sources
 from corpusfit.workflows.reproduce import absolute, command_words
 from corpusfit.workflows.result import Selection
 from corpusfit.workflows.samples import background_texts, check_shares, target_texts
@@ -195,8 +196,7 @@ def rank_by_bits(
 
 def _identity(run: Run) -> dict[str, Any]:
     """What must be the same for a run to be resumed; `strict` can change."""
-    settings = run.asked.as_dict()
-    del settings["read"]["strict"]
+    settings = run.asked.as_dict() | {"read": run.asked.read.identity()}
     settings["choose"]["clusters"] = run.clusters  # their fingerprint, not their path
     return {
         **settings,
@@ -260,6 +260,7 @@ def _run(
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
+            check_sources(run.sources, run.plan.read, "<.corpus>", run.warn)
             warn_language_mismatch(run)
             scoring = score_cascade if plan.cascade.stages else score_corpus
             used = scoring(run, folder)

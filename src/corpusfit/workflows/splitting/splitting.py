@@ -195,8 +195,7 @@ class _Task:
 
 
 def _identity(plan: SplitPlan, sources: Sequence[Source]) -> dict[str, Any]:
-    read = dataclasses.asdict(plan.read)
-    del read["strict"]
+    read = plan.read.identity()
     return {
         "command": "split",
         **dataclasses.asdict(plan.split),
