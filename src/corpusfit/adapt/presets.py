@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from corpusfit.adapt.plan import AdaptPlan, ThenTaskPlan, TrainPlan, WeightsPlan
+from corpusfit.adapt.plan import TRANSLATION, AdaptPlan, ThenTaskPlan, TrainPlan, WeightsPlan
 from corpusfit.errors import bad_setting
 
 _TADPOLE = {
@@ -28,6 +28,25 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train.steps": 1_500_000,
         "train.length": 128,
         "train.rate": 1e-4,
+    },
+    "domain-clusters": {
+        "objective.name": TRANSLATION,
+        "objective.smoothing": 0.1,
+        "model.dropout": 0.2,
+        "train.rate": 5e-4,
+        "train.schedule": "inverse_sqrt",
+        "train.warmup_steps": 4_000,
+        "train.warmup_from": 1e-7,
+        "train.beta2": 0.98,
+        "train.decay": 0.0,
+        "train.clip": 1.0,
+        "train.pair_tokens": 4_096,
+        "train.batch": 5,
+        "train.length": 100,
+        "train.epochs": 200.0,
+        "train.evaluations": 200,
+        "train.patience": 10,
+        "train.keep": "best",
     },
     "tapt": {
         "train.epochs": 100.0,
@@ -52,6 +71,8 @@ TASK_PASSES = 100
 """Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
 _LENGTH = {"cpu": 128, "cuda": 512}
 BATCH = {"cpu": 16, "cuda": 256}
+PAIR_BATCHES = {"cpu": 1, "cuda": 8}
+"""Batches of pairs per step of a translation."""
 _MOST_STEPS = {"cpu": 2_000, "cuda": 50_000}
 _LEAST_STEPS = 50
 _SMALL_MODEL = 50_000_000
@@ -138,7 +159,8 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     """
     train = plan.train
     length = length_of(plan, size.longest, size.device)
-    batch = train.batch or BATCH[size.device]
+    translates = plan.objective.name == TRANSLATION
+    batch = train.batch or (PAIR_BATCHES if translates else BATCH)[size.device]
     if train.batch is None and train.texts is not None:
         batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
     rate = train.rate
@@ -153,10 +175,14 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     whole = dataclasses.replace(
         train, length=length, batch=batch, texts=None, rate=rate, steps=steps, epochs=None
     )
+    rows = f"{batch:,} sequences of {length}"
+    if translates:
+        rows = f"{batch:,} batches of at most {train.pair_tokens:,}"
     made = steps * batch / max(1, size.rows)
     words = (
-        f"{plan.objective.name} for {steps:,} steps of {batch:,} sequences of {length} tokens, "
-        f"{made:.1f} passes over {size.tokens:,} tokens, learning rate {rate:g} "
+        f"{plan.objective.name} for {steps:,} steps of {rows} tokens, "
+        f"{made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
+        f"learning rate {rate:g} "
         f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
     )
     return whole, words

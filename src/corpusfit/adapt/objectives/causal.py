@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from corpusfit.adapt.batches import PADDING, TokenRows
-from corpusfit.adapt.objectives.contract import Aim, Keys, Objective
+from corpusfit.adapt.objectives.contract import Aim, Keys, RowObjective
 
 
 @dataclass(frozen=True, eq=False)
-class Causal(Objective):
+class Causal(RowObjective):
     """Causal language modelling: each token is predicted from those before it in its chunk."""
 
     def _aim(self, token_rows: TokenRows, keys: Keys) -> Aim:

@@ -80,6 +80,7 @@ class Objective(ABC):
         """Number of special tokens per chunk."""
         return len(self.special.prefix) + self.specials * len(self.special.suffix)
 
+    @abstractmethod
     def micro_batch(
         self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0
     ) -> MicroBatch:
@@ -91,15 +92,15 @@ class Objective(ABC):
             keys: uint64 [r], random key of each row.
             width: tokens in a row; 0 for the length of the longest row.
         """
-        token_rows = self._lay_out(chunk_tokens, rows, keys, width)
-        return MicroBatch.of(token_rows, *self._aim(token_rows, keys))
 
-    def _lay_out(self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int) -> TokenRows:
-        return lay_out(chunk_tokens, rows, self.special, width)
-
-    @abstractmethod
-    def _aim(self, token_rows: TokenRows, keys: Keys) -> Aim:
-        """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
+    def micro_batches(
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, most: int, width: int = 0
+    ) -> list[MicroBatch]:
+        """The rows of a step in micro-batches of at most `most` sequences; see `micro_batch`."""
+        return [
+            self.micro_batch(chunk_tokens, rows[i : i + most], keys[i : i + most], width)
+            for i in range(0, len(rows), most)
+        ]
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
         """Weighted sums of the losses of predicted tokens and of pairs.
@@ -117,6 +118,27 @@ class Objective(ABC):
         return weighted_sum(logits, micro.labels, micro.scale), 0.0
 
 
-def weighted_sum(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+@dataclass(frozen=True, eq=False)
+class RowObjective(Objective):
+    """An objective that predicts tokens of the rows that the model reads."""
+
+    def micro_batch(
+        self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0
+    ) -> MicroBatch:
+        """See `Objective.micro_batch`."""
+        token_rows = self._lay_out(chunk_tokens, rows, keys, width)
+        return MicroBatch.of(token_rows, *self._aim(token_rows, keys))
+
+    def _lay_out(self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int) -> TokenRows:
+        return lay_out(chunk_tokens, rows, self.special, width)
+
+    @abstractmethod
+    def _aim(self, token_rows: TokenRows, keys: Keys) -> Aim:
+        """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
+
+
+def weighted_sum(
+    logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, smoothing: float = 0.0
+) -> torch.Tensor:
     """Weighted sum of the cross-entropies [m], in nats, in float32."""
-    return (cross_entropies(logits, labels) * scale).sum()
+    return (cross_entropies(logits, labels, smoothing) * scale).sum()

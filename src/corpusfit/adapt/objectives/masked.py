@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.adapt.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_pairs
-from corpusfit.adapt.objectives.contract import Aim, Keys, Network, Objective, Rows, weighted_sum
+from corpusfit.adapt.objectives.contract import Aim, Keys, Network, RowObjective, Rows, weighted_sum
 from corpusfit.adapt.plan import ObjectivePlan
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.kernels.masking import masked
@@ -22,7 +22,7 @@ _DRAWS = 8  # draws of another chunk, of which one should be from another text
 
 
 @dataclass(frozen=True, eq=False)
-class MaskedLM(Objective):
+class MaskedLM(RowObjective):
     """Masked language modelling: masked tokens are predicted from their context.
 
     Attributes:
