@@ -10,7 +10,7 @@ A timed step includes its batch, forward, backward, clipping and AdamW; tokenisi
 first block of steps are left out.
 
 Run: python benchmarks/translation_training.py --pairs pair:all.de,all.en [--init small]
-     [--threads N] [--precision bf16] [--block 3]
+     [--threads N] [--precision bf16] [--block 3] [--peers longest,grouped]
 """
 
 from __future__ import annotations
@@ -243,6 +243,7 @@ def main() -> None:
     words.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
     words.add_argument("--attention", default="eager", help="of the peer at its best settings")
     words.add_argument("--block", type=int, default=3)
+    words.add_argument("--peers", default=",".join(PEERS))
     given = words.parse_args()
     from corpusfit.adapt.models import save_model
     from corpusfit.adapt.scratch_translator import new_translator
@@ -261,7 +262,7 @@ def main() -> None:
             threads=given.threads,
             block=given.block,
         )
-        for peer in PEERS:
+        for peer in given.peers.split(","):
             shape = f"{given.init}_{given.precision}_cpu_{given.threads}t"
             speed(case, peer, f"translation_training_{shape}_{peer}")
 
