@@ -32,7 +32,7 @@ from corpusfit.adapt.failures import (
     require_possible,
 )
 from corpusfit.adapt.heldout import Heldout
-from corpusfit.adapt.memory import kept_memory
+from corpusfit.adapt.memory import kept_memory, release_memory
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
 from corpusfit.adapt.plan import TrainPlan
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     import torch
 
 RECORDS = 200
+_RELEASE = 50  # steps between releases of freed memory
 
 
 class TrainerCallback:
@@ -170,6 +171,8 @@ class TrainingLoop:
         for step, batch in prefetch(lambda s: self.batch(feed, s), at.step, self.steps):
             self._update(step, batch)
             done = step + 1
+            if done % _RELEASE == 0:
+                release_memory()
             if done % every == 0 or done == self.steps:
                 self._note(done)
             if done in evaluated:
