@@ -246,20 +246,20 @@ def speed(case: Case) -> None:
 @contextmanager
 def watched(seen: list[Any]) -> Iterator[None]:
     """Every batch of corpusfit's training, in order; held-out batches first."""
-    from corpusfit.adapt.objectives import Objective
+    from corpusfit.adapt.objectives.contract import RowObjective
 
-    make = Objective.micro_batch
+    make = RowObjective.micro_batch
 
     def micro_batch(self: Any, *given: Any) -> Any:
         made = make(self, *given)
         seen.append(made)
         return made
 
-    Objective.micro_batch = micro_batch
+    RowObjective.micro_batch = micro_batch
     try:
         yield
     finally:
-        Objective.micro_batch = make
+        RowObjective.micro_batch = make
 
 
 def row(micro: Any, i: int, packing: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from corpusfit import api
 from corpusfit.corpus import find
 from corpusfit.errors import EmptyInputError, InputError
 from corpusfit.plan import ReadPlan
-from corpusfit.workflows.adaptation.training_data import sample_texts
+from corpusfit.workflows.adaptation.tokenizer_sample import sample_texts
 from corpusfit.workflows.inputs import TrainingInputs
 
 SETTINGS = ["train.device=cpu", "train.precision=fp32"]

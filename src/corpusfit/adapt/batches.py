@@ -45,6 +45,12 @@ class ChunkTokens:
         begin = int(chunks.begin[chunk])
         return store.ids(int(chunks.text[chunk]), begin, begin + int(chunks.length[chunk]))
 
+    def source_ids(self, chunk: int) -> NDArray[Any]:
+        """Token ids of the source text of a chunk that is the target text of a pair."""
+        chunks = self.chunks
+        store = self.tokens[int(chunks.store[chunk])]
+        return store.ids(int(chunks.text[chunk]), 0, int(chunks.begin[chunk]))
+
     @cached_property
     def _ends(self) -> NDArray[np.float64]:
         """Cumulative frequencies, float64 [n]."""
@@ -101,6 +107,8 @@ class MicroBatch:
         scale: float32 [m], factor of each token's loss.
         follows: int64 [r], as in `TokenRows`.
         row_scale: float32 [r], factor of each pair's loss.
+        decoder: int64 [r, t], input ids of a decoder, whose flattened rows `at` refers to; None
+            for a model without a separate encoder.
     """
 
     ids: torch.Tensor
@@ -111,6 +119,12 @@ class MicroBatch:
     scale: torch.Tensor
     follows: torch.Tensor
     row_scale: torch.Tensor
+    decoder: torch.Tensor | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of tokens that go through the model, padding included."""
+        return self.ids.numel() + (0 if self.decoder is None else self.decoder.numel())
 
     @classmethod
     def of(
@@ -131,7 +145,8 @@ class MicroBatch:
 
     def to(self, device: torch.device) -> MicroBatch:
         """Copy to a device."""
-        return MicroBatch(**{k: v.to(device, non_blocking=True) for k, v in vars(self).items()})
+        given = {k: v for k, v in vars(self).items() if v is not None}
+        return MicroBatch(**{k: v.to(device, non_blocking=True) for k, v in given.items()})
 
 
 def _empty(rows: int, width: int, pad: int) -> TokenRows:

@@ -62,6 +62,22 @@ def cut_chunks(
     return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
 
 
+def whole_pairs(
+    sides: NDArray[np.int64], weights: NDArray[np.float32], longest: int, *, store: int = 0
+) -> Chunks:
+    """One chunk for each pair: its target text, which begins where its source text ends.
+
+    Args:
+        sides: int64 [n, 2], tokens of each source and target text, special tokens included.
+        weights: float32 [n], weight of each pair.
+        longest: maximum tokens of a side; a pair with a longer or an empty side gives no chunk.
+        store: which of several `Tokens` holds the pairs.
+    """
+    text = np.flatnonzero((sides.max(1, initial=0) <= longest) & (sides.min(1, initial=1) > 0))
+    begin, length = sides[text, 0], sides[text, 1].astype(np.int32)
+    return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
+
+
 def split_heldout(
     chunks: Chunks, keys: NDArray[np.uint64], most: int, seed: int, share: float = 0.05
 ) -> tuple[Chunks, Chunks]:
@@ -70,8 +86,9 @@ def split_heldout(
     A copy has the same letters and digits; an edited copy is not recognised.
 
     Args:
-        chunks: chunks made by `cut_chunks`.
-        keys: uint64, key of each text; copies of a text share a key.
+        chunks: chunks made by `cut_chunks` or `whole_pairs`.
+        keys: uint64 [n], or [n, 2] of pairs, key of each text; copies of a text share a key. A
+            copy of either side of a held-out pair is a copy of the pair.
         most: maximum number of distinct texts to hold out.
         seed: random seed.
         share: maximum share of the distinct texts to hold out; at least one text of two or more.
@@ -79,7 +96,8 @@ def split_heldout(
     Returns:
         The chunks of all other texts, and one random chunk of each held-out text.
     """
-    different, first = np.unique(keys[chunks.text], return_index=True)
+    own = keys if keys.ndim == 1 else keys[:, 0]
+    different, first = np.unique(own[chunks.text], return_index=True)
     count = min(most, max(int(len(different) * share), 1 if len(different) > 1 else 0))
     if count < 1:
         return chunks, chunks.take(np.empty(0, np.int64))
@@ -90,12 +108,14 @@ def split_heldout(
     counts = np.searchsorted(chunks.text, texts, side="right") - begin
     draw = uniform(value_keys(seed, _CHUNK, different[held]))
     places = begin + (draw * counts).astype(np.int64)
-    return exclude_keys(chunks, keys, different[held]), chunks.take(places)
+    return exclude_keys(chunks, keys, keys[chunks.text[places]].reshape(-1)), chunks.take(places)
 
 
 def exclude_keys(chunks: Chunks, keys: NDArray[np.uint64], held: NDArray[np.uint64]) -> Chunks:
-    """The chunks of texts whose key is not in `held`."""
-    return chunks.take(~np.isin(keys[chunks.text], held))
+    """The chunks of texts of whose keys, uint64 [n] or [n, sides], none is in `held`."""
+    found = np.isin(keys[chunks.text], held)
+    copies = np.asarray(found if found.ndim == 1 else found.any(axis=1))
+    return chunks.take(~copies)
 
 
 def effective_size(weights: NDArray[np.float32]) -> float:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.adapt.plan import ModelPlan
+from corpusfit.adapt.plan import TRANSLATION, ModelPlan
 from corpusfit.adapt.special_tokens import SpecialTokens, special_tokens_of
+from corpusfit.adapt.translators import special_tokens_of_translator
 from corpusfit.artifacts import is_local, remove, writing
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import Setting, file_digests, find, transformer_folder
@@ -29,10 +30,17 @@ AUTO = {
     "mlm": "AutoModelForMaskedLM",
     "mlm+nsp": "AutoModelForPreTraining",
     "causal": "AutoModelForCausalLM",
+    TRANSLATION: "AutoModelForSeq2SeqLM",
 }
 """Model class of transformers for each objective."""
 
-_OTHER = {"mlm": "causal", "mlm+nsp": "mlm", "causal": "mlm"}
+_DROPOUTS = {
+    *("dropout", "attention_dropout", "activation_dropout", "dropout_rate"),  # encoder-decoders
+    *("hidden_dropout_prob", "attention_probs_dropout_prob"),  # BERT
+    *("resid_pdrop", "embd_pdrop", "attn_pdrop"),  # GPT-2
+}
+"""Settings of a model that are a dropout."""
+_OTHER = {"mlm": "causal", "mlm+nsp": "mlm", "causal": "mlm", TRANSLATION: "mlm"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +71,12 @@ def open_model(
 
     transformers fills missing weights with random numbers and only logs it, so missing weights are
     an error here unless a new head is allowed. Only fast tokenizers and safetensors are supported,
-    no code from the model's folder, and no encoder-decoders.
+    no code from the model's folder, and encoder-decoders for translation alone, which may have a
+    slow tokenizer.
 
     Args:
-        plan: name of the model, and whether it may get a new head.
-        objective: `mlm`, `mlm+nsp` or `causal`.
+        plan: name of the model, its dropout, and whether it may get a new head.
+        objective: `mlm`, `mlm+nsp`, `causal` or `translation`.
         attention: `eager` or `sdpa`; a model without `sdpa` is opened with `eager`.
         seed: random seed of a new head.
         on_warn: called with a warning about a new head.
@@ -78,7 +87,7 @@ def open_model(
         MissingDependencyError: torch or transformers is not installed.
     """
     place = transformer_folder(find(plan.name, setting=MODEL), MODEL)
-    tokenizer, model, missing = _load(plan.name, place, objective, attention, seed)
+    tokenizer, model, missing = _load(plan, place, objective, attention, seed)
     head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
@@ -120,6 +129,9 @@ def checked_model(
         raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
     if objective == "causal" and _reads_ahead(model):
         raise _unfit(name, objective, "its attention is not causal")
+    if objective == TRANSLATION:
+        special = special_tokens_of_translator(model, tokenizer, name)
+        return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
     special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
     if objective != "causal" and special.mask is None:
         raise _unfit(name, "mlm", "its tokenizer has no mask token")
@@ -127,9 +139,10 @@ def checked_model(
 
 
 def _load(
-    name: str, place: Path, objective: str, attention: str, seed: int
+    plan: ModelPlan, place: Path, objective: str, attention: str, seed: int
 ) -> tuple[Any, Any, Sequence[str]]:
     """Tokenizer, model, and names of missing weights."""
+    name = plan.name
     try:
         import torch
         import transformers
@@ -140,11 +153,12 @@ def _load(
     kind = getattr(transformers, AUTO[objective])
     try:
         with quiet(), seeded(seed):
-            if transformers.AutoConfig.from_pretrained(place, **LOCAL).is_encoder_decoder:
-                raise ModelError(
-                    f"<model.name>: {name} is an encoder-decoder; only encoders and decoders can "
-                    "be adapted. Name one of those."
-                )
+            config = transformers.AutoConfig.from_pretrained(place, **LOCAL)
+            if config.is_encoder_decoder != (objective == TRANSLATION):
+                raise _unfit_halves(name, objective)
+            if plan.dropout is not None:
+                set_dropout(config, plan.dropout)
+                options["config"] = config
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, use_fast=True, **LOCAL)
             try:
                 model, info = kind.from_pretrained(place, attn_implementation=attention, **options)
@@ -160,6 +174,27 @@ def _load(
             raise _unfit(name, objective, "its architecture has no head for it") from e
         raise ModelError(f"<model.name>: {name} cannot be loaded: {reason}") from e
     return tokenizer, model, info["missing_keys"]
+
+
+def set_dropout(config: Any, dropout: float) -> None:
+    """Set every dropout of a model's configuration."""
+    for field in _DROPOUTS & vars(config).keys():
+        setattr(config, field, dropout)
+
+
+def _unfit_halves(name: str, objective: str) -> ModelError:
+    """The error for an encoder-decoder where there should be none, or the other way round."""
+    if objective == TRANSLATION:
+        return ModelError(
+            f"<model.name>: {name} is an encoder or a decoder alone; translation needs both. Name "
+            "an encoder-decoder, such as Helsinki-NLP/opus-mt-de-en, or start from an untrained "
+            "one with <model.init=small>."
+        )
+    return ModelError(
+        f"<model.name>: {name} is an encoder-decoder; <objective.name={objective}> needs an "
+        "encoder or a decoder. Name one of those, or train on aligned pairs with "
+        "<objective.name=translation>."
+    )
 
 
 def _unfit(name: str, objective: str, why: str) -> ModelError:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from corpusfit.adapt.chunks import Chunks
 from corpusfit.errors import EmptyInputError, InputError
-from corpusfit.kernels.packing import fill_rows
+from corpusfit.kernels.packing import cut_batches, fill_rows
 
 _WINDOW = 64  # batches within which chunks are sorted by length
 _PASS, _REPLAY = range(2)  # streams of random numbers
@@ -129,6 +129,10 @@ class Passes:
             mixed = rng.permutation(own)
             own = np.repeat(mixed, drawn_counts(self.chunks.weight[mixed], rng.random()))
         order = rng.permutation(np.concatenate([own, self._own + self._general.taken(number)]))
+        return self._in_rows(order, number, rng)
+
+    def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
+        """The rows of a pass, from its chunks in random order."""
         if self._pack:
             return Rows(*fill_rows(order, self._taken, self._length))
         order = self._by_length(order, self._head(number), rng)
@@ -151,6 +155,37 @@ class Passes:
         batches = rest[:whole].reshape(-1, self._batch)
         rest[:whole] = batches[rng.permutation(len(batches))].reshape(-1)
         return order
+
+
+class PairPasses(Passes):
+    """Passes over pairs: a row is a batch of pairs of similar length, in random order.
+
+    Within a window of batches, pairs are sorted by the length of their longer side and then of
+    their target text, which left less padding than other orders. Neither side of a batch has more
+    than `length` tokens, padding included. `overhead`, `pack` and `batch` of `Passes` do not apply.
+    """
+
+    def fill(self, number: int) -> float:
+        """Share of a pass that is tokens of either side; the rest is padding."""
+        rows, chunks = self.rows(number), self.chunks
+        both = (chunks.begin[rows.order], chunks.length[rows.order].astype(np.int64))
+        sizes = np.diff(rows.begins)
+        laid = sum(int(np.maximum.reduceat(side, rows.begins[:-1]) @ sizes) for side in both)
+        return int(sum(side.sum() for side in both)) / laid
+
+    def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
+        """See `Passes`."""
+        del number
+        target = self.chunks.length.astype(np.int64)
+        longer = np.maximum(self.chunks.begin, target)
+        windows = np.cumsum(longer[order]) // (_WINDOW * self._length)
+        order = order[np.lexsort((target[order], longer[order], windows))]
+        begins = cut_batches(longer[order], self._length)
+        mixed = rng.permutation(len(begins) - 1)
+        sizes = np.diff(begins)[mixed]
+        ends = np.cumsum(sizes)
+        places = np.arange(len(order)) + np.repeat(begins[:-1][mixed] - ends + sizes, sizes)
+        return Rows(order[places], np.concatenate([[0], ends]))
 
 
 def _require_usable(chunks: Chunks, replay: Chunks | None) -> None:

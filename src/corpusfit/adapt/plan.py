@@ -12,7 +12,8 @@ from corpusfit.settings import SEED, Group, Settings
 
 TASK = "task"
 """What --data may be instead of inputs: the task's own texts."""
-OBJECTIVES = ("mlm", "mlm+nsp", "causal")
+TRANSLATION = "translation"
+OBJECTIVES = ("mlm", "mlm+nsp", "causal", TRANSLATION)
 ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("last", "best")
@@ -53,15 +54,31 @@ class ModelPlan(Group, group="model"):
             "data",
             "init",
             default="none",
-            allowed=("tiny", "mini", "small"),
+            more="With <objective.name=translation> `tiny`, `small` or `base`, which is "
+            "Transformer base",
+            allowed=("tiny", "mini", "small", "base"),
         ),
     ] = ""
     new_head: Annotated[
         bool, Option("Add a new head if the model lacks the objective's", "new_head")
     ] = False
     vocabulary: Annotated[
-        int, Option("Tokens of a new tokenizer; 0 is 8,192, 16,384 or 30,522, by size", least=0)
+        int,
+        Option(
+            "Tokens of a new tokenizer; 0 is 8,192, 16,384 or 30,522, by size (for translation "
+            "8,192 or, of `base`, 32,000 merges)",
+            least=0,
+        ),
     ] = 0
+    dropout: Annotated[
+        float | None,
+        Option(
+            "Dropout, in attention and after activations too",
+            default="that of the model",
+            least=0,
+            below=1,
+        ),
+    ] = None
 
     def _check_together(self) -> None:
         if bool(self.name) == bool(self.init):
@@ -89,7 +106,8 @@ class ObjectivePlan(Group, group="objective"):
             "Training objective",
             "objective",
             more="`mlm` masks tokens; `mlm+nsp` also predicts the next sentence, and the loss is "
-            "the sum of both, as in TADPOLE, section 4; `causal` predicts the next token",
+            "the sum of both, as in TADPOLE, section 4; `causal` predicts the next token; "
+            "`translation` trains an encoder-decoder on the aligned pairs of <.data>",
             allowed=OBJECTIVES,
         ),
     ] = "mlm"
@@ -103,12 +121,33 @@ class ObjectivePlan(Group, group="objective"):
         ),
     ] = 0.15
     whole_word: Annotated[bool, Option("Mask whole words", "whole_word")] = False
+    smoothing: Annotated[
+        float,
+        Option(
+            "Label smoothing of translation: share of each label that is spread evenly over the "
+            "vocabulary, in the training loss only",
+            least=0,
+            below=1,
+        ),
+    ] = 0.1
+    tag_domains: Annotated[
+        bool,
+        Option(
+            "Begin each source text of translation with a token for its domain: the name of its "
+            "file, without suffixes",
+            "tag_domains",
+        ),
+    ] = False
 
     def _check_together(self) -> None:
-        if self.whole_word and self.name == "causal":
+        if self.whole_word and self.name in ("causal", TRANSLATION):
             cure = "Leave out <objective.whole_word>, or <objective.name>."
-            allowed = "left out with <objective.name=causal>"
+            allowed = f"left out with <objective.name={self.name}>"
             raise bad_setting("<objective.whole_word>", allowed, True, cure)
+        if self.tag_domains and self.name != TRANSLATION:
+            cure = "Add <objective.name=translation>, or leave out <objective.tag_domains>."
+            allowed = f"left out with <objective.name={self.name}>"
+            raise bad_setting("<objective.tag_domains>", allowed, True, cure)
 
 
 @dataclass(frozen=True)
@@ -190,8 +229,20 @@ class TrainPlan(Group, group="train"):
     ] = None
     batch: Annotated[
         int | None,
-        Option("Sequences per step", "batch", default="16 on a CPU, 256 on a GPU", above=0),
+        Option(
+            "Sequences per step; of translation, batches of <train.pair_tokens> per step",
+            "batch",
+            default="16 on a CPU, 256 on a GPU; of translation 1 and 8",
+            above=0,
+        ),
     ] = None
+    pair_tokens: Annotated[
+        int,
+        Option(
+            "Most tokens of a batch of pairs of similar length, on either side, padding included",
+            above=0,
+        ),
+    ] = 4_096
     texts: Annotated[
         int | None,
         Option(
@@ -204,7 +255,8 @@ class TrainPlan(Group, group="train"):
     length: Annotated[
         int | None,
         Option(
-            "Tokens per sequence",
+            "Tokens per sequence; of translation, most tokens of a side, and longer pairs are left "
+            "out",
             "length",
             default="128 on a CPU, 512 on a GPU, or the model's limit",
             more="Special tokens included",
@@ -224,19 +276,39 @@ class TrainPlan(Group, group="train"):
     warmup: Annotated[
         float, Option("Share of the steps over which the learning rate rises", least=0, most=1)
     ] = 0.01
+    warmup_steps: Annotated[
+        int | None,
+        Option(
+            "Steps over which the learning rate rises",
+            default="set by <train.warmup>",
+            above=0,
+        ),
+    ] = None
+    warmup_from: Annotated[float, Option("Learning rate before the warm-up", least=0)] = 0.0
     schedule: Annotated[
         str,
         Option(
-            "Learning rate after the warm-up: `linear`, `cosine` or `constant`",
-            allowed=("linear", "cosine", "constant"),
+            "Learning rate after the warm-up: `linear`, `cosine`, `constant` or `inverse_sqrt`",
+            allowed=("linear", "cosine", "constant", "inverse_sqrt"),
         ),
     ] = "linear"
+    beta2: Annotated[
+        float, Option("Decay of AdamW's mean of squared gradients", least=0, below=1)
+    ] = 0.999
     decay: WeightDecay = 0.01
     clip: Clip = 1.0
     keep: Annotated[str, Option(_KEEP, allowed=KEEPS)] = "last"
     evaluations: Annotated[
         int, Option("Number of measurements of the held-out losses during training", above=0)
     ] = 5
+    patience: Annotated[
+        int,
+        Option(
+            "Stop the training after this number of measurements without a lower held-out loss; 0 "
+            "is never",
+            least=0,
+        ),
+    ] = 0
     micro_tokens: Annotated[
         int,
         Option(
@@ -349,6 +421,27 @@ FREE = (
 """Settings that do not decide the weights: paths, and those that change rounding only."""
 
 
+_NEWER = (
+    ("model", "dropout"),
+    ("objective", "smoothing"),
+    ("objective", "tag_domains"),
+    ("train", "pair_tokens"),
+    ("train", "warmup_steps"),
+    ("train", "warmup_from"),
+    ("train", "beta2"),
+    ("train", "patience"),
+)
+
+
+def without_newer(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a plan as in the digests of runs before the newer ones, if these are defaults."""
+    plain = AdaptPlan().as_dict()
+    for group, name in _NEWER:
+        if settings[group].get(name) == plain[group][name]:
+            settings[group].pop(name, None)
+    return settings
+
+
 @dataclass(frozen=True)
 class AdaptPlan(Settings):
     """Every setting of an adaptation that can change the model that comes out."""
@@ -373,9 +466,10 @@ class AdaptPlan(Settings):
             del settings["then_task"]  # as in the digests of runs of one phase
         if self.train.batch is not None or self.train.texts is None:
             del settings["train"]["texts"]  # decides nothing; as in the digests before it
-        return settings
+        return without_newer(settings)
 
     def _check_together(self) -> None:
+        self._check_translation()
         for other in ("init", "new_head"):
             if self.adapter.kind and getattr(self.model, other):
                 why = {
@@ -393,3 +487,15 @@ class AdaptPlan(Settings):
             cure = "Or merge the adapter: <adapter.kind=lora> <adapter.save=merged>."
             allowed = "left out with <adapter.kind>"
             raise bad_setting("<then_task.on>", allowed, self.adapter.kind, cure)
+
+    def _check_translation(self) -> None:
+        """Raise `UsageError` for settings that do not suit the objective."""
+        init, name = self.model.init, self.objective.name
+        if (name == TRANSLATION and init == "mini") or (name != TRANSLATION and init == "base"):
+            sizes = "tiny, small or base" if name == TRANSLATION else "tiny, mini or small"
+            cure = "For example <model.init=small>."
+            raise bad_setting("<model.init>", f"{sizes} with <objective.name={name}>", init, cure)
+        if name == TRANSLATION and self.adapter.kind:
+            cure = "Leave out <adapter.kind> to train all weights."
+            allowed = "left out with <objective.name=translation>"
+            raise bad_setting("<adapter.kind>", allowed, self.adapter.kind, cure)

@@ -88,8 +88,11 @@ class Predictor:
         seen = torch.ones_like(ids)
         seen[1, 3] = 0
         try:
+            inputs = {"input_ids": ids, "attention_mask": seen}
+            if self.model.config.is_encoder_decoder:
+                inputs["decoder_input_ids"] = ids
             with evaluation_mode(self.model):
-                own, hooked = self._tried({"input_ids": ids, "attention_mask": seen})
+                own, hooked = self._tried(inputs)
             good = hooked.shape == own.shape and relative_difference(hooked, own) < TOLERANCE
             good = good and self._seen == where
         except Exception:  # layers and heads raise many kinds of exceptions for selected states
@@ -163,7 +166,8 @@ class Predictor:
         Args:
             call: the model, or a wrapper of it.
             inputs: model inputs: `input_ids` [B, L] and any others.
-            at: int64 [M], distinct positions in the flattened batch (row times L plus column).
+            at: int64 [M], distinct positions in the flattened batch (row times L plus column); of
+                an encoder-decoder, in `decoder_input_ids`.
 
         Returns:
             [M, V], in the order of `at`. A causal model's logits are those of the next token.

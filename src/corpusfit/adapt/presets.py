@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from corpusfit.adapt.plan import AdaptPlan, ThenTaskPlan, TrainPlan, WeightsPlan
+from corpusfit.adapt.plan import TRANSLATION, AdaptPlan, ThenTaskPlan, TrainPlan, WeightsPlan
 from corpusfit.errors import bad_setting
 
 _TADPOLE = {
@@ -29,6 +29,25 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train.length": 128,
         "train.rate": 1e-4,
     },
+    "domain-clusters": {
+        "objective.name": TRANSLATION,
+        "objective.smoothing": 0.1,
+        "model.dropout": 0.2,
+        "train.rate": 5e-4,
+        "train.schedule": "inverse_sqrt",
+        "train.warmup_steps": 4_000,
+        "train.warmup_from": 1e-7,
+        "train.beta2": 0.98,
+        "train.decay": 0.0,
+        "train.clip": 1.0,
+        "train.pair_tokens": 4_096,
+        "train.batch": 5,
+        "train.length": 100,
+        "train.epochs": 200.0,
+        "train.evaluations": 200,
+        "train.patience": 10,
+        "train.keep": "best",
+    },
     "tapt": {
         "train.epochs": 100.0,
         "train.evaluations": 100,
@@ -41,9 +60,10 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Settings that each paper states; all others are defaults. TADPOLE trains on sentences of 256
 tokens. mDAPT gives neither a learning rate nor a batch size for the pre-training of adapters: the
 rate of `mdapt-adapter` is our choice, that of mDAPT's fine-tuning of adapters (section 4.1).
+`domain-clusters` stops on the held-out loss, the paper on BLEU, and its length is in subwords.
 
 Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, section 3.3; Gururangan et al. (2020), Don't
-Stop Pretraining (`tapt`)."""
+Stop Pretraining (`tapt`); Domain Clusters, appendix A.1 and Figure 5."""
 
 _CONTINUOUS_STEPS = 100_000
 PASSES = 3
@@ -52,6 +72,8 @@ TASK_PASSES = 100
 """Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
 _LENGTH = {"cpu": 128, "cuda": 512}
 BATCH = {"cpu": 16, "cuda": 256}
+PAIR_BATCHES = {"cpu": 1, "cuda": 8}
+"""Batches of pairs per step of a translation."""
 _MOST_STEPS = {"cpu": 2_000, "cuda": 50_000}
 _LEAST_STEPS = 50
 _SMALL_MODEL = 50_000_000
@@ -138,7 +160,8 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     """
     train = plan.train
     length = length_of(plan, size.longest, size.device)
-    batch = train.batch or BATCH[size.device]
+    translates = plan.objective.name == TRANSLATION
+    batch = train.batch or (PAIR_BATCHES if translates else BATCH)[size.device]
     if train.batch is None and train.texts is not None:
         batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
     rate = train.rate
@@ -153,10 +176,14 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
     whole = dataclasses.replace(
         train, length=length, batch=batch, texts=None, rate=rate, steps=steps, epochs=None
     )
+    rows = f"{batch:,} sequences of {length}"
+    if translates:
+        rows = f"{batch:,} batches of at most {train.pair_tokens:,}"
     made = steps * batch / max(1, size.rows)
     words = (
-        f"{plan.objective.name} for {steps:,} steps of {batch:,} sequences of {length} tokens, "
-        f"{made:.1f} passes over {size.tokens:,} tokens, learning rate {rate:g} "
+        f"{plan.objective.name} for {steps:,} steps of {rows} tokens, "
+        f"{made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
+        f"learning rate {rate:g} "
         f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
     )
     return whole, words

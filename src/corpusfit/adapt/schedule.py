@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,15 +14,23 @@ from corpusfit.errors import TrainingError
 if TYPE_CHECKING:
     import torch
 
+_TIMESCALE = 10_000  # steps; transformers' for an inverse square root without a warm-up
+
 
 def rate_at(step: int, plan: TrainPlan) -> float:
-    """The learning rate of a step, counted from 0, by transformers' schedule of the same name."""
+    """The learning rate of a step, counted from 0, by transformers' schedule of the same name.
+
+    With `warmup_from` the rate rises from there, as in fairseq.
+    """
     assert plan.steps is not None and plan.rate is not None  # noqa: S101, PT018
-    warm = math.ceil(plan.warmup * plan.steps)
+    warm = math.ceil(plan.warmup * plan.steps) if plan.warmup_steps is None else plan.warmup_steps
     if step < warm:
-        return plan.rate * step / warm
+        return plan.warmup_from + (plan.rate - plan.warmup_from) * step / warm
     if plan.schedule == "constant":
         return plan.rate
+    if plan.schedule == "inverse_sqrt":
+        timescale = warm or _TIMESCALE
+        return plan.rate * math.sqrt(timescale / (timescale + step - warm))
     left = (plan.steps - step) / max(1, plan.steps - warm)
     share = left if plan.schedule == "linear" else 0.5 * (1 - math.cos(math.pi * left))
     return plan.rate * share
@@ -42,7 +50,7 @@ class Updates:
             {"params": [p for p in parameters.values() if p.ndim < 2], "weight_decay": 0.0},
         ]
         self.optimizer: Any = torch.optim.AdamW(
-            [g for g in groups if g["params"]], lr=0.0, fused=True
+            [g for g in groups if g["params"]], lr=0.0, betas=(0.9, plan.beta2), fused=True
         )
         self._weights, self._plan = list(parameters.values()), plan
 
@@ -79,6 +87,14 @@ def evaluations(plan: TrainPlan) -> set[int]:
     assert plan.steps is not None  # noqa: S101
     times = min(max(1, plan.evaluations), plan.steps)
     return {math.ceil(plan.steps * (k + 1) / times) for k in range(times)}
+
+
+def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool:
+    """Whether as many measurements gave no new lowest held-out loss; never with a patience of 0."""
+    losses = [selection_loss(r["heldout"]) for r in history if "heldout" in r]
+    if not patience or not losses:
+        return False
+    return len(losses) - 1 - losses.index(min(losses)) >= patience
 
 
 def selection_loss(losses: Mapping[str, float]) -> float:

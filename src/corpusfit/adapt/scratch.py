@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from corpusfit.adapt.models import AUTO, LoadedModel, checked_model
+from corpusfit.adapt.models import AUTO, LoadedModel, checked_model, set_dropout
 from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import quiet
@@ -23,7 +23,14 @@ END = "<|endoftext|>"
 
 
 def new_model(
-    init: str, objective: str, texts: Iterable[str], *, vocabulary: int, attention: str, seed: int
+    init: str,
+    objective: str,
+    texts: Iterable[str],
+    *,
+    vocabulary: int,
+    dropout: float | None = None,
+    attention: str,
+    seed: int,
 ) -> LoadedModel:
     """An untrained model and a tokenizer trained on texts.
 
@@ -38,6 +45,7 @@ def new_model(
         objective: `mlm`, `mlm+nsp` or `causal`.
         texts: texts to train the tokenizer on; all are held in memory.
         vocabulary: maximum vocabulary size; 0 for the default of the size.
+        dropout: dropout (default: 0.1).
         attention: `eager` or `sdpa`.
         seed: random seed of the weights.
 
@@ -68,6 +76,8 @@ def new_model(
         sizes |= {"hidden_size": width, "num_hidden_layers": layers}
         sizes |= {"num_attention_heads": width // HEAD, "intermediate_size": 4 * width}
         config = transformers.BertConfig(**sizes, max_position_embeddings=POSITIONS)
+    if dropout is not None:
+        set_dropout(config, dropout)
     with quiet(), seeded(seed):
         model = getattr(transformers, AUTO[objective]).from_config(
             config, attn_implementation=attention, dtype=torch.float32

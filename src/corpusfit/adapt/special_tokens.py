@@ -30,6 +30,7 @@ class SpecialTokens:
         ordinary: bool [vocabulary], tokens of text: they may be masked and may replace others.
         begins: bool [vocabulary], ordinary tokens that begin a word; None if the tokenizer does not
             mark them. In scripts without spaces a word may be a whole sentence.
+        start: first input id of a decoder with an encoder; -1: the last token of the text.
     """
 
     prefix: tuple[int, ...]
@@ -40,6 +41,7 @@ class SpecialTokens:
     vocabulary: int
     ordinary: NDArray[np.bool_]
     begins: NDArray[np.bool_] | None
+    start: int | None = None
 
 
 def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import orjson
@@ -25,10 +25,12 @@ class Part:
     Attributes:
         source: name of the file of the texts.
         rows: int64 [n], row of each text in that file.
-        ids: uint16 or uint32 [t], the texts' tokens end to end.
+        ids: uint16 or uint32 [t], the texts' tokens end to end; of a pair, its source text and
+            then its target text.
         offsets: int64 [n + 1]; text i is `ids[offsets[i] : offsets[i + 1]]`, possibly empty.
-        keys: uint64 [n], equal for texts with the same letters and digits.
+        keys: uint64 [n], equal for texts with the same letters and digits; [n, 2] of pairs.
         scores: float32 [n].
+        begins: int64 [n], tokens of the source text of each pair; None for texts.
     """
 
     source: str
@@ -37,6 +39,7 @@ class Part:
     offsets: NDArray[np.int64]
     keys: NDArray[np.uint64]
     scores: NDArray[np.float32]
+    begins: NDArray[np.int64] | None = None
 
 
 def _path(folder: Path, number: int) -> Path:
@@ -57,6 +60,7 @@ def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> 
         "offsets": part.offsets,
         "keys": part.keys,
         "scores": part.scores,
+        **({} if part.begins is None else {"begins": part.begins}),
         # not in the header, whose size is limited: a shard can have millions of bad rows
         "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
     }
@@ -81,7 +85,7 @@ class Tokens:
 
     Attributes:
         lengths: int64 [n], tokens of each text.
-        keys: uint64 [n], as in `Part`.
+        keys: uint64 [n], or [n, 2] of pairs, as in `Part`.
         scores: float32 [n].
     """
 
@@ -101,7 +105,7 @@ class Tokens:
         self.scores = _joined([arrays["scores"] for arrays in read], np.float32)
 
     @classmethod
-    def open(cls, folder: Path) -> Tokens:
+    def open(cls, folder: Path) -> Self:
         """Open all parts of a folder.
 
         Raises:
@@ -144,6 +148,21 @@ class Tokens:
         return part, text - int(self._first[part])
 
 
+class PairTokens(Tokens):
+    """The n pairs of all parts of a folder; a text is a source text and then its target text.
+
+    Attributes:
+        sides: int64 [n, 2], tokens of both sides of each pair.
+    """
+
+    sides: NDArray[np.int64]
+
+    def __init__(self, paths: list[Path]) -> None:
+        super().__init__(paths)
+        first = _joined([read_arrays(path, ["begins"])[0]["begins"] for path in paths], np.int64)
+        self.sides = np.stack([first, self.lengths - first], 1)
+
+
 def _joined(arrays: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
     """Concatenate arrays; an empty array if there are none."""
-    return np.concatenate([np.empty(0, kind), *arrays])
+    return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.empty(0, kind)

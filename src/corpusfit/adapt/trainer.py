@@ -32,11 +32,17 @@ from corpusfit.adapt.failures import (
     require_possible,
 )
 from corpusfit.adapt.heldout import Heldout
-from corpusfit.adapt.memory import kept_memory
+from corpusfit.adapt.memory import kept_memory, release_memory
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
 from corpusfit.adapt.plan import TrainPlan
-from corpusfit.adapt.schedule import Updates, evaluations, rate_at, selection_loss
+from corpusfit.adapt.schedule import (
+    Updates,
+    evaluations,
+    out_of_patience,
+    rate_at,
+    selection_loss,
+)
 from corpusfit.embed.hardware import seeded
 from corpusfit.errors import TrainingError
 from corpusfit.kernels.chance import place_keys
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     import torch
 
 RECORDS = 200
+_RELEASE = 50  # steps between releases of freed memory
 
 
 class TrainerCallback:
@@ -164,10 +171,14 @@ class TrainingLoop:
         for step, batch in prefetch(lambda s: self.batch(feed, s), at.step, self.steps):
             self._update(step, batch)
             done = step + 1
+            if done % _RELEASE == 0:
+                release_memory()
             if done % every == 0 or done == self.steps:
                 self._note(done)
             if done in evaluated:
                 self._measure(done)
+                if out_of_patience(self.history, work.plan.patience):
+                    break
             in_sync = self.world == 1 or done % every == 0  # elsewhere, processes' losses differ
             if in_sync and done < self.steps and time.monotonic() - saved >= between:
                 self._save(done, batch.after)
@@ -198,11 +209,9 @@ class TrainingLoop:
         place = slice(self.rank, None, self.world)
         keys = place_keys(work.seed, step, len(rows))[place]
         mine = rows[place]
-        micros = [
-            work.objective.micro_batch(work.chunk_tokens, mine[i:end], keys[i:end], work.width)
-            for i in range(0, len(mine), work.micro_rows)
-            for end in [i + work.micro_rows]
-        ]
+        micros = work.objective.micro_batches(
+            work.chunk_tokens, mine, keys, work.micro_rows, work.width
+        )
         return _Batch(micros, mine, feed.at)
 
     def _update(self, step: int, batch: _Batch) -> None:
@@ -215,7 +224,7 @@ class TrainingLoop:
 
         key = place_keys(work.seed + 1, step, self.world)[self.rank]
         self._losses.append(self.updates.make(step, key, lambda: self.gradient(batch), diverged))
-        tokens = sum(m.ids.numel() for m in batch.micros)
+        tokens = sum(m.size for m in batch.micros)
         self.callback.step(1, tokens * self.world)
 
     def gradient(self, batch: _Batch) -> torch.Tensor:

@@ -91,7 +91,7 @@ def adapt(
     machine: Machine | None = None,
     **options: Unpack[AdaptOptions],
 ) -> Adapted:
-    """Continue the pre-training of a language model on a selection.
+    """Continue the pre-training of a language model on a selection, or train a translation model.
 
     Args:
         data: texts to train on: the folder of a `select`, inputs as for its `corpus`, or `"task"`
@@ -103,7 +103,7 @@ def adapt(
         guard: held-out texts to decontaminate `data` against: a task's folder or `hub:NAME` (its
             dev and test splits), or files.
         guard_field: text field of the `guard` files (default: that of `data`).
-        preset: settings of a paper: tadpole, mdapt, mdapt-adapter or tapt.
+        preset: settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt.
         plan: a plan, which excludes a preset, or a TOML file with settings.
         settings: further settings, such as `"train.warmup=0.06"`.
         track: tracker to log metrics to: tensorboard, wandb or mlflow.

@@ -106,12 +106,13 @@ class AdaptOptions(TypedDict, total=False):
     """Keywords of `adapt`."""
 
     model: str | Path | None
-    init: Literal["tiny", "mini", "small"] | None
+    init: Literal["tiny", "mini", "small", "base"] | None
     new_head: bool | None
     then_task: bool | None
     replay_share: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation"] | None
     whole_word: bool | None
+    tag_domains: bool | None
     weights: Literal["off", "lambda", "resample", "mask+lambda"] | None
     steps: int | None
     epochs: float | None
@@ -130,7 +131,7 @@ class ForecastOptions(TypedDict, total=False):
     """Keywords of `forecast`."""
 
     model: str | Path | None
-    objective: Literal["mlm", "mlm+nsp", "causal"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation"] | None
     length: int | None
     seed: int | None
 
@@ -171,7 +172,7 @@ class TuneOptions(TypedDict, total=False):
     batch: int | None
     length: int | None
     rate: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation"] | None
     adapter: Literal["pfeiffer", "lora"] | None
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None

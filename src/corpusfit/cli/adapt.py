@@ -19,8 +19,8 @@ def adapt(
         list[str],
         o.option(
             "INPUT",
-            f"Texts to train on: folder of a selection, `task` (the task's own texts), or "
-            f"{o.INPUTS}",
+            f"Texts, or aligned pairs, to train on: folder of a selection, `task` (the task's own "
+            f"texts), or {o.INPUTS}",
         ),
     ],
     out: Annotated[
@@ -37,7 +37,8 @@ def adapt(
     replay: Annotated[
         list[str] | None,
         o.option(
-            "INPUT", "General texts to mix in, against forgetting; repeatable (default: none)"
+            "INPUT",
+            "General texts or pairs to mix in, against forgetting; repeatable (default: none)",
         ),
     ] = None,
     guard: Annotated[list[str] | None, o.guard("--data")] = None,
@@ -46,8 +47,8 @@ def adapt(
         str | None,
         o.option(
             "NAME",
-            "Settings of a paper: tadpole, mdapt, mdapt-adapter or tapt (default: none, or "
-            "tapt with --data task)",
+            "Settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt (default: "
+            "none, or tapt with --data task)",
         ),
     ] = None,
     track: Annotated[
@@ -60,11 +61,12 @@ def adapt(
     dry_run: o.DryRun = False,
     json: o.Json = False,
 ) -> None:
-    """Continue a language model's pre-training on a selection.
+    """Pre-train a model further, or train one that translates.
 
     Example:
       corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
       corpusfit adapt --model bert-base-uncased --data out/ --task imdb/ --then-task --out both/
+      corpusfit adapt --objective translation --init small --data pair:all.de,all.en --out de-en/
 
     Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run
     the same command to resume a stopped training. To use several GPUs, put `accelerate launch -m`

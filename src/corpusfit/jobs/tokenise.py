@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
@@ -24,6 +24,7 @@ from corpusfit.types import Shard
 
 CHARACTERS_AT_ONCE = 1_000_000  # the library needs about 200 bytes per token
 _NEAR = 4_096  # last characters of a piece, in which to look for a space
+T = TypeVar("T")
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
 
 
@@ -196,24 +197,33 @@ def read_selected(
     Raises:
         InputError: the part is damaged, or a line lacks a field.
     """
+    rows, found = selected_lines(path, name, lambda line: _fields(line, column))
+    return rows, [text for text, _ in found], np.array([f for _, f in found], np.float32)
+
+
+def selected_lines(
+    path: Path, name: str, fields: Callable[[dict[str, Any]], T]
+) -> tuple[NDArray[np.int64], list[T]]:
+    """The line numbers of a selected part, int64 [n], and fields of each line.
+
+    Raises:
+        InputError: the part is damaged, or `fields` raises `KeyError`, `TypeError` or `ValueError`.
+    """
     rows: list[int] = []
-    texts: list[str] = []
-    figures: list[float] = []
+    found: list[T] = []
     row = 0
     try:
         lines = zstandard.ZstdDecompressor().decompress(path.read_bytes()).split(b"\n")
         for row, line in enumerate(lines):
             if line:
-                text, figure = _fields(orjson.loads(line), column)
+                found.append(fields(orjson.loads(line)))
                 rows.append(row)
-                texts.append(text)
-                figures.append(figure)
     except (OSError, zstandard.ZstdError, ValueError, KeyError, TypeError) as e:
         raise InputError(
             f"{name}, row {row}: `corpusfit select` did not write this line ({e}). Run the "
             "selection again, or give the file itself instead of its run folder."
         ) from e
-    return np.array(rows, np.int64), texts, np.array(figures, np.float32)
+    return np.array(rows, np.int64), found
 
 
 def _fields(line: dict[str, Any], column: str) -> tuple[str, float]:

@@ -11,7 +11,7 @@ from corpusfit.adapt.crossentropy import cross_entropies  # noqa: E402
 ROWS, CLASSES = 23, 30_522  # three pieces, the last one shorter
 
 
-def both(dtype, wide=1.0):
+def both(dtype, wide=1.0, smoothing=0.0):
     """Losses and gradients of torch's function and ours, with a weight for each row."""
     rng = torch.Generator().manual_seed(0)
     logits = (wide * torch.randn(ROWS, CLASSES, generator=rng)).to(dtype)
@@ -19,8 +19,10 @@ def both(dtype, wide=1.0):
     scale = torch.rand(ROWS, generator=rng)
     found = []
     for f in (
-        lambda x: torch.nn.functional.cross_entropy(x.float(), labels, reduction="none"),
-        lambda x: cross_entropies(x, labels),
+        lambda x: torch.nn.functional.cross_entropy(
+            x.float(), labels, reduction="none", label_smoothing=smoothing
+        ),
+        lambda x: cross_entropies(x, labels, smoothing),
     ):
         inputs = logits.clone().requires_grad_()
         losses = f(inputs)
@@ -29,15 +31,17 @@ def both(dtype, wide=1.0):
     return found
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("wide", [1.0, 100.0])
-def test_losses_and_gradients_are_those_of_torch(wide):
-    (losses, gradient), (ours, mine) = both(torch.float32, wide)
+def test_losses_and_gradients_are_those_of_torch(wide, smoothing):
+    (losses, gradient), (ours, mine) = both(torch.float32, wide, smoothing)
     torch.testing.assert_close(ours, losses, rtol=2e-6, atol=2e-6)
     torch.testing.assert_close(mine, gradient, rtol=1e-4, atol=1e-7)
 
 
-def test_bf16_logits_have_float32_losses_and_a_gradient_rounded_once():
-    (losses, gradient), (ours, mine) = both(torch.bfloat16)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_bf16_logits_have_float32_losses_and_a_gradient_rounded_once(smoothing):
+    (losses, gradient), (ours, mine) = both(torch.bfloat16, smoothing=smoothing)
     assert ours.dtype == torch.float32
     assert mine.dtype == torch.bfloat16
     torch.testing.assert_close(ours, losses, rtol=2e-6, atol=2e-6)

@@ -210,3 +210,21 @@ def test_a_sequence_longer_than_the_model_takes():
     plan = AdaptPlan().with_value("train.length", 513)
     with pytest.raises(UsageError, match=r"^train\.length must .*512.*513"):
         length_of(plan, 512, "cpu")
+
+
+def test_domain_clusters_trains_as_its_figure_5():
+    """--adam-betas '(0.9, 0.98)' --clip-norm 1.0 --lr 0.0005 --lr-scheduler inverse_sqrt
+    --warmup-updates 4000 --warmup-init-lr 1e-07 --dropout 0.2 --weight-decay 0.0
+    --label-smoothing 0.1 --max-tokens 4096 --update-freq 5 --max-epoch 200; appendix A.1: at most
+    100 tokens, and early stopping after 10 checkpoints."""
+    plan = plan_of("domain-clusters")
+    train = plan.train
+    assert (plan.objective.name, plan.objective.smoothing) == ("translation", 0.1)
+    assert (train.beta2, train.clip, train.decay, plan.model.dropout) == (0.98, 1.0, 0.0, 0.2)
+    assert (train.rate, train.schedule) == (5e-4, "inverse_sqrt")
+    assert (train.warmup_steps, train.warmup_from) == (4_000, 1e-7)
+    assert (train.pair_tokens, train.batch, train.length) == (4_096, 5, 100)
+    assert (train.epochs, train.evaluations, train.patience, train.keep) == (200, 200, 10, "best")
+    whole, words = resolve_training(plan, Size(10_000, 30, 900, 10**6, 512, "cpu"))
+    assert whole.steps == 30 * 200 / 5
+    assert "5 batches of at most 4,096 tokens" in words

@@ -14,19 +14,23 @@ import numpy as np
 
 from corpusfit.adapt.models import LoadedModel, open_model
 from corpusfit.adapt.objectives import objective
-from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.plan import TASK, TRANSLATION, AdaptPlan
 from corpusfit.adapt.presets import TASK_PASSES, length_of, task_phase
 from corpusfit.adapt.processes import start_accelerator
 from corpusfit.adapt.scratch import new_model
+from corpusfit.adapt.scratch_translator import new_translator
 from corpusfit.adapt.special_tokens import backend_tokenizer
 from corpusfit.adapt.trainer import TrainerCallback
-from corpusfit.artifacts import write_bytes
+from corpusfit.adapt.translators import add_tags
+from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
 from corpusfit.manifest import Finished, digest, source_identity, versions
 from corpusfit.workflows.adaptation.folder import AdaptFolder
-from corpusfit.workflows.adaptation.training_data import sample_texts, sharpness, training_text
+from corpusfit.workflows.adaptation.pair_data import require_pairs, tags_of
+from corpusfit.workflows.adaptation.tokenizer_sample import sample_pairs, sample_texts
+from corpusfit.workflows.adaptation.training_data import sharpness, training_text
 from corpusfit.workflows.adaptation.training_phases import PhaseRunner
 from corpusfit.workflows.adaptation.training_setup import ROLES, Ready
 from corpusfit.workflows.contamination.filter import find_contaminated
@@ -155,24 +159,37 @@ def _prepare(
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
         guarded |= held_out_of_task(own, plan.read, folder.work, machine.progress)
-        opened = _opened(plan, texts, itertools.chain(*guarded.values()), hardware, machine)
+        pairs = plan.objective.name == TRANSLATION
+        texts = require_pairs(texts, machine.progress) if pairs else texts
+        tags = tags_of(texts) if plan.objective.tag_domains else []
+        opened = _opened(plan, texts, itertools.chain(*guarded.values()), tags, hardware, machine)
         identity = _identity(plan, texts, opened) | ({"guard": digest(guarded)} if guarded else {})
+        identity |= {"tags": tags} if tags else {}
         folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
         if done is not None:
             folder.free()  # in case a kill came between `finish` and `free`
             return done
-        aim = objective(plan.objective, opened.special)
         length = length_of(plan, opened.longest, hardware.device)
-        write_bytes(
-            folder.tokenizer, backend_tokenizer(opened.tokenizer, opened.name).to_str().encode()
-        )
+        aim = objective(plan.objective, opened.special, length)
+        if pairs:
+            remove(folder.pair_tokenizer)
+            opened.tokenizer.save_pretrained(folder.pair_tokenizer)
+        else:
+            backend = backend_tokenizer(opened.tokenizer, opened.name)
+            write_bytes(folder.tokenizer, backend.to_str().encode())
         end = opened.special.end if plan.objective.name == "causal" else None
         room = length - aim.overhead()
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
             dropped, counts = find_contaminated(
-                guarded, texts, plan.read, folder.guard, context, then_task=plan.then_task.on
+                guarded,
+                texts,
+                plan.read,
+                folder.guard,
+                context,
+                then_task=plan.then_task.on,
+                pairs=pairs,
             )
         text = training_text(plan, texts, folder, room, end, context, dropped=dropped)
         text.figures.update({"guard": counts} if guarded else {})
@@ -212,22 +229,36 @@ def _opened(
     plan: AdaptPlan,
     texts: TrainingInputs,
     guarded: Iterable[str],
+    tags: Sequence[str],
     hardware: Hardware,
     machine: Machine,
 ) -> LoadedModel:
+    if plan.model.init and plan.objective.name == TRANSLATION:
+        return new_translator(
+            plan.model.init,
+            sample_pairs(texts, plan.seed, guarded),
+            vocabulary=plan.model.vocabulary,
+            tags=tags,
+            dropout=plan.model.dropout,
+            attention=hardware.attention,
+            seed=plan.seed,
+        )
     if plan.model.init:
         return new_model(
             plan.model.init,
             plan.objective.name,
             sample_texts(texts, plan.seed, guarded),
             vocabulary=plan.model.vocabulary,
+            dropout=plan.model.dropout,
             attention=hardware.attention,
             seed=plan.seed,
         )
-    return open_model(
+    opened = open_model(
         plan.model,
         plan.objective.name,
         attention=hardware.attention,
         seed=plan.seed,
         on_warn=machine.progress.warn,
     )
+    add_tags(opened, tags, plan.seed)
+    return opened

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from corpusfit import corpus
-from corpusfit.adapt.plan import AdaptPlan, MixPlan, ThenTaskPlan, WeightsPlan
+from corpusfit.adapt.plan import TRANSLATION, AdaptPlan, MixPlan, ThenTaskPlan, WeightsPlan
 from corpusfit.adapt.presets import PASSES, TASK_PASSES, Size, resolve_training, task_phase
 from corpusfit.artifacts import write_bytes
 from corpusfit.engine import Progress
@@ -92,7 +92,7 @@ def _projected(
     machine: Machine,
 ) -> dict[str, Any]:
     """The projection of one phase, from a few steps in a folder of its own."""
-    sample, share = _sample(sources, read, work)
+    sample, share = _sample(sources, read, work, pairs=plan.objective.name == TRANSLATION)
     short = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
     small = dataclasses.replace(
         plan, read=ReadPlan(), weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
@@ -100,9 +100,11 @@ def _projected(
     clock = _Clock()
     quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
     manifest = adapt(
-        small, [str(sample)], work / "model", guard=guard, guard_field=guard_field, machine=quiet
+        small, [sample], work / "model", guard=guard, guard_field=guard_field, machine=quiet
     ).manifest
-    counted = manifest["counts"]["data"]["tokens"], manifest["rows"], manifest["chunks"]
+    counts = manifest["counts"]["data"]
+    found = counts["tokens"] - counts.get("source_tokens", 0)
+    counted = found, manifest["rows"], manifest["chunks"]
     tokens, rows, texts_of = (round(n / share) for n in counted)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, texts_of, parameters, length, manifest["device"])
@@ -125,18 +127,30 @@ def _projected(
     }
 
 
-def _sample(sources: list[Source], read: ReadPlan, work: Path) -> tuple[Path, float]:
-    """Write the first texts of the data to a file; its path and their share of the stored bytes."""
+def _sample(sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool) -> tuple[str, float]:
+    """Write the first texts or pairs of the data; the input, and its share of the stored bytes."""
     texts: list[str] = []
+    others: list[str] = []
+    rows_of_pairs = pairs and not corpus.is_parallel(sources)  # of a selection
+    other = dataclasses.replace(read, text_field="translation") if rows_of_pairs else read
     seen = 0
     for shard in corpus.shards(sources, read):
         seen = sum(s.size for s in sources[: shard.source]) + shard.position
         texts += corpus.documents(shard, read)[0].texts.to_pylist()
+        if pairs:
+            found, _ = corpus.documents(shard, other, translations=not rows_of_pairs)
+            others += found.texts.to_pylist()
         if sum(map(len, texts)) >= _SAMPLED:
             break
+    share = min(1.0, seen / max(1, sum(s.size for s in sources)))
+    if pairs:
+        for name, side in (("source", texts), ("target", others)):
+            lines = (" ".join(text.splitlines()) + "\n" for text in side)
+            write_bytes(work / f"sample.{name}", "".join(lines).encode())
+        return f"pair:{work / 'sample.source'},{work / 'sample.target'}", share
     path = work / "sample.jsonl"
     write_bytes(path, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
-    return path, min(1.0, seen / max(1, sum(s.size for s in sources)))
+    return str(path), share
 
 
 class _Clock(Progress):

@@ -17,6 +17,7 @@ class AdaptFolder(OutFolder):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.tokenizer = self.work / "tokenizer.json"
+        self.pair_tokenizer = self.work / "tokenizer"
         self.general = self.work / "general.jsonl"
         self.settled = self.work / "settled.json"
         self.guard = self.work / "guard.safetensors"
@@ -37,5 +38,5 @@ class AdaptFolder(OutFolder):
 
     def free(self) -> None:
         """Delete what only resuming needs."""
-        remove(self.checkpoints, self.first, self.work / "tokens")
+        remove(self.checkpoints, self.first, self.work / "tokens", self.pair_tokenizer)
         remove(self.best, self.tokenizer, self.general, self.guard, self.settled)

@@ -1,4 +1,4 @@
-"""Turns texts into token ids once per tokenizer, kept in the cache by content."""
+"""Turns texts, or pairs, into token ids once per tokenizer, kept in the cache by content."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from typing import Any
 import orjson
 
 from corpusfit import corpus
-from corpusfit.adapt.tokens import Tokens, finished, read_tally
+from corpusfit.adapt.tokens import PairTokens, Tokens, finished, read_tally
+from corpusfit.adapt.translators import domain_tag
 from corpusfit.artifacts import remove, write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.errors import changed_input
 from corpusfit.jobs.reading import Reasons
 from corpusfit.jobs.tokenise import TokeniseSelected, TokeniseShard
+from corpusfit.jobs.tokenise_pairs import TokenisePairs, TokeniseSelectedPairs
 from corpusfit.manifest import digest, source_identity
 from corpusfit.plan import ReadPlan
 from corpusfit.types import Source
+from corpusfit.workflows.adaptation.pair_data import describe_pairs
 from corpusfit.workflows.context import RunContext
 
 
@@ -32,9 +35,11 @@ class Tokenising:
     Token ids take 2 bytes each on this machine's disk.
 
     Attributes:
-        tokenizer: file of the tokenizer.
+        tokenizer: file of the tokenizer; for pairs, folder of a transformers tokenizer.
         place: folder for all token ids, by content.
         end: id that ends a text, if any.
+        pairs: of aligned pairs, most tokens of a side; 0 for texts.
+        tagged: whether the source text of a pair begins with its domain's tag.
     """
 
     read: ReadPlan
@@ -42,12 +47,16 @@ class Tokenising:
     place: Path
     end: int | None
     context: RunContext
+    pairs: int = 0
+    tagged: bool = False
 
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a corpus."""
         out = self._folder("corpus", sources)
         names = tuple(s.name for s in sources)
-        job = TokeniseShard(self.read, names, self.tokenizer, out, self.end)
+        job: Any = TokeniseShard(self.read, names, self.tokenizer, out, self.end)
+        if self.pairs:
+            job = TokenisePairs(self.read, names, self.tokenizer, out, self.tagged)
         done = finished(out)
         shards = self.context.shards_of(sources, self.read)
         pieces = (s for s in shards if s.index not in done)
@@ -56,7 +65,9 @@ class Tokenising:
     def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a selection, with its scores."""
         out = self._folder("selected", sources)
-        job = TokeniseSelected(self.tokenizer, out, self.end)
+        job: Any = TokeniseSelected(self.tokenizer, out, self.end)
+        if self.pairs:
+            job = TokeniseSelectedPairs(self.tokenizer, out, self.tagged)
         done = finished(out)
         pieces = [(i, Path(s.url)) for i, s in enumerate(sources) if i not in done]
         return self._tokens(kind, sources, out, job, pieces, len(pieces))
@@ -68,13 +79,17 @@ class Tokenising:
         return dataclasses.replace(self, read=ReadPlan()).corpus(kind, sources)
 
     def _folder(self, how: str, sources: list[Source]) -> Path:
-        identity = {
+        identity: dict[str, Any] = {
             "how": f"{how} 2",  # 2: with keys
             "sources": source_identity(sources),
             "read": dataclasses.asdict(self.read),
-            "tokenizer": file_digest(self.tokenizer),
             "end": self.end,
         }
+        if not self.pairs:
+            return self.place / digest({**identity, "tokenizer": file_digest(self.tokenizer)})
+        identity |= {"pairs": 1, "tokenizer": folder_digests(self.tokenizer)}
+        if self.tagged:
+            identity["tags"] = [domain_tag(s.name) for s in sources]
         return self.place / digest(identity)
 
     def _tokens(
@@ -87,18 +102,31 @@ class Tokenising:
         total: int,
     ) -> tuple[Tokens, dict[str, Any]]:
         """The tokens in a folder; a file with the counts marks it as complete."""
-        mark = out / "counts.json"
+        mark, progress = out / "counts.json", self.context.progress
         counts = json.loads(mark.read_text("utf-8")) if mark.exists() else {}
         if counts.get("parts") != len(finished(out)):
             mark.unlink(missing_ok=True)
-            progress = self.context.progress
             with progress.showing(f"tokenise {kind}", total, "tokens"):
                 for _, tally in self.context.map(job, pieces):
                     progress.advance(0, tally.tokens)
             _require_unchanged(sources, out)
             counts = _total_counts(out)
             write_bytes(mark, json.dumps(counts).encode())
-        return Tokens.open(out), counts
+        if not self.pairs:
+            return Tokens.open(out), counts
+        tokens = PairTokens.open(out)
+        return tokens, counts | describe_pairs(kind, tokens, counts, self.pairs, progress)
+
+
+_COUNTED = (
+    *("empty", "characters", "tokens"),
+    *("source_tokens", "unknown_source", "unknown_target"),  # of pairs
+)
+
+
+def folder_digests(folder: Path) -> dict[str, str]:
+    """The digests of the files of a folder, by name."""
+    return {path.name: file_digest(path) for path in sorted(folder.iterdir())}
 
 
 def _total_counts(out: Path) -> dict[str, Any]:
@@ -113,7 +141,7 @@ def _total_counts(out: Path) -> dict[str, Any]:
             rows=tally["documents"] + len(tally["rejects"]),
             texts=tally["documents"],
             rejected=len(tally["rejects"]),
-            **{name: tally[name] for name in ("empty", "characters", "tokens")},
+            **{name: tally[name] for name in _COUNTED if name in tally},
         )
     return {**total, "reasons": dict(reasons.counts.most_common())}
 

@@ -3,59 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit import corpus
-from corpusfit.adapt.chunks import Chunks, cut_chunks, exclude_keys, split_heldout
-from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.chunks import Chunks, exclude_keys, split_heldout
+from corpusfit.adapt.plan import TASK, TRANSLATION, AdaptPlan
 from corpusfit.adapt.tokens import Tokens
 from corpusfit.artifacts import is_local
 from corpusfit.errors import EmptyInputError, bad_setting
-from corpusfit.evaluate.contamination import ContaminationFinder, HeldoutIndex
 from corpusfit.jobs.fit import Sample
-from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.score import table
 from corpusfit.select.weights import moments, relevance
 from corpusfit.workflows.adaptation.folder import AdaptFolder
+from corpusfit.workflows.adaptation.pair_data import chunks_of
 from corpusfit.workflows.adaptation.tokenising import Tokenising
 from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.inputs import TrainingInputs
 from corpusfit.workflows.selection_folder import SelectionFolder
-
-_SAMPLE_CHARACTERS = 10_000_000  # characters; a tokenizer hardly changes with more
-_OVERSAMPLING = 3
-
-
-def sample_texts(texts: TrainingInputs, seed: int, guarded: Iterable[str]) -> Iterator[str]:
-    """A sample of about ten million characters of the data, from random shards.
-
-    Args:
-        texts: the data.
-        seed: random seed.
-        guarded: held-out texts; texts that contain one are left out.
-    """
-    watch = ContaminationFinder(HeldoutIndex.of_texts(guarded))
-    sources = texts.data or texts.task
-    size = sum(s.size for s in sources)
-    left = _SAMPLE_CHARACTERS
-    for shard in corpus.shards(sources, texts.read):
-        drawn = (
-            uniform(place_keys(seed, shard.index, 1))[0] * size < _OVERSAMPLING * _SAMPLE_CHARACTERS
-        )
-        if not drawn and shard.index:
-            continue
-        found = corpus.documents(shard, texts.read)[0].texts
-        holders = set(watch.find(found).text.tolist())
-        for text in (t for i, t in enumerate(found.to_pylist()) if i not in holders):
-            yield text[:left]
-            left -= len(text)
-            if left <= 0:
-                return
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +75,9 @@ def training_text(
         CorpusfitError: no text can be read, or the data has no weights for the weighting policy.
     """
     cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
-    make = Tokenising(texts.read, folder.tokenizer, cache_place, end, context)
+    pairs, tagged = plan.objective.name == TRANSLATION, plan.objective.tag_domains
+    tokenizer = folder.pair_tokenizer if pairs else folder.tokenizer
+    make = Tokenising(texts.read, tokenizer, cache_place, end, context, room * pairs, tagged)
     figures: dict[str, Any] = {}
     heldout: dict[str, tuple[Tokens, Chunks]] = {}
     if texts.on_task:
@@ -118,7 +87,7 @@ def training_text(
         make_data = make.selected if texts.selection else make.corpus
         data, figures["data"] = make_data("data", texts.data)
         share, name = 0.05, "data"
-    chunks = cut_chunks(data.lengths, weights_of(plan, data, texts), room)
+    chunks = chunks_of(data, weights_of(plan, data, texts), room)
     clean = exclude_keys(chunks, data.keys, dropped)
     if len(chunks) and not len(clean):
         raise EmptyInputError(
@@ -133,7 +102,7 @@ def training_text(
         phase, then, measured = task, *_task_chunks(task, room, plan, dropped, split=not texts.then)
         if texts.then:
             phase, _ = reading.corpus("then", texts.then)
-            then = cut_chunks(phase.lengths, np.ones(len(phase), np.float32), room)
+            then = chunks_of(phase, np.ones(len(phase), np.float32), room)
             then = exclude_keys(then, phase.keys, dropped)
         if len(measured):
             heldout[TASK] = task, measured
@@ -142,7 +111,7 @@ def training_text(
     replay = None
     general = _general_text(texts, dataclasses.replace(make, read=plan.read), folder, figures)
     if general is not None and texts.replay:
-        chunks = cut_chunks(general.lengths, np.ones(len(general), np.float32), room, store=1)
+        chunks = chunks_of(general, np.ones(len(general), np.float32), room, store=1)
         chunks = exclude_keys(chunks, general.keys, dropped)
         replay, measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed)
         replay = exclude_keys(replay, general.keys, _keys(heldout))
@@ -161,7 +130,7 @@ def training_text(
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
-    found = [tokens.keys[chunks.text] for tokens, chunks in heldout.values()]
+    found = [tokens.keys[chunks.text].reshape(-1) for tokens, chunks in heldout.values()]
     return np.concatenate([np.empty(0, np.uint64), *found])
 
 
@@ -169,7 +138,7 @@ def _task_chunks(
     task: Tokens, room: int, plan: AdaptPlan, dropped: NDArray[np.uint64], *, split: bool
 ) -> tuple[Chunks, Chunks]:
     """The task's chunks to train on in the second phase, and to measure on: all without `split`."""
-    chunks, share = cut_chunks(task.lengths, np.ones(len(task), np.float32), room), 1.0
+    chunks, share = chunks_of(task, np.ones(len(task), np.float32), room), 1.0
     if plan.then_task.on and split:
         chunks, share = exclude_keys(chunks, task.keys, dropped), plan.mix.task_heldout
     return split_heldout(chunks, task.keys, plan.mix.heldout, plan.seed, share)
@@ -203,7 +172,7 @@ def _heldout_chunks(
     tokens: Tokens, room: int, plan: AdaptPlan, trained: NDArray[np.uint64]
 ) -> Chunks:
     """Chunks to measure on, of different texts; of texts that are not trained on, if any."""
-    chunks = cut_chunks(tokens.lengths, np.ones(len(tokens), np.float32), room)
+    chunks = chunks_of(tokens, np.ones(len(tokens), np.float32), room)
     apart = exclude_keys(chunks, tokens.keys, trained)
     chunks = apart if len(apart) else chunks
     return split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)[1]
@@ -216,8 +185,8 @@ def _general_text(
     if texts.replay:
         general, figures["general"] = make.corpus("general", texts.replay)
         return general
-    if texts.folder is None:
-        return None
+    if texts.folder is None or make.pairs:
+        return None  # the sample has no translations
     sample = Sample(SelectionFolder(texts.folder).fit, "background")
     if not sample.texts.exists():
         return None

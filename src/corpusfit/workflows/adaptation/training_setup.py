@@ -14,8 +14,8 @@ from corpusfit.adapt.heldout import Heldout
 from corpusfit.adapt.models import LoadedModel
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.packing import Packing, find_packing
-from corpusfit.adapt.passes import Passes
-from corpusfit.adapt.plan import TASK, AdaptPlan
+from corpusfit.adapt.passes import PairPasses, Passes
+from corpusfit.adapt.plan import TASK, TRANSLATION, AdaptPlan
 from corpusfit.adapt.prediction import Predictor
 from corpusfit.adapt.presets import PASSES, Size, resolve_training
 from corpusfit.adapt.trainer import Training
@@ -129,11 +129,12 @@ def _packing(ready: Ready, predictor: Predictor) -> Packing | None:
 def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
     """The order of the data, whatever `train.micro_tokens`, which may change on resume."""
     plan, text = ready.plan, ready.text
-    return Passes(
+    pairs = plan.objective.name == TRANSLATION
+    return (PairPasses if pairs else Passes)(
         text.train,
         text.replay,
         plan.mix.replay_share if text.replay is not None else 0.0,
-        length=ready.length,
+        length=plan.train.pair_tokens if pairs else ready.length,
         overhead=ready.objective.overhead(),
         draw=plan.weights.policy == "resample",
         pack=pack,
@@ -144,6 +145,7 @@ def _passes(ready: Ready, device: str, *, pack: bool) -> Passes:
 
 def _facts(ready: Ready, training: Training, hardware: Hardware, summary: str) -> dict[str, Any]:
     model, text = ready.opened.model, ready.text
+    has_fill = training.width or isinstance(training.passes, PairPasses)
     return {
         "command": "adapt",
         "corpusfit": versions()["corpusfit"],
@@ -158,7 +160,7 @@ def _facts(ready: Ready, training: Training, hardware: Hardware, summary: str) -
         "device": hardware.device,
         "processes": training.accelerator.num_processes,
         "packed": bool(training.width),
-        "fill": round(training.passes.fill(0), 4) if training.width else None,
+        "fill": round(training.passes.fill(0), 4) if has_fill else None,
         **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
         "counts": text.figures,
         "chunks": len(text.train),

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit import corpus
 from corpusfit.artifacts import read_arrays, write_arrays
 from corpusfit.engine import Progress
 from corpusfit.evaluate.contamination import HeldoutIndex
 from corpusfit.plan import ReadPlan
-from corpusfit.workflows.contamination.match import find_leaks
+from corpusfit.workflows.contamination.match import find_all_leaks, find_leaks, find_leaks_in_rows
 from corpusfit.workflows.context import RunContext
 from corpusfit.workflows.inputs import TrainingInputs
 
@@ -26,6 +27,7 @@ def find_contaminated(
     context: RunContext,
     *,
     then_task: bool = False,
+    pairs: bool = False,
 ) -> tuple[NDArray[np.uint64], dict[str, Any]]:
     """The keys of all contaminated texts: those that contain a held-out text.
 
@@ -38,6 +40,7 @@ def find_contaminated(
         kept: file of the result, for a resumed run.
         context: the running command.
         then_task: whether a second phase trains on the task's texts.
+        pairs: whether the texts are aligned pairs, of which both sides count.
 
     Returns:
         uint64 [k], increasing, and counts: `texts`, the different held-out texts; and for `data`
@@ -56,7 +59,11 @@ def find_contaminated(
         roles["task"] = texts.then or texts.task, texts.task_read
     for role, (sources, how) in roles.items():
         if sources:
-            found = find_leaks(held_out, sources, how, context.at(kept.parent))
+            here = context.at(kept.parent)
+            if pairs and not corpus.is_parallel(sources):  # the rows of a selection
+                found = find_leaks_in_rows(held_out, sources, how, here)
+            else:
+                found = (find_all_leaks if pairs else find_leaks)(held_out, sources, how, here)
             holders, found_count = found.holders(), len(np.unique(found.watched))
             figures[role] = {"texts": found.texts, "holders": holders, "held": found_count}
             keys = np.union1d(keys, found.keys)

@@ -219,11 +219,15 @@ def _words(part: _Part) -> list[str] | None:
 def _rows(
     places: Sequence[str], read: ReadPlan, spool: Path, setting: str, reasons: Reasons
 ) -> dict[str, list[str]]:
-    """The texts of rows, or of plain text, by source."""
+    """The texts of rows, or of plain text, by source; of aligned pairs, both sides."""
     sources = corpus.find(places, read, spool=spool, role=setting)
     found: dict[str, list[str]] = {}
     for shard in corpus.shards(sources, read):
         documents, rejected = corpus.documents(shard, read)
         reasons.add((r.row, r.byte, r.reason) for r in rejected)
-        found.setdefault(sources[shard.source].name, []).extend(documents.texts.to_pylist())
+        texts = found.setdefault(sources[shard.source].name, [])
+        texts.extend(documents.texts.to_pylist())
+        if corpus.is_parallel([sources[shard.source]]):
+            documents, _ = corpus.documents(shard, read, translations=True)
+            texts.extend(documents.texts.to_pylist())
     return found

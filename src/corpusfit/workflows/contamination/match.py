@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,20 @@ def find_all_leaks(
     if not corpus.is_parallel(sources):
         return first
     other = find_leaks(watched, sources, read, context, origin=origin, translations=True)
+    return _of_both_sides(first, other)
+
+
+def find_leaks_in_rows(
+    watched: HeldoutIndex, sources: list[Source], read: ReadPlan, context: RunContext
+) -> Leaks:
+    """As `find_all_leaks`, of the rows of a selection of pairs: their text and `translation`."""
+    other = replace(read, text_field="translation")
+    first, second = (find_leaks(watched, sources, plan, context) for plan in (read, other))
+    return _of_both_sides(first, second)
+
+
+def _of_both_sides(first: Leaks, other: Leaks) -> Leaks:
+    """The finds on the source side and then those on the target side."""
     after = len(first.origins)
     return Leaks(
         first.texts,

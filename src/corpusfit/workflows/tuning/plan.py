@@ -9,12 +9,14 @@ from typing import Annotated, Any, Self
 
 from corpusfit.adapt.plan import (
     FREE,
+    TRANSLATION,
     AdapterPlan,
     AdaptPlan,
     MixPlan,
     ModelPlan,
     ObjectivePlan,
     TrainPlan,
+    without_newer,
 )
 from corpusfit.errors import bad_setting
 from corpusfit.options import Option
@@ -228,6 +230,9 @@ class TunePlan(Settings):
 
     def _check_together(self) -> None:
         self.adaptation().check()
+        if self.objective.name == TRANSLATION:
+            cure = "Leave it out: a search measures the loss on the target's texts."
+            raise bad_setting("<objective.name>", "mlm, mlm+nsp or causal", TRANSLATION, cure)
         if self.fit.shares:
             cure = "Leave it out: tune divides all texts of <.target> at random."
             raise bad_setting("<fit.shares>", "left out with tune", self.fit.shares, cure)
@@ -237,7 +242,7 @@ class TunePlan(Settings):
         settings = self.as_dict()
         for group, name in (*FREE, ("train", "steps"), ("train", "epochs")):
             del settings[group][name]
-        return settings
+        return without_newer(settings)
 
     def selection(self, method: str, fraction: float = 0.1, weights: str = "off") -> Plan:
         """The plan of a selection.

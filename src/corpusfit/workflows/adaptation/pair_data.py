@@ -1,0 +1,82 @@
+"""Aligned pairs as the data of a training: their checks, their domains and their chunks."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpusfit import corpus
+from corpusfit.adapt.chunks import Chunks, cut_chunks, whole_pairs
+from corpusfit.adapt.tokens import PairTokens, Tokens
+from corpusfit.adapt.translators import domain_tags
+from corpusfit.engine import Progress
+from corpusfit.errors import bad_setting
+from corpusfit.types import Source
+from corpusfit.workflows.inputs import TrainingInputs
+
+_UNKNOWN = 0.01  # share of a side's tokens from which a warning is shown
+
+
+def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
+    """The texts of a translation, which are aligned pairs; the target of a selection is none.
+
+    Raises:
+        UsageError: an input is not aligned pairs.
+    """
+    cure = "Name two line-aligned files: <.{0}=pair:all.de,all.en>."
+    pairs = corpus.is_parallel(texts.data)
+    if texts.selection is not None:
+        pairs = bool(texts.selection["selected"].get("aligned"))
+        if texts.own_task and not corpus.is_parallel(texts.task):
+            progress.note(
+                "The selection's target has no translations, so the loss on the task is not "
+                "measured. Name pairs of the task with <.task=pair:dev.de,dev.en>."
+            )
+            texts = dataclasses.replace(texts, task=[], own_task=False)
+    others = {"task": texts.task, "replay": texts.replay}
+    unlike = [role for role, found in others.items() if not corpus.is_parallel(found)]
+    for role in ([] if pairs else ["data"]) + unlike:
+        allowed = "aligned pairs, or a selection of them, with <objective.name=translation>"
+        raise bad_setting(f"<.{role}>", allowed, "texts", cure.format(role))
+    return texts
+
+
+def tags_of(texts: TrainingInputs) -> list[str]:
+    """The tags of the domains of all pairs, sorted; those of a selection are of its corpus."""
+    data = texts.data
+    if texts.selection is not None:
+        data = [Source(**s) for s in texts.selection["corpus"]]
+    return domain_tags(s.name for s in (*data, *texts.task, *texts.replay, *texts.then))
+
+
+def chunks_of(tokens: Tokens, weights: NDArray[np.float32], room: int, *, store: int = 0) -> Chunks:
+    """The chunks of texts, or one chunk for each pair; see `cut_chunks` and `whole_pairs`."""
+    if isinstance(tokens, PairTokens):
+        return whole_pairs(tokens.sides, weights, room, store=store)
+    return cut_chunks(tokens.lengths, weights, room, store=store)
+
+
+def describe_pairs(
+    kind: str, tokens: PairTokens, counts: dict[str, Any], longest: int, progress: Progress
+) -> dict[str, Any]:
+    """Count pairs that are too long, and warn of a side that the vocabulary cannot spell."""
+    long = int((tokens.sides.max(1, initial=0) > longest).sum())
+    if long:
+        progress.note(
+            f"{long:,} of {len(tokens):,} pairs of {kind} have a side of more than {longest} "
+            "tokens and are left out (<train.length>)."
+        )
+    totals = {"source": counts["source_tokens"]}
+    totals["target"] = counts["tokens"] - totals["source"]
+    for side, total in totals.items():
+        unknown = counts[f"unknown_{side}"]
+        if unknown > _UNKNOWN * total:
+            progress.warn(
+                f"The model's vocabulary cannot spell the {side} side of {kind}: {unknown:,} of "
+                f"{total:,} tokens ({100 * unknown / total:.0f} %) are unknown. Name a model of "
+                "both languages, or start from an untrained one with <model.init=small>."
+            )
+    return {"too_long": long}

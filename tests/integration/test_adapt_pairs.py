@@ -1,0 +1,265 @@
+"""`adapt` on aligned pairs: what it leaves, what it leaves out, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from journeys import prose
+
+import corpusfit
+from corpusfit import api
+from corpusfit.engine import Progress
+from corpusfit.errors import ModelError, UsageError
+from translating import built
+
+pytest.importorskip("accelerate", reason="the extra train is not installed")
+ON_CPU = ["train.device=cpu", "train.precision=fp32"]
+
+
+def backwards(text):
+    """What passes for a translation: other words in another order."""
+    return " ".join(word[::-1] for word in reversed(text.split()))
+
+
+def two_files(folder, name, texts, others=None):
+    """Write aligned files and name them."""
+    for side, lines in (("de", texts), ("en", others or map(backwards, texts))):
+        (folder / f"{name}.{side}").write_text("".join(f"{t}\n" for t in lines), "utf-8")
+    return f"pair:{folder}/{name}.de,{folder}/{name}.en"
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    return two_files(tmp_path, "all", prose("task", 60) + prose("market", 60))
+
+
+class Listening(Progress):
+    def __init__(self):
+        self.notes, self.warnings = [], []
+
+    def note(self, message):
+        self.notes.append(message)
+
+    def warn(self, message):
+        self.warnings.append(message)
+
+
+@pytest.fixture
+def adapt(tmp_path, inline, pairs):
+    """`adapt` in this process: six steps from an untrained model of 300 subwords."""
+
+    def adapt(out="out", **words):
+        machine = words.pop("machine", inline)
+        sizes = [] if "model" in words else ["model.vocabulary=400"]
+        settings = [*ON_CPU, *sizes, "train.pair_tokens=400", *words.pop("settings", ())]
+        given = {"objective": "translation", "init": "tiny", "steps": 6, "data": pairs} | words
+        if "model" in words:
+            del given["init"]
+        return corpusfit.adapt(out=tmp_path / out, machine=machine, settings=settings, **given)
+
+    return adapt
+
+
+@pytest.fixture(scope="module")
+def translators(tmp_path_factory, word_pieces):
+    folder = tmp_path_factory.mktemp("translators")
+    return {kind: built(folder / kind, word_pieces, kind, 0) for kind in ("marian", "t5")}
+
+
+def test_a_model_from_nothing_opens_with_transformers(adapt, inline, pairs):
+    """Its folder is a model and a tokenizer of both sides; the loss on held-out pairs falls."""
+    import transformers
+
+    run = adapt(steps=25, settings=["train.rate=3e-3"])
+    found = run.manifest
+    assert found["losses"]["after"]["data"] < found["losses"]["before"]["data"] - 0.5
+    assert found["counts"]["data"]["texts"] == 120
+    assert found["counts"]["data"]["unknown_source"] == 0
+    assert found["chunks"] + found["heldout"]["data"] <= 120
+    assert 0.5 < found["fill"] < 1
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(run.path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(run.path)
+    assert model.config.vocab_size == len(tokenizer) == 400
+    text = "Straße, und 3,5 — ja!"
+    for given in ({"text": [text]}, {"text_target": [text]}):
+        (ids,) = tokenizer(**given)["input_ids"]
+        assert ids[-1] == tokenizer.eos_token_id
+        assert tokenizer.decode(ids, skip_special_tokens=True) == text
+    again = corpusfit.adapt(
+        data=pairs,
+        out=run.path.parent / "further",
+        model=run.path,
+        objective="translation",
+        steps=2,
+        machine=inline,
+        settings=ON_CPU,
+    )
+    before, after = again.manifest["losses"]["before"]["data"], found["losses"]["after"]["data"]
+    assert before == pytest.approx(after, abs=1e-5)  # the same model on the same held-out pairs
+
+
+@pytest.mark.parametrize("kind", ["marian", "t5"])
+def test_training_of_any_encoder_decoder_goes_on(adapt, translators, kind):
+    run = adapt(model=translators[kind], steps=20, settings=["train.rate=1e-2"])
+    losses = run.manifest["losses"]
+    assert losses["after"]["data"] < losses["before"]["data"]
+
+
+def test_pairs_of_the_task_and_general_pairs_are_measured(adapt, tmp_path):
+    task = two_files(tmp_path, "dev", prose("task", 20, seed=7))
+    general = two_files(tmp_path, "general", prose("kitchen", 60, seed=7))
+    run = adapt(task=task, replay=general, replay_share=0.3, epochs=2, steps=None)
+    assert run.manifest["losses"]["after"].keys() == {"task", "data", "general"}
+    rows = run.manifest["chunks"]
+    steps = run.manifest["training"]["steps"]
+    assert run.manifest["counts"]["general"]["texts"] == 60
+    assert steps == math.ceil(2 * run.manifest["rows"])  # one batch of pairs per step
+    assert rows < 120
+
+
+def test_a_pair_with_a_guarded_side_is_left_out(adapt, tmp_path):
+    """The held-out text is on one side only, of one pair or the other."""
+    texts = [f"{t} {i}" for i, t in enumerate(prose("task", 60) + prose("market", 60))]
+    data = two_files(tmp_path, "numbered", texts)
+    guard = tmp_path / "guard.jsonl"
+    held = [texts[3], backwards(texts[70])]
+    guard.write_text("".join(json.dumps({"text": t}) + "\n" for t in held), "utf-8")
+    words = {"data": data, "length": 512, "steps": 1}
+    free, guarded = adapt("free", **words), adapt("guarded", guard=guard, **words)
+    assert guarded.manifest["counts"]["guard"]["data"] == {"texts": 120, "holders": 2, "held": 2}
+    pairs = [r.manifest["chunks"] + r.manifest["heldout"]["data"] for r in (free, guarded)]
+    assert pairs == [120, 118]
+    both = two_files(tmp_path, "test", [texts[5]], [backwards(texts[80])])
+    other = adapt("both", guard=both, **words)
+    assert other.manifest["counts"]["guard"]["data"]["holders"] == 2
+
+
+@pytest.fixture(scope="module")
+def selection(tmp_path_factory, inline):
+    """A selection of pairs of three files."""
+    folder = tmp_path_factory.mktemp("selection")
+    names = [two_files(folder, t, prose(t, 60, seed=3)) for t in ("task", "market", "kitchen")]
+    target = folder / "target.jsonl"
+    target.write_text("".join(json.dumps({"text": t}) + "\n" for t in prose("task", 40)), "utf-8")
+    words = {"target": target, "corpus": names, "method": "dsir", "machine": inline}
+    corpusfit.select(out=folder / "out", fraction=0.4, **words)
+    return folder / "out"
+
+
+def test_a_selection_of_pairs_with_weights_guard_and_tags(adapt, selection, tmp_path):
+    import transformers
+
+    rows = [json.loads(line) for line in _lines(selection)]
+    guard = tmp_path / "guard.jsonl"
+    guard.write_text(json.dumps({"text": rows[0]["translation"]}) + "\n", "utf-8")
+    words = {"data": selection, "guard": guard, "tag_domains": True, "weights": "mask+lambda"}
+    run = adapt(**words)
+    assert run.manifest["counts"]["guard"]["data"]["holders"] >= 1
+    assert run.manifest["effective_chunks"] < run.manifest["chunks"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(run.path)
+    tags = [f"<domain:{name}>" for name in ("kitchen", "market", "task")]
+    assert all(len(tokenizer.tokenize(tag)) == 1 for tag in tags)
+    plain = adapt("plain", **{**words, "tag_domains": False})
+    extra = run.manifest["counts"]["data"]["source_tokens"]
+    assert extra != plain.manifest["counts"]["data"]["source_tokens"]
+
+
+def _lines(selection):
+    import zstandard
+
+    for part in sorted((selection / "selected").glob("*.zst")):
+        data = zstandard.ZstdDecompressor().decompressobj().decompress(part.read_bytes())
+        yield from data.decode().splitlines()
+
+
+def test_tags_are_added_to_a_model_that_has_none(adapt, translators):
+    import transformers
+
+    run = adapt(model=translators["marian"], tag_domains=True)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(run.path)
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(run.path)
+    ids = tokenizer("<domain:all> kinase")["input_ids"]
+    assert tokenizer.convert_tokens_to_ids("<domain:all>") in ids
+    assert model.get_input_embeddings().weight.shape[0] == len(tokenizer)
+
+
+def test_a_script_that_the_vocabulary_lacks_is_counted(adapt, translators, tmp_path, inline):
+    texts = prose("task", 30)
+    pairs = two_files(tmp_path, "other", texts, [chr(0x4E00 + i) * 9 for i in range(30)])
+    progress = Listening()
+    machine = dataclasses.replace(inline, progress=progress)
+    run = adapt(data=pairs, model=translators["marian"], machine=machine)
+    counts = run.manifest["counts"]["data"]
+    assert counts["unknown_target"] > 0.5 * (counts["tokens"] - counts["source_tokens"])
+    assert counts["unknown_source"] == 0
+    assert [f"{counts['unknown_target']:,}" in w for w in progress.warnings] == [True]
+
+
+def test_long_pairs_are_left_out_and_counted(adapt, tmp_path):
+    texts = prose("task", 30)
+    pairs = two_files(tmp_path, "long", [*texts, "word " * 200], [*map(backwards, texts), "word"])
+    run = adapt(data=pairs, length=128)
+    assert run.manifest["counts"]["data"]["too_long"] == 1
+    assert run.manifest["chunks"] + run.manifest["heldout"]["data"] <= 30
+
+
+@pytest.mark.parametrize("role", ["data", "task", "replay"])
+def test_texts_without_translations_are_refused(adapt, jsonl, role):
+    texts = jsonl("texts.jsonl", prose("task", 20))
+    with pytest.raises(UsageError, match=rf"{role}.*pair:"):
+        adapt(**{role: texts})
+
+
+def test_a_model_of_one_half_is_refused(adapt, tiny_lm, translators, tmp_path):
+    import transformers
+
+    decoder = tmp_path / "gpt2"
+    config = transformers.GPT2Config(vocab_size=300, n_embd=32, n_layer=1, n_head=2)
+    transformers.GPT2LMHeadModel(config).save_pretrained(decoder)
+    for model in (tiny_lm, decoder):
+        with pytest.raises(ModelError, match="init"):
+            adapt(model=model)
+    with pytest.raises(ModelError, match="objective"):
+        adapt(model=translators["marian"], objective="mlm")
+
+
+def test_a_dry_run_projects_pairs(pairs, selection, inline):
+    words = {"init": "tiny", "objective": "translation", "machine": inline, "epochs": 3}
+    settings = [*ON_CPU, "model.vocabulary=400", "train.pair_tokens=400"]
+    for data in (pairs, selection):
+        found = api.estimate_adaptation(data=data, settings=settings, **words)
+        assert found["steps"] > 3
+        assert found["tokens"] > 500
+
+
+@pytest.mark.slow
+def test_killed_training_ends_with_the_same_weights(tmp_path, pairs):
+    """A real process, killed once it has a checkpoint; then the same command again."""
+    settings = [*ON_CPU, "model.vocabulary=400", "train.pair_tokens=400", "model.dropout=0.2"]
+    settings += ["train.checkpoint_minutes=0.001", "train.evaluations=3", "train.keep=best"]
+
+    def command(out):
+        given = ["adapt", "--objective", "translation", "--init", "tiny", "--data", pairs]
+        given += ["--steps", "60", "--out", str(tmp_path / out), "--seed", "3"]
+        more = [word for setting in settings for word in ("--set", setting)]
+        return [sys.executable, "-m", "corpusfit", *given, *more]
+
+    subprocess.run(command("whole"), check=True, capture_output=True)
+    with subprocess.Popen(command("killed"), stderr=subprocess.DEVNULL) as process:
+        states = tmp_path / "killed/.corpusfit/checkpoints"
+        while not list(tmp_path.glob("killed/**/step-*/state.json")):
+            assert process.poll() is None, states
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+    assert not (tmp_path / "killed/model.safetensors").exists()
+    subprocess.run(command("killed"), check=True, capture_output=True)
+    one, two = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "killed"))
+    assert one == two
