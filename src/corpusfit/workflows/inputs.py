@@ -18,7 +18,6 @@ from corpusfit.manifest import OutFolder
 from corpusfit.plan import Plan, ReadPlan
 from corpusfit.types import Source
 from corpusfit.workflows.context import RunContext
-from corpusfit.workflows.pair_languages import check_sources
 from corpusfit.workflows.selection_folder import SelectionFolder
 
 
@@ -81,7 +80,6 @@ def find_training_inputs(
     folder, manifest = _selection(data)
     if folder is None or manifest is None:
         found = find([_composed(name) for name in data], "data")
-        check_sources(found, read, "<.data>", context.progress.warn)
         return TrainingInputs(found, tasks, general, read=read, task_read=read)
     task_read, own = read, not tasks
     if own:

@@ -16,6 +16,7 @@ from corpusfit.engine import Progress
 from corpusfit.errors import bad_setting
 from corpusfit.types import Source
 from corpusfit.workflows.inputs import TrainingInputs
+from corpusfit.workflows.pair_languages import check_sources
 
 _UNKNOWN = 0.01  # share of a side's tokens from which a warning is shown
 
@@ -25,6 +26,7 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
 
     Raises:
         UsageError: an input is not aligned pairs.
+        InputError: both sides of the data are in the same language.
     """
     cure = "Name two line-aligned files: <.{0}=pair:all.de,all.en>."
     pairs = corpus.is_parallel(texts.data)
@@ -41,6 +43,7 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
     for role in ([] if pairs else ["data"]) + unlike:
         allowed = "aligned pairs, or a selection of them, with <objective.name=translation>"
         raise bad_setting(f"<.{role}>", allowed, "texts", cure.format(role))
+    check_sources(texts.data, texts.read, "<.data>", progress.warn)
     return texts
 
 
