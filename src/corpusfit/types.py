@@ -283,14 +283,39 @@ def read_as(batch: Any, reads: Reads) -> Any:
     return batch.texts if reads == "text" else batch.vectors
 
 
-def buffers(texts: Texts) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def as_texts(texts: Any) -> Texts:
+    """Any n strings as one Arrow array [n]: a sequence, a column of pandas, any Arrow strings.
+
+    Raises:
+        TypeError: they are not strings, or one is missing.
+    """
+    if type(texts) is pa.LargeStringArray and not texts.null_count:
+        return texts
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    if isinstance(texts, pa.Array):
+        if texts.null_count or not _holds_strings(texts.type):
+            raise TypeError(f"texts must be strings without nulls; got Arrow's {texts.type}")
+        return texts.cast(pa.large_string())
+    if isinstance(texts, str) or any(not isinstance(text, str) for text in texts):
+        raise TypeError("texts must be a sequence of strings, such as a list")
+    return text_array(list(texts))
+
+
+def _holds_strings(kind: pa.DataType) -> bool:
+    return kind in (pa.string(), pa.large_string(), pa.string_view())
+
+
+def buffers(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """The bytes and the n + 1 offsets of n texts; text i is `data[offsets[i] : offsets[i + 1]]`.
 
-    Nothing is copied: Arrow's own layout is what the kernels read.
+    Of `Texts` nothing is copied: Arrow's own layout is what the kernels read. Other strings become
+    such an array first (`as_texts`, with its errors).
     """
-    _, offsets, data = texts.buffers()
-    n = len(texts)
+    held = as_texts(texts)
+    _, offsets, data = held.buffers()
+    n = len(held)
     if offsets is None or n == 0:
         return np.empty(0, np.uint8), np.zeros(n + 1, np.int64)
-    places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + n + 1]
+    places = np.frombuffer(offsets, np.int64)[held.offset : held.offset + n + 1]
     return np.frombuffer(data or b"", np.uint8), places

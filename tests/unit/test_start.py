@@ -72,3 +72,22 @@ def test_every_public_name_loads():
     assert dir(corpusfit) == sorted(corpusfit.__all__)
     with pytest.raises(AttributeError, match="nosuch"):
         _ = corpusfit.nosuch
+
+
+def test_no_module_needs_what_windows_lacks():
+    """Every module loads without `resource`, `fcntl`, `pwd`, `grp` and `termios`."""
+    program = """
+import importlib, pkgutil, sys
+for name in ("resource", "fcntl", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+import corpusfit
+for module in pkgutil.walk_packages(corpusfit.__path__, "corpusfit."):
+    if not module.name.endswith("__main__"):
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as e:
+            if e.name in ("resource", "fcntl", "pwd", "grp", "termios") or e.name is None:
+                raise
+"""
+    code, err, _ = loaded(program)
+    assert code == 0, err

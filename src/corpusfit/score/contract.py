@@ -56,7 +56,7 @@ class Scorer(ABC, Generic[Batch]):
         """Score texts or embeddings.
 
         Args:
-            batch: n texts, or float32 [n, d].
+            batch: n texts in any form that `types.as_texts` takes, or float32 [n, d].
 
         Returns:
             float32 [n], finite, higher = more similar to the target. A text's score depends only on

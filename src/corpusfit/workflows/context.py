@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import resource
 import sys
 import tempfile
 import time
@@ -331,9 +330,14 @@ class Run(RunContext):
         )
 
 
-def peak(who: int) -> float:
-    """Peak resident memory in MB; Linux counts in KiB, macOS in bytes."""
-    return resource.getrusage(who).ru_maxrss / (1e6 if sys.platform == "darwin" else 976.6)
+def peak() -> float:
+    """Peak resident memory of this process in MB; 0 on Windows, which has no such count."""
+    if sys.platform == "win32":
+        return 0.0
+    import resource  # not on Windows
+
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found / (1e6 if sys.platform == "darwin" else 976.6)  # bytes there, KiB on Linux
 
 
 def _written(source: Source) -> int:

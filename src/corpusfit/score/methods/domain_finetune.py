@@ -35,7 +35,7 @@ from corpusfit.kernels.vectors import products
 from corpusfit.plan import EmbedPlan
 from corpusfit.score.contract import Family, Method, Scorer
 from corpusfit.score.preranked import least_similar
-from corpusfit.types import Reads, Texts, taken
+from corpusfit.types import Reads, Texts, as_texts, taken
 
 _ROWS = 4_096
 """Texts scored at once: enough to pack batches by length."""
@@ -76,9 +76,9 @@ class DomainFinetuneScorer(Scorer[Texts]):
 
         The last bits of a score depend on the other texts of its batch.
         """
-        out = np.empty(len(batch), np.float32)
-        for first in range(0, len(batch), _ROWS):
-            vectors = self._encoder.encode(batch[first : first + _ROWS])
+        texts, out = as_texts(batch), np.empty(len(batch), np.float32)
+        for first in range(0, len(texts), _ROWS):
+            vectors = self._encoder.encode(texts[first : first + _ROWS])
             out[first : first + _ROWS] = products(vectors, self.head[None, :-1])[:, 0]
         return np.asarray(out + self.head[-1])
 

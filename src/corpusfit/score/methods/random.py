@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.score.contract import Family, Method, Scorer
-from corpusfit.types import Reads, Texts
+from corpusfit.types import Reads, Texts, as_texts
 
 _BITS = 48
 
@@ -38,7 +38,7 @@ class RandomScorer(Scorer[Texts]):
         """Score n texts; float32 [n], half of them below 0."""
         key = self.seed.to_bytes(16, "little", signed=True)
         out = np.empty(len(batch), np.float32)
-        for i, text in enumerate(batch.to_pylist()):
+        for i, text in enumerate(as_texts(batch).to_pylist()):
             digest = hashlib.blake2b(text.encode(), digest_size=_BITS // 8, key=key).digest()
             uniform = (int.from_bytes(digest, "little") + 0.5) / 2**_BITS
             out[i] = math.tan(math.pi * (uniform - 0.5))

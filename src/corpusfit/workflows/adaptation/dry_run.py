@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 import statistics
 import time
 from collections.abc import Sequence
@@ -122,7 +121,7 @@ def _projected(
         "words": words,
         "step_s": clock.step,
         "seconds": steps * clock.step,
-        "memory_mb": peak(resource.RUSAGE_SELF),
+        "memory_mb": peak(),
         "disk_mb": (2 * tokens + 4 * parameters + checkpoints) / 1e6,
     }
 

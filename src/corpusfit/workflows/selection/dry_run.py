@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import resource
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -107,7 +106,7 @@ def estimate(
             "seconds": round(seconds + _FIXED_S),
             "workers": engine.workers,
             "memory_mb": round(
-                peak(resource.RUSAGE_SELF)
+                peak()
                 + engine.workers * _WORKER_MB[width > 0 or networks]
                 + (whole.memory_mb(text_mb, total) if whole is not None else 0.0)
             ),
