@@ -10,7 +10,7 @@ from .api.reporting import report
 from .api.selecting import audit, choose, explain, rank, score, select
 from .api.splitting import overlaps, split
 from .api.tuning import tune
-from .errors import CorpusfitError
+from .errors import CorpusfitError, CorpusfitWarning
 from .evaluate.plan import EvaluatePlan
 from .explore.plan import ClustersPlan
 from .plan import Plan
@@ -41,6 +41,7 @@ __all__ = [
     "Composition",
     "Contamination",
     "CorpusfitError",
+    "CorpusfitWarning",
     "EvaluatePlan",
     "Evaluated",
     "Explanation",

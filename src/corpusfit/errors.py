@@ -49,6 +49,10 @@ def called_by(spelling: Spelling) -> Iterator[None]:
         CALLER.reset(before)
 
 
+class CorpusfitWarning(UserWarning):
+    """What a call in Python warns of and the command line prints as a warning."""
+
+
 class CorpusfitError(Exception):
     """Root of the tree; the text is for the user, and the command line exits with `exit_code`.
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from corpusfit.adapt.plan import AdaptPlan
-from corpusfit.engine.progress import SpelledProgress
+from corpusfit.api.logged import Logged
+from corpusfit.engine.progress import Progress, SpelledProgress
 from corpusfit.errors import CALLER, by_path, called_by, spelled
 from corpusfit.evaluate.plan import EvaluatePlan
 from corpusfit.explore.plan import ClustersPlan
@@ -117,20 +118,23 @@ class Keywords(Door):
 def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
     """Give a function of the API the keywords of a command, and messages that spell them.
 
-    In a call by the command line, messages spell them as there (`CALLER`). At run time the
-    signature and the documentation list the keywords one by one; type checkers read them from
-    `typed_options`.
+    In a call by the command line, messages spell them as there (`CALLER`). Where the machine shows
+    no progress of its own, messages go to the logger and to Python's warnings (`Logged`). At run
+    time the signature and the documentation list the keywords one by one; type checkers read them
+    from `typed_options`.
     """
 
     def wrap(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        takes_machine = "machine" in inspect.signature(function).parameters
+
         @functools.wraps(function)
         def call(*args: _P.args, **keywords: _P.kwargs) -> _R:
             caller, given = CALLER.get(), dict(keywords)
             spelling = Keywords.of_call(offer, given) if caller is by_path else caller
-            machine: Any = given.get("machine")
-            if machine is not None:
-                progress = SpelledProgress(machine.progress, spelling)
-                given["machine"] = replace(machine, progress=progress)
+            if takes_machine:
+                machine: Any = given.get("machine") or _here()
+                shown = Logged() if type(machine.progress) is Progress else machine.progress
+                given["machine"] = replace(machine, progress=SpelledProgress(shown, spelling))
             with called_by(spelling):
                 return function(*args, **given)  # type: ignore[arg-type]
 
@@ -139,6 +143,12 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[Callable[_P, _R]], Call
         return call
 
     return wrap
+
+
+def _here() -> Any:
+    from corpusfit.workflows.context import Machine  # imports NumPy
+
+    return Machine()
 
 
 def _list_keywords(call: Any, signature: inspect.Signature, offer: Offer[Any]) -> None:

@@ -1,0 +1,54 @@
+"""A call in Python warns by `warnings` and logs by `logging`; it prints nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import pytest
+
+import corpusfit
+from corpusfit.engine.progress import Progress
+
+
+@pytest.fixture
+def select(jsonl, tmp_path, inline):
+    """A selection with a warning: the target's texts stand in the corpus."""
+    texts = [f"the kinase number {i} binds a receptor of the cell" for i in range(40)]
+    target = jsonl("target.jsonl", [*texts[:20], ""])
+    corpus = jsonl("corpus.jsonl", [*texts, *(f"shares fell by {i} per cent" for i in range(40))])
+
+    def select(**words):
+        given = {"method": "dsir", "fraction": 0.2, "machine": inline, **words}
+        return corpusfit.select(target=target, corpus=corpus, out=tmp_path / "out", **given)
+
+    return select
+
+
+def test_warnings_name_the_callers_line_and_notes_are_logged(select, caplog, capsys):
+    with caplog.at_level(logging.INFO, logger="corpusfit"), pytest.warns() as caught:
+        select()
+    assert {w.category for w in caught} == {corpusfit.CorpusfitWarning}
+    assert {w.filename for w in caught} == {__file__}
+    lines = [record.getMessage() for record in caplog.records]
+    assert {record.name for record in caplog.records} == {"corpusfit"}
+    assert sum("done after" in line for line in lines) >= 2
+    assert capsys.readouterr() == ("", "")
+
+
+def test_quiet_by_default_and_a_progress_of_ones_own_gets_everything(select, inline, capsys):
+    class Kept(Progress):
+        def __init__(self):
+            self.warned, self.stages = [], []
+
+        def warn(self, message):
+            self.warned.append(message)
+
+        def begin(self, stage, total, unit="units"):
+            self.stages.append(stage)
+
+    kept = Kept()
+    select(machine=dataclasses.replace(inline, progress=kept))
+    assert kept.warned
+    assert kept.stages
+    assert capsys.readouterr() == ("", "")
