@@ -132,27 +132,26 @@ def test_a_row_scores_the_same_in_any_batch(case):
     assert same(name, scorer.score(taken_of(batch, repeated)), whole[repeated])
 
 
-@pytest.mark.parametrize("form", ["list", "tuple", "numpy", "pandas", "string", "view", "chunked"])
-def test_texts_come_in_any_form(case, form):
+@pytest.mark.parametrize("name", [n for n in NAMES if registry.load(n).reads == "text"])
+def test_texts_come_in_any_form(name):
     """A list, columns of pandas and NumPy, and Arrow's strings, also a slice, have the same scores.
 
     Anything else is refused: its bytes would be read as texts.
     """
-    name, scorer, batch = case
-    if registry.load(name).reads != "text":
-        pytest.skip("it reads embeddings")
-    texts = batch[3:]
+    pandas = pytest.importorskip("pandas")
+    scorer, texts = fitted(name), prose(seeded("forms"), 20, 0)[3:]
     plain, strings = texts.to_pylist(), texts.cast(pa.string())
-    given = {
-        "list": lambda: plain,
-        "tuple": lambda: tuple(plain),
-        "numpy": lambda: np.array(plain),
-        "pandas": lambda: pytest.importorskip("pandas").Series(plain, range(9, 9 + len(plain))),
-        "string": lambda: strings,
-        "view": lambda: strings.cast(pa.string_view()),
-        "chunked": lambda: pa.chunked_array([strings[:5], strings[5:]]),
-    }[form]()
-    np.testing.assert_array_equal(scorer.score(given), scorer.score(texts))
+    scores = scorer.score(texts)
+    for given in (
+        plain,
+        tuple(plain),
+        np.array(plain),
+        pandas.Series(plain, range(9, 9 + len(plain))),
+        strings,
+        strings.cast(pa.string_view()),
+        pa.chunked_array([strings[:5], strings[5:]]),
+    ):
+        np.testing.assert_array_equal(scorer.score(given), scores)
     for wrong in (pa.array([1, 2]), pa.array(["a", None]), [1], "a text", [b"a"]):
         with pytest.raises(TypeError, match="strings"):
             scorer.score(wrong)
