@@ -68,9 +68,11 @@ def test_a_worker_reads_a_job_once_and_its_file_is_deleted_with_the_engine(tmp_p
 
 SCRIPT = """
 from pathlib import Path
+import warnings
 import corpusfit
 here = Path(__file__).parent
 print("script runs")
+warnings.simplefilter("ignore", corpusfit.CorpusfitWarning)  # of the tiny target
 run = corpusfit.select(target=here / "task.txt", corpus=here / "corpus.txt", out=here / "out",
                        method="random", machine=corpusfit.Machine(workers=1))
 print(run.manifest["counts"]["documents"])
