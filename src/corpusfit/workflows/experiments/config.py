@@ -150,7 +150,7 @@ class Recipe:
         adaptations: adapted models per cell; fine-tuning k starts from number k modulo this.
         compare: the column that all others are compared with.
         pairs: further pairs of columns to compare.
-        separation: measures how well methods tell target texts from corpus texts, in place of
+        separation: measures how well methods separate target texts from corpus texts, in place of
             adapting and fine-tuning; None to adapt and fine-tune.
         keep_overlap: train on copies of dev and test texts too.
         watts: power of a busy processor core in watts, for the estimate of energy.

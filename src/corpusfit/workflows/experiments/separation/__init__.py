@@ -1,1 +1,1 @@
-"""Recipes with `[separation]`: how well methods tell target texts from corpus texts."""
+"""Recipes with `[separation]`: how well methods separate target texts from corpus texts."""

@@ -1,4 +1,4 @@
-"""Settings of a recipe that measures how well methods tell target texts from corpus texts."""
+"""Settings of a recipe that measures how well methods separate target texts from corpus texts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Separation:
             alone.
         corpora: by name of a corpus, globs for the names of its sources with the share of each;
             0 for as many units as were drawn. Empty for the whole corpus.
-        finetuned: whether the encoder is fine-tuned to tell the task's two labels apart, on the
+        finetuned: whether the encoder is fine-tuned to separate the task's two labels, on the
             part of the target that is fitted on; a row for each.
     """
 
