@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -33,12 +35,15 @@ def digest(thing: Any) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of everything that can change a number."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
+    return {"python": platform.python_version(), "machine": platform.machine(), **_installed()}
+
+
+@cache
+def _installed() -> dict[str, str]:
+    found = {}
     for name in ("corpusfit", *_LIBRARIES):
-        try:
+        with contextlib.suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 

@@ -7,6 +7,7 @@ at once.
 from __future__ import annotations
 
 import difflib
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -18,10 +19,17 @@ GROUP = "corpusfit.methods"
 _FOLDER = Path(__file__).parent / "methods"
 
 
+@cache
+def modules() -> dict[str, str]:
+    """The module of each method by its name, sorted; one of another package replaces ours."""
+    ours = {p.stem: f"corpusfit.score.methods.{p.stem}" for p in _FOLDER.glob("[!_]*.py")}
+    theirs = {e.name: e.module for e in entry_points(group=GROUP)}
+    return dict(sorted((ours | theirs).items()))
+
+
 def names() -> list[str]:
     """All method names, sorted."""
-    ours = {p.stem for p in _FOLDER.glob("*.py") if not p.stem.startswith("_")}
-    return sorted(ours | {e.name for e in entry_points(group=GROUP)})
+    return list(modules())
 
 
 def require(name: str, setting: str = "<method.name>") -> None:

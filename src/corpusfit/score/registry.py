@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
@@ -18,7 +17,7 @@ from corpusfit.errors import ModelError, UsageError, bad_setting
 from corpusfit.options import KINDS
 from corpusfit.plan import MethodPlan
 from corpusfit.score.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
-from corpusfit.score.names import GROUP, require
+from corpusfit.score.names import modules, require
 
 
 def load(name: str, setting: str = "<method.name>") -> type[AnyMethod]:
@@ -35,10 +34,7 @@ def load(name: str, setting: str = "<method.name>") -> type[AnyMethod]:
     if base == "auto":
         raise bad_setting(setting, "the name of one method here", name, "Or leave it out.")
     require(name, setting)
-    for entry in entry_points(group=GROUP):
-        if entry.name == base:
-            return _method_of(importlib.import_module(entry.module))
-    return _method_of(importlib.import_module(f"corpusfit.score.methods.{base}"))
+    return _method_of(importlib.import_module(modules()[base]))
 
 
 def _method_of(module: ModuleType) -> type[AnyMethod]:
