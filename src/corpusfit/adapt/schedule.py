@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corpusfit.adapt.plan import TrainPlan
+from corpusfit.embed.hardware import seed_generators
 from corpusfit.errors import TrainingError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Updates:
         """
         import torch
 
-        torch.manual_seed(int(key >> np.uint64(1)))
+        seed_generators(int(key >> np.uint64(1)))
         for group in self.optimizer.param_groups:
             group["lr"] = rate_at(step, self._plan)
         loss = gradient()

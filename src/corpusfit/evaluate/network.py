@@ -22,7 +22,7 @@ from corpusfit.adapt.plan import AdapterPlan
 from corpusfit.adapt.prediction import evaluation_mode, relative_difference
 from corpusfit.adapt.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
-from corpusfit.embed.hardware import Hardware, seeded
+from corpusfit.embed.hardware import Hardware, seed_generators, seeded
 from corpusfit.embed.transformer import LOCAL, loading, position_limit
 from corpusfit.errors import ModelError, bad_setting
 from corpusfit.evaluate.contract import TaskType
@@ -178,7 +178,7 @@ def _renew(head: dict[str, torch.nn.Parameter], scale: float, seed: int) -> None
     """Initialise a head from the seed, as BERT does: normal weights, zero biases, norms at 1."""
     import torch
 
-    torch.manual_seed(seed)
+    seed_generators(seed)
     with torch.no_grad():
         for name, parameter in sorted(head.items()):
             if parameter.ndim >= 2:
