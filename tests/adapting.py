@@ -14,6 +14,7 @@ from corpusfit.adapt.batches import ChunkTokens
 from corpusfit.adapt.checkpoints import Checkpoints
 from corpusfit.adapt.chunks import cut_chunks, whole_pairs
 from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.heldout_bleu import HeldoutBleu
 from corpusfit.adapt.objectives import Network, objective
 from corpusfit.adapt.packing import find_packing
 from corpusfit.adapt.passes import PairPasses, Passes
@@ -240,6 +241,7 @@ def translation_of(
     micro_rows=4,
     smoothing=0.1,
     seed=5,
+    bleu=False,
     **train,
 ):
     """A training of pairs as `adapt` builds it; as `training_of`."""
@@ -282,7 +284,13 @@ def translation_of(
         micro_rows=micro_rows,
         width=0,
         seed=seed,
+        bleu=HeldoutBleu.of(measured, looked_at, spelled, 12) if bleu else None,
     )
+
+
+def spelled(rows):
+    """A word for each token, without the special ones, which are 0 to 3."""
+    return [" ".join(f"w{token}" for token in row if token > 3) for row in rows]
 
 
 def weights_of(work):

@@ -31,6 +31,7 @@ Clip = Annotated[
     float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
 ]
 _KEEP = "Model to keep: `last`, or `best` by the loss on held-out texts of the task"
+_KEEP_BY = "Model to keep: `last`, or `best` by <train.best_by>"
 _RATE = "Highest learning rate of AdamW"
 
 
@@ -297,15 +298,23 @@ class TrainPlan(Group, group="train"):
     ] = 0.999
     decay: WeightDecay = 0.01
     clip: Clip = 1.0
-    keep: Annotated[str, Option(_KEEP, allowed=KEEPS)] = "last"
+    keep: Annotated[str, Option(_KEEP_BY, allowed=KEEPS)] = "last"
+    best_by: Annotated[
+        str,
+        Option(
+            "What <train.keep=best> and <train.patience> go by: the `loss` on held-out texts, of "
+            "the task if there are any; or `bleu` of translations of the task's pairs",
+            allowed=("loss", "bleu"),
+        ),
+    ] = "loss"
     evaluations: Annotated[
         int, Option("Number of measurements of the held-out losses during training", above=0)
     ] = 5
     patience: Annotated[
         int,
         Option(
-            "Stop the training after this number of measurements without a lower held-out loss; 0 "
-            "is never",
+            "Stop the training after this number of measurements without a new best by "
+            "<train.best_by>; 0 is never",
             least=0,
         ),
     ] = 0
@@ -430,6 +439,7 @@ _NEWER = (
     ("train", "warmup_from"),
     ("train", "beta2"),
     ("train", "patience"),
+    ("train", "best_by"),
 )
 
 
@@ -499,3 +509,5 @@ class AdaptPlan(Settings):
             cure = "Leave out <adapter.kind> to train all weights."
             allowed = "left out with <objective.name=translation>"
             raise bad_setting("<adapter.kind>", allowed, self.adapter.kind, cure)
+        if name != TRANSLATION and self.train.best_by == "bleu":
+            raise bad_setting("<train.best_by>", f"loss with <objective.name={name}>", "bleu")

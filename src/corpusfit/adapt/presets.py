@@ -47,6 +47,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train.evaluations": 200,
         "train.patience": 10,
         "train.keep": "best",
+        "train.best_by": "bleu",
     },
     "tapt": {
         "train.epochs": 100.0,
@@ -60,7 +61,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Settings that each paper states; all others are defaults. TADPOLE trains on sentences of 256
 tokens. mDAPT gives neither a learning rate nor a batch size for the pre-training of adapters: the
 rate of `mdapt-adapter` is our choice, that of mDAPT's fine-tuning of adapters (section 4.1).
-`domain-clusters` stops on the held-out loss, the paper on BLEU, and its length is in subwords.
+The length of `domain-clusters` is in subwords, the paper's in words.
 
 Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, section 3.3; Gururangan et al. (2020), Don't
 Stop Pretraining (`tapt`); Domain Clusters, appendix A.1 and Figure 5."""

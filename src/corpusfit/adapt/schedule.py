@@ -91,13 +91,20 @@ def evaluations(plan: TrainPlan) -> set[int]:
 
 
 def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool:
-    """Whether as many measurements gave no new lowest held-out loss; never with a patience of 0."""
-    losses = [selection_loss(r["heldout"]) for r in history if "heldout" in r]
-    if not patience or not losses:
+    """Whether as many measurements gave no new best weights; never with a patience of 0."""
+    found = [minimised(r) for r in history if "heldout" in r]
+    if not patience or not found:
         return False
-    return len(losses) - 1 - losses.index(min(losses)) >= patience
+    return len(found) - 1 - found.index(min(found)) >= patience
 
 
-def selection_loss(losses: Mapping[str, float]) -> float:
-    """The loss that the best weights minimise: on the task's text, or else on the data."""
+def minimised(record: Mapping[str, Any]) -> float:
+    """What the best weights minimise, of a record of held-out losses.
+
+    That is minus BLEU if it is measured, else the loss on the task's text or, without a task, on
+    the data.
+    """
+    losses: Mapping[str, float] = record["heldout"]
+    if "bleu" in record:
+        return -float(record["bleu"])
     return losses["task"] if "task" in losses else next(iter(losses.values()))

@@ -32,6 +32,7 @@ from corpusfit.adapt.failures import (
     require_possible,
 )
 from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.heldout_bleu import HeldoutBleu
 from corpusfit.adapt.memory import kept_memory, release_memory
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.passes import Feed, Passes
@@ -39,9 +40,9 @@ from corpusfit.adapt.plan import TrainPlan
 from corpusfit.adapt.schedule import (
     Updates,
     evaluations,
+    minimised,
     out_of_patience,
     rate_at,
-    selection_loss,
 )
 from corpusfit.embed.hardware import seeded
 from corpusfit.errors import TrainingError
@@ -88,6 +89,7 @@ class Training:
         width: tokens in a row; 0 for the length of the longest row of a forward pass.
         seed: random seed.
         done: steps of an earlier phase, which trackers count too.
+        bleu: BLEU on held-out pairs, if the best weights go by it.
     """
 
     plan: TrainPlan
@@ -103,6 +105,7 @@ class Training:
     width: int
     seed: int
     done: int = 0
+    bleu: HeldoutBleu | None = None
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,8 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
 
     Returns:
         The history: records of `step` with `loss` (weighted mean over the training text since the
-        last record, in nats) and `rate`, or with `heldout` (mean losses in nats by kind of text).
+        last record, in nats) and `rate`, or with `heldout` (mean losses in nats by kind of text)
+        and `bleu`, if it is measured.
 
     Raises:
         UsageError: a step has fewer sequences than there are processes, or the best weights are to
@@ -269,11 +273,12 @@ class TrainingLoop:
             return
         losses = work.heldout.losses(work.objective, work.network)
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
-        best = min(
-            (selection_loss(r["heldout"]) for r in self.history if "heldout" in r), default=math.inf
-        )
-        self._record({"step": step, "heldout": rounded})
-        if work.plan.keep == "best" and selection_loss(rounded) < best and self.main:
+        best = min((minimised(r) for r in self.history if "heldout" in r), default=math.inf)
+        record: dict[str, Any] = {"step": step, "heldout": rounded}
+        if work.bleu is not None:
+            record["bleu"] = round(work.bleu.measure(work.network), 4)
+        self._record(record)
+        if work.plan.keep == "best" and minimised(record) < best and self.main:
             save_weights(work.best, {n: p.detach() for n, p in self.parameters.items()})
         work.accelerator.wait_for_everyone()
 

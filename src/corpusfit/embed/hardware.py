@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from corpusfit.errors import MissingDependencyError, bad_setting
 
@@ -121,5 +121,6 @@ def seed_generators(seed: int) -> None:
     import torch
 
     torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(seed)
+    cuda: Any = torch.cuda
+    if cuda.is_initialized():
+        cuda.manual_seed_all(seed)

@@ -39,7 +39,8 @@ class TrainingProgress(TrainerCallback):
             for name, loss in now.items()
         ]
         text = f"Step {record['step']:,} of {self._steps:,}: {self._loss}held-out loss "
-        self._progress.note(text + ", ".join(parts))
+        bleu = f"; BLEU {record['bleu']:.2f}" if "bleu" in record else ""
+        self._progress.note(text + ", ".join(parts) + bleu)
 
     def warn(self, message: str) -> None:
         """Pass the warning on."""

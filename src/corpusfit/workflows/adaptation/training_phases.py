@@ -11,7 +11,7 @@ from typing import Any
 from corpusfit.adapt.adapters import Base, save_adapter
 from corpusfit.adapt.models import open_model, save_model
 from corpusfit.adapt.plan import TASK, ModelPlan
-from corpusfit.adapt.schedule import selection_loss
+from corpusfit.adapt.schedule import minimised
 from corpusfit.adapt.trainer import TrainerCallback, train
 from corpusfit.artifacts import write_bytes
 from corpusfit.embed.contract import file_digest
@@ -139,9 +139,9 @@ def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool)
 
 def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:
     """Held-out losses before and after, of the kept weights; empty without held-out text."""
-    measured = [r["heldout"] for r in history if "heldout" in r] or [{}]
-    after = min(measured, key=selection_loss) if keep == "best" else measured[-1]
-    return {"before": measured[0], "after": after}
+    measured = [r for r in history if "heldout" in r] or [{"heldout": {}}]
+    after = min(measured, key=minimised) if keep == "best" else measured[-1]
+    return {"before": measured[0]["heldout"], "after": after["heldout"]}
 
 
 def _save(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from corpusfit.adapt.adapters import add_adapter
@@ -11,6 +12,7 @@ from corpusfit.adapt.batches import ChunkTokens
 from corpusfit.adapt.checkpoints import Checkpoints
 from corpusfit.adapt.chunks import effective_size
 from corpusfit.adapt.heldout import Heldout
+from corpusfit.adapt.heldout_bleu import HeldoutBleu
 from corpusfit.adapt.models import LoadedModel
 from corpusfit.adapt.objectives import Network, Objective
 from corpusfit.adapt.packing import Packing, find_packing
@@ -21,6 +23,7 @@ from corpusfit.adapt.presets import PASSES, Size, resolve_training
 from corpusfit.adapt.trainer import Training
 from corpusfit.embed.hardware import Hardware
 from corpusfit.engine import Progress
+from corpusfit.errors import bad_setting
 from corpusfit.manifest import source_as_dict, versions
 from corpusfit.workflows.adaptation.folder import AdaptFolder
 from corpusfit.workflows.adaptation.training_data import TrainingText
@@ -105,8 +108,20 @@ def assemble_training(
         width=ready.length if packing else 0,
         seed=plan.seed,
         done=done,
+        bleu=_bleu(ready),
     )
     return training, _facts(ready, training, hardware, summary)
+
+
+def _bleu(ready: Ready) -> HeldoutBleu | None:
+    """The measurement of BLEU, if the best weights go by it."""
+    if ready.plan.train.best_by != "bleu":
+        return None
+    if TASK not in ready.text.heldout:
+        cure = "Name held-out pairs with <.task>."
+        raise bad_setting("<train.best_by>", "loss without pairs of a task", "bleu", cure)
+    spell = partial(ready.opened.tokenizer.batch_decode, skip_special_tokens=True)
+    return HeldoutBleu.of(*ready.text.heldout[TASK], spell, ready.length)
 
 
 def _weights_text(ready: Ready) -> str:
