@@ -35,7 +35,7 @@ def test_readme_is_short_and_names_every_command_and_package():
 
 def test_paper_recipes_are_valid_and_listed(monkeypatch):
     """Each exists at both scales; at the paper's Table 3 has eight seeds (TADPOLE, section 4)."""
-    for name in ("CORPUSFIT_DATA", "CORPUSFIT_MODELS"):
+    for name in ("CORPUSFIT_DATA", "CORPUSFIT_MODELS", "CORPUSFIT_PAIRS"):
         monkeypatch.setenv(name, "/somewhere")
     papers = ROOT / "examples" / "papers"
     recipes = {path.stem: read_recipe(path) for path in papers.glob("*.toml")}
