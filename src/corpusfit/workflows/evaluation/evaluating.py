@@ -210,7 +210,8 @@ class _Evaluation:
         for size in self.sizes:
             self._augment(size, machine)
         machine = machine.for_training(resolve_device(self.plan.finetune.device, "finetune"))
-        stage = machine.progress.showing("fine-tune", len(pieces), "models")
+        name = "fine-tune" if load(self.task.kind).learns else "translate"
+        stage = machine.progress.showing(name, len(pieces), "models")
         with stage, machine.start() as engine:
             engine.require_shared(self.folder.path, "<.out>")
             meter = Meter(machine.progress)
