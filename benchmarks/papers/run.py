@@ -5,6 +5,7 @@ Texts are truncated and samples small, so that all tables take minutes on two co
 `from_recipes.py` makes those that are recipes.
 
 Run: .venv/bin/python benchmarks/papers/run.py TASKS PILE [--only NAME,…] [--seeds 3] [--finetune]
+With --keep FOLDER the same command goes on after a stop; another version needs another folder.
 TASKS has TASK/{train,dev,test}.jsonl.zst (text, label), PILE has DOMAIN_*.jsonl(.zst) (text).
 """
 
@@ -15,6 +16,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import argparse
+import ast
 import json
 import multiprocessing
 import sys
@@ -26,6 +28,8 @@ from typing import Any
 sys.path.insert(1, str(Path(__file__).parent.parent))
 
 import data
+from corpusfit.artifacts import write_bytes
+from corpusfit.manifest import digest
 from data import ENCODERS, Setting
 from harness import machine
 from report import Report
@@ -54,9 +58,9 @@ def main() -> None:
         asked.finetune,
     )
     names = asked.only.split(",") if asked.only else list(TABLES)
-    work = [(name, s, p) for name in names for p in table_of(name).pieces(s)]
+    work = [(name, s, p, asked.keep) for name in names for p in table_of(name).pieces(s)]
     found: dict[str, dict[Any, Any]] = {name: {} for name in names}
-    left = {name: sum(n == name for n, _, _ in work) for name in names}
+    left = {name: sum(n == name for n, *_ in work) for name in names}
     started = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(asked.processes) as pool:
         needed = {e for name in names for e in getattr(table_of(name), "EMBEDS", ENCODERS)}
@@ -69,7 +73,7 @@ def main() -> None:
             found[name][piece] = result
             left[name] -= 1
             if not left[name]:
-                order = [p for n, _, p in work if n == name]
+                order = [p for n, _, p, _ in work if n == name]
                 report = table_of(name).report(s, {p: found[name][p] for p in order})
                 write(asked.out, name, s, report)
     for name in names:
@@ -113,6 +117,7 @@ def arguments() -> argparse.Namespace:
         "--background", type=int, default=10_000, help="most background documents (default: 10,000)"
     )
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--keep", type=Path, help="folder of measured pieces (default: none)")
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args()
     if wrong := set(filter(None, asked.only.split(","))) - set(TABLES):
@@ -129,10 +134,16 @@ def encode(piece: tuple[Setting, str, str]) -> tuple[str, str]:
     return source, embedder
 
 
-def measure(piece: tuple[str, Setting, Any]) -> tuple[str, Any, Any]:
-    """Measure a piece of a table."""
-    name, s, what = piece
-    return name, what, table_of(name).measure(s, what)
+def measure(work: tuple[str, Setting, Any, Path | None]) -> tuple[str, Any, Any]:
+    """Measure a piece of a table, or find what was measured: plain values, written as in Python."""
+    name, s, piece, keep = work
+    kept = keep and keep / f"{name}-{digest([repr(s), repr(piece)])}.txt"
+    if kept and kept.exists():
+        return name, piece, ast.literal_eval(kept.read_text("utf-8"))
+    result = table_of(name).measure(s, piece)
+    if kept:
+        write_bytes(kept, repr(result).encode())
+    return name, piece, result
 
 
 def write(out: Path, name: str, s: Setting, report: Report) -> None:
