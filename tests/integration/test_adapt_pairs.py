@@ -16,6 +16,8 @@ from journeys import prose
 
 import corpusfit
 from corpusfit import api
+from corpusfit.adapt.decode_plan import DecodePlan
+from corpusfit.adapt.translating import translate
 from corpusfit.engine import Progress
 from corpusfit.errors import ModelError, UsageError
 from translating import built
@@ -189,6 +191,18 @@ def test_tags_are_added_to_a_model_that_has_none(adapt, translators):
     ids = tokenizer("<domain:all> kinase")["input_ids"]
     assert tokenizer.convert_tokens_to_ids("<domain:all>") in ids
     assert model.get_input_embeddings().weight.shape[0] == len(tokenizer)
+    texts = ["kinase binds", "the receptor"]
+    tagged = translate(model, tokenizer, texts, DecodePlan(domain="all"))
+    assert tagged == translate(model, tokenizer, [f"<domain:all> {t}" for t in texts], DecodePlan())
+    assert tagged != translate(model, tokenizer, texts, DecodePlan())
+    with pytest.raises(UsageError, match=r"^decode\.domain must be .*: all; got 'law'"):
+        translate(model, tokenizer, texts, DecodePlan(domain="law"))
+    plain = [
+        auto.from_pretrained(translators["marian"])
+        for auto in (transformers.AutoModelForSeq2SeqLM, transformers.AutoTokenizer)
+    ]
+    untagged = translate(*plain, texts, DecodePlan())
+    assert translate(*plain, texts, DecodePlan(domain="law")) == untagged
 
 
 def test_a_script_that_the_vocabulary_lacks_is_counted(adapt, translators, tmp_path, inline):

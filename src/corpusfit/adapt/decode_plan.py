@@ -20,6 +20,7 @@ class DecodePlan(Group, group="decode"):
         penalty: exponent of the length that divides a translation's log probability; None for that
             of the model's generation_config.json, or 1.
         precision: number format of the weights.
+        domain: name of the domain whose tag begins each text.
     """
 
     beam: Annotated[int, Option("Beams of the search for a translation", "beam", above=0)] = 5
@@ -39,3 +40,11 @@ class DecodePlan(Group, group="decode"):
             allowed=PRECISIONS,
         ),
     ] = "auto"
+    domain: Annotated[
+        str,
+        Option(
+            "Domain of the texts, such as `it`: with a model of <objective.tag_domains>, its token "
+            "begins each text",
+            default="none",
+        ),
+    ] = ""

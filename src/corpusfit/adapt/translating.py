@@ -8,6 +8,7 @@ from typing import Any
 
 from corpusfit.adapt.decode_plan import DecodePlan
 from corpusfit.adapt.decoding import beam_search
+from corpusfit.adapt.translators import known_tag
 from corpusfit.embed.transformer import position_limit
 
 
@@ -35,7 +36,8 @@ def translate(
 ) -> Translated:
     """Translate texts by beam search, each as one sentence.
 
-    A prefix of the model's config (T5) stands before every text.
+    A prefix of the model's config (T5) stands before every text, or the token of the search's
+    domain; a model without tokens of domains reads the texts as they are.
 
     Args:
         model: an encoder-decoder of transformers; it is left in the mode that it is in.
@@ -44,9 +46,12 @@ def translate(
         search: settings of the beam search.
         budget: source tokens of a batch, padding included; 0 for the device's default.
         on_done: called with the number of texts of every finished batch.
+
+    Raises:
+        UsageError: the model has tokens of domains, but not of the one that is asked for.
     """
     longest = min(position_limit(model), tokenizer.model_max_length)
-    prefix = getattr(model.config, "prefix", None) or ""
+    prefix = known_tag(tokenizer, search.domain) or getattr(model.config, "prefix", None) or ""
     coded = tokenizer(
         [prefix + text.strip() for text in texts], return_attention_mask=False, verbose=False
     )

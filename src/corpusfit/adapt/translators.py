@@ -12,10 +12,12 @@ import numpy as np
 from corpusfit.adapt.special_tokens import SpecialTokens
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import quiet
-from corpusfit.errors import ModelError
+from corpusfit.errors import ModelError, bad_setting
 
 if TYPE_CHECKING:
     from corpusfit.adapt.models import LoadedModel
+
+_TAG = "<domain:"
 
 
 def special_tokens_of_translator(model: Any, tokenizer: Any, name: str) -> SpecialTokens:
@@ -93,7 +95,22 @@ def domain_tag(name: str) -> str:
     path = PurePosixPath(name)
     stem = path.name.lstrip(".").partition(".")[0] or path.name
     domain = stem if path.parent == PurePosixPath(".") else f"{path.parent}/{stem}"
-    return "<domain:" + re.sub(r"[<>|\s]+", "_", domain) + ">"
+    return _TAG + re.sub(r"[<>|\s]+", "_", domain) + ">"
+
+
+def known_tag(tokenizer: Any, domain: str) -> str:
+    """The tag of a domain with a space; empty without a domain, or if the tokenizer has no tags.
+
+    Raises:
+        UsageError: the tokenizer has tags of other domains only.
+    """
+    known = [token for token in tokenizer.get_added_vocab() if token.startswith(_TAG)]
+    if not domain or not known:
+        return ""
+    if (tag := domain_tag(domain)) not in known:
+        allowed = ", ".join(sorted(token[len(_TAG) : -1] for token in known))
+        raise bad_setting("<decode.domain>", f"a domain of the model: {allowed}", domain)
+    return f"{tag} "
 
 
 def add_tags(opened: LoadedModel, tags: Sequence[str], seed: int) -> None:
