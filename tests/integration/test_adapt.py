@@ -111,6 +111,20 @@ def listening(inline, after=None):
     return dataclasses.replace(inline, progress=Listening(after))
 
 
+def test_a_loss_that_rises_is_named(adapt, selections, inline):
+    """Far too high a rate: the model fits the task less well than before."""
+    machine = listening(inline)
+    run = adapt(data=selections / "top", steps=12, rate=3.0, machine=machine)
+    losses = run.manifest["losses"]
+    assert losses["after"]["task"] > losses["before"]["task"]
+    figures = [f"{losses[when]['task']:.3f}" for when in ("before", "after")]
+    assert sum(all(f in w for f in figures) for w in machine.progress.warnings) == 1
+    machine = listening(inline)
+    losses = adapt("fine", data=selections / "top", steps=12, machine=machine).manifest["losses"]
+    figures = [f"{losses[when]['task']:.3f}" for when in ("before", "after")]
+    assert not any(all(f in w for f in figures) for w in machine.progress.warnings)
+
+
 def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny_lm):
     """Task, data and general text are measured; the folder loads with transformers."""
     import torch

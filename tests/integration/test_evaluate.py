@@ -315,3 +315,28 @@ def test_killed_at_any_moment_it_goes_on_and_repeats_nothing(tmp_path, task, tin
     assert before.items() <= after.items()
     assert len(after) == 6
     assert len(json.loads(out)["results"][0]["best_epochs"]) == 6
+
+
+def test_one_answer_to_everything_is_named_beside_the_most_frequent_class(evaluate, task, inline):
+    """At a rate of next to nothing no fine-tuning moves; the constant is scikit-learn's dummy."""
+    from sklearn.dummy import DummyClassifier
+    from sklearn.metrics import accuracy_score, f1_score
+
+    train, test = (
+        [json.loads(line) for line in (task / f"{split}.jsonl").read_text().splitlines()]
+        for split in ("train", "test")
+    )
+    labels = [[row["label"] for row in split] for split in (train, test)]
+    dummy = DummyClassifier(strategy="most_frequent").fit([[0]] * len(train), labels[0])
+    answers = dummy.predict([[0]] * len(test))
+    heard = Listening()
+    still = ["finetune.rate=1e-12", "finetune.epochs=1"]
+    run = evaluate(settings=still, seeds=3, machine=type(inline)(progress=heard))
+    constant = run.manifest["constant"]
+    assert constant["macro_f1"] == pytest.approx(f1_score(labels[1], answers, average="macro"))
+    assert constant["accuracy"] == pytest.approx(accuracy_score(labels[1], answers))
+    alike = sum(len(set(o.predicted["test"])) == 1 for o in run.outcomes("model"))
+    assert run.manifest["results"][0]["one_answer"] == alike > 0
+    assert sum(f"{alike} of 3 fine-tunings" in w for w in heard.said) == 1
+    learned = evaluate("other", settings=["finetune.epochs=6"]).manifest
+    assert learned["results"][0]["one_answer"] == 0

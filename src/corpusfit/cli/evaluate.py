@@ -73,6 +73,9 @@ def evaluate(
     answer(json, {"out": str(out), **run.manifest}, show_evaluated, run.manifest)
 
 
+_CONSTANT = "most frequent class"
+
+
 def sizes_of(listed: str) -> list[int]:
     """Whole numbers from a comma-separated text."""
     parts = [part.strip() for part in listed.split(",") if part.strip()]
@@ -98,6 +101,10 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
         ]
         for r in manifest["results"]
     ]
+    if constant := manifest["constant"]:
+        empty = [""] if learned else []
+        row = [_CONSTANT, *empty, cell(constant[metric], None), "–", "–"]
+        rows.append([*row, cell(constant[second], None)])
     seeds = manifest["seeds"]
     columns = ["model", *(["training examples"] if learned else [])]
     columns += [f"test {metric}", "95 % interval"]

@@ -191,6 +191,10 @@ class TaskType(ABC):
         summed = self.tally(labels, examples, answers).sum(0)
         return {name: float(self.score(name, summed)) for name in self.metrics}
 
+    def constant(self, task: Task) -> dict[str, float]:
+        """Every metric on test of the same answer to every text; none where that says nothing."""
+        return {}
+
     def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
         """By metric, the published signature of how it is computed; none for most kinds."""
         return {}

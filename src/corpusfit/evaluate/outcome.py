@@ -58,6 +58,12 @@ class Outcome:
         answers = np.asarray(self.predicted["test"])
         return load(task.kind).tally(task.labels, task.test, answers)
 
+    @property
+    def one_answer(self) -> bool:
+        """Whether every piece of test has the same label; a fine-tuning that learned nothing."""
+        labels = self.predicted["test"]
+        return bool(self.size) and len({label for label in labels if isinstance(label, int)}) == 1
+
     def write(self, path: Path) -> None:
         """Write to a JSON file, atomically; raises `StorageError` if it cannot be written."""
         write_bytes(path, json.dumps(dataclasses.asdict(self)).encode())

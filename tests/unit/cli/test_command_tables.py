@@ -168,6 +168,7 @@ SHOWN = {
                 }
                 for model in ("model", "base")
             ],
+            "constant": {"weighted_precision": 0.123456, "accuracy": 0.98},
             "comparisons": [],
         }
     ],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from corpusfit.errors import InputError
 from corpusfit.evaluate.contract import TaskType, in_order
 from corpusfit.evaluate.metrics import tallies
-from corpusfit.evaluate.task import Examples
+from corpusfit.evaluate.task import Examples, Task
 
 
 class Classification(TaskType):
@@ -31,6 +31,12 @@ class Classification(TaskType):
                 f"the label {next(iter(labels))!r}. Check <task.label_field>."
             )
         return in_order(labels)
+
+    def constant(self, task: Task) -> dict[str, float]:
+        """The metrics of the most frequent class of train; of several, the first."""
+        answer = np.bincount(task.train.flat).argmax()
+        answers = np.full(len(task.test), answer, np.int32)
+        return self.measure(task.labels, task.test, answers)
 
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]

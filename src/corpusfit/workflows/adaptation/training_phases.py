@@ -94,6 +94,8 @@ class PhaseRunner:
         with self.progress.showing("adapt", steps, "tokens"):
             history = train(training, self.trial or TrainingProgress(self.progress, steps))
         facts["losses"] = _summary(history, training.plan.keep)
+        if worse := _worse(facts["losses"]):
+            self.progress.warn(worse)
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
         if main and (self.trial is None or ready.then is not None):  # a second phase needs it
@@ -142,6 +144,19 @@ def _summary(history: list[dict[str, Any]], keep: str) -> dict[str, Any]:
     measured = [r for r in history if "heldout" in r] or [{"heldout": {}}]
     after = min(measured, key=minimised) if keep == "best" else measured[-1]
     return {"before": measured[0]["heldout"], "after": after["heldout"]}
+
+
+def _worse(losses: Mapping[str, Mapping[str, float]]) -> str:
+    """A warning if the model fits the task, or without a task the data, less well than before."""
+    name = TASK if TASK in losses["after"] else "data"
+    before, after = (losses[when].get(name, 0.0) for when in ("before", "after"))
+    if after <= before:
+        return ""
+    return (
+        f"The held-out loss on {name} rose from {before:.3f} to {after:.3f}: the model fits it "
+        "less well than before. Set a lower <train.rate>, or on a small selection fewer "
+        "<train.steps>."
+    )
 
 
 def _save(ready: Ready, folder: AdaptFolder, history: list[dict[str, Any]]) -> None:

@@ -133,6 +133,7 @@ def evaluate(
         "seeds": seeds,
         "metric": evaluation.metric,
         "signatures": load(found.kind).signatures(found.labels),
+        "constant": load(found.kind).constant(found),
         "results": results,
         "comparisons": comparisons,
     }
@@ -307,6 +308,7 @@ def _result(role: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "tune": first.tune,
         "truncated": first.truncated,
         "best_epochs": [o.best for o in outcomes],
+        "one_answer": sum(o.one_answer for o in outcomes),
         "seconds": round(sum(o.seconds for o in outcomes), 1),
         "cpu_seconds": round(sum(o.cpu_seconds for o in outcomes), 1),
     }
@@ -321,6 +323,13 @@ def _warnings(results: Sequence[Mapping[str, Any]], *, learns: bool) -> Iterator
         length = first["tune"]["length"]
         counts = ", ".join(truncated)
         yield f"Examples longer than {length} tokens are truncated (<finetune.length>): {counts}."
+    for result in results:
+        if alike := result["one_answer"]:
+            yield (
+                f"{alike} of {len(result['best_epochs'])} fine-tunings of the {result['model']} on "
+                f"{result['size']:,} examples give one answer to every test text. Set more "
+                "<finetune.epochs>, another <finetune.rate>, or more examples."
+            )
     if any(result["tune"] != first["tune"] for result in results):
         yield (
             "The two models were fine-tuned with different settings: of an adapter's folder as "

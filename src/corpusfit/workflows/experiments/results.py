@@ -23,6 +23,8 @@ class Result:
         beside: metrics to show beside the one that is compared.
         dev: mean of the metric on the dev split; None without one.
         truncated: number of truncated examples by split, of the first seed.
+        one_answer: number of fine-tunings that give one answer to every test text.
+        constant: score of the same answer to every test text; None where that says nothing.
         error: error of a failed cell; empty otherwise.
     """
 
@@ -38,6 +40,8 @@ class Result:
     beside: tuple[str, ...] = ()
     dev: float | None = None
     truncated: dict[str, int] = field(default_factory=dict)
+    one_answer: int = 0
+    constant: float | None = None
     error: str = ""
 
 

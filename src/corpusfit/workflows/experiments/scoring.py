@@ -124,7 +124,13 @@ class _RowScorer:
             beside=tuple(m for m in load(self._stored.kind).also_shown if m != self._metric),
             dev=float(np.mean(on_dev)) if on_dev else None,
             truncated=outcomes[0].truncated,
+            one_answer=sum(o.one_answer for o in outcomes),
+            constant=self._constant,
         )
+
+    @cached_property
+    def _constant(self) -> float | None:
+        return load(self._stored.kind).constant(self._task).get(self._metric)
 
     def signatures(self) -> dict[str, str]:
         """By metric of the row's kind, its signature."""

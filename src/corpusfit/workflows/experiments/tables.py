@@ -133,6 +133,22 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
             f"The {number} seeds of a cell fine-tune {models}, so they are not independent: "
             "the deviation and the tests underestimate the variation between adaptations."
         )
+    constants = {
+        r.cell.task: f"{r.cell.task} {100 * r.constant:.2f}"
+        for r in scored.results
+        if r.constant is not None
+    }
+    if constants:
+        scores = ", ".join(constants.values())
+        notes.append(f"The most frequent class as the answer to every test text: {scores}.")
+    alike = [
+        f"{r.one_answer} of {r.column} on {r.cell.task}" for r in scored.results if r.one_answer
+    ]
+    if alike:
+        notes.append(
+            "Fine-tunings that give one answer to every test text, which need more epochs, another "
+            f"rate or more examples: {', '.join(alike)}."
+        )
     notes += [f"{metric}: {signature}." for metric, signature in scored.signatures.items()]
     if scored.failed:
         notes.append("The folder failures has the full errors.")
