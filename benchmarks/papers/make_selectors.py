@@ -68,8 +68,9 @@ def _methods(kind: str, seed: int) -> list[str]:
     if kind == "finetune":
         return list(HEAVY)
     known = {n: registry.load(n) for n in method_names() if n not in ("pyod", *HEAVY)}
-    reads = ("text",) if kind == "words" else ("embedding", "both")
-    ours = [n for n, m in known.items() if m.reads in reads and not issubclass(m, LabelMethod)]
+    known = {n: m for n, m in known.items() if not issubclass(m, LabelMethod)}
+    encode = {n for n, m in known.items() if {m.reads, getattr(m, "learns", None)} - {"text", None}}
+    ours = [n for n in known if (n in encode) == (kind != "words")]
     if seed:
         return [n for n in ours if known[n].family != "graph"]
     return ours if kind == "words" else [*ours, PYOD]
@@ -199,5 +200,5 @@ def _text(s: Setting, n: int, shares: dict[str, float]) -> str:
         "have seed 0 only. A random order has the "
         f"domain's share: {chance}.\n\n"
         "The papers have no such table: they evaluate a selection by a translation's or a "
-        "classifier's quality after training on it; the nearest are `table2` and `table7`."
+        "classifier's quality after training on it; the nearest are `tadpole_figure5` and `table7`."
     )
