@@ -223,6 +223,22 @@ class FitPlan(Group, group="fit"):
             default="by number of texts",
         ),
     ] = ""
+    target_field: Annotated[
+        str,
+        Option(
+            "Field or column with the text of the target",
+            "target_field",
+            default="that of <read.text_field>",
+            metavar="NAME",
+        ),
+    ] = ""
+
+    def identity(self) -> dict[str, Any]:
+        """All settings; `target_field` only where it is set, because older runs lack it."""
+        found = dataclasses.asdict(self)
+        if not self.target_field:
+            del found["target_field"]
+        return found
 
     def _check_together(self) -> None:
         self.share_of()
@@ -567,6 +583,13 @@ class Plan(Settings):
     cascade: CascadePlan = CascadePlan()
     choose: ChoosePlan = ChoosePlan()
     seed: Annotated[int, SEED] = 0
+
+    @property
+    def target_read(self) -> ReadPlan:
+        """How rows of the target become texts."""
+        return dataclasses.replace(
+            self.read, text_field=self.fit.target_field or self.read.text_field
+        )
 
     def _check_together(self) -> None:
         budget, stages, choose = self.auto.budget, self.cascade.stages, self.choose

@@ -182,10 +182,15 @@ def keyword_type(setting: Setting) -> str:
     return " | ".join([*types, "None"])
 
 
-SCORE = Offer(Plan, ("method", "embed", "auto", "cascade", "cut", "read", "seed"))
+SCORE = Offer(
+    Plan, ("method", "embed", "auto", "cascade", "cut", "read", "fit.target_field", "seed")
+)
 CHOOSE = Offer(Plan, ("choose",))
-SELECT = Offer(Plan, ("method", "embed", "auto", "cascade", "choose", "cut", "read", "seed"))
-RANK = Offer(Plan, ("embed", "cut", "read.text_field", "seed"))
+SELECT = Offer(
+    Plan,
+    ("method", "embed", "auto", "cascade", "choose", "cut", "read", "fit.target_field", "seed"),
+)
+RANK = Offer(Plan, ("embed", "cut", "read.text_field", "fit.target_field", "seed"))
 RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"})
 TOKENIZERS = Offer(Plan, ("read.text_field", "seed"))
 CONTAMINATION = Offer(Plan, ("read.text_field",))

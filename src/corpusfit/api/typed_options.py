@@ -19,6 +19,7 @@ class ScoreOptions(TypedDict, total=False):
     normalise: str | None
     max_words: int | None
     max_length_ratio: float | None
+    target_field: str | None
     seed: int | None
 
 
@@ -44,6 +45,7 @@ class RankOptions(TypedDict, total=False):
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
+    target_field: str | None
     seed: int | None
 
 

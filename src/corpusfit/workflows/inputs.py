@@ -83,7 +83,7 @@ def find_training_inputs(
         return TrainingInputs(found, tasks, general, read=read, task_read=read)
     task_read, own = read, not tasks
     if own:
-        task_read = Plan.from_dict(manifest["plan"]).read
+        task_read = Plan.from_dict(manifest["plan"]).target_read
         tasks = _targets(manifest, task_read, context)
     chosen = find([str(folder / "selected")], "data")
     plain = ReadPlan()

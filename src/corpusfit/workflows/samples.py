@@ -31,15 +31,16 @@ def target_texts(run: Run, sample: Sample) -> int:
     names = tuple(s.name for s in run.target)
     source_of: dict[str, int] = {}  # by text, the first source that has it
     rejected = Reasons()
-    for shard in corpus.shards(run.target, run.plan.read):
-        found, tally = read_shard(shard, run.plan.read, names)
+    read = run.plan.target_read
+    for shard in corpus.shards(run.target, read):
+        found, tally = read_shard(shard, read, names)
         for text in found.texts.to_pylist():
             source_of.setdefault(text, shard.source)
         rejected.add(tally.rejects)
     if not source_of:
         raise EmptyInputError(
             f"<.target> has no usable text ({rejected}). Give a file with texts of your task, and "
-            "name its text field with <read.text_field>."
+            "name its text field with <fit.target_field>."
         )
     if rejected.counts:
         run.warn(f"{rejected.counts.total():,} rows of the target were not used: {rejected}.")

@@ -105,7 +105,7 @@ def scoring(
     settings = resolve_stages(plan).as_dict()
     for group in ("choose", "embed", "method"):
         del settings[group]
-    settings["read"] = plan.read.decisive()
+    settings |= {"read": plan.read.decisive(), "fit": plan.fit.identity()}
     methods, read = _methods_and_encoders(plan)
     settings["methods"] = [by_content(method, files) for method in methods]
     return settings | {"encoders": [encoders[embed] for embed in read]}

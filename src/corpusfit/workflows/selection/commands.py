@@ -196,7 +196,10 @@ def rank_by_bits(
 
 def _identity(run: Run) -> dict[str, Any]:
     """What must be the same for a run to be resumed; `strict` can change."""
-    settings = run.asked.as_dict() | {"read": run.asked.read.identity()}
+    settings = run.asked.as_dict() | {
+        "read": run.asked.read.identity(),
+        "fit": run.asked.fit.identity(),
+    }
     settings["choose"]["clusters"] = run.clusters  # their fingerprint, not their path
     return {
         **settings,
@@ -311,7 +314,7 @@ def _open(
     run = Run.of(
         context,
         plan,
-        context.find(target, plan.read, "target"),
+        context.find(target, plan.target_read, "target"),
         context.find(corpus_inputs, plan.read, "corpus"),
     )
     check_shares(tuple(s.name for s in run.target), plan)

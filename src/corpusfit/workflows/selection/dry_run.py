@@ -54,7 +54,7 @@ def estimate(
         TemporaryDirectory(prefix="corpusfit-") as scratch,
         machine.running(Path(scratch)) as context,
     ):
-        context.find(target, plan.read, "target")
+        context.find(target, plan.target_read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
         engine = context.engine
         plan, *why = by_size(

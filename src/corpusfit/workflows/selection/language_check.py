@@ -56,8 +56,8 @@ def warn_language_mismatch(run: Run) -> None:
         return
     identify = identifier()
     target, texts = (
-        Counter(filter(None, map(identify, _sample(sources, run.plan.read))))
-        for sources in (run.target, run.sources)
+        Counter(filter(None, map(identify, _sample(sources, read))))
+        for sources, read in ((run.target, run.plan.target_read), (run.sources, run.plan.read))
     )
     wanted = {code for code, n in target.items() if n >= _USUAL * target.total()}
     others = Counter({code: n for code, n in texts.items() if code not in wanted})

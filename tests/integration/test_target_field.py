@@ -1,0 +1,68 @@
+"""A target whose text is in another field than the corpus's: the same selection."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from journeys import digests, prose
+
+import corpusfit
+from corpusfit.errors import ChangedInputError, EmptyInputError
+
+
+@pytest.fixture
+def select(tmp_path, inline):
+    """`select` with the text of target and corpus in given fields of files of the same names."""
+
+    def select(out, of_target="text", of_corpus="text", **words):
+        folder = tmp_path / f"{of_target}-{of_corpus}"
+        folder.mkdir(exist_ok=True)
+        for name, field, texts in (
+            ("target.jsonl", of_target, prose("task", 40)),
+            ("corpus.jsonl", of_corpus, prose("market", 60) + prose("task", 30, seed=5)),
+        ):
+            lines = (json.dumps({field: text, "other": "nothing"}) + "\n" for text in texts)
+            (folder / name).write_text("".join(lines), "utf-8")
+        given = {"method": "dsir", "fraction": 0.3, "machine": inline} | words
+        return corpusfit.select(
+            target=folder / "target.jsonl", corpus=folder / "corpus.jsonl",
+            out=tmp_path / out, **given,
+        )  # fmt: skip
+
+    return select
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (("abstract", "text"), {"target_field": "abstract"}),
+        (("abstract", "body"), {"target_field": "abstract", "text_field": "body"}),
+        (("body", "body"), {"text_field": "body"}),
+    ],
+)
+def test_the_selection_is_that_of_one_field(select, tmp_path, fields, words):
+    select("plain")
+    select("named", *fields, **words)
+    assert digests(tmp_path / "named", "scores") == digests(tmp_path / "plain", "scores")
+
+
+def test_without_its_name_the_target_is_empty(select):
+    with pytest.raises(EmptyInputError, match="target_field"):
+        select("out", "abstract", "text")
+
+
+def test_another_field_of_the_target_is_another_run(select):
+    select("out", "abstract", "text", target_field="abstract")
+    with pytest.raises(ChangedInputError, match="target_field"):
+        select("out", "abstract", "text", target_field="other")
+
+
+def test_an_adaptation_reads_the_target_as_the_selection_did(select, tmp_path, inline, tiny_lm):
+    pytest.importorskip("accelerate", reason="the extra train is not installed")
+    run = select("out", "abstract", "body", target_field="abstract", text_field="body")
+    adapted = corpusfit.adapt(
+        model=str(tiny_lm), data=run.path, out=tmp_path / "adapted", steps=2, batch=4, length=32,
+        settings=["train.device=cpu", "train.precision=fp32"], machine=inline,
+    )  # fmt: skip
+    assert adapted.manifest["heldout"]["task"] == 40
