@@ -282,7 +282,7 @@ def test_methods_with_fewest_held_out_bits_are_tried(tune, monkeypatch, bits, tr
     ("words", "said"),
     [
         ({"budget": "5 steps"}, "at least 6 steps: 3 for one trial and 3 for its baseline"),
-        ({"budget": "1s"}, "to score the corpus and for a first trial"),
+        ({"budget": "0.01s"}, "to score the corpus and for a first trial"),
         ({"budget": "soon"}, "'soon'"),
         ({"budget": "1.5"}, "a whole number of steps"),
         ({"methods": ["moore_louis"]}, "Did you mean 'moore_lewis'?"),

@@ -22,6 +22,7 @@ def copies():
     return [(text, text) for text in chains(300, most=8)]
 
 
+@pytest.mark.slow
 def test_it_is_sacrebleu_of_what_transformers_generates(tmp_path):
     """Beam 5, on a model that has learned something."""
     work = translation_of(tmp_path, pairs=copies(), **{**LEARNS, "keep": "last", "steps": 160})
