@@ -133,13 +133,15 @@ class MissingDependencyError(CorpusfitError):
     Args:
         feature: what needs the library, in the user's words.
         extra: the extra of corpusfit that installs the library.
+        otherwise: what works without it, a sentence.
     """
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra {extra!r}: pip install 'corpusfit[{extra}]'.")
-        self._arguments = (feature, extra)
+    def __init__(self, feature: str, extra: str, otherwise: str = "") -> None:
+        cure = f"pip install 'corpusfit[{extra}]'. {otherwise}".strip()
+        super().__init__(f"{feature} needs the extra {extra!r}: {cure}")
+        self._arguments = (feature, extra, otherwise)
 
-    def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[MissingDependencyError], tuple[str, str, str]]:
         """Pickle by the arguments."""
         return type(self), self._arguments
 

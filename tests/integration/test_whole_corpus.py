@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -80,3 +81,15 @@ def test_it_is_ranked_by_held_out_bits_alone(task, pile, inline):
     assert (found[0].f1, found[0].agreement) == (None, None)
     with pytest.raises(UsageError, match="got 'oracle'"):
         corpusfit.rank(target=task, corpus=pile, methods=["oracle"], machine=inline)
+
+
+def test_methods_on_words_are_ranked_without_encoder_and_scikit_learn(
+    task, pile, inline, monkeypatch
+):
+    """A core install has neither."""
+    from corpusfit.workflows.selection import embedder_by_size
+
+    monkeypatch.setattr(embedder_by_size, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
+    found = corpusfit.rank(target=task, corpus=pile, methods=["dsir", "tfidf"], machine=inline)
+    assert {v.method for v in found} == {"dsir", "tfidf", "random"}

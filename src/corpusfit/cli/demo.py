@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,6 +89,12 @@ def demo(
             f"{percent(found['precision'], 1)}, recall {percent(found['recall'], 1)} (chance: "
             f"{percent(found['chance'], 1)}; higher is better).\n"
         )
+    if find_spec("accelerate") is None:
+        if json:
+            as_json({"out": str(run.path), **found, **run.manifest})
+        else:
+            say("The gain is measured with the extra 'train': pip install 'corpusfit[train]'.")
+        return
     held = task / "test.jsonl"
     with bar.showing("adapt", 1 + 2 * SEEDS):
         losses = _losses(run.path, corpus, held, out, seed, bar, again)

@@ -70,13 +70,21 @@ def resolve_device(wanted: str, group: str) -> str:
     try:
         import torch
     except ImportError as e:
-        raise MissingDependencyError("A transformer as <embed.embedder>", "embed") from e
+        raise MissingDependencyError(*_NEEDS[group]) from e
     available = wanted != "cpu" and torch.cuda.is_available()
     if wanted == "cuda" and not available:
         raise bad_setting(
             f"<{group}.device>", "auto or cpu here", "cuda", "torch sees no CUDA device."
         )
     return "cuda" if available else "cpu"
+
+
+_NEEDS = {
+    "embed": ("A transformer as <embed.embedder>", "embed"),
+    "train": ("Training a model", "train"),
+    "finetune": ("Fine-tuning or translating", "train"),
+}
+"""What needs torch, and the extra that installs it, by the group of settings."""
 
 
 def may_have_cuda() -> bool:

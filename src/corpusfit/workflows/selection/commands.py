@@ -179,14 +179,16 @@ def rank_by_bits(
     """
     with machine.running() as context:
         run = _open(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
-        run.choose_embedder(
-            *by_size(run.plan, run.sources, workers=run.engine.workers, cascade=False)
-        )
+        options = plan.method.options if len(names) == 1 else {}
+        encodes = any(registry.build(n, options).encodes for n in names)
+        if encodes:
+            run.choose_embedder(
+                *by_size(run.plan, run.sources, workers=run.engine.workers, cascade=False)
+            )
         samples = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, samples[0])
         background_texts(run, samples[1], plan.fit.background)
-        options = plan.method.options if len(names) == 1 else {}
-        if any(registry.build(n, options).encodes for n in names):
+        if encodes:
             with run.stage("prepare encoder"):
                 run.one(PrepareEncoder(run.cache), run.plan.embed)
             for sample in samples:

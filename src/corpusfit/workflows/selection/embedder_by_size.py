@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
+from corpusfit.embed.minilm import WHEEL
+from corpusfit.errors import MissingDependencyError
 from corpusfit.plan import AUTO, CascadePlan, ChoosePlan, Plan
 from corpusfit.score import registry
 from corpusfit.score.contract import Method
@@ -68,6 +71,9 @@ def by_size(
         cascade: whether it may become a cascade, whose scores are for one selection.
         distilled: whether `static` is in the cache.
 
+    Raises:
+        MissingDependencyError: it needs an encoder, and none is installed.
+
     Returns:
         The plan; why it has its embedder, in a sentence; about how long that and others take,
         if it takes a while. Empty sentences if there was nothing to decide.
@@ -77,6 +83,12 @@ def by_size(
     name, text = plan.method.name, _text_bytes(sources)
     method = None if name == AUTO else registry.build(name, plan.method.options)
     reads = method is None or method.encodes
+    if reads and not distilled and find_spec(WHEEL) is None:
+        raise MissingDependencyError(
+            "The default <embed.embedder>",
+            "minilm",
+            "Or name a method on words: <.method=moore_lewis>.",
+        )
     if not reads or plan.cascade.stages or plan.auto.budget:
         return _with(plan, "minilm"), "", ""
     device = "cpu"
