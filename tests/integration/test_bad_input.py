@@ -191,7 +191,7 @@ def test_an_empty_target(cli, task, pile, tmp_path, content):
     assert done.code == 1
     assert done.err.startswith("Error: ")
     assert "--target" in done.err
-    assert "--text-field" in done.err
+    assert "--target-field" in done.err
     assert done.err.count("\n") == 1
 
 
