@@ -17,12 +17,14 @@ import zstandard
 
 from corpusfit import api
 from corpusfit.compose.plan import read_recipe as read_composition
+from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 pytest.importorskip("datasets", reason="the extra hub is not installed")
 PAPERS = Path(__file__).parents[2] / "examples" / "papers"
 RECIPES = sorted(PAPERS.glob("*.toml"))
 COMPOSITIONS = sorted(PAPERS.glob("compositions/*.toml"))
+DOMAINS = ["it", "law", "medical", "koran", "captions", "news", "subtitles"]
 TEXTS = [f"text number {i} about nothing in particular" for i in range(30)]
 TAGGED = "colon\tB-X\ncancer\tI-X\nhere\tO\n\n" * 20
 PLACES = "".join(f"T{i}\tDISO {18 * i + 10} {18 * i + 17}\tdiabete\n" for i in range(20))
@@ -33,6 +35,15 @@ def rows(path, fields):
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps({k: v[i % len(v)] for k, v in fields.items()}) for i in range(30)]
     path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def write_pairs(folder, *stems):
+    """Line-aligned German and English files by their names without suffix."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for stem in stems:
+        lines = [f"Der {i}. Satz handelt von gar nichts Besonderem." for i in range(30)]
+        for language, side in (("de", lines), ("en", TEXTS)):
+            (folder / f"{stem}.{language}").write_text("\n".join(side) + "\n", "utf-8")
 
 
 def write_task(path):
@@ -65,9 +76,14 @@ def write_task(path):
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """All data that the recipes name."""
+def data(tmp_path_factory, word_pieces):
+    """All data that the recipes name, and a model that translates."""
     folder = tmp_path_factory.mktemp("data")
+    pairs = folder / "pairs"
+    write_pairs(pairs / "train", *DOMAINS)
+    for name in (*DOMAINS, *(f"kk_{domain}" for domain in DOMAINS)):
+        write_pairs(pairs / name, "dev", "test")
+    built(pairs / "de-en", word_pieces, "marian", 1)
     for name in (
         "bio_a",
         "bio_asreview",
@@ -91,7 +107,7 @@ def data(tmp_path_factory):
         rows(folder / "mdapt" / name / "all.jsonl", fields)
     for recipe in RECIPES:
         for task in tomllib.loads(recipe.read_text("utf-8"))["tasks"]:
-            if "path" not in task:
+            if "path" not in task or task["path"].startswith("${CORPUSFIT_PAIRS}"):
                 continue
             path = Path(task["path"].replace("${CORPUSFIT_DATA}", str(folder)))
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,6 +126,7 @@ def test_a_dry_run_counts_the_steps(recipe, data, tiny_lm, tmp_path, monkeypatch
     """With one tiny model in the place of all."""
     monkeypatch.setenv("CORPUSFIT_DATA", str(data))
     monkeypatch.setenv("CORPUSFIT_MODELS", str(tmp_path))
+    monkeypatch.setenv("CORPUSFIT_PAIRS", str(data / "pairs"))
     (tmp_path / "bert-mini-wiki").symlink_to(tiny_lm)
     text = recipe.read_text("utf-8")
     assert tomllib.loads(text)["name"]
