@@ -30,8 +30,6 @@ WeightDecay = Annotated[float, Option("Weight decay, except of biases and norms"
 Clip = Annotated[
     float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
 ]
-_KEEP = "Model to keep: `last`, or `best` by the loss on held-out texts of the task"
-_KEEP_BY = "Model to keep: `last`, or `best` by <train.best_by>"
 _RATE = "Highest learning rate of AdamW"
 
 
@@ -298,7 +296,9 @@ class TrainPlan(Group, group="train"):
     ] = 0.999
     decay: WeightDecay = 0.01
     clip: Clip = 1.0
-    keep: Annotated[str, Option(_KEEP_BY, allowed=KEEPS)] = "last"
+    keep: Annotated[
+        str, Option("Model to keep: `last`, or `best` by <train.best_by>", allowed=KEEPS)
+    ] = "last"
     best_by: Annotated[
         str,
         Option(
@@ -404,7 +404,13 @@ class ThenTaskPlan(Group, group="then_task"):
         ),
     ] = None
     rate: Annotated[float, Option(_RATE, above=0)] = 1e-4
-    keep: Annotated[str, Option(_KEEP, allowed=KEEPS)] = "best"
+    keep: Annotated[
+        str,
+        Option(
+            "Model to keep: `last`, or `best` by the loss on held-out texts of the task",
+            allowed=KEEPS,
+        ),
+    ] = "best"
     evaluations: Annotated[
         int, Option("Number of measurements of the held-out losses", above=0)
     ] = 20
